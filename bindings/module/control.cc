@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/module/module.h"
+
+namespace hipress::bindings {
+void bindControl(pybind11::module_&) {}
+}  // namespace hipress::bindings

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/module/module.h"
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "HiPress' core: codecs, transports, the synchronisation runtime.";
+  hipress::bindings::bindErrors(module);
+  hipress::bindings::bindCodec(module);
+  hipress::bindings::bindControl(module);
+}

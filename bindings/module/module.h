@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of hipress._core; each file of this folder defines one of these functions.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace hipress::bindings {
+
+void bindErrors(pybind11::module_& module);
+void bindCodec(pybind11::module_& module);
+void bindControl(pybind11::module_& module);
+
+
+}  // namespace hipress::bindings

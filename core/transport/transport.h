@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who carries bytes between ranks. A message is a tag, a small fixed header and a payload; both ends name it by the
+// tag, so ranks need not agree on an order. Everything is non-blocking: completions arrive as callbacks on the
+// transport's progress thread, which sleeps while nothing moves. A transport knows nothing of codecs and tensors.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/error.h"
+
+namespace hipress {
+
+/// Names one message between a given pair of ranks. Each tag is sent once: `step` counts a tensor's synchronisations.
+struct MessageTag {
+  uint32_t tensor = 0;
+  uint32_t step = 0;
+  uint16_t partition = 0;
+  uint16_t hop = 0;
+  auto operator<=>(const MessageTag&) const = default;
+};
+
+/// Travels with the payload, opaque to the transport, and is known to the receiver before it chooses a buffer.
+inline constexpr size_t kMessageHeaderBytes = 32;
+using MessageHeader = std::array<std::byte, kMessageHeaderBytes>;
+
+/// How an operation ended: nullptr, or what went wrong.
+using Failure = std::shared_ptr<const Error>;
+
+/// One outgoing message. `payload` stays valid and unchanged until `onSent`.
+struct SendRequest {
+  int peer = 0;
+  MessageTag tag;
+  MessageHeader header{};
+  std::span<const std::byte> payload;
+  std::function<void(const Failure&)> onSent;  ///< The payload may be reused. Says nothing about the receiver.
+};
+
+/// One expected message. Callbacks run on the progress thread and must not block.
+struct RecvRequest {
+  int peer = 0;
+  MessageTag tag;
+  /// The header and the payload's size are here: returns where the payload goes (exactly `payloadBytes`, valid until
+  /// onReceived). May throw Error to refuse the message; onReceived then gets that error.
+  std::function<std::span<std::byte>(const MessageHeader&, size_t payloadBytes)> onHeader;
+  std::function<void(const Failure&)> onReceived;  ///< The payload is complete, or the failure.
+};
+
+/// Bytes since the start, payloads and headers as handed to the network; of messages between different ranks.
+struct TransportCounters {
+  uint64_t bytesSent = 0;
+  uint64_t bytesReceived = 0;
+  uint64_t messagesSent = 0;
+  uint64_t messagesReceived = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string name() const = 0;
+  virtual int rank() const = 0;
+  virtual int worldSize() const = 0;
+
+  /// Thread-safe; return at once. After fail() or close() the callback gets the failure, on the progress thread or,
+  /// if that has ended, on the caller's.
+  virtual void send(SendRequest request) = 0;
+  virtual void recv(RecvRequest request) = 0;
+
+  /// Gives up every operation in flight and every later one with `failure`. When a callback has run, its payload is
+  /// not touched any more. Idempotent; the first failure stays.
+  virtual void fail(const Failure& failure) = 0;
+
+  virtual TransportCounters counters() const = 0;
+
+  /// Gives up what is in flight, ends the progress thread, closes connections. Idempotent.
+  virtual void close() = 0;
+};
+
+}  // namespace hipress
