@@ -77,6 +77,10 @@ class Transport {
   /// not touched any more. Idempotent; the first failure stays.
   virtual void fail(const Failure& failure) = 0;
 
+  /// Sets who hears that the connection to a peer broke; called on the progress thread. Transports that cannot tell
+  /// never call it: the control plane notices a dead process too.
+  virtual void onPeerFailure(std::function<void(int peer, const std::string& reason)> handler) = 0;
+
   virtual TransportCounters counters() const = 0;
 
   /// Gives up what is in flight, ends the progress thread, closes connections. Idempotent.

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Agreement, submission and waiting. How an operation's tasks run is in engine_tasks.cc, how failures spread in
+// engine_failures.cc.
+#include "core/casync/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/casync/agreement.h"
+
+namespace hipress {
+
+Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport> transport, EngineOptions options)
+    : rank_(transport->rank()),
+      worldSize_(transport->worldSize()),
+      options_(std::move(options)),
+      control_(std::move(control)),
+      executor_(pool_, options_.seed),
+      transport_(std::move(transport)),
+      communication_(*transport_, options_.windowBytes),
+      compute_(options_.computeThreads) {
+  transport_->onPeerFailure([this](int peer, const std::string& reason) { onPeerFailure(peer, reason); });
+  control_->onNotice([this](const ControlNotice& notice) { onNotice(notice); });
+}
+
+Engine::~Engine() { shutdown(Milliseconds(0)); }
+
+TensorHandle Engine::declareOne(TensorSpec spec) {
+  checkSpec(spec, worldSize_);
+  throwIfFailed("declaring tensor '" + spec.name + "'");
+  const uint32_t id = control_->declare(spec.name, spec.describe(), spec.transient, options_.timeout);
+  TensorPlan plan;
+  plan.rank = rank_;
+  plan.worldSize = worldSize_;
+  plan.partitionBytes = options_.partitionBytes;
+  auto planned = planTensor(std::move(spec), id, plan);
+  if (trace() != nullptr) {
+    auto named = std::make_shared<Tensor>(*planned);
+    named->traceName = trace()->intern(planned->spec.name);
+    planned = std::move(named);
+  }
+  const std::lock_guard lock(mutex_);
+  Entry& entry = tensors_[id];
+  // Declared again, by a second optimizer or module: the steps go on, so that tags stay unique.
+  if (!entry.active || entry.active->finished()) entry.tensor = std::move(planned);
+  return id;
+}
+
+std::vector<TensorHandle> Engine::declare(std::vector<TensorSpec> specs) {
+  std::vector<TensorHandle> handles;
+  for (auto& spec : specs) handles.push_back(declareOne(std::move(spec)));
+  return handles;
+}
+
+std::vector<TensorHandle> Engine::agree(const std::string& listName, std::vector<TensorSpec> specs) {
+  std::set<std::string> names;
+  for (const auto& spec : specs) {
+    if (!names.insert(spec.name).second) {
+      throw Error(ErrorKind::kDuplicateName, "two tensors are called '" + spec.name +
+                                                 "'; give every tensor of '" + listName + "' its own name");
+    }
+    checkSpec(spec, worldSize_);
+  }
+  throwIfFailed("agreeing on '" + listName + "'");
+  const auto lists = control_->allgather("list." + listName, listAsText(specs), options_.timeout);
+  for (size_t other = 1; other < lists.size(); ++other) {
+    if (lists[other] == lists[0]) continue;
+    throw Error(ErrorKind::kMismatch, listName + ": " + firstDifference(lists[0], lists[other], static_cast<int>(other)));
+  }
+  return declare(std::move(specs));
+}
+
+const TensorSpec& Engine::spec(TensorHandle tensor) const {
+  const std::lock_guard lock(mutex_);
+  return tensors_.at(tensor).tensor->spec;
+}
+
+OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
+  OperationPointer operation;
+  OperationHandle result = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = tensors_.find(handle);
+    if (found == tensors_.end()) throw invalidArgument("there is no tensor " + std::to_string(handle));
+    Entry& entry = found->second;
+    const Tensor& tensor = *entry.tensor;
+    if (failure_) throw *failure_;
+    if (stopped_) throw Error(ErrorKind::kNotInitialized, "the engine is shut down");
+    if (entry.conflict) throw *entry.conflict;
+    if (!left_.empty()) {
+      throw Error(ErrorKind::kPeerLost, left_.begin()->second + "; tensor '" + tensor.spec.name +
+                                            "' cannot be synchronised without it");
+    }
+    if (entry.active && !entry.active->finished()) {
+      throw Error(ErrorKind::kDuplicateName,
+                  "tensor '" + tensor.spec.name +
+                      "' is being synchronised already; wait for it first, or give the second one another name");
+    }
+    operation = std::make_shared<Operation>(entry.tensor, entry.nextStep++);
+    operation->input = static_cast<const std::byte*>(submission.input);
+    operation->output = static_cast<std::byte*>(submission.output);
+    operation->keepAlive = std::move(submission.keepAlive);
+    operation->deadline = Clock::now() + options_.timeout;
+    entry.active = operation;
+    result = nextOperation_++;
+    operations_.emplace(result, operation);
+  }
+  const Tensor& tensor = *operation->tensor;
+  if (tensor.compressed() && tensor.codec->usesResidual()) {
+    operation->workerResidual = residuals_.at(tensor.spec.name, ResidualRole::kWorker, tensor.spec.count);
+    operation->aggregatorResidual = residuals_.at(tensor.spec.name, ResidualRole::kAggregator, tensor.spec.count);
+  }
+  start(operation);
+  return result;
+}
+
+bool Engine::poll(OperationHandle handle) {
+  OperationPointer operation;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = operations_.find(handle);
+    if (found == operations_.end()) return true;
+    operation = found->second;
+  }
+  if (!operation->finished()) checkDeadline(operation);
+  return operation->finished();
+}
+
+bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
+  OperationPointer operation;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = operations_.find(handle);
+    if (found == operations_.end()) {
+      throw invalidArgument("there is no operation " + std::to_string(handle) + "; it may have been waited for already");
+    }
+    operation = found->second;
+  }
+  const auto until = Clock::now() + slice;
+  while (!operation->finished()) {
+    checkDeadline(operation);
+    const auto now = Clock::now();
+    if (now >= until) return operation->finished();
+    // A rank that leaves moves the deadline: look again from time to time.
+    operation->waitUntil(std::min(until, now + Milliseconds(250)));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    operations_.erase(handle);
+    const auto entry = tensors_.find(operation->tensor->id);
+    if (entry != tensors_.end() && entry->second.active == operation) {
+      entry->second.active.reset();
+      if (operation->tensor->spec.transient) tensors_.erase(entry);
+    }
+  }
+  if (const Failure failure = operation->failure()) throw *failure;
+  if (absent != nullptr) *absent = operation->absent.load(std::memory_order_relaxed);
+  return true;
+}
+
+void Engine::shutdown(Milliseconds linger) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(stopped_, true)) return;
+  }
+  // Others may still be receiving what this rank sent: its transport stays up until they have left, too.
+  control_->leave(linger);
+  control_->onNotice(nullptr);
+  compute_.stop();
+  transport_->close();
+  control_->close();
+  const std::lock_guard lock(mutex_);
+  for (auto& [handle, operation] : operations_) {
+    operation->finish(std::make_shared<Error>(ErrorKind::kNotInitialized, "the engine was shut down"));
+  }
+  operations_.clear();
+  tensors_.clear();
+}
+
+}  // namespace hipress

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CaSync's runtime on one rank: agrees on tensors with the other ranks, then runs each tensor's task graph over the
+// two queues, Q_comp (encode, merge, decode) and Q_commu (send, recv). Nothing here knows a framework.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/casync/buffer_pool.h"
+#include "core/casync/communication_queue.h"
+#include "core/casync/compute_queue.h"
+#include "core/casync/executor.h"
+#include "core/casync/operation.h"
+#include "core/casync/tensor.h"
+#include "core/codec/residual_store.h"
+#include "core/control/control_plane.h"
+#include "core/trace/recorder.h"
+#include "core/transport/transport.h"
+
+namespace hipress {
+
+struct EngineOptions {
+  int computeThreads = 1;
+  Milliseconds timeout{60000};               ///< From submit() until every rank must have done its part.
+  size_t partitionBytes = size_t{4} << 20;   ///< Size of a partition when a tensor does not say how many.
+  size_t windowBytes = size_t{16} << 20;     ///< Handed to the transport per peer at a time; the rest keeps its order by priority.
+  size_t inlineElements = 16384;             ///< Compute tasks up to this size run where they became ready.
+  uint64_t seed = 0;                         ///< Of random rounding.
+  std::shared_ptr<TraceRecorder> trace;      ///< nullptr: not traced.
+};
+
+/// A tensor that ranks have agreed on; see Engine::agree().
+using TensorHandle = uint32_t;
+/// An operation in flight; see Engine::submit().
+using OperationHandle = uint64_t;
+
+/// The values of one step.
+struct Submission {
+  const void* input = nullptr;      ///< spec.count elements, unchanged until completion; nullptr: none in this step.
+  void* output = nullptr;           ///< spec.count elements; may be `input`. Undefined until completion.
+  std::shared_ptr<void> keepAlive;  ///< Released when no thread and no network touches the two any more.
+};
+
+class Engine {
+ public:
+  Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport> transport, EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  int rank() const { return rank_; }
+  int worldSize() const { return worldSize_; }
+  const EngineOptions& options() const { return options_; }
+
+  /// Agrees on the number of each tensor. All ranks declare the same tensors, in any order and at any time; waits for
+  /// rank 0 only. Throws InvalidArgument, Unsupported, Mismatch, PeerLost, Timeout.
+  std::vector<TensorHandle> declare(std::vector<TensorSpec> specs);
+
+  /// declare() for a complete list that every rank must give alike and together, e.g. an optimizer's: compares the
+  /// lists and shows the first difference (Mismatch). Waits for all ranks.
+  std::vector<TensorHandle> agree(const std::string& listName, std::vector<TensorSpec> specs);
+
+  const TensorSpec& spec(TensorHandle tensor) const;
+
+  /// Starts one synchronisation; returns at once. Every rank submits each tensor the same number of times.
+  /// Throws DuplicateName if the tensor is in flight already, and whatever made the engine fail before.
+  OperationHandle submit(TensorHandle tensor, Submission submission);
+
+  /// Whether the operation has ended (well or not).
+  bool poll(OperationHandle operation);
+
+  /// Waits for at most `slice`; false if it has not ended by then. When it has ended: forgets the handle and throws the
+  /// operation's error, if it has one. `*absent`: no rank had values, the output was not written.
+  bool wait(OperationHandle operation, Milliseconds slice, bool* absent = nullptr);
+
+  /// The first failure ends the engine on all ranks: what is in flight and what comes later throws it.
+  void fail(const Error& error);
+
+  /// Says goodbye to the others, waits up to `linger` for theirs, and stops. Idempotent.
+  void shutdown(Milliseconds linger);
+
+  TransportCounters counters() const { return transport_->counters(); }
+  ResidualStore& residuals() { return residuals_; }
+  size_t poolBytes() const { return pool_.bytesHeld(); }
+  TraceRecorder* trace() const { return options_.trace.get(); }
+  ControlPlane& control() { return *control_; }
+
+ private:
+  using OperationPointer = std::shared_ptr<Operation>;
+  struct Entry {
+    std::shared_ptr<const Tensor> tensor;
+    uint32_t nextStep = 0;
+    OperationPointer active;
+    Failure conflict;  // ranks disagree on this tensor
+  };
+
+  TensorHandle declareOne(TensorSpec spec);
+  void throwIfFailed(const std::string& doing);
+  void start(const OperationPointer& operation);
+  void release(const OperationPointer& operation, TaskIndex task);
+  void runCompute(const OperationPointer& operation, TaskIndex task, int lane);
+  void startSend(const OperationPointer& operation, TaskIndex task);
+  void startRecv(const OperationPointer& operation, TaskIndex task);
+  void completeTask(const OperationPointer& operation, TaskIndex task);
+  void record(const Operation& operation, const Task& task, TraceTrack track, int lane, int64_t startNs,
+              size_t bytes);
+  void failTask(const OperationPointer& operation, const Failure& failure);
+  void failWith(const Error& error, bool tellOthers);
+  void onNotice(const ControlNotice& notice);
+  void onPeerFailure(int peer, const std::string& reason);
+  void checkDeadline(const OperationPointer& operation);
+  Error timeoutError(const Operation& operation) const;
+
+  const int rank_;
+  const int worldSize_;
+  const EngineOptions options_;
+  std::shared_ptr<ControlPlane> control_;
+  ResidualStore residuals_;
+  BufferPool pool_;  // before everything that may hold its buffers
+  Executor executor_;
+
+  mutable std::mutex mutex_;  // guards what follows, up to the queues
+  std::unordered_map<TensorHandle, Entry> tensors_;
+  std::unordered_map<OperationHandle, OperationPointer> operations_;
+  OperationHandle nextOperation_ = 1;
+  std::map<int, std::string> left_;       // ranks that said goodbye
+  Clock::time_point leftAt_{};
+  Failure failure_;
+  bool stopped_ = false;
+
+  std::unique_ptr<Transport> transport_;
+  CommunicationQueue communication_;
+  ComputeQueue compute_;
+};
+
+}  // namespace hipress

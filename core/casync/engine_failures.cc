@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a failure on one rank becomes the same error on all, in bounded time: deadlines, lost and leaving ranks,
+// ranks that disagree.
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "core/casync/engine.h"
+
+namespace hipress {
+namespace {
+
+/// What a rank that left had sent may still be on its way for this long.
+constexpr Milliseconds kLeaveGrace{2000};
+
+std::string seconds(Milliseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g s", static_cast<double>(time.count()) / 1000.0);
+  return text;
+}
+
+}  // namespace
+
+void Engine::throwIfFailed(const std::string& doing) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw *failure_;
+  if (stopped_) throw Error(ErrorKind::kNotInitialized, doing + ": the engine is shut down");
+  if (!left_.empty()) throw Error(ErrorKind::kPeerLost, left_.begin()->second + "; " + doing + " needs all ranks");
+}
+
+void Engine::fail(const Error& error) { failWith(error, true); }
+
+void Engine::failWith(const Error& error, bool tellOthers) {
+  const Failure failure = std::make_shared<Error>(error);
+  std::vector<OperationPointer> inFlight;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_ || stopped_) return;
+    failure_ = failure;
+    for (auto& [handle, operation] : operations_) inFlight.push_back(operation);
+  }
+  if (tellOthers) control_->abort(error.kind(), error.what());
+  for (const auto& operation : inFlight) operation->finish(failure);
+  transport_->fail(failure);
+}
+
+void Engine::onNotice(const ControlNotice& notice) {
+  switch (notice.kind) {
+    case ControlNotice::Kind::kLost:
+      return failWith(Error(ErrorKind::kPeerLost, notice.message), false);
+    case ControlNotice::Kind::kAborted:
+      return failWith(Error(notice.error, notice.message), false);
+    case ControlNotice::Kind::kLeft: {
+      const std::lock_guard lock(mutex_);
+      left_.emplace(notice.rank, "rank " + std::to_string(notice.rank) + " has left (it called shutdown)");
+      leftAt_ = Clock::now();
+      return;
+    }
+    case ControlNotice::Kind::kConflict: {
+      OperationPointer active;
+      const Failure failure = std::make_shared<Error>(ErrorKind::kMismatch, notice.message);
+      {
+        const std::lock_guard lock(mutex_);
+        const auto found = tensors_.find(notice.tensor);
+        if (found == tensors_.end()) return;
+        found->second.conflict = failure;
+        active = found->second.active;
+      }
+      // Only this tensor is affected. What peers sent of it stays with the transport, which keeps its memory alive.
+      if (active) active->finish(failure);
+      return;
+    }
+  }
+}
+
+void Engine::onPeerFailure(int peer, const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_.contains(peer)) return;  // it closed its connections because it was done
+  }
+  failWith(Error(ErrorKind::kPeerLost, "rank " + std::to_string(peer) + " was lost: " + reason), true);
+}
+
+void Engine::checkDeadline(const OperationPointer& operation) {
+  const auto now = Clock::now();
+  std::string departed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!left_.empty() && now >= leftAt_ + kLeaveGrace) departed = left_.begin()->second;
+  }
+  if (!departed.empty()) {
+    return failWith(Error(ErrorKind::kPeerLost, departed + " while tensor '" + operation->tensor->spec.name +
+                                                    "' was being synchronised"),
+                    true);
+  }
+  if (now < operation->deadline) return;
+
+  // Whoever waits for a first message knows which rank is late; a rank that only waits for an aggregate leaves the
+  // aggregator time to say so.
+  const auto& tasks = operation->tensor->graph.tasks();
+  bool knows = false;
+  for (size_t index = 0; index < tasks.size(); ++index) {
+    knows |= tasks[index].primitive == Primitive::kRecv && tasks[index].hop == 0 &&
+             !operation->complete[index].load(std::memory_order_relaxed);
+  }
+  const Milliseconds grace = knows ? Milliseconds(0) : std::min(Milliseconds(2000), options_.timeout / 4);
+  if (now >= operation->deadline + grace) failWith(timeoutError(*operation), true);
+}
+
+Error Engine::timeoutError(const Operation& operation) const {
+  const auto& tasks = operation.tensor->graph.tasks();
+  const auto waits = [&](bool firstHop) {
+    std::set<int> peers;
+    for (size_t index = 0; index < tasks.size(); ++index) {
+      if (tasks[index].primitive == Primitive::kRecv && (tasks[index].hop == 0) == firstHop &&
+          !operation.complete[index].load(std::memory_order_relaxed)) {
+        peers.insert(tasks[index].peer);
+      }
+    }
+    std::string text;
+    for (const int peer : peers) text += (text.empty() ? "rank " : ", rank ") + std::to_string(peer);
+    return text;
+  };
+  const std::string what = "tensor '" + operation.tensor->spec.name + "' (step " + std::to_string(operation.step) +
+                           ") was not synchronised within " + seconds(options_.timeout) + ": rank " +
+                           std::to_string(rank_);
+  const std::string advice =
+      ". The rank may be stopped, slow, or may not have submitted the tensor; a longer deadline is set by "
+      "HIPRESS_TIMEOUT or init(timeout=...)";
+  if (const std::string late = waits(true); !late.empty()) {
+    return {ErrorKind::kTimeout, what + " got nothing from " + late + advice};
+  }
+  if (const std::string late = waits(false); !late.empty()) {
+    return {ErrorKind::kTimeout, what + " got no aggregate from " + late + advice};
+  }
+  return {ErrorKind::kTimeout, what + " could not send its part" + advice};
+}
+
+}  // namespace hipress

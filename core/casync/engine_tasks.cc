@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an operation's task graph runs: completing a task clears its successors; those with nothing left to wait for go
+// to Q_comp or Q_commu.
+#include <string>
+#include <utility>
+
+#include "core/casync/engine.h"
+
+namespace hipress {
+
+void Engine::start(const OperationPointer& operation) {
+  // Receives first: what peers have sent already can then be taken without another copy.
+  const auto& tasks = operation->tensor->graph.tasks();
+  const auto& roots = operation->tensor->graph.roots();
+  for (const TaskIndex root : roots) {
+    if (tasks[root].primitive == Primitive::kRecv) startRecv(operation, root);
+  }
+  for (const TaskIndex root : roots) {
+    if (tasks[root].primitive != Primitive::kRecv) release(operation, root);
+  }
+}
+
+void Engine::release(const OperationPointer& operation, TaskIndex index) {
+  const Task& task = operation->tensor->graph.tasks()[index];
+  if (operation->finished()) return;
+  if (task.primitive == Primitive::kSend) return startSend(operation, index);
+  if (task.primitive == Primitive::kRecv) return startRecv(operation, index);
+  if (Executor::work(*operation, task) <= options_.inlineElements) return runCompute(operation, index, -1);
+  compute_.push(operation->tensor->spec.priority,
+                [this, operation, index](int lane) { runCompute(operation, index, lane); });
+}
+
+void Engine::runCompute(const OperationPointer& operation, TaskIndex index, int lane) {
+  if (operation->finished()) return;
+  const Task& task = operation->tensor->graph.tasks()[index];
+  const int64_t startNs = trace() != nullptr ? TraceRecorder::now() : 0;
+  try {
+    executor_.run(*operation, task);
+  } catch (const Error& error) {
+    return failWith(error, true);
+  } catch (const std::exception& error) {
+    return failWith(Error(ErrorKind::kTransport, std::string(primitiveName(task.primitive)) + " of tensor '" +
+                                                     operation->tensor->spec.name + "' failed: " + error.what()),
+                    true);
+  }
+  // A task that only passed memory on did nothing worth a span.
+  if (trace() != nullptr && Executor::work(*operation, task) > 0) {
+    const size_t elements = operation->tensor->partitions[task.partition].range.count;
+    record(*operation, task, TraceTrack::kCompute, lane + 1, startNs,
+           elements * elementSize(operation->tensor->spec.dtype));
+  }
+  completeTask(operation, index);
+}
+
+void Engine::startSend(const OperationPointer& operation, TaskIndex index) {
+  const Task& task = operation->tensor->graph.tasks()[index];
+  const MessageState& message = operation->messages[task.message];
+  SendRequest request;
+  request.peer = task.peer;
+  request.tag = {operation->tensor->id, operation->step, task.partition, task.hop};
+  request.header = packHeader(message.header);
+  request.payload = message.payload;
+  const size_t bytes = message.payload.size();
+  request.onSent = [this, operation, index, bytes](const Failure& failure) {
+    if (failure) return failTask(operation, failure);
+    record(*operation, operation->tensor->graph.tasks()[index], TraceTrack::kSend, 0, operation->startedNs[index],
+           bytes);
+    completeTask(operation, index);
+  };
+  communication_.push(operation->tensor->spec.priority, std::move(request), [this, operation, index] {
+    if (trace() != nullptr) operation->startedNs[index] = TraceRecorder::now();
+  });
+}
+
+void Engine::startRecv(const OperationPointer& operation, TaskIndex index) {
+  const Task& task = operation->tensor->graph.tasks()[index];
+  RecvRequest request;
+  request.peer = task.peer;
+  request.tag = {operation->tensor->id, operation->step, task.partition, task.hop};
+  request.onHeader = [this, operation, index](const MessageHeader& header, size_t payloadBytes) {
+    if (trace() != nullptr) operation->startedNs[index] = TraceRecorder::now();
+    return executor_.accept(*operation, operation->tensor->graph.tasks()[index], header, payloadBytes);
+  };
+  request.onReceived = [this, operation, index](const Failure& failure) {
+    if (failure) return failTask(operation, failure);
+    const Task& recv = operation->tensor->graph.tasks()[index];
+    record(*operation, recv, TraceTrack::kReceive, 0, operation->startedNs[index],
+           operation->messages[recv.message].payload.size());
+    completeTask(operation, index);
+  };
+  transport_->recv(std::move(request));
+}
+
+void Engine::completeTask(const OperationPointer& operation, TaskIndex index) {
+  operation->complete[index].store(true, std::memory_order_relaxed);
+  for (const TaskIndex successor : operation->tensor->graph.tasks()[index].successors) {
+    if (operation->pending[successor].fetch_sub(1, std::memory_order_acq_rel) == 1) release(operation, successor);
+  }
+  if (operation->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    for (auto& message : operation->messages) message.buffer.release();
+    operation->keepAlive.reset();
+    operation->finish(nullptr);
+  }
+}
+
+void Engine::failTask(const OperationPointer& operation, const Failure& failure) {
+  if (!operation->finished()) failWith(*failure, true);
+}
+
+void Engine::record(const Operation& operation, const Task& task, TraceTrack track, int lane, int64_t startNs,
+                    size_t bytes) {
+  if (trace() == nullptr) return;
+  TraceSpan span;
+  span.name = primitiveName(task.primitive);
+  span.track = track;
+  span.lane = lane;
+  span.startNs = startNs;
+  span.endNs = TraceRecorder::now();
+  span.tensor = operation.tensor->traceName;
+  span.partition = task.partition;
+  span.peer = task.peer;
+  span.step = operation.step;
+  span.bytes = bytes;
+  trace()->record(span);
+}
+
+}  // namespace hipress

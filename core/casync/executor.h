@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each computing primitive does to an operation: the only place where graphs, codecs and element types meet.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/casync/buffer_pool.h"
+#include "core/casync/operation.h"
+
+namespace hipress {
+
+class Executor {
+ public:
+  Executor(BufferPool& pool, uint64_t seed) : pool_(pool), seed_(seed) {}
+
+  /// Runs an encode, merge or decode. Throws CorruptPayload (with tensor, partition and sender) for bad input.
+  void run(Operation& operation, const Task& task);
+
+  /// A message's header has come: where its payload goes. Throws CorruptPayload.
+  std::span<std::byte> accept(Operation& operation, const Task& recv, const MessageHeader& header,
+                              size_t payloadBytes);
+
+  /// Elements that `run` will touch; 0 for a task that only passes memory on.
+  static size_t work(const Operation& operation, const Task& task);
+
+ private:
+  void encode(Operation& operation, const Task& task);
+  void merge(Operation& operation, const Task& task);
+  void decode(Operation& operation, const Task& task);
+  void mergeRaw(Operation& operation, const Task& task);
+  void mergeEncoded(Operation& operation, const Task& task);
+  void addLocal(const Operation& operation, const TensorPartition& partition, std::span<float> sum, bool first);
+
+  BufferPool& pool_;
+  const uint64_t seed_;
+};
+
+}  // namespace hipress

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One synchronisation of one tensor in flight: its armed task graph and what the tasks leave for each other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/casync/buffer_pool.h"
+#include "core/casync/tensor.h"
+#include "core/codec/wire_header.h"
+#include "core/transport/transport.h"
+
+namespace hipress {
+
+using Clock = std::chrono::steady_clock;
+
+/// An encoded message on its way through this rank.
+struct MessageState {
+  WireHeader header;
+  std::span<const std::byte> payload;  // in `buffer`, or in the caller's tensor
+  BufferPool::Buffer buffer;
+
+  bool absent() const { return (header.flags & kFlagAbsent) != 0; }
+};
+
+/// The merged values of a partition this rank aggregates.
+struct AggregateState {
+  BufferPool::Buffer values;  // float32; raw partitions are merged into the output instead
+  bool absent = false;
+};
+
+class Operation {
+ public:
+  Operation(std::shared_ptr<const Tensor> agreed, uint32_t stepNumber);
+
+  const std::shared_ptr<const Tensor> tensor;
+  const uint32_t step;
+
+  // Set before the operation starts.
+  const std::byte* input = nullptr;       // nullptr: this rank has no values in this step
+  std::byte* output = nullptr;
+  std::shared_ptr<void> keepAlive;        // owns input and output
+  std::span<float> workerResidual;
+  std::span<float> aggregatorResidual;
+  Clock::time_point deadline;
+
+  // By task, message and partition; each is touched only by tasks that the graph orders.
+  std::vector<std::atomic<uint32_t>> pending;
+  std::vector<std::atomic<bool>> complete;
+  std::vector<int64_t> startedNs;
+  std::vector<MessageState> messages;
+  std::vector<AggregateState> aggregates;
+  std::atomic<uint32_t> remaining{0};
+  std::atomic<bool> absent{false};        // no rank had values; the output was not written
+
+  /// Ends the operation; the first call counts. Wakes the waiter.
+  void finish(const Failure& failure);
+  bool finished() const { return finished_.load(std::memory_order_acquire); }
+  /// Waits until finished or `until`; whether finished.
+  bool waitUntil(Clock::time_point until);
+  /// After finished(): how it ended.
+  Failure failure() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable done_;
+  std::atomic<bool> finished_{false};
+  Failure failure_;
+};
+
+}  // namespace hipress

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Records what each queue did when, and writes it as a Chrome/Perfetto trace: one process per rank, one track per
+// queue, one span per primitive.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace hipress {
+
+enum class TraceTrack : uint8_t { kCompute, kSend, kReceive, kFramework };
+
+struct TraceSpan {
+  const char* name = "";       ///< A string literal: "encode", "send", ...
+  TraceTrack track = TraceTrack::kCompute;
+  int lane = 0;                ///< Compute thread; for the other tracks chosen when the trace is written.
+  int64_t startNs = 0;         ///< TraceRecorder::now().
+  int64_t endNs = 0;
+  int tensor = -1;             ///< TraceRecorder::intern(), or -1.
+  int partition = -1;
+  int peer = -1;
+  int64_t step = -1;
+  uint64_t bytes = 0;
+};
+
+class TraceRecorder {
+ public:
+  /// Spans beyond `capacity` are counted and dropped: a forgotten trace must not eat the machine.
+  explicit TraceRecorder(int rank, size_t capacity = size_t{1} << 20);
+
+  /// Nanoseconds since the epoch, never running backwards within a process.
+  static int64_t now();
+
+  /// A number for a tensor's name. Thread-safe, like record().
+  int intern(const std::string& name);
+  void record(const TraceSpan& span);
+
+  /// Appends this rank's spans to `path` so that the file is a valid JSON array after every rank's turn. Ranks of one
+  /// machine may share a file: appending is under a file lock. Throws Transport if the file cannot be written.
+  void appendTo(const std::string& path) const;
+
+ private:
+  std::string events() const;
+
+  const int rank_;
+  const size_t capacity_;
+  mutable std::mutex mutex_;
+  std::vector<TraceSpan> spans_;
+  std::vector<std::string> names_;
+  std::map<std::string, int> nameIndex_;
+  uint64_t dropped_ = 0;
+};
+
+}  // namespace hipress

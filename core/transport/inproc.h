@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as threads of one process: for tests that are fast and can be debugged. Each rank has its own progress
+// thread, so that the threading seen by the runtime is that of a real network.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/transport/transport.h"
+
+namespace hipress {
+
+/// What a test may do to a message on its way.
+struct InprocMessage {
+  int source = 0;
+  int destination = 0;
+  MessageTag tag;
+  MessageHeader header{};
+  std::vector<std::byte> payload;
+};
+
+struct InprocOptions {
+  int worldSize = 1;
+  /// Called on the sender's thread for every message; may change it; false drops it. Used to inject faults.
+  std::function<bool(InprocMessage&)> intercept;
+};
+
+/// One transport per rank, connected with each other.
+std::vector<std::unique_ptr<Transport>> makeInprocTransports(const InprocOptions& options);
+
+}  // namespace hipress

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UCX's context and worker, configured for training: event driven, fast TCP, shared memory between ranks of a host.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <string>
+#include <vector>
+
+namespace hipress {
+
+/// What doctor prints about UCX.
+struct UcxInfo {
+  std::string version;                  ///< Of the library that was loaded.
+  std::string library;                  ///< Its path.
+  std::vector<std::string> transports;  ///< "tcp/eth0", "posix/memory", ...: usable on this machine.
+};
+UcxInfo ucxInfo();
+
+/// "what: UCX's text for the status".
+std::string ucxMessage(const std::string& what, ucs_status_t status);
+
+class UcxWorker {
+ public:
+  /// `netDevices`: UCX's UCX_NET_DEVICES ("lo", "eth0"); empty leaves UCX's choice. Variables the user set win over
+  /// our settings. Throws Transport.
+  explicit UcxWorker(const std::string& netDevices);
+  ~UcxWorker();
+  UcxWorker(const UcxWorker&) = delete;
+  UcxWorker& operator=(const UcxWorker&) = delete;
+
+  ucp_worker_h handle() const { return worker_; }
+  /// What another worker needs to connect to this one; opaque bytes.
+  std::string address() const;
+  /// Becomes readable when there is something to progress after ucp_worker_arm().
+  int wakeFd() const { return wakeFd_; }
+
+  /// Destroys worker and context now; nothing is sent or received any more.
+  void destroy();
+
+ private:
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int wakeFd_ = -1;
+};
+
+}  // namespace hipress
