@@ -54,7 +54,7 @@ class Codec {
   /// Encodes scale·input (+ residual) into `output`, which holds at least maxEncodedBytes(input.size()) bytes, and
   /// returns the number of bytes written. Reads `input` once or twice and never writes it.
   ///
-  /// `residual` is empty, or as long as the input; then afterwards
+  /// `residual` is empty, or (only if usesResidual()) as long as the input; then afterwards
   ///     scale·input + old residual = decoded output + new residual    (to rounding, element by element).
   /// If scale·input + residual has a NaN or an infinity, the payload decodes to values of which at least one is not
   /// finite, and the residual keeps its old value.

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs of float16 to float32 and back inside multiversioned kernels: F16C's instructions where the level has
+// them, half.h's integer code elsewhere and for the last few elements. Same bits either way.
+#pragma once
+
+#include <cstddef>
+
+#include "core/element/half.h"
+#include "core/element/multiversion.h"
+#include "core/element/unaligned.h"
+
+#if HIPRESS_X86
+#include <immintrin.h>
+#endif
+
+namespace hipress {
+
+#if HIPRESS_X86
+// Eight at a time also with AVX-512: memory is the limit. Not always_inline: they may only be inlined once
+// the kernel sits inside its target function.
+HIPRESS_TARGET_AVX2 inline void widenHalf8(const Unaligned<uint16_t>* source, float* output) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i_u*>(source));
+  _mm256_storeu_ps(output, _mm256_cvtph_ps(halves));
+}
+HIPRESS_TARGET_AVX2 inline void narrowHalf8(const float* input, Unaligned<uint16_t>* output) {
+  const __m256 values = _mm256_loadu_ps(input);
+  _mm_storeu_si128(reinterpret_cast<__m128i_u*>(output),
+                   _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+#endif
+
+template <IsaLevel level>
+void widenHalves(const Unaligned<uint16_t>* source, float* output, size_t count) {
+  size_t i = 0;
+#if HIPRESS_X86
+  if constexpr (level != IsaLevel::kPortable) {
+    for (; i + 8 <= count; i += 8) widenHalf8(source + i, output + i);
+  }
+#endif
+  for (; i < count; ++i) output[i] = halfToFloat(source[i].value);
+}
+
+template <IsaLevel level>
+void narrowHalves(const float* input, Unaligned<uint16_t>* output, size_t count) {
+  size_t i = 0;
+#if HIPRESS_X86
+  if constexpr (level != IsaLevel::kPortable) {
+    for (; i + 8 <= count; i += 8) narrowHalf8(input + i, output + i);
+  }
+#endif
+  for (; i < count; ++i) output[i].value = floatToHalf(input[i]);
+}
+
+}  // namespace hipress

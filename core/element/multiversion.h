@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One kernel, compiled once per instruction-set level, chosen at run time. Not GCC's target_clones: its
+// ifuncs run before sanitizers are up, and the choice could not be forced, so that tests could not compare
+// the levels. Results must not depend on the level: core/ is compiled with -ffp-contract=off, and kernels fix
+// the order of their sums.
+//
+//   template <IsaLevel level>
+//   struct Twice {
+//     static void run(const float* in, float* out, size_t count) { for (...) out[i] = 2 * in[i]; }
+//   };
+//   multiversion<Twice>(in, out, count);
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace hipress {
+
+enum class IsaLevel : uint8_t {
+  kPortable = 0,  ///< What the compiler may assume everywhere: SSE2 on x86-64, NEON on AArch64.
+  kAvx2 = 1,      ///< x86-64-v3: AVX2, F16C, BMI.
+  kAvx512 = 2,    ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL.
+};
+
+/// The level kernels run at: the processor's best, or what HIPRESS_ISA or setIsaLevel() asked for.
+/// Throws InvalidArgument if HIPRESS_ISA names no level, or one that this processor does not have.
+IsaLevel isaLevel();
+
+/// The best level of this processor.
+IsaLevel bestIsaLevel();
+
+/// Forces a level, for tests and measurements. Throws InvalidArgument if this processor does not have it.
+void setIsaLevel(IsaLevel level);
+
+/// "portable", "avx2", "avx512".
+std::string_view isaLevelName(IsaLevel level);
+IsaLevel isaLevelFromName(std::string_view name);
+
+#if defined(__x86_64__)
+#define HIPRESS_X86 1
+// GCC's default for x86-64-v4 is 256 bits; kernels here are bound by memory, where the wider registers win.
+#define HIPRESS_TARGET_AVX512 __attribute__((target("arch=x86-64-v4,prefer-vector-width=512")))
+#define HIPRESS_TARGET_AVX2 __attribute__((target("arch=x86-64-v3")))
+#else
+#define HIPRESS_X86 0
+#endif
+
+namespace detail {
+
+// `flatten` inlines the whole kernel into the function that carries the target, so that the kernel's plain
+// loops are vectorised for it. Without optimisation nothing is inlined and the result is the same, only slow.
+#if HIPRESS_X86
+template <typename Kernel, typename... Arguments>
+HIPRESS_TARGET_AVX512 __attribute__((flatten, noinline)) auto runAvx512(Arguments... arguments) {
+  return Kernel::run(arguments...);
+}
+template <typename Kernel, typename... Arguments>
+HIPRESS_TARGET_AVX2 __attribute__((flatten, noinline)) auto runAvx2(Arguments... arguments) {
+  return Kernel::run(arguments...);
+}
+#endif
+template <typename Kernel, typename... Arguments>
+__attribute__((flatten, noinline)) auto runPortable(Arguments... arguments) {
+  return Kernel::run(arguments...);
+}
+
+}  // namespace detail
+
+/// Kernel<level>::run(arguments...) at the current level. Arguments are pointers and numbers, passed by
+/// value.
+template <template <IsaLevel> class Kernel, typename... Arguments>
+auto multiversion(Arguments... arguments) {
+#if HIPRESS_X86
+  switch (isaLevel()) {
+    case IsaLevel::kAvx512:
+      return detail::runAvx512<Kernel<IsaLevel::kAvx512>>(arguments...);
+    case IsaLevel::kAvx2:
+      return detail::runAvx2<Kernel<IsaLevel::kAvx2>>(arguments...);
+    case IsaLevel::kPortable:
+      break;
+  }
+#endif
+  return detail::runPortable<Kernel<IsaLevel::kPortable>>(arguments...);
+}
+
+}  // namespace hipress

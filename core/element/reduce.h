@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The raw merge: several ranks' elements into one sum, in rank order, so that every run gives the same bits.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "core/element/dtype.h"
+
+namespace hipress {
+
+/// output[i] = (((c0[i] + c1[i]) + c2[i]) + ...) · factor, in one pass over memory. `output` may be one of
+/// the contributions (exactly; no partial overlap); addresses need no alignment.
+///
+/// - float32, float64: sum and product in their own type.
+/// - float16, bfloat16: sum and product in float32, rounded once at the end.
+/// - integers: with factor 1 the sum wraps in its own type; with another factor it is taken in int64,
+/// multiplied in
+///   double and truncated toward zero, as Horovod averages integers, and saturates at the type's limits.
+/// - bool: logical or; only factor 1.
+///
+/// Throws InvalidArgument without contributions, or if an integer factor is not finite; Unsupported for bool
+/// with another factor than 1.
+void reduceInOrder(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
+                   void* output);
+
+/// output[i] = input[i] · factor: the merge of one contribution.
+inline void scaleElements(DType dtype, const void* input, size_t count, double factor, void* output) {
+  reduceInOrder(dtype, {&input, 1}, count, factor, output);
+}
+
+}  // namespace hipress

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loops of reduceInOrder(). Up to kStreams contributions are read side by side, so that memory sees each
+// of them once, the output once, and the processor fetches all of them ahead at the same time. (One after the
+// other through a buffer in the first cache level, eight contributions took twice as long.) More are chained
+// through such a buffer.
+//
+// A policy says what the elements are:
+//   Element, Sum        the types in memory and of the sum
+//   load(Element)       one element as a Sum
+//   combine(Sum, Sum)   the merge
+//   finish(Sum)         factor and rounding
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/element/half_kernels.h"
+#include "core/element/multiversion.h"
+#include "core/element/unaligned.h"
+
+namespace hipress {
+
+template <typename T>
+struct FloatSum {
+  using Element = T;
+  using Sum = T;
+  T factor;
+  static Sum load(Element element) { return element; }
+  static Sum combine(Sum left, Sum right) { return left + right; }
+  Element finish(Sum sum) const { return sum * factor; }
+};
+
+struct Float16Sum {
+  using Element = uint16_t;
+  using Sum = float;
+  float factor;
+  static Sum load(Element element) { return halfToFloat(element); }
+  static Sum combine(Sum left, Sum right) { return left + right; }
+  Element finish(Sum sum) const { return floatToHalf(sum * factor); }
+};
+
+struct Bfloat16Sum {
+  using Element = uint16_t;
+  using Sum = float;
+  float factor;
+  static Sum load(Element element) { return bfloat16ToFloat(element); }
+  static Sum combine(Sum left, Sum right) { return left + right; }
+  Element finish(Sum sum) const { return floatToBfloat16(sum * factor); }
+};
+
+/// `T` is unsigned: signed integers wrap through their unsigned twins.
+template <typename T>
+struct WrappingSum {
+  using Element = T;
+  using Sum = T;
+  static Sum load(Element element) { return element; }
+  static Sum combine(Sum left, Sum right) { return static_cast<T>(left + right); }
+  Element finish(Sum sum) const { return sum; }
+};
+
+template <typename T>
+struct ScaledIntegerSum {
+  using Element = T;
+  using Sum = uint64_t;
+  double factor;
+  static Sum load(Element element) { return static_cast<uint64_t>(static_cast<int64_t>(element)); }
+  static Sum combine(Sum left, Sum right) { return left + right; }
+  Element finish(Sum sum) const {
+    const double scaled = static_cast<double>(static_cast<int64_t>(sum)) * factor;
+    // The upper limit of int64 is not a double: compare with the power of two above it.
+    constexpr double low = static_cast<double>(std::numeric_limits<T>::min());
+    constexpr double beyond = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+    if (scaled <= low) return std::numeric_limits<T>::min();
+    if (scaled >= beyond) return std::numeric_limits<T>::max();
+    return static_cast<T>(scaled);
+  }
+};
+
+struct LogicalOr {
+  using Element = uint8_t;
+  using Sum = uint8_t;
+  static Sum load(Element element) { return element; }
+  static Sum combine(Sum left, Sum right) { return left | right; }
+  Element finish(Sum sum) const { return sum != 0 ? 1 : 0; }
+};
+
+inline constexpr size_t kStreams = 8;
+inline constexpr size_t kReduceBlock = 2048;
+
+#if HIPRESS_X86
+HIPRESS_TARGET_AVX2 inline __m256 loadEightHalves(const void* source, size_t at) {
+  const auto* halves = static_cast<const Unaligned<uint16_t>*>(source) + at;
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(halves)));
+}
+
+/// Eight float16 elements through all contributions. By hand, because GCC does not vectorise with F16C.
+HIPRESS_TARGET_AVX2 inline void mergeEightHalves(const void* const* contributions, size_t contributionCount,
+                                                 size_t at, float factor, Unaligned<uint16_t>* output) {
+  __m256 sum = loadEightHalves(contributions[0], at);
+  for (size_t rank = 1; rank < contributionCount; ++rank) {
+    sum = _mm256_add_ps(sum, loadEightHalves(contributions[rank], at));
+  }
+  sum = _mm256_mul_ps(sum, _mm256_set1_ps(factor));
+  _mm_storeu_si128(reinterpret_cast<__m128i_u*>(output + at),
+                   _mm256_cvtps_ph(sum, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+#endif
+
+template <typename Policy>
+struct Reduce {
+  using Element = typename Policy::Element;
+  using Sum = typename Policy::Sum;
+  using Source = const Unaligned<Element>*;
+
+  template <IsaLevel level>
+  struct Kernel {
+    /// One element through `streams` contributions, in order.
+    template <size_t streams>
+    static Sum merge(Sum sum, const Source* sources, size_t i) {
+#pragma GCC unroll 8
+      for (size_t k = 0; k < streams; ++k) sum = Policy::combine(sum, Policy::load(sources[k][i].value));
+      return sum;
+    }
+
+    // Loops may write over a contribution: each element is read before it is written, which is what ivdep
+    // promises.
+
+    template <size_t streams>
+    static void direct(const Policy& policy, const Source* from, size_t count, Unaligned<Element>* output) {
+      Source sources[streams];
+      std::copy_n(from, streams, sources);
+#pragma GCC ivdep
+      for (size_t i = 0; i < count; ++i) {
+        output[i].value =
+            policy.finish(merge<streams - 1>(Policy::load(sources[0][i].value), sources + 1, i));
+      }
+    }
+
+    /// One block of any number of contributions.
+    static void chained(const Policy& policy, const void* const* contributions, size_t contributionCount,
+                        size_t begin, size_t length, Unaligned<Element>* output) {
+      alignas(64) Sum sums[kReduceBlock];
+      Source sources[kStreams];
+      const auto take = [&](size_t first, size_t number) {
+        for (size_t k = 0; k < number; ++k)
+          sources[k] = static_cast<Source>(contributions[first + k]) + begin;
+      };
+      take(0, kStreams);
+#pragma GCC ivdep
+      for (size_t i = 0; i < length; ++i) {
+        sums[i] = merge<kStreams - 1>(Policy::load(sources[0][i].value), sources + 1, i);
+      }
+      size_t rank = kStreams;
+      for (; rank + kStreams <= contributionCount; rank += kStreams) {
+        take(rank, kStreams);
+#pragma GCC ivdep
+        for (size_t i = 0; i < length; ++i) sums[i] = merge<kStreams>(sums[i], sources, i);
+      }
+      for (; rank < contributionCount; ++rank) {
+        take(rank, 1);
+#pragma GCC ivdep
+        for (size_t i = 0; i < length; ++i) sums[i] = merge<1>(sums[i], sources, i);
+      }
+#pragma GCC ivdep
+      for (size_t i = 0; i < length; ++i) output[begin + i].value = policy.finish(sums[i]);
+    }
+
+    static void run(Policy policy, const void* const* contributions, size_t contributionCount, size_t count,
+                    void* destination) {
+      auto* output = static_cast<Unaligned<Element>*>(destination);
+      size_t done = 0;
+#if HIPRESS_X86
+      if constexpr (std::is_same_v<Policy, Float16Sum> && level != IsaLevel::kPortable) {
+        for (; done + 8 <= count; done += 8) {
+          mergeEightHalves(contributions, contributionCount, done, policy.factor, output);
+        }
+      }
+#endif
+      if (contributionCount > kStreams) {
+        for (; done < count; done += kReduceBlock) {
+          chained(policy, contributions, contributionCount, done, std::min(kReduceBlock, count - done),
+                  output);
+        }
+        return;
+      }
+      Source sources[kStreams];
+      for (size_t k = 0; k < contributionCount; ++k)
+        sources[k] = static_cast<Source>(contributions[k]) + done;
+      switch (contributionCount) {
+        case 1:
+          return direct<1>(policy, sources, count - done, output + done);
+        case 2:
+          return direct<2>(policy, sources, count - done, output + done);
+        case 3:
+          return direct<3>(policy, sources, count - done, output + done);
+        case 4:
+          return direct<4>(policy, sources, count - done, output + done);
+        case 5:
+          return direct<5>(policy, sources, count - done, output + done);
+        case 6:
+          return direct<6>(policy, sources, count - done, output + done);
+        case 7:
+          return direct<7>(policy, sources, count - done, output + done);
+        default:
+          return direct<8>(policy, sources, count - done, output + done);
+      }
+    }
+  };
+};
+
+}  // namespace hipress

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Elements inside byte buffers. A payload follows a header, a partition starts anywhere in a tensor: no
+// address that comes from outside is known to be aligned, and reading a float there through `float*` is
+// undefined. A struct, because GCC drops the attributes of a typedef that passes through a template argument;
+// the vector code is that of T.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace hipress {
+
+static_assert(std::endian::native == std::endian::little,
+              "payloads are little endian and are written in place");
+
+/// T at any address, in memory that may have been written as another type.
+template <typename T>
+struct [[gnu::packed, gnu::may_alias]] Unaligned {
+  T value;
+};
+static_assert(alignof(Unaligned<double>) == 1 && sizeof(Unaligned<double>) == 8);
+
+}  // namespace hipress
