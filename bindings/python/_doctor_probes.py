@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doctor's looks at native libraries. Run by it as `python -m hipress._doctor_probes NAME ...`, one per process.
+
+A driver or a framework that is broken may crash or hang whoever loads it; here that is a finding. Each probe prints one
+JSON object as its last line of output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from hipress._library import load_core
+
+Facts = dict[str, Any]
+
+
+def probe_core() -> Facts:
+    """Load hipress._core; what it says of UCX, codecs and CUDA. Keys are absent where the core does not tell."""
+    core = load_core()
+    facts: Facts = {"file": str(core.__file__)}
+    functions = {"ucx": "ucx_info", "codecs": "describe_codecs", "isa": "isa_level", "cuda": "built_with_cuda"}
+    for key, function in functions.items():
+        try:
+            facts[key] = getattr(core, function)()
+        except AttributeError:
+            continue
+        except Exception as error:
+            facts[f"{key}_error"] = f"{type(error).__name__}: {error}"
+    return facts
+
+
+def probe_gpus() -> Facts:
+    """Ask the driver library which GPUs there are; no CUDA toolkit is needed for that."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return {"driver": None, "gpus": []}
+    _call(driver, "cuInit", 0)
+    version, count = ctypes.c_int(), ctypes.c_int()
+    _call(driver, "cuDriverGetVersion", ctypes.byref(version))
+    _call(driver, "cuDeviceGetCount", ctypes.byref(count))
+    names = []
+    for index in range(count.value):
+        device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+        _call(driver, "cuDeviceGet", ctypes.byref(device), index)
+        _call(driver, "cuDeviceGetName", name, len(name), device)
+        names.append(name.value.decode(errors="replace"))
+    return {"driver": f"CUDA {version.value // 1000}.{version.value % 1000 // 10}", "gpus": names}
+
+
+def _call(driver: ctypes.CDLL, function: str, *arguments: object) -> None:
+    code = getattr(driver, function)(*arguments)
+    if code:
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(code, ctypes.byref(text))
+        raise OSError(f"{function} failed with {code}: {(text.value or b'unknown error').decode(errors='replace')}")
+
+
+def probe_framework(name: str, library: str) -> Facts:
+    """Import framework `name`, then load HiPress' operators for it from `library` ("": they are not built)."""
+    module = importlib.import_module(name)
+    facts: Facts = {"version": str(getattr(module, "__version__", "unknown"))}
+    if library:
+        # The operators stand on the core; where it fails, loading them says so better than this would.
+        with contextlib.suppress(Exception):
+            load_core()
+        try:
+            if name == "torch":
+                module.ops.load_library(library)
+            elif name == "tensorflow":
+                module.load_op_library(library)
+            else:
+                ctypes.CDLL(library)
+        except Exception as error:
+            facts["operators_error"] = f"{type(error).__name__}: {error}"
+    return facts
+
+
+PROBES: dict[str, Callable[..., Facts]] = {"core": probe_core, "gpus": probe_gpus, "framework": probe_framework}
+
+
+def main(arguments: list[str]) -> None:
+    """Run the probe named first with the other arguments; an error becomes the key "error"."""
+    name, *rest = arguments
+    try:
+        facts = PROBES[name](*rest)
+    except Exception as error:
+        facts = {"error": str(error) or type(error).__name__}
+    print(json.dumps(facts, default=str), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

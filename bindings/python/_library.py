@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loading the compiled part of the package, and saying what to do when it does not load."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from hipress.errors import TransportError
+
+
+def load_core() -> ModuleType:
+    """The module `hipress._core`. Raises `TransportError` with the reason if it, or UCX, cannot be loaded."""
+    # First, and through its own package: with UCX in the process already the loader does not search for it, and the
+    # package honours RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY (a cluster's own UCX, built for its network).
+    without_ucx: Exception | None = None
+    try:
+        importlib.import_module("libucx").load_library()
+    except (ImportError, OSError) as error:
+        # Not the end: the system's loader may find a UCX of its own.
+        without_ucx = error
+    try:
+        return importlib.import_module("hipress._core")
+    except ModuleNotFoundError as error:
+        if error.name != "hipress._core":
+            raise TransportError(f"hipress._core cannot be loaded: {error}") from error
+        raise TransportError(
+            "hipress._core is not there: this is not a complete installation. Install the package (pip install "
+            "hipress, or pip install . in its source), and do not run Python from within the source folder."
+        ) from error
+    except ImportError as error:
+        advice = "Rebuild it for this system: pip install --force-reinstall --no-cache-dir hipress"
+        if without_ucx is not None:
+            advice = f"UCX is missing too ({without_ucx}): pip install libucx-cu12"
+        elif "libuc" in str(error):
+            advice = "UCX is missing or does not fit: pip install --upgrade libucx-cu12"
+        raise TransportError(f"hipress._core cannot be loaded: {error}. {advice}") from error

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `hipress`. Imports what a subcommand needs only when it runs: a job starts as fast as Python does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from hipress import __version__
+from hipress.errors import HipressError
+
+app = typer.Typer(
+    name="hipress",
+    help="Compression-aware gradient synchronisation for data-parallel training.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Rich markup would take the "[rank]" in the help for a style.
+    rich_markup_mode=None,
+    # A pretty traceback shows local variables, and with them the environment of the job.
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hipress {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+# Everything after the first word that is not an option is the command's, untouched.
+@app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="CMD...", help="The program of each rank, with its arguments.")
+    ],
+    size: Annotated[int, typer.Option("-np", "-n", "--ranks", metavar="N", help="How many ranks to start.")],
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="K=V", help="Set a variable for all ranks. May be repeated."),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="End the job after S seconds, with exit code 124."),
+    ] = None,
+    grace: Annotated[
+        float, typer.Option(metavar="S", help="Seconds between asking a rank to end and killing it.")
+    ] = 5.0,
+    prefix: Annotated[bool, typer.Option("--prefix/--no-prefix", help='Begin each line with "[rank] ".')] = True,
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write each rank's output to DIR/rank-R.out and rank-R.err."),
+    ] = None,
+) -> None:
+    """Run CMD as N ranks on this machine.
+
+    Each rank has a process group of its own; rank 0 reads standard input. When a rank fails the others are ended, and
+    the exit code is that of the first one that failed.
+    """
+    from hipress.launcher import LaunchOptions, launch
+
+    variables: dict[str, str] = {}
+    for item in env or ():
+        name, equals, value = item.partition("=")
+        if not name or not equals:
+            _fail(f"--env {item}: expected K=V, such as --env NCCL_DEBUG=INFO")
+        variables[name] = value
+    options = LaunchOptions(
+        command=tuple(command),
+        size=size,
+        env=variables,
+        timeout=timeout,
+        grace=grace,
+        prefix=prefix,
+        output_dir=output_dir,
+    )
+    try:
+        code = launch(options)
+    except HipressError as error:
+        _fail(str(error))
+    raise typer.Exit(code)
+
+
+@app.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs and bug reports.")] = False,
+) -> None:
+    """Show what was built and found here, what is missing, and what to do about it.
+
+    The exit code is 0 if the core library works, 1 otherwise.
+    """
+    from hipress.doctor import examine, print_report
+
+    report = examine(__version__)
+    print_report(report, as_json=as_json)
+    raise typer.Exit(0 if report.ok else 1)
+
+
+def _fail(message: str) -> NoReturn:
+    """Say what is wrong with the command line and exit as for any other mistake in it (2)."""
+    typer.echo(f"hipress: {message}", err=True)
+    raise typer.Exit(2)
+
+
+def main() -> None:
+    """The entry point of the command."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

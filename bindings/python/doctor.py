@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of HiPress works on this machine, what is missing, and what to do about it.
+
+Each check stands alone: whatever fails in one becomes its text, and the others go on.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+#: ok: works. info: a fact, or something optional that is not there. warning: works, but badly. failed: does not work.
+Status = Literal["ok", "info", "warning", "failed"]
+
+#: Seconds for one probe: importing a large framework from a slow disk takes its time, a hang takes for ever.
+PROBE_TIMEOUT = 60.0
+#: Below this, ranks of one host run out of shared memory for their messages (bytes).
+SMALL_SHARED_MEMORY = 256 << 20
+#: What the codecs' vector code uses, by the names in /proc/cpuinfo.
+INSTRUCTION_SETS = ("sse4_2", "avx2", "f16c", "fma", "avx512f", "avx512bw", "avx512_bf16", "asimd", "sve")
+FRAMEWORKS = ("torch", "tensorflow", "mxnet")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding: `detail` says what is, `advice` what to do (empty: nothing), `data` the same for programs."""
+
+    name: str
+    status: Status
+    detail: str
+    advice: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings. `ok`: the core library works, so that training is possible."""
+
+    version: str
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the core loads; everything else can be missing."""
+        return any(check.name == "core" and check.status == "ok" for check in self.checks)
+
+
+def examine(version: str, timeout: float = PROBE_TIMEOUT) -> Report:
+    """Look at everything; takes as long as the slowest probe (seconds), `timeout` seconds at most. Never raises."""
+    with ThreadPoolExecutor() as pool:
+        core_facts = pool.submit(run_probe, "core", timeout=timeout)
+        checks: list[tuple[str, Callable[[], Check]]] = [
+            ("core", lambda: check_core(core_facts.result())),
+            ("UCX", lambda: check_ucx(core_facts.result())),
+            ("codecs", lambda: check_codecs(core_facts.result())),
+            ("CPU", check_cpu),
+            ("GPUs", lambda: check_gpus(run_probe("gpus", timeout=timeout), core_facts.result())),
+            *((name, lambda name=name: check_framework(name, timeout)) for name in FRAMEWORKS),
+            ("shared memory", check_shared_memory),
+        ]
+        return Report(version, tuple(pool.map(lambda item: _guarded(*item), checks)))
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Print for people, coloured on a terminal and plain elsewhere, or as one JSON object."""
+    if as_json:
+        found = [asdict(check) for check in report.checks]
+        print(json.dumps({"hipress": report.version, "ok": report.ok, "checks": found}, indent=2, default=str))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    styles = {"ok": "green", "info": "cyan", "warning": "yellow", "failed": "red"}
+    # What is printed is for copying into reports: no wrapping, no highlighting of its own.
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(f"hipress {report.version}", "bold"))
+    width = max(len(check.name) for check in report.checks)
+    for check in report.checks:
+        console.print(Text(f"{check.status:>7}", styles[check.status]), Text(f"{check.name:<{width}}  {check.detail}"))
+        if check.advice:
+            console.print(Text(f"{'':>7} {'':<{width}}  -> {check.advice}", "bold"))
+
+
+def run_probe(*arguments: str, timeout: float) -> dict[str, Any]:
+    """The facts of one of `_doctor_probes`, in a process of its own; what goes wrong with it is in the key "error"."""
+    # The same search path as here, so that the same files are found.
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    command = [sys.executable, "-m", "hipress._doctor_probes", *arguments]
+    try:
+        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return {"error": f"no answer within {timeout:g} s"}
+    except OSError as error:
+        return {"error": f"cannot start Python: {error}"}
+    lines = done.stdout.decode(errors="replace").strip().splitlines()
+    try:
+        facts = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        facts = None
+    if isinstance(facts, dict):
+        return facts
+    last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    end = f"was killed by signal {-done.returncode}" if done.returncode < 0 else f"exited with {done.returncode}"
+    return {"error": " ".join([f"the process {end}", *last])}
+
+
+def check_core(facts: dict[str, Any]) -> Check:
+    """Whether the compiled module loads."""
+    if "error" in facts:
+        return Check("core", "failed", str(facts["error"]), "reinstall: pip install --force-reinstall hipress", facts)
+    return Check("core", "ok", f"loaded from {facts.get('file', 'unknown')}", data={"file": facts.get("file")})
+
+
+def check_ucx(facts: dict[str, Any]) -> Check:
+    """Which UCX carries the bytes, from where, over what."""
+    try:
+        package = f"package libucx-cu12 {metadata.version('libucx-cu12')}"
+    except metadata.PackageNotFoundError:
+        package = "package libucx-cu12 not installed"
+    ucx = facts.get("ucx")
+    if not isinstance(ucx, dict):
+        reason = facts.get("ucx_error", "the core is not there to ask" if "error" in facts else "the core does not say")
+        missing = "not installed" in package
+        advice = "pip install libucx-cu12" if missing else ""
+        return Check("UCX", "warning" if missing else "info", f"unknown: {reason}; {package}", advice)
+    transports = [str(name) for name in ucx.get("transports", ())]
+    detail = (
+        f"{ucx.get('version', 'unknown version')} from {ucx.get('library', 'unknown')} ({package}), "
+        f"transports: {', '.join(transports) or 'none'}"
+    )
+    if not transports:
+        return Check("UCX", "failed", detail, "check UCX_TLS and UCX_NET_DEVICES; without them all are tried", ucx)
+    return Check("UCX", "ok", detail, data=ucx)
+
+
+def check_codecs(facts: dict[str, Any]) -> Check:
+    """Which codecs the core knows."""
+    if "codecs" not in facts:
+        return Check("codecs", "info", f"unknown: {facts.get('codecs_error', 'the core does not say')}")
+    codecs = facts["codecs"]
+    # A list of names, of objects with a name, or a mapping by name.
+    names = sorted(str(item.get("name", "?")) if isinstance(item, dict) else str(item) for item in codecs)
+    detail = ", ".join(names) or "none"
+    if "isa" in facts:
+        detail += f" (vector code: {facts['isa']})"
+    return Check("codecs", "ok" if names else "failed", detail, data={"codecs": codecs, "isa": facts.get("isa")})
+
+
+def check_cpu() -> Check:
+    """Model, cores this process may use, and instruction sets that matter here."""
+    fields: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    flags = set(fields.get("flags", fields.get("Features", "")).split())
+    sets = [name for name in INSTRUCTION_SETS if name in flags]
+    model = fields.get("model name") or platform.processor() or platform.machine()
+    cores = len(os.sched_getaffinity(0))
+    data = {"model": model, "cores": cores, "instruction_sets": sets}
+    return Check("CPU", "ok", f"{model}, {cores} cores usable, {' '.join(sets) or 'no vector instructions'}", "", data)
+
+
+def check_gpus(facts: dict[str, Any], core: dict[str, Any]) -> Check:
+    """Which GPUs the driver shows, and whether the core can use them."""
+    if "error" in facts:
+        return Check("GPUs", "warning", str(facts["error"]), "check the driver with nvidia-smi", facts)
+    gpus, built = facts.get("gpus") or [], core.get("cuda")
+    facts = {**facts, "core_built_with_cuda": built}
+    if facts.get("driver") is None:
+        return Check("GPUs", "info", "no NVIDIA driver: tensors are synchronised on the CPU", data=facts)
+    if isinstance(built, bool):
+        core_text = f"the core was built {'with' if built else 'without'} CUDA"
+    else:
+        core_text = "unknown whether the core was built with CUDA"
+    detail = f"{len(gpus)} ({', '.join(gpus) or 'none'}), driver for {facts['driver']}, {core_text}"
+    if gpus and built is False:
+        advice = "build from source where nvcc is on the PATH: pip install --no-binary hipress hipress"
+        return Check("GPUs", "warning", detail, advice, facts)
+    return Check("GPUs", "ok" if gpus else "info", detail, data=facts)
+
+
+def check_framework(name: str, timeout: float) -> Check:
+    """Whether framework `name` is installed and imports, and whether HiPress' operators for it are built and load."""
+    if importlib.util.find_spec(name) is None:
+        advice = "to use it: pip install 'hipress[torch]'" if name == "torch" else ""
+        return Check(name, "info", "not installed", advice, {"installed": False})
+    library = Path(__file__).with_name(name) / f"libhipress_{name}.so"
+    built = library.is_file()
+    facts = run_probe("framework", name, str(library) if built else "", timeout=timeout)
+    data = {"installed": True, "operators": str(library) if built else None, **facts}
+    if "error" in facts:
+        return Check(name, "failed", f"installed, but does not import: {facts['error']}", f"reinstall {name}", data)
+    if not built:
+        advice = f"install HiPress again with {name} present: pip install --force-reinstall --no-deps hipress"
+        return Check(name, "warning", f"{facts.get('version')}, HiPress' operators are not built", advice, data)
+    if "operators_error" in facts:
+        advice = f"this {name} may be older than the operators need; then upgrade it, or rebuild HiPress with it"
+        detail = f"{facts.get('version')}, HiPress' operators do not load: {facts['operators_error']}"
+        return Check(name, "failed", detail, advice, data)
+    return Check(name, "ok", f"{facts.get('version')}, HiPress' operators load", data=data)
+
+
+def check_shared_memory(path: str = "/dev/shm") -> Check:
+    """Size and free space of what ranks of one host exchange messages through."""
+    found = os.statvfs(path)
+    size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+    detail = f"{path}: {size / 2**20:.0f} MiB, {free / 2**20:.0f} MiB free"
+    data = {"path": path, "size": size, "free": free}
+    if free < SMALL_SHARED_MEMORY:
+        advice = f"remove old files from {path}, or make it larger (containers: docker run --shm-size=1g)"
+        return Check("shared memory", "warning", detail, advice, data)
+    return Check("shared memory", "ok", detail, data=data)
+
+
+def _guarded(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except Exception as error:
+        return Check(name, "failed", f"the check itself failed: {type(error).__name__}: {error}")

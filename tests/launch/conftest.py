@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running `hipress run` in a process of its own, as users do, and watching what it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+#: For anything to happen that happens at once on an idle machine (seconds).
+PATIENCE = 30.0
+HIPRESS = (sys.executable, "-m", "hipress.cli")
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+def clean_environment() -> dict[str, str]:
+    """This process' environment without what a launcher around the tests may have set."""
+    launcher = (
+        "HIPRESS_",
+        "TORCHELASTIC_",
+        "MASTER_",
+        "LOCAL_",
+        "OMP_NUM_THREADS",
+        "RANK",
+        "WORLD_SIZE",
+        "PYTHONUNBUF",
+    )
+    return {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Return once `condition` holds; fail the test, naming `what`, if it does not."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            pytest.fail(f"waited {PATIENCE:g} s in vain: {what}")
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Whether process `pid` lives; a zombie does not, whoever should have waited for it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def assert_gone(pids: list[int]) -> None:
+    """Fail unless all these processes end (a kill takes a moment to arrive)."""
+    wait_until(lambda: not any(map(is_running, pids)), f"all of the processes {pids} to be gone")
+
+
+def read_pids(directory: Path, count: int) -> list[int]:
+    """The numbers in `count` files *.pid of `directory`, once they are all written."""
+
+    def written() -> list[str]:
+        return [text for file in directory.glob("*.pid") if (text := file.read_text()).endswith("\n")]
+
+    wait_until(lambda: len(written()) >= count, f"{count} processes to start")
+    return [int(text) for text in written()]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts `hipress run ARGUMENTS...` and kills it at the end of the test if it is still there."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start_one(*arguments: str, env: dict[str, str] | None = None, **options: object) -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process: subprocess.Popen[bytes] = subprocess.Popen(
+            [*HIPRESS, "run", *arguments],
+            env=clean_environment() | (env or {}),
+            **{**pipes, **options},  # type: ignore[call-overload]
+        )
+        processes.append(process)
+        return process
+
+    yield start_one
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture
+def run(start: Start) -> Callable[..., tuple[int, bytes, bytes]]:
+    """Runs `hipress run ARGUMENTS...` to its end: exit code, stdout, stderr."""
+
+    def run_one(*arguments: str, input: bytes | None = None, **options: object) -> tuple[int, bytes, bytes]:
+        if input is not None:
+            options["stdin"] = subprocess.PIPE
+        process = start(*arguments, **options)
+        out, err = process.communicate(input, timeout=PATIENCE)
+        return process.returncode, out, err
+
+    return run_one

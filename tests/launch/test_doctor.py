@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hipress doctor`: it always answers, whatever is missing or broken."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from conftest import HIPRESS, clean_environment
+from hipress import doctor
+from hipress.doctor import Check, Report
+
+NAMES = ["core", "UCX", "codecs", "CPU", "GPUs", "torch", "tensorflow", "mxnet", "shared memory"]
+
+
+def test_json_on_this_machine() -> None:
+    done = subprocess.run([*HIPRESS, "doctor", "--json"], env=clean_environment(), capture_output=True, timeout=120)
+    report = json.loads(done.stdout)
+    assert [check["name"] for check in report["checks"]] == NAMES
+    core = report["checks"][0]
+    assert report["ok"] == (core["status"] == "ok")
+    assert done.returncode == (0 if report["ok"] else 1)
+    assert not [check for check in report["checks"] if "the check itself failed" in check["detail"]]
+    assert not [check for check in report["checks"] if check["status"] == "failed" and not check["advice"]]
+    assert {"model", "cores", "instruction_sets"} <= report["checks"][3]["data"].keys()
+
+
+def test_text_is_plain_when_not_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    checks = (Check("core", "failed", "[red]no[/red] " + "x" * 300, "do [this]"), Check("CPU", "ok", "fast"))
+    doctor.print_report(Report("1.2", checks), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "hipress 1.2"
+    assert lines[1].split() == ["failed", "core", "[red]no[/red]", "x" * 300]
+    assert lines[2].strip() == "-> do [this]"
+    assert lines[3].split() == ["ok", "CPU", "fast"]
+
+
+def test_a_check_that_raises_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("unexpected")
+
+    for name in ("check_core", "check_ucx", "check_codecs", "check_cpu", "check_gpus", "check_framework"):
+        monkeypatch.setattr(doctor, name, broken)
+    monkeypatch.setattr(doctor, "check_shared_memory", broken)
+    monkeypatch.setattr(doctor, "run_probe", lambda *_, **__: {})
+    report = doctor.examine("1")
+    assert [check.name for check in report.checks] == NAMES
+    assert {check.detail for check in report.checks} == {"the check itself failed: RuntimeError: unexpected"}
+    assert not report.ok
+
+
+class TestProbe:
+    """Native code is looked at in another process, which may crash or hang."""
+
+    @pytest.fixture(autouse=True)
+    def _frameworks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "crashing.py").write_text("import os; os.kill(os.getpid(), 11)\n")
+        (tmp_path / "hanging.py").write_text("import time; time.sleep(300)\n")
+        (tmp_path / "exiting.py").write_text("import sys; print('no licence', file=sys.stderr); sys.exit(3)\n")
+        (tmp_path / "raising.py").write_text("raise ImportError('libfoo.so not found')\n")
+        (tmp_path / "chatting.py").write_text("__version__ = '1.5'\nprint('welcome')\n")
+        monkeypatch.syspath_prepend(tmp_path)
+
+    def test_crash(self) -> None:
+        assert "killed by signal 11" in doctor.run_probe("framework", "crashing", "", timeout=60)["error"]
+
+    def test_hang(self) -> None:
+        begin = time.monotonic()
+        assert "no answer within 0.5 s" in doctor.run_probe("framework", "hanging", "", timeout=0.5)["error"]
+        assert time.monotonic() - begin < 30
+
+    def test_exit(self) -> None:
+        error = doctor.run_probe("framework", "exiting", "", timeout=60)["error"]
+        assert error == "the process exited with 3 no licence"
+
+    def test_error(self) -> None:
+        check = doctor.check_framework("raising", 60)
+        assert (check.status, check.detail) == ("failed", "installed, but does not import: libfoo.so not found")
+
+    def test_output_of_its_own(self) -> None:
+        check = doctor.check_framework("chatting", 60)
+        assert (check.status, check.detail) == ("warning", "1.5, HiPress' operators are not built")
+
+    def test_operators_that_do_not_load(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "chatting").mkdir()
+        (tmp_path / "chatting" / "libhipress_chatting.so").write_bytes(b"not a library")
+        monkeypatch.setattr(doctor, "__file__", str(tmp_path / "doctor.py"))
+        (tmp_path / "chatting" / "__init__.py").write_text("__version__ = '2'\n")
+        check = doctor.check_framework("chatting", 60)
+        assert check.status == "failed"
+        assert check.detail.startswith("2, HiPress' operators do not load: OSError")
+
+
+def test_framework_not_installed() -> None:
+    assert doctor.check_framework("no_such_framework", 60).detail == "not installed"
+
+
+def test_core() -> None:
+    assert doctor.check_core({"file": "/x/_core.so"}).status == "ok"
+    check = doctor.check_core({"error": "why"})
+    assert (check.status, check.detail) == ("failed", "why")
+    assert check.advice
+
+
+def test_ucx(monkeypatch: pytest.MonkeyPatch) -> None:
+    ucx = {"version": "1.22.0", "library": "/x/libucp.so.0", "transports": ["tcp", "posix"]}
+    known = doctor.check_ucx({"ucx": ucx})
+    assert known.status == "ok"
+    assert known.detail.startswith("1.22.0 from /x/libucp.so.0")
+    assert known.detail.endswith("transports: tcp, posix")
+    assert doctor.check_ucx({"ucx": ucx | {"transports": []}}).status == "failed"
+    assert doctor.check_ucx({}).detail.startswith("unknown: the core does not say")
+
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    assert doctor.check_ucx({"error": "x"}).advice == "pip install libucx-cu12"
+
+
+@pytest.mark.parametrize(
+    "codecs", [["onebit", "none"], {"onebit": {}, "none": {}}, [{"name": "onebit"}, {"name": "none"}]]
+)
+def test_codecs(codecs: object) -> None:
+    assert doctor.check_codecs({"codecs": codecs}).detail == "none, onebit"
+    assert doctor.check_codecs({"codecs": codecs, "isa": "avx2"}).detail == "none, onebit (vector code: avx2)"
+
+
+def test_codecs_unknown() -> None:
+    assert doctor.check_codecs({}).status == "info"
+
+
+def test_gpus() -> None:
+    found = {"driver": "CUDA 12.8", "gpus": ["H", "H"]}
+    assert doctor.check_gpus({"driver": None, "gpus": []}, {}).status == "info"
+    assert doctor.check_gpus({"error": "cuInit failed"}, {}).status == "warning"
+    assert doctor.check_gpus(found, {"cuda": True}).status == "ok"
+    without = doctor.check_gpus(found, {"cuda": False})
+    assert (without.status, bool(without.advice)) == ("warning", True)
+    assert doctor.check_gpus(found, {}).detail == (
+        "2 (H, H), driver for CUDA 12.8, unknown whether the core was built with CUDA"
+    )
+
+
+def test_shared_memory_that_is_small_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "SMALL_SHARED_MEMORY", 1 << 60)
+    small = doctor.check_shared_memory(str(tmp_path))
+    assert small.status == "warning"
+    assert "--shm-size" in small.advice
+    with pytest.raises(FileNotFoundError):  # Which examine() turns into a finding.
+        doctor.check_shared_memory(str(tmp_path / "none"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_the_doctor_itself_imports_no_framework() -> None:
+    script = "import sys; from hipress import doctor; doctor.examine('1', timeout=0.01); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], env=clean_environment(), capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
