@@ -6,4 +6,5 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindErrors(module);
   hipress::bindings::bindCodec(module);
   hipress::bindings::bindControl(module);
+  hipress::bindings::bindEngine(module);
 }

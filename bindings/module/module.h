@@ -10,6 +10,7 @@ namespace hipress::bindings {
 void bindErrors(pybind11::module_& module);
 void bindCodec(pybind11::module_& module);
 void bindControl(pybind11::module_& module);
+void bindEngine(pybind11::module_& module);
 
 
 }  // namespace hipress::bindings

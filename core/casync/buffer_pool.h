@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Staging memory for encoded messages and partial sums, reused from step to step: fresh pages cost more than the
-// copies made into them.
+// Staging memory for encoded messages and partial sums, reused from step to step: fresh pages cost more than
+// the copies made into them.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Q_commu: messages that are ready to go. Only a window of bytes per peer is handed to the transport at a time; the
-// rest waits here, so that a message of higher priority that becomes ready later still overtakes it.
+// Q_commu: messages that are ready to go. Only a window of bytes per peer is handed to the transport at a
+// time; the rest waits here, so that a message of higher priority that becomes ready later still overtakes
+// it.
 #pragma once
 
 #include <cstdint>

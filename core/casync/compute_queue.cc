@@ -11,7 +11,9 @@ ComputeQueue::ComputeQueue(int threads) {
   }
 }
 
-ComputeQueue::~ComputeQueue() { stop(); }
+ComputeQueue::~ComputeQueue() {
+  stop();
+}
 
 void ComputeQueue::push(int priority, Work work) {
   {

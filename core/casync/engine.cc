@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement, submission and waiting. How an operation's tasks run is in engine_tasks.cc, how failures spread in
-// engine_failures.cc.
+// Agreement, submission and waiting. How an operation's tasks run is in engine_tasks.cc, how failures spread
+// in engine_failures.cc.
 #include "core/casync/engine.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace hipress {
 
-Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport> transport, EngineOptions options)
+Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport> transport,
+               EngineOptions options)
     : rank_(transport->rank()),
       worldSize_(transport->worldSize()),
       options_(std::move(options)),
@@ -24,7 +25,9 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
   control_->onNotice([this](const ControlNotice& notice) { onNotice(notice); });
 }
 
-Engine::~Engine() { shutdown(Milliseconds(0)); }
+Engine::~Engine() {
+  shutdown(Milliseconds(0));
+}
 
 TensorHandle Engine::declareOne(TensorSpec spec) {
   checkSpec(spec, worldSize_);
@@ -66,7 +69,8 @@ std::vector<TensorHandle> Engine::agree(const std::string& listName, std::vector
   const auto lists = control_->allgather("list." + listName, listAsText(specs), options_.timeout);
   for (size_t other = 1; other < lists.size(); ++other) {
     if (lists[other] == lists[0]) continue;
-    throw Error(ErrorKind::kMismatch, listName + ": " + firstDifference(lists[0], lists[other], static_cast<int>(other)));
+    throw Error(ErrorKind::kMismatch,
+                listName + ": " + firstDifference(lists[0], lists[other], static_cast<int>(other)));
   }
   return declare(std::move(specs));
 }
@@ -93,9 +97,10 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
                                             "' cannot be synchronised without it");
     }
     if (entry.active && !entry.active->finished()) {
-      throw Error(ErrorKind::kDuplicateName,
-                  "tensor '" + tensor.spec.name +
-                      "' is being synchronised already; wait for it first, or give the second one another name");
+      throw Error(
+          ErrorKind::kDuplicateName,
+          "tensor '" + tensor.spec.name +
+              "' is being synchronised already; wait for it first, or give the second one another name");
     }
     operation = std::make_shared<Operation>(entry.tensor, entry.nextStep++);
     operation->input = static_cast<const std::byte*>(submission.input);
@@ -109,7 +114,8 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
   const Tensor& tensor = *operation->tensor;
   if (tensor.compressed() && tensor.codec->usesResidual()) {
     operation->workerResidual = residuals_.at(tensor.spec.name, ResidualRole::kWorker, tensor.spec.count);
-    operation->aggregatorResidual = residuals_.at(tensor.spec.name, ResidualRole::kAggregator, tensor.spec.count);
+    operation->aggregatorResidual =
+        residuals_.at(tensor.spec.name, ResidualRole::kAggregator, tensor.spec.count);
   }
   start(operation);
   return result;
@@ -133,7 +139,8 @@ bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
     const std::lock_guard lock(mutex_);
     const auto found = operations_.find(handle);
     if (found == operations_.end()) {
-      throw invalidArgument("there is no operation " + std::to_string(handle) + "; it may have been waited for already");
+      throw invalidArgument("there is no operation " + std::to_string(handle) +
+                            "; it may have been waited for already");
     }
     operation = found->second;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CaSync's runtime on one rank: agrees on tensors with the other ranks, then runs each tensor's task graph over the
-// two queues, Q_comp (encode, merge, decode) and Q_commu (send, recv). Nothing here knows a framework.
+// CaSync's runtime on one rank: agrees on tensors with the other ranks, then runs each tensor's task graph
+// over the two queues, Q_comp (encode, merge, decode) and Q_commu (send, recv). Nothing here knows a
+// framework.
 #pragma once
 
 #include <atomic>
@@ -29,12 +30,14 @@ namespace hipress {
 
 struct EngineOptions {
   int computeThreads = 1;
-  Milliseconds timeout{60000};               ///< From submit() until every rank must have done its part.
-  size_t partitionBytes = size_t{4} << 20;   ///< Size of a partition when a tensor does not say how many.
-  size_t windowBytes = size_t{16} << 20;     ///< Handed to the transport per peer at a time; the rest keeps its order by priority.
-  size_t inlineElements = 16384;             ///< Compute tasks up to this size run where they became ready.
-  uint64_t seed = 0;                         ///< Of random rounding.
-  std::shared_ptr<TraceRecorder> trace;      ///< nullptr: not traced.
+  Milliseconds timeout{60000};              ///< From submit() until every rank must have done its part.
+  size_t partitionBytes = size_t{4} << 20;  ///< Size of a partition when a tensor does not say how many.
+  size_t windowBytes =
+      size_t{16}
+      << 20;  ///< Handed to the transport per peer at a time; the rest keeps its order by priority.
+  size_t inlineElements = 16384;         ///< Compute tasks up to this size run where they became ready.
+  uint64_t seed = 0;                     ///< Of random rounding.
+  std::shared_ptr<TraceRecorder> trace;  ///< nullptr: not traced.
 };
 
 /// A tensor that ranks have agreed on; see Engine::agree().
@@ -44,8 +47,9 @@ using OperationHandle = uint64_t;
 
 /// The values of one step.
 struct Submission {
-  const void* input = nullptr;      ///< spec.count elements, unchanged until completion; nullptr: none in this step.
-  void* output = nullptr;           ///< spec.count elements; may be `input`. Undefined until completion.
+  const void* input =
+      nullptr;             ///< spec.count elements, unchanged until completion; nullptr: none in this step.
+  void* output = nullptr;  ///< spec.count elements; may be `input`. Undefined until completion.
   std::shared_ptr<void> keepAlive;  ///< Released when no thread and no network touches the two any more.
 };
 
@@ -60,12 +64,12 @@ class Engine {
   int worldSize() const { return worldSize_; }
   const EngineOptions& options() const { return options_; }
 
-  /// Agrees on the number of each tensor. All ranks declare the same tensors, in any order and at any time; waits for
-  /// rank 0 only. Throws InvalidArgument, Unsupported, Mismatch, PeerLost, Timeout.
+  /// Agrees on the number of each tensor. All ranks declare the same tensors, in any order and at any time;
+  /// waits for rank 0 only. Throws InvalidArgument, Unsupported, Mismatch, PeerLost, Timeout.
   std::vector<TensorHandle> declare(std::vector<TensorSpec> specs);
 
-  /// declare() for a complete list that every rank must give alike and together, e.g. an optimizer's: compares the
-  /// lists and shows the first difference (Mismatch). Waits for all ranks.
+  /// declare() for a complete list that every rank must give alike and together, e.g. an optimizer's:
+  /// compares the lists and shows the first difference (Mismatch). Waits for all ranks.
   std::vector<TensorHandle> agree(const std::string& listName, std::vector<TensorSpec> specs);
 
   const TensorSpec& spec(TensorHandle tensor) const;
@@ -77,8 +81,8 @@ class Engine {
   /// Whether the operation has ended (well or not).
   bool poll(OperationHandle operation);
 
-  /// Waits for at most `slice`; false if it has not ended by then. When it has ended: forgets the handle and throws the
-  /// operation's error, if it has one. `*absent`: no rank had values, the output was not written.
+  /// Waits for at most `slice`; false if it has not ended by then. When it has ended: forgets the handle and
+  /// throws the operation's error, if it has one. `*absent`: no rank had values, the output was not written.
   bool wait(OperationHandle operation, Milliseconds slice, bool* absent = nullptr);
 
   /// The first failure ends the engine on all ranks: what is in flight and what comes later throws it.
@@ -131,7 +135,7 @@ class Engine {
   std::unordered_map<TensorHandle, Entry> tensors_;
   std::unordered_map<OperationHandle, OperationPointer> operations_;
   OperationHandle nextOperation_ = 1;
-  std::map<int, std::string> left_;       // ranks that said goodbye
+  std::map<int, std::string> left_;  // ranks that said goodbye
   Clock::time_point leftAt_{};
   Failure failure_;
   bool stopped_ = false;

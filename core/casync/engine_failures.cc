@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a failure on one rank becomes the same error on all, in bounded time: deadlines, lost and leaving ranks,
-// ranks that disagree.
+// How a failure on one rank becomes the same error on all, in bounded time: deadlines, lost and leaving
+// ranks, ranks that disagree.
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -26,10 +26,13 @@ void Engine::throwIfFailed(const std::string& doing) {
   const std::lock_guard lock(mutex_);
   if (failure_) throw *failure_;
   if (stopped_) throw Error(ErrorKind::kNotInitialized, doing + ": the engine is shut down");
-  if (!left_.empty()) throw Error(ErrorKind::kPeerLost, left_.begin()->second + "; " + doing + " needs all ranks");
+  if (!left_.empty())
+    throw Error(ErrorKind::kPeerLost, left_.begin()->second + "; " + doing + " needs all ranks");
 }
 
-void Engine::fail(const Error& error) { failWith(error, true); }
+void Engine::fail(const Error& error) {
+  failWith(error, true);
+}
 
 void Engine::failWith(const Error& error, bool tellOthers) {
   const Failure failure = std::make_shared<Error>(error);
@@ -67,7 +70,8 @@ void Engine::onNotice(const ControlNotice& notice) {
         found->second.conflict = failure;
         active = found->second.active;
       }
-      // Only this tensor is affected. What peers sent of it stays with the transport, which keeps its memory alive.
+      // Only this tensor is affected. What peers sent of it stays with the transport, which keeps its memory
+      // alive.
       if (active) active->finish(failure);
       return;
     }
@@ -96,8 +100,8 @@ void Engine::checkDeadline(const OperationPointer& operation) {
   }
   if (now < operation->deadline) return;
 
-  // Whoever waits for a first message knows which rank is late; a rank that only waits for an aggregate leaves the
-  // aggregator time to say so.
+  // Whoever waits for a first message knows which rank is late; a rank that only waits for an aggregate
+  // leaves the aggregator time to say so.
   const auto& tasks = operation->tensor->graph.tasks();
   bool knows = false;
   for (size_t index = 0; index < tasks.size(); ++index) {
@@ -122,9 +126,9 @@ Error Engine::timeoutError(const Operation& operation) const {
     for (const int peer : peers) text += (text.empty() ? "rank " : ", rank ") + std::to_string(peer);
     return text;
   };
-  const std::string what = "tensor '" + operation.tensor->spec.name + "' (step " + std::to_string(operation.step) +
-                           ") was not synchronised within " + seconds(options_.timeout) + ": rank " +
-                           std::to_string(rank_);
+  const std::string what = "tensor '" + operation.tensor->spec.name + "' (step " +
+                           std::to_string(operation.step) + ") was not synchronised within " +
+                           seconds(options_.timeout) + ": rank " + std::to_string(rank_);
   const std::string advice =
       ". The rank may be stopped, slow, or may not have submitted the tensor; a longer deadline is set by "
       "HIPRESS_TIMEOUT or init(timeout=...)";

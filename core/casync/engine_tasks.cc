@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an operation's task graph runs: completing a task clears its successors; those with nothing left to wait for go
-// to Q_comp or Q_commu.
+// How an operation's task graph runs: completing a task clears its successors; those with nothing left to
+// wait for go to Q_comp or Q_commu.
 #include <string>
 #include <utility>
 
@@ -40,9 +40,10 @@ void Engine::runCompute(const OperationPointer& operation, TaskIndex index, int 
   } catch (const Error& error) {
     return failWith(error, true);
   } catch (const std::exception& error) {
-    return failWith(Error(ErrorKind::kTransport, std::string(primitiveName(task.primitive)) + " of tensor '" +
-                                                     operation->tensor->spec.name + "' failed: " + error.what()),
-                    true);
+    return failWith(
+        Error(ErrorKind::kTransport, std::string(primitiveName(task.primitive)) + " of tensor '" +
+                                         operation->tensor->spec.name + "' failed: " + error.what()),
+        true);
   }
   // A task that only passed memory on did nothing worth a span.
   if (trace() != nullptr && Executor::work(*operation, task) > 0) {
@@ -64,8 +65,8 @@ void Engine::startSend(const OperationPointer& operation, TaskIndex index) {
   const size_t bytes = message.payload.size();
   request.onSent = [this, operation, index, bytes](const Failure& failure) {
     if (failure) return failTask(operation, failure);
-    record(*operation, operation->tensor->graph.tasks()[index], TraceTrack::kSend, 0, operation->startedNs[index],
-           bytes);
+    record(*operation, operation->tensor->graph.tasks()[index], TraceTrack::kSend, 0,
+           operation->startedNs[index], bytes);
     completeTask(operation, index);
   };
   communication_.push(operation->tensor->spec.priority, std::move(request), [this, operation, index] {
@@ -95,7 +96,8 @@ void Engine::startRecv(const OperationPointer& operation, TaskIndex index) {
 void Engine::completeTask(const OperationPointer& operation, TaskIndex index) {
   operation->complete[index].store(true, std::memory_order_relaxed);
   for (const TaskIndex successor : operation->tensor->graph.tasks()[index].successors) {
-    if (operation->pending[successor].fetch_sub(1, std::memory_order_acq_rel) == 1) release(operation, successor);
+    if (operation->pending[successor].fetch_sub(1, std::memory_order_acq_rel) == 1)
+      release(operation, successor);
   }
   if (operation->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     for (auto& message : operation->messages) message.buffer.release();

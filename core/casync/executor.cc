@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/codec/wire_header.h"
 #include "core/codec/crc32c.h"
+#include "core/codec/wire_header.h"
 #include "core/element/convert.h"
 #include "core/element/reduce.h"
 
@@ -56,7 +56,8 @@ std::span<const float> asFloats(std::span<const std::byte> bytes, DType dtype, s
 }
 
 Error inContext(const Error& error, const Operation& operation, const Task& task, int sender) {
-  std::string where = "tensor '" + operation.tensor->spec.name + "', partition " + std::to_string(task.partition);
+  std::string where =
+      "tensor '" + operation.tensor->spec.name + "', partition " + std::to_string(task.partition);
   if (sender >= 0) where += ", from rank " + std::to_string(sender);
   return {error.kind(), where + ": " + error.what()};
 }
@@ -74,9 +75,11 @@ std::span<std::byte> Executor::accept(Operation& operation, const Task& recv, co
     expected.elementCount = partition.range.count;
     expected.maxPayloadBytes = partition.maxPayloadBytes;
     message.header = unpackHeader(header, expected);
-    if (message.header.payloadBytes != payloadBytes) throw corruptPayload("the payload is shorter or longer than its header says");
+    if (message.header.payloadBytes != payloadBytes)
+      throw corruptPayload("the payload is shorter or longer than its header says");
     const bool raw = (message.header.flags & kFlagRaw) != 0;
-    if (!message.absent() && raw != partition.raw) throw corruptPayload("the payload is raw on one side only");
+    if (!message.absent() && raw != partition.raw)
+      throw corruptPayload("the payload is raw on one side only");
   } catch (const Error& error) {
     throw inContext(error, operation, recv, recv.peer);
   }
@@ -126,7 +129,8 @@ void Executor::encode(Operation& operation, const Task& task) {
     return;
   }
   if (partition.raw) {
-    // Nothing to encode: the bytes go out from where they are. A merge of raw partitions wrote into the output.
+    // Nothing to encode: the bytes go out from where they are. A merge of raw partitions wrote into the
+    // output.
     message.payload = ofInput ? inputSlice(operation, partition)
                               : std::span<const std::byte>(outputSlice(operation, partition));
   } else {
@@ -175,8 +179,8 @@ void Executor::mergeRaw(Operation& operation, const Task& task) {
   }
   operation.aggregates[task.partition].absent = values.empty();
   if (!values.empty()) {
-    reduceInOrder(tensor.spec.dtype, values, partition.range.count, tensor.inputFactor * tensor.aggregateFactor,
-                  outputSlice(operation, partition).data());
+    reduceInOrder(tensor.spec.dtype, values, partition.range.count,
+                  tensor.inputFactor * tensor.aggregateFactor, outputSlice(operation, partition).data());
   }
   for (const MessageIndex index : task.contributions) {
     if (index != kLocalContribution) operation.messages[index].buffer.release();

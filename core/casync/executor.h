@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each computing primitive does to an operation: the only place where graphs, codecs and element types meet.
+// What each computing primitive does to an operation: the only place where graphs, codecs and element types
+// meet.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ class Executor {
  public:
   Executor(BufferPool& pool, uint64_t seed) : pool_(pool), seed_(seed) {}
 
-  /// Runs an encode, merge or decode. Throws CorruptPayload (with tensor, partition and sender) for bad input.
+  /// Runs an encode, merge or decode. Throws CorruptPayload (with tensor, partition and sender) for bad
+  /// input.
   void run(Operation& operation, const Task& task);
 
   /// A message's header has come: where its payload goes. Throws CorruptPayload.
@@ -31,7 +33,8 @@ class Executor {
   void decode(Operation& operation, const Task& task);
   void mergeRaw(Operation& operation, const Task& task);
   void mergeEncoded(Operation& operation, const Task& task);
-  void addLocal(const Operation& operation, const TensorPartition& partition, std::span<float> sum, bool first);
+  void addLocal(const Operation& operation, const TensorPartition& partition, std::span<float> sum,
+                bool first);
 
   BufferPool& pool_;
   const uint64_t seed_;

@@ -44,9 +44,9 @@ class Operation {
   const uint32_t step;
 
   // Set before the operation starts.
-  const std::byte* input = nullptr;       // nullptr: this rank has no values in this step
+  const std::byte* input = nullptr;  // nullptr: this rank has no values in this step
   std::byte* output = nullptr;
-  std::shared_ptr<void> keepAlive;        // owns input and output
+  std::shared_ptr<void> keepAlive;  // owns input and output
   std::span<float> workerResidual;
   std::span<float> aggregatorResidual;
   Clock::time_point deadline;
@@ -58,7 +58,7 @@ class Operation {
   std::vector<MessageState> messages;
   std::vector<AggregateState> aggregates;
   std::atomic<uint32_t> remaining{0};
-  std::atomic<bool> absent{false};        // no rank had values; the output was not written
+  std::atomic<bool> absent{false};  // no rank had values; the output was not written
 
   /// Ends the operation; the first call counts. Wakes the waiter.
   void finish(const Failure& failure);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tensor's synchronisation on one rank as a dependency graph of CaSync's five primitives (SOSP'21, §3.1). Built
-// once per tensor by a topology, which knows neither codec nor transport; armed anew for every step.
+// One tensor's synchronisation on one rank as a dependency graph of CaSync's five primitives (SOSP'21, §3.1).
+// Built once per tensor by a topology, which knows neither codec nor transport; armed anew for every step.
 #pragma once
 
 #include <cstddef>
@@ -36,12 +36,12 @@ struct Task {
   Primitive primitive = Primitive::kEncode;
   EncodeSource source = EncodeSource::kInput;  // encode
   uint16_t partition = 0;
-  uint16_t hop = 0;                            // send, recv: distinguishes the messages of a partition
-  int peer = -1;                               // send, recv
-  MessageIndex message = 0;                    // written by encode and recv, read by send and decode
-  std::vector<MessageIndex> contributions;     // merge: in rank order
+  uint16_t hop = 0;                         // send, recv: distinguishes the messages of a partition
+  int peer = -1;                            // send, recv
+  MessageIndex message = 0;                 // written by encode and recv, read by send and decode
+  std::vector<MessageIndex> contributions;  // merge: in rank order
   std::vector<TaskIndex> successors;
-  uint32_t dependencies = 0;                   // how many tasks must be complete before this one
+  uint32_t dependencies = 0;  // how many tasks must be complete before this one
 };
 
 struct Message {

@@ -13,7 +13,8 @@
 namespace hipress {
 namespace {
 
-/// Where partition 0 of a tensor is aggregated: names spread small tensors, of one partition, over the ranks. FNV-1a.
+/// Where partition 0 of a tensor is aggregated: names spread small tensors, of one partition, over the ranks.
+/// FNV-1a.
 int firstAggregator(const std::string& name, int worldSize) {
   uint32_t hash = 2166136261u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -27,7 +28,8 @@ size_t partitionCount(const TensorSpec& spec, const TensorPlan& plan) {
   // Below this a partition's messages cost more than sharing its aggregation out saves.
   constexpr size_t kWorthSharing = size_t{128} << 10;
   if (bytes < kWorthSharing) return 1;
-  if (bytes <= plan.partitionBytes * world) return std::min(world, (bytes + kWorthSharing - 1) / kWorthSharing);
+  if (bytes <= plan.partitionBytes * world)
+    return std::min(world, (bytes + kWorthSharing - 1) / kWorthSharing);
   const size_t pieces = (bytes + plan.partitionBytes - 1) / plan.partitionBytes;
   // A multiple of the world size: every rank aggregates the same share.
   return std::min(kMaxPartitions / world * world, (pieces + world - 1) / world * world);
@@ -45,8 +47,8 @@ std::string TensorSpec::describe() const {
   std::string text(dtypeName(dtype));
   text += shape;
   if (collective == Collective::kBroadcast) return "broadcast " + text + " from rank " + std::to_string(root);
-  text = std::string("allreduce ") + (reduction == Reduction::kAverage ? "average " : "sum ") + text + " codec " +
-         codec + " topology " + topology;
+  text = std::string("allreduce ") + (reduction == Reduction::kAverage ? "average " : "sum ") + text +
+         " codec " + codec + " topology " + topology;
   if (partitions > 0) text += " partitions " + std::to_string(partitions);
   if (codec != "none") text += " compressed from " + std::to_string(minCompressBytes) + " bytes";
   if (prescale != 1.0) text += " prescale " + number(prescale);
@@ -55,7 +57,8 @@ std::string TensorSpec::describe() const {
 }
 
 bool Tensor::compressed() const {
-  return std::any_of(partitions.begin(), partitions.end(), [](const auto& partition) { return !partition.raw; });
+  return std::any_of(partitions.begin(), partitions.end(),
+                     [](const auto& partition) { return !partition.raw; });
 }
 
 void checkSpec(const TensorSpec& spec, int worldSize) {
@@ -69,8 +72,9 @@ void checkSpec(const TensorSpec& spec, int worldSize) {
   checkTopologyName(spec.topology);
   const CodecPointer codec = createCodec(spec.codec);
   if (codec->name() != "none" && !isFloatingPoint(spec.dtype)) {
-    throw unsupported(where + "codec " + std::string(codec->name()) + " compresses floating-point tensors, not " +
-                      std::string(dtypeName(spec.dtype)) + "; use codec \"none\" for it");
+    throw unsupported(where + "codec " + std::string(codec->name()) +
+                      " compresses floating-point tensors, not " + std::string(dtypeName(spec.dtype)) +
+                      "; use codec \"none\" for it");
   }
   if (spec.dtype == DType::kBool && spec.reduction == Reduction::kAverage) {
     throw unsupported(where + "bool tensors have no average; use op=Sum, which is a logical or");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all ranks agree on about a tensor, and what this rank derives from that once: its partitions and task graph.
+// What all ranks agree on about a tensor, and what this rank derives from that once: its partitions and task
+// graph.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +23,18 @@ struct TensorSpec {
   std::string name;
   Collective collective = Collective::kAllreduce;
   DType dtype = DType::kFloat32;
-  uint64_t count = 0;        ///< Elements.
-  std::string shape;         ///< For messages and comparison, e.g. "[64, 3, 3, 3]".
+  uint64_t count = 0;  ///< Elements.
+  std::string shape;   ///< For messages and comparison, e.g. "[64, 3, 3, 3]".
   Reduction reduction = Reduction::kAverage;
-  double prescale = 1.0;     ///< Every rank's values are multiplied by it before encoding.
-  double postscale = 1.0;    ///< The sum (or average) is multiplied by it.
-  int root = 0;              ///< Broadcast: whose values everybody gets.
+  double prescale = 1.0;   ///< Every rank's values are multiplied by it before encoding.
+  double postscale = 1.0;  ///< The sum (or average) is multiplied by it.
+  int root = 0;            ///< Broadcast: whose values everybody gets.
   std::string codec = "none";
   std::string topology = "ps";
-  int partitions = 0;        ///< 0: by size (EngineOptions::partitionBytes).
+  int partitions = 0;             ///< 0: by size (EngineOptions::partitionBytes).
   uint64_t minCompressBytes = 0;  ///< Smaller tensors are sent as they are.
-  int priority = 0;          ///< Higher goes first. Ranks may differ in it.
-  bool transient = false;    ///< Used once: declared anew for every operation.
+  int priority = 0;               ///< Higher goes first. Ranks may differ in it.
+  bool transient = false;         ///< Used once: declared anew for every operation.
 
   /// Everything that must be equal on all ranks, as text.
   std::string describe() const;
@@ -42,7 +43,7 @@ struct TensorSpec {
 /// One partition and how it travels.
 struct TensorPartition {
   Partition range;
-  bool raw = true;              ///< Sent as it is: no codec, or the codec would not shrink it.
+  bool raw = true;  ///< Sent as it is: no codec, or the codec would not shrink it.
   size_t maxPayloadBytes = 0;
 };
 
@@ -50,14 +51,14 @@ struct TensorPartition {
 struct Tensor {
   TensorSpec spec;
   uint32_t id = 0;
-  CodecPointer codec;           ///< `none` when the tensor is not compressed.
+  CodecPointer codec;  ///< `none` when the tensor is not compressed.
   std::vector<TensorPartition> partitions;
   TaskGraph graph;
-  double inputFactor = 1.0;     ///< Applied to this rank's values: prescale.
-  double aggregateFactor = 1.0; ///< Applied to the merged values: postscale, and 1/N for averages.
+  double inputFactor = 1.0;      ///< Applied to this rank's values: prescale.
+  double aggregateFactor = 1.0;  ///< Applied to the merged values: postscale, and 1/N for averages.
   int traceName = -1;
 
-  bool compressed() const;      ///< Whether any partition is encoded by a codec.
+  bool compressed() const;  ///< Whether any partition is encoded by a codec.
   size_t rawBytes() const { return static_cast<size_t>(spec.count) * elementSize(spec.dtype); }
 };
 

@@ -30,7 +30,8 @@ TaskGraph buildBroadcast(const TopologyContext& context);
 /// Names that users may give for gradients: {"ps"}.
 const std::vector<std::string>& topologyNames();
 
-/// Builds the graph of a topology in topologyNames(). Throws InvalidArgument that lists them for any other name.
+/// Builds the graph of a topology in topologyNames(). Throws InvalidArgument that lists them for any other
+/// name.
 TaskGraph buildTopology(std::string_view name, const TopologyContext& context);
 void checkTopologyName(std::string_view name);
 

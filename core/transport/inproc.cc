@@ -40,21 +40,22 @@ class InprocTransport final : public Transport {
   int worldSize() const override { return hub_->options.worldSize; }
 
   void send(SendRequest request) override {
-    InprocMessage message{rank_, request.peer, request.tag, request.header,
-                          {request.payload.begin(), request.payload.end()}};
+    InprocMessage message{
+        rank_, request.peer, request.tag, request.header, {request.payload.begin(), request.payload.end()}};
     // The payload is copied: the sender's memory is free at once, as with a network's eager protocol.
     const size_t bytes = request.payload.size() + kMessageHeaderBytes;
     auto onSent = std::make_shared<std::function<void(const Failure&)>>(std::move(request.onSent));
-    const bool taken = mailbox_.post([this, bytes, onSent, shared = std::make_shared<InprocMessage>(std::move(message))] {
-      if (failure_) return (*onSent)(failure_);
-      const bool deliver = !hub_->options.intercept || hub_->options.intercept(*shared);
-      count([&](TransportCounters& counters) {
-        counters.bytesSent += bytes;
-        ++counters.messagesSent;
-      });
-      if (deliver) deliverTo(shared);
-      (*onSent)(nullptr);
-    });
+    const bool taken =
+        mailbox_.post([this, bytes, onSent, shared = std::make_shared<InprocMessage>(std::move(message))] {
+          if (failure_) return (*onSent)(failure_);
+          const bool deliver = !hub_->options.intercept || hub_->options.intercept(*shared);
+          count([&](TransportCounters& counters) {
+            counters.bytesSent += bytes;
+            ++counters.messagesSent;
+          });
+          if (deliver) deliverTo(shared);
+          (*onSent)(nullptr);
+        });
     if (!taken) (*onSent)(closedFailure());
   }
 

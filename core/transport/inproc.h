@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads of one process: for tests that are fast and can be debugged. Each rank has its own progress
-// thread, so that the threading seen by the runtime is that of a real network.
+// Ranks as threads of one process: for tests that are fast and can be debugged. Each rank has its own
+// progress thread, so that the threading seen by the runtime is that of a real network.
 #pragma once
 
 #include <functional>

@@ -18,7 +18,9 @@ Mailbox::Mailbox() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (fd_ < 0) throw transportError(std::string("cannot make an event descriptor: ") + std::strerror(errno));
 }
 
-Mailbox::~Mailbox() { ::close(fd_); }
+Mailbox::~Mailbox() {
+  ::close(fd_);
+}
 
 bool Mailbox::post(Command command) {
   bool wake = false;

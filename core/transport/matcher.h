@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pairs messages that arrived with receives that were posted, whichever came first. Not thread-safe: each transport
-// uses one on its progress thread.
+// Pairs messages that arrived with receives that were posted, whichever came first. Not thread-safe: each
+// transport uses one on its progress thread.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,11 @@ class Matcher {
     return request;
   }
 
-  /// Keeps a message nobody waits for yet. False if one with the same key is kept already (the peer is at fault).
-  bool keep(const MessageKey& key, Arrived message) { return arrived_.emplace(key, std::move(message)).second; }
+  /// Keeps a message nobody waits for yet. False if one with the same key is kept already (the peer is at
+  /// fault).
+  bool keep(const MessageKey& key, Arrived message) {
+    return arrived_.emplace(key, std::move(message)).second;
+  }
 
   std::vector<RecvRequest> takePosted() {
     std::vector<RecvRequest> all;

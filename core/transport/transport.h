@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who carries bytes between ranks. A message is a tag, a small fixed header and a payload; both ends name it by the
-// tag, so ranks need not agree on an order. Everything is non-blocking: completions arrive as callbacks on the
-// transport's progress thread, which sleeps while nothing moves. A transport knows nothing of codecs and tensors.
+// Who carries bytes between ranks. A message is a tag, a small fixed header and a payload; both ends name it
+// by the tag, so ranks need not agree on an order. Everything is non-blocking: completions arrive as
+// callbacks on the transport's progress thread, which sleeps while nothing moves. A transport knows nothing
+// of codecs and tensors.
 #pragma once
 
 #include <array>
@@ -18,7 +19,8 @@
 
 namespace hipress {
 
-/// Names one message between a given pair of ranks. Each tag is sent once: `step` counts a tensor's synchronisations.
+/// Names one message between a given pair of ranks. Each tag is sent once: `step` counts a tensor's
+/// synchronisations.
 struct MessageTag {
   uint32_t tensor = 0;
   uint32_t step = 0;
@@ -27,7 +29,8 @@ struct MessageTag {
   auto operator<=>(const MessageTag&) const = default;
 };
 
-/// Travels with the payload, opaque to the transport, and is known to the receiver before it chooses a buffer.
+/// Travels with the payload, opaque to the transport, and is known to the receiver before it chooses a
+/// buffer.
 inline constexpr size_t kMessageHeaderBytes = 32;
 using MessageHeader = std::array<std::byte, kMessageHeaderBytes>;
 
@@ -40,15 +43,16 @@ struct SendRequest {
   MessageTag tag;
   MessageHeader header{};
   std::span<const std::byte> payload;
-  std::function<void(const Failure&)> onSent;  ///< The payload may be reused. Says nothing about the receiver.
+  std::function<void(const Failure&)>
+      onSent;  ///< The payload may be reused. Says nothing about the receiver.
 };
 
 /// One expected message. Callbacks run on the progress thread and must not block.
 struct RecvRequest {
   int peer = 0;
   MessageTag tag;
-  /// The header and the payload's size are here: returns where the payload goes (exactly `payloadBytes`, valid until
-  /// onReceived). May throw Error to refuse the message; onReceived then gets that error.
+  /// The header and the payload's size are here: returns where the payload goes (exactly `payloadBytes`,
+  /// valid until onReceived). May throw Error to refuse the message; onReceived then gets that error.
   std::function<std::span<std::byte>(const MessageHeader&, size_t payloadBytes)> onHeader;
   std::function<void(const Failure&)> onReceived;  ///< The payload is complete, or the failure.
 };
@@ -68,17 +72,17 @@ class Transport {
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
 
-  /// Thread-safe; return at once. After fail() or close() the callback gets the failure, on the progress thread or,
-  /// if that has ended, on the caller's.
+  /// Thread-safe; return at once. After fail() or close() the callback gets the failure, on the progress
+  /// thread or, if that has ended, on the caller's.
   virtual void send(SendRequest request) = 0;
   virtual void recv(RecvRequest request) = 0;
 
-  /// Gives up every operation in flight and every later one with `failure`. When a callback has run, its payload is
-  /// not touched any more. Idempotent; the first failure stays.
+  /// Gives up every operation in flight and every later one with `failure`. When a callback has run, its
+  /// payload is not touched any more. Idempotent; the first failure stays.
   virtual void fail(const Failure& failure) = 0;
 
-  /// Sets who hears that the connection to a peer broke; called on the progress thread. Transports that cannot tell
-  /// never call it: the control plane notices a dead process too.
+  /// Sets who hears that the connection to a peer broke; called on the progress thread. Transports that
+  /// cannot tell never call it: the control plane notices a dead process too.
   virtual void onPeerFailure(std::function<void(int peer, const std::string& reason)> handler) = 0;
 
   virtual TransportCounters counters() const = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Binomial tree. With ranks counted from the root, rank r > 0 receives from r without its highest set bit and sends to
-// r + 2^k for every 2^k above r's highest bit. Partitions flow down the tree independently.
+// Binomial tree. With ranks counted from the root, rank r > 0 receives from r without its highest set bit and
+// sends to r + 2^k for every 2^k above r's highest bit. Partitions flow down the tree independently.
 #include "core/casync/topology.h"
 
 namespace hipress {
@@ -16,9 +16,8 @@ TaskGraph buildBroadcast(const TopologyContext& context) {
   TaskGraph graph;
   for (uint16_t partition = 0; partition < context.partitions; ++partition) {
     const MessageIndex values = graph.addMessage(partition);
-    const TaskIndex ready = position == 0
-                                ? graph.encode(values, EncodeSource::kInput, {})
-                                : graph.recv(values, rankAt(position - highestBit / 2), 0);
+    const TaskIndex ready = position == 0 ? graph.encode(values, EncodeSource::kInput, {})
+                                          : graph.recv(values, rankAt(position - highestBit / 2), 0);
     // The nearest child has the largest subtree: it goes first.
     for (int step = highestBit; position + step < world; step *= 2) {
       graph.send(values, rankAt(position + step), 0, {ready});

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CaSync-PS (SOSP'21, §3.1 and §6.1): every rank is a worker and, for its share of the partitions, the aggregator.
+// CaSync-PS (SOSP'21, §3.1 and §6.1): every rank is a worker and, for its share of the partitions, the
+// aggregator.
 //   worker:      encode → send → recv → decode
-//   aggregator:  recv from all → merge in rank order (its own gradient unencoded) → encode → send to all → decode
+//   aggregator:  recv from all → merge in rank order (its own gradient unencoded) → encode → send to all →
+//   decode
 // The aggregator decodes what it sends, so that every rank ends with the same bytes.
 #include "core/casync/topology.h"
 

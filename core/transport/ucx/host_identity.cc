@@ -16,11 +16,13 @@ std::string hostIdentity() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
 
-  struct stat status {};
+  struct stat status{};
   const auto identity = [&status](const char* path) {
-    return ::stat(path, &status) == 0 ? std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) : "none";
+    return ::stat(path, &status) == 0 ? std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino)
+                                      : "none";
   };
-  return bootId + "/" + host.data() + "/ipc " + identity("/proc/self/ns/ipc") + "/shm " + identity("/dev/shm");
+  return bootId + "/" + host.data() + "/ipc " + identity("/proc/self/ns/ipc") + "/shm " +
+         identity("/dev/shm");
 }
 
 }  // namespace hipress

@@ -21,7 +21,8 @@ std::string interfaceOf(const std::string& address) {
     if (family != AF_INET && family != AF_INET6) continue;
     const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     std::array<char, NI_MAXHOST> text{};
-    if (getnameinfo(entry->ifa_addr, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    if (getnameinfo(entry->ifa_addr, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0)
+      continue;
     if (address == text.data()) return entry->ifa_name;
   }
   return "";

@@ -1,30 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UCX's context and worker, configured for training: event driven, fast TCP, shared memory between ranks of a host.
+// UCX's context and worker, configured for training: event driven, fast TCP, shared memory between ranks of a
+// host.
 #pragma once
 
 #include <ucp/api/ucp.h>
 
 #include <string>
-#include <vector>
 
 namespace hipress {
-
-/// What doctor prints about UCX.
-struct UcxInfo {
-  std::string version;                  ///< Of the library that was loaded.
-  std::string library;                  ///< Its path.
-  std::vector<std::string> transports;  ///< "tcp/eth0", "posix/memory", ...: usable on this machine.
-};
-UcxInfo ucxInfo();
 
 /// "what: UCX's text for the status".
 std::string ucxMessage(const std::string& what, ucs_status_t status);
 
 class UcxWorker {
  public:
-  /// `netDevices`: UCX's UCX_NET_DEVICES ("lo", "eth0"); empty leaves UCX's choice. Variables the user set win over
-  /// our settings. Throws Transport.
+  /// `netDevices`: UCX's UCX_NET_DEVICES ("lo", "eth0"); empty leaves UCX's choice. Variables the user set
+  /// win over our settings. Throws Transport.
   explicit UcxWorker(const std::string& netDevices);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;

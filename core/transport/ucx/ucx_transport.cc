@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All UCX calls are made by one thread per rank, the progress thread: other threads leave commands in a mailbox. It
-// sleeps in poll() on UCX's wake-up descriptor and the mailbox's.
+// All UCX calls are made by one thread per rank, the progress thread: other threads leave commands in a
+// mailbox. It sleeps in poll() on UCX's wake-up descriptor and the mailbox's.
 #include "core/transport/ucx/ucx_transport.h"
 
 #include <poll.h>
@@ -33,21 +33,20 @@ struct Envelope {
 };
 static_assert(sizeof(Envelope) == 48);
 
-/// A message that came before its receive was posted. UCX keeps the data of some, we keep a copy of the others.
+/// A message that came before its receive was posted. UCX keeps the data of some, we keep a copy of the
+/// others.
 struct Arrived {
   MessageHeader header{};
   size_t bytes = 0;
-  void* held = nullptr;          // descriptor or data that UCX keeps for us
-  bool isRendezvous = false;     // `held` is a descriptor: the payload is still with the sender
+  void* held = nullptr;       // descriptor or data that UCX keeps for us
+  bool isRendezvous = false;  // `held` is a descriptor: the payload is still with the sender
   std::vector<std::byte> copy;
 };
 
 class UcxTransport final : public Transport {
  public:
   UcxTransport(ControlPlane& control, const UcxOptions& options)
-      : rank_(control.rank()),
-        worldSize_(control.worldSize()),
-        worker_(interfaceOf(options.localAddress)) {
+      : rank_(control.rank()), worldSize_(control.worldSize()), worker_(interfaceOf(options.localAddress)) {
     setHandler();
     connect(control, options.timeout);
     thread_ = std::thread([this] { run(); });
@@ -107,9 +106,9 @@ class UcxTransport final : public Transport {
   /// What a UCX request of ours points to while it is in flight.
   struct InFlight {
     UcxTransport* transport = nullptr;
-    std::shared_ptr<Outgoing> outgoing;                  // a send, or
-    std::function<void(const Failure&)> onReceived;      // a receive of
-    size_t bytes = 0;                                    // this many
+    std::shared_ptr<Outgoing> outgoing;              // a send, or
+    std::function<void(const Failure&)> onReceived;  // a receive of
+    size_t bytes = 0;                                // this many
     void* request = nullptr;
   };
 
@@ -128,7 +127,8 @@ class UcxTransport final : public Transport {
     handler.flags = UCP_AM_FLAG_WHOLE_MSG;
     handler.cb = [](void* self, const void* header, size_t headerLength, void* data, size_t length,
                     const ucp_am_recv_param_t* parameters) {
-      return static_cast<UcxTransport*>(self)->arrive(header, headerLength, data, length, parameters->recv_attr);
+      return static_cast<UcxTransport*>(self)->arrive(header, headerLength, data, length,
+                                                      parameters->recv_attr);
     };
     handler.arg = this;
     const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_.handle(), &handler);
@@ -155,7 +155,8 @@ class UcxTransport final : public Transport {
     parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                             UCP_EP_PARAM_FIELD_ERR_HANDLER;
     parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
-    // Endpoints that watch for a dead peer cannot use shared memory; on one host the control plane sees a death.
+    // Endpoints that watch for a dead peer cannot use shared memory; on one host the control plane sees a
+    // death.
     parameters.err_mode = sameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
     parameters.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
       const auto* identity = static_cast<Peer*>(argument);
@@ -198,9 +199,9 @@ class UcxTransport final : public Transport {
       sent->transport->sent(sent, status);
     };
     parameters.user_data = flight;
-    const auto result = ucp_am_send_nbx(endpoints_[static_cast<size_t>(request.peer)], kActiveMessageId,
-                                        &outgoing->envelope, sizeof(Envelope), request.payload.data(),
-                                        request.payload.size(), &parameters);
+    const auto result =
+        ucp_am_send_nbx(endpoints_[static_cast<size_t>(request.peer)], kActiveMessageId, &outgoing->envelope,
+                        sizeof(Envelope), request.payload.data(), request.payload.size(), &parameters);
     if (UCS_PTR_IS_PTR(result)) {
       track(flight, result);
     } else {
@@ -221,7 +222,8 @@ class UcxTransport final : public Transport {
   }
 
   /// The active message handler; says whether UCX may drop its data.
-  ucs_status_t arrive(const void* header, size_t headerLength, void* data, size_t length, uint64_t attributes) {
+  ucs_status_t arrive(const void* header, size_t headerLength, void* data, size_t length,
+                      uint64_t attributes) {
     Envelope envelope;
     if (failure_ || headerLength != sizeof envelope) return UCS_OK;
     std::memcpy(&envelope, header, sizeof envelope);
@@ -298,7 +300,8 @@ class UcxTransport final : public Transport {
     flight->onReceived(nullptr);
   }
 
-  Failure destinationOf(const RecvRequest& request, const Arrived& message, std::span<std::byte>* destination) {
+  Failure destinationOf(const RecvRequest& request, const Arrived& message,
+                        std::span<std::byte>* destination) {
     try {
       *destination = request.onHeader(message.header, message.bytes);
       if (destination->size() != message.bytes) {
@@ -337,10 +340,12 @@ class UcxTransport final : public Transport {
     if (failure_) return;
     failure_ = failure;
     for (auto& request : matcher_.takePosted()) request.onReceived(failure);
-    // Data in flight cannot be called back on shared-memory endpoints: those callbacks run when the worker is gone.
+    // Data in flight cannot be called back on shared-memory endpoints: those callbacks run when the worker is
+    // gone.
   }
 
-  /// The last act of the progress thread. UCX is torn down first: nothing touches a payload after its callback.
+  /// The last act of the progress thread. UCX is torn down first: nothing touches a payload after its
+  /// callback.
   void finish() {
     for (auto& message : matcher_.takeArrived()) {
       if (message.held != nullptr) ucp_am_data_release(worker_.handle(), message.held);

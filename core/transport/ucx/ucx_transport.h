@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The transport between processes: UCX active messages. Ranks of one host talk through shared memory, others over
-// TCP or whatever faster network UCX finds.
+// The transport between processes: UCX active messages. Ranks of one host talk through shared memory, others
+// over TCP or whatever faster network UCX finds.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 namespace hipress {
 
 struct UcxOptions {
-  /// Address of this rank's end of the control connection; names the network interface that leads to the others. UCX
-  /// listens on that one only. Empty: UCX chooses.
+  /// Address of this rank's end of the control connection; names the network interface that leads to the
+  /// others. UCX listens on that one only. Empty: UCX chooses.
   std::string localAddress;
   Milliseconds timeout{60000};  ///< For all ranks to exchange their addresses.
 };

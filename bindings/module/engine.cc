@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The runtime in Python: engines over UCX or, for tests, in one process; tensors as NumPy arrays. Frameworks
+// submit through their own operators and use only agree(), wait() and poll() from here.
+#include "core/casync/engine.h"
+
+#include <pybind11/functional.h>
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "bindings/module/module.h"
+#include "core/casync/current_engine.h"
+#include "core/casync/topology.h"
+#include "core/control/local_control.h"
+#include "core/transport/inproc.h"
+#include "core/transport/ucx/ucx_info.h"
+#include "core/transport/ucx/ucx_transport.h"
+
+namespace py = pybind11;
+
+namespace hipress::bindings {
+namespace {
+
+/// Waiting gives up the GIL and looks for Ctrl-C this often.
+constexpr Milliseconds kSignalInterval{100};
+
+Milliseconds milliseconds(double seconds) {
+  return Milliseconds(static_cast<int64_t>(seconds * 1000.0));
+}
+
+EngineOptions optionsFrom(const py::dict& given) {
+  EngineOptions options;
+  for (const auto& [key, value] : given) {
+    const auto name = key.cast<std::string>();
+    if (name == "timeout") {
+      options.timeout = milliseconds(value.cast<double>());
+    } else if (name == "compute_threads") {
+      options.computeThreads = value.cast<int>();
+    } else if (name == "partition_bytes") {
+      options.partitionBytes = value.cast<size_t>();
+    } else if (name == "window_bytes") {
+      options.windowBytes = value.cast<size_t>();
+    } else if (name == "inline_elements") {
+      options.inlineElements = value.cast<size_t>();
+    } else if (name == "seed") {
+      options.seed = value.cast<uint64_t>();
+    } else if (name == "trace_rank") {
+      options.trace = std::make_shared<TraceRecorder>(value.cast<int>());
+    } else {
+      throw invalidArgument("the engine has no option '" + name + "'");
+    }
+  }
+  return options;
+}
+
+/// Keeps a Python object alive until C++ lets go of it on whatever thread.
+std::shared_ptr<void> keep(py::object object) {
+  auto* held = new py::object(std::move(object));
+  return {held, [](void* pointer) {
+            const py::gil_scoped_acquire gil;
+            delete static_cast<py::object*>(pointer);
+          }};
+}
+
+OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::optional<py::array>& input,
+                             py::array& output) {
+  const TensorSpec spec = engine.spec(tensor);
+  const size_t bytes = spec.count * elementSize(spec.dtype);
+  const auto check = [&](const py::array& array) {
+    if (static_cast<size_t>(array.nbytes()) != bytes || !(array.flags() & py::array::c_style)) {
+      throw invalidArgument("tensor '" + spec.name + "' is submitted with a C-contiguous array of " +
+                            std::to_string(bytes) + " bytes");
+    }
+  };
+  check(output);
+  Submission submission;
+  if (input) {
+    check(*input);
+    submission.input = input->data();
+  }
+  submission.output = output.mutable_data();
+  submission.keepAlive = keep(py::make_tuple(input ? py::object(*input) : py::none(), output));
+  const py::gil_scoped_release nogil;
+  return engine.submit(tensor, std::move(submission));
+}
+
+bool waitFor(Engine& engine, OperationHandle operation) {
+  bool absent = false;
+  for (;;) {
+    {
+      const py::gil_scoped_release nogil;
+      if (engine.wait(operation, kSignalInterval, &absent)) return absent;
+    }
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+py::dict countersOf(const Engine& engine) {
+  const auto counters = engine.counters();
+  py::dict result;
+  result["bytes_sent"] = counters.bytesSent;
+  result["bytes_received"] = counters.bytesReceived;
+  result["messages_sent"] = counters.messagesSent;
+  result["messages_received"] = counters.messagesReceived;
+  return result;
+}
+
+void recordSpan(Engine& engine, const std::string& name, int64_t startNs, int64_t endNs) {
+  if (engine.trace() == nullptr) return;
+  TraceSpan span;
+  // Span names are literals everywhere: those that adapters use are listed here.
+  span.name = name == "backward" ? "backward" : name == "step" ? "step" : "synchronize";
+  span.track = TraceTrack::kFramework;
+  span.startNs = startNs;
+  span.endNs = endNs;
+  engine.trace()->record(span);
+}
+
+void bindTensorSpec(py::module_& module) {
+  py::class_<TensorSpec>(module, "TensorSpec")
+      .def(py::init([](std::string name, const std::string& collective, int dtype, uint64_t count,
+                       std::string shape, const std::string& op, double prescale, double postscale, int root,
+                       std::string codec, std::string topology, int partitions, uint64_t minCompressBytes,
+                       int priority, bool transient) {
+             TensorSpec spec;
+             spec.name = std::move(name);
+             spec.collective = collective == "broadcast" ? Collective::kBroadcast : Collective::kAllreduce;
+             spec.dtype = static_cast<DType>(dtype);
+             spec.count = count;
+             spec.shape = std::move(shape);
+             spec.reduction = op == "sum" ? Reduction::kSum : Reduction::kAverage;
+             spec.prescale = prescale;
+             spec.postscale = postscale;
+             spec.root = root;
+             spec.codec = std::move(codec);
+             spec.topology = std::move(topology);
+             spec.partitions = partitions;
+             spec.minCompressBytes = minCompressBytes;
+             spec.priority = priority;
+             spec.transient = transient;
+             return spec;
+           }),
+           py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = 0,
+           py::arg("count"), py::arg("shape") = "", py::arg("op") = "average", py::arg("prescale") = 1.0,
+           py::arg("postscale") = 1.0, py::arg("root") = 0, py::arg("codec") = "none",
+           py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
+           py::arg("priority") = 0, py::arg("transient") = false)
+      .def_readonly("name", &TensorSpec::name)
+      .def("describe", &TensorSpec::describe);
+}
+
+}  // namespace
+
+void bindEngine(py::module_& module) {
+  bindTensorSpec(module);
+
+  py::class_<Engine, std::shared_ptr<Engine>>(module, "Engine")
+      .def_property_readonly("rank", &Engine::rank)
+      .def_property_readonly("world_size", &Engine::worldSize)
+      .def("declare", &Engine::declare, py::arg("specs"), py::call_guard<py::gil_scoped_release>())
+      .def("agree", &Engine::agree, py::arg("list_name"), py::arg("specs"),
+           py::call_guard<py::gil_scoped_release>())
+      .def("submit", &submitArrays, py::arg("tensor"), py::arg("input").none(true), py::arg("output"))
+      .def("poll", &Engine::poll, py::arg("operation"), py::call_guard<py::gil_scoped_release>())
+      .def("wait", &waitFor, py::arg("operation"),
+           "Waits; raises the operation's error. True if no rank had values: the output was not written.")
+      .def("counters", &countersOf)
+      .def("pool_bytes", &Engine::poolBytes)
+      .def(
+          "allgather",
+          [](Engine& engine, const std::string& key, const py::bytes& value) {
+            const std::string text = value;
+            std::vector<std::string> gathered;
+            {
+              const py::gil_scoped_release nogil;
+              gathered = engine.control().allgather(key, text, engine.options().timeout);
+            }
+            py::list result;
+            for (const auto& each : gathered) result.append(py::bytes(each));
+            return result;
+          },
+          py::arg("key"), py::arg("value"), "Small values of all ranks, by rank, through the control plane.")
+      .def(
+          "residual",
+          [](Engine& engine, const std::string& name, const std::string& role) {
+            const auto values = engine.residuals().copy(
+                name, role == "aggregator" ? ResidualRole::kAggregator : ResidualRole::kWorker);
+            return py::array_t<float>(static_cast<py::ssize_t>(values.size()), values.data());
+          },
+          py::arg("name"), py::arg("role"),
+          "A copy of what error feedback holds back; empty if nothing is kept.")
+      .def("record_span", &recordSpan, py::arg("name"), py::arg("start_ns"), py::arg("end_ns"))
+      .def_property_readonly("traced", [](const Engine& engine) { return engine.trace() != nullptr; })
+      .def(
+          "write_trace",
+          [](Engine& engine, const std::string& path) {
+            if (engine.trace() != nullptr) engine.trace()->appendTo(path);
+          },
+          py::arg("path"), py::call_guard<py::gil_scoped_release>())
+      .def(
+          "shutdown", [](Engine& engine, double linger) { engine.shutdown(milliseconds(linger)); },
+          py::arg("linger") = 5.0, py::call_guard<py::gil_scoped_release>());
+
+  module.def(
+      "connect_engine",
+      [](const std::shared_ptr<ControlPlane>& control, const std::string& localAddress,
+         const py::dict& given) {
+        EngineOptions options = optionsFrom(given);
+        const py::gil_scoped_release nogil;
+        UcxOptions ucx;
+        ucx.localAddress = localAddress;
+        ucx.timeout = options.timeout;
+        auto transport = makeUcxTransport(*control, ucx);
+        return std::make_shared<Engine>(control, std::move(transport), std::move(options));
+      },
+      py::arg("control"), py::arg("local_address"), py::arg("options"),
+      "An engine over UCX; all ranks call it.");
+
+  module.def(
+      "make_local_engines",
+      [](int worldSize, const py::dict& given, std::function<bool(int, int, py::bytes)> intercept) {
+        InprocOptions inproc;
+        inproc.worldSize = worldSize;
+        if (intercept) {
+          inproc.intercept = [intercept = std::move(intercept)](InprocMessage& message) {
+            const py::gil_scoped_acquire gil;
+            return intercept(
+                message.source, message.destination,
+                py::bytes(reinterpret_cast<const char*>(message.payload.data()), message.payload.size()));
+          };
+        }
+        auto transports = makeInprocTransports(inproc);
+        auto controls = makeLocalControl(worldSize);
+        std::vector<std::shared_ptr<Engine>> engines;
+        for (size_t rank = 0; rank < transports.size(); ++rank) {
+          engines.push_back(std::make_shared<Engine>(std::shared_ptr<ControlPlane>(std::move(controls[rank])),
+                                                     std::move(transports[rank]), optionsFrom(given)));
+        }
+        return engines;
+      },
+      py::arg("world_size"), py::arg("options") = py::dict(), py::arg("intercept") = nullptr,
+      "Engines whose ranks are threads of this process. `intercept(source, destination, payload)` may drop a "
+      "message.");
+
+  module.def("set_current_engine", &setCurrentEngine, py::arg("engine").none(true),
+             py::call_guard<py::gil_scoped_release>());
+  module.def("raise_kept_error", &rethrowError,
+             "Raises the error that an operator of this thread kept, if any.");
+  module.def("trace_now", &TraceRecorder::now, "Nanoseconds, on the clock of the trace.");
+  module.def("topology_names", &topologyNames);
+  module.def("ucx_info", [] {
+    const UcxInfo info = ucxInfo();
+    py::dict result;
+    result["version"] = info.version;
+    result["library"] = info.library;
+    result["transports"] = info.transports;
+    return result;
+  });
+}
+
+}  // namespace hipress::bindings

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This process' engine: `init()` makes it, `shutdown()` ends it. Every framework's adapter re-exports these."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hipress import rendezvous
+from hipress._library import load_core
+from hipress.errors import InvalidArgument, NotInitialized
+
+if TYPE_CHECKING:
+    from hipress import _core
+
+#: How long `shutdown()` waits for the other ranks to leave too, in seconds.
+LINGER = 5.0
+
+
+@dataclass(frozen=True)
+class RuntimeOptions:
+    """How the engine runs. Each field has an environment variable, `HIPRESS_` and its name in capitals."""
+
+    timeout: float = 60.0
+    """Seconds from submitting a tensor until every rank must have done its part; also for all ranks to arrive."""
+    compute_threads: int = 1
+    """Threads that encode, merge and decode."""
+    partition_bytes: int = 4 << 20
+    """Raw bytes per partition of a tensor that does not say how many partitions it wants."""
+    window_bytes: int = 16 << 20
+    """Bytes handed to the network per peer at a time; what waits behind keeps its order by priority."""
+    seed: int = 0
+    """Of random rounding; the same on all ranks."""
+    trace: str = ""
+    """File for a Chrome/Perfetto trace; empty: none."""
+    check_replicas: int = 0
+    """Compare the parameters' hashes of all ranks every so many steps; 0: never."""
+
+    @staticmethod
+    def from_environment(**given: Any) -> RuntimeOptions:
+        """Options from `given` (those that are not None), else from the environment, else the defaults.
+
+        Raises InvalidArgument that names a variable whose value has the wrong type or is out of range.
+        """
+        values: dict[str, Any] = {}
+        for name, default in RuntimeOptions.__dataclass_fields__.items():
+            kind = type(default.default)
+            text = os.environ.get(f"HIPRESS_{name.upper()}")
+            source, value = f"{name}", given.get(name)
+            if value is None and text is not None:
+                source, value = f"HIPRESS_{name.upper()}", text
+            if value is None:
+                continue
+            try:
+                values[name] = kind(value)
+            except (TypeError, ValueError):
+                raise InvalidArgument(f"{source}={value!r} is not a valid {kind.__name__}") from None
+            smallest = 0 if name in ("seed", "check_replicas") else 1
+            if (kind is int and values[name] < smallest) or (kind is float and not values[name] > 0):
+                raise InvalidArgument(f"{source}={value!r} is too small")
+        return RuntimeOptions(**values)
+
+
+def _default_compute_threads(local_size: int) -> int:
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(4, cores // max(1, local_size)))
+
+
+class Runtime:
+    """Everything that lives from `init()` to `shutdown()`."""
+
+    def __init__(self, options: RuntimeOptions, place: rendezvous.Rendezvous) -> None:
+        core = load_core()
+        self.options = options
+        self.place = place
+        self._server: _core.ControlServer | None = None
+        port = place.port
+        if place.rank == 0:
+            self._server = core.ControlServer(
+                host=place.host,
+                port=place.port,
+                world_size=place.size,
+                token=place.token,
+                listen_fd=-1 if place.listen_fd is None else place.listen_fd,
+                timeout=options.timeout,
+            )
+            port = self._server.port
+            if options.trace and os.path.exists(options.trace):
+                os.unlink(options.trace)  # of an earlier run; ranks append
+        control, local_address = core.connect_control(
+            rank=place.rank,
+            world_size=place.size,
+            host=place.host,
+            port=port,
+            token=place.token,
+            timeout=options.timeout,
+        )
+        engine_options: dict[str, Any] = {
+            "timeout": options.timeout,
+            "compute_threads": options.compute_threads,
+            "partition_bytes": options.partition_bytes,
+            "window_bytes": options.window_bytes,
+            "seed": options.seed,
+        }
+        if options.trace:
+            engine_options["trace_rank"] = place.rank
+        self.engine = core.connect_engine(control, local_address, engine_options)
+        core.set_current_engine(self.engine)
+
+    def close(self, linger: float) -> None:
+        load_core().set_current_engine(None)
+        if self.options.trace:
+            self.engine.write_trace(self.options.trace)
+        self.engine.shutdown(linger)
+        self._server = None
+
+
+_lock = threading.Lock()
+_runtime: Runtime | None = None
+
+
+def init(
+    *,
+    timeout: float | None = None,
+    compute_threads: int | None = None,
+    partition_bytes: int | None = None,
+    window_bytes: int | None = None,
+    seed: int | None = None,
+    trace: str | None = None,
+    check_replicas: int | None = None,
+) -> None:
+    """Meets the other ranks and starts this process' engine. Does nothing if it runs already.
+
+    Where the ranks are comes from the launcher's environment (`hipress run`, `torchrun`); without one this process is a
+    world of its own. See RuntimeOptions for the arguments.
+
+    Raises Timeout (a rank never arrived: the message names it), Refused (wrong job token), Mismatch, TransportError
+    (a port in use, no UCX), InvalidArgument (a malformed environment).
+    """
+    global _runtime
+    with _lock:
+        if _runtime is not None:
+            return
+        options = RuntimeOptions.from_environment(
+            timeout=timeout,
+            compute_threads=compute_threads,
+            partition_bytes=partition_bytes,
+            window_bytes=window_bytes,
+            seed=seed,
+            trace=trace,
+            check_replicas=check_replicas,
+        )
+        place = rendezvous.resolve(timeout=options.timeout)
+        if compute_threads is None and "HIPRESS_COMPUTE_THREADS" not in os.environ:
+            threads = _default_compute_threads(place.local_size)
+            options = RuntimeOptions(**{**options.__dict__, "compute_threads": threads})
+        _runtime = Runtime(options, place)
+        atexit.register(shutdown)
+
+
+def shutdown() -> None:
+    """Says goodbye to the other ranks, writes the trace, stops the engine. Does nothing if none runs."""
+    global _runtime
+    with _lock:
+        runtime, _runtime = _runtime, None
+        if runtime is None:
+            return
+        atexit.unregister(shutdown)
+        runtime.close(LINGER)
+
+
+def current() -> Runtime:
+    """The running runtime. Raises NotInitialized that says to call `init()`."""
+    runtime = _runtime
+    if runtime is None:
+        raise NotInitialized("HiPress is not initialised in this process; call init() first (and not after shutdown())")
+    return runtime
+
+
+def is_initialized() -> bool:
+    """Whether `init()` has succeeded and `shutdown()` has not been called since."""
+    return _runtime is not None
+
+
+def rank() -> int:
+    """This process' number, 0 … size() − 1."""
+    return current().place.rank
+
+
+def size() -> int:
+    """The number of processes that train together."""
+    return current().place.size
+
+
+def local_rank() -> int:
+    """This process' number on its machine."""
+    return current().place.local_rank
+
+
+def local_size() -> int:
+    """The number of processes on this machine."""
+    return current().place.local_size
+
+
+def counters() -> dict[str, int]:
+    """What this rank has exchanged with others since `init()`.
+
+    Keys: bytes_sent, bytes_received (payloads and their headers), messages_sent, messages_received.
+    """
+    return current().engine.counters()
+
+
+__all__ = [
+    "Runtime",
+    "RuntimeOptions",
+    "counters",
+    "current",
+    "init",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "rank",
+    "shutdown",
+    "size",
+]

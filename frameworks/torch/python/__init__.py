@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HiPress for PyTorch.
+
+    import hipress.torch as hp
+
+    hp.init()
+    optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec="onebit")
+    hp.broadcast_parameters(model.state_dict(), root_rank=0)
+
+Names that Horovod has mean what they mean there; `codec`, `topology`, `partitions` are new.
+"""
+
+from __future__ import annotations
+
+from hipress.errors import (
+    CorruptPayload,
+    DuplicateName,
+    HipressError,
+    InvalidArgument,
+    Mismatch,
+    NotInitialized,
+    PeerLost,
+    Refused,
+    Timeout,
+    TransportError,
+    Unsupported,
+)
+from hipress.runtime import (
+    counters,
+    init,
+    is_initialized,
+    local_rank,
+    local_size,
+    rank,
+    shutdown,
+    size,
+)
+from hipress.torch.collectives import (
+    Average,
+    Sum,
+    allreduce,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    broadcast,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+    poll,
+    synchronize,
+)
+from hipress.torch.optimizer import DistributedOptimizer
+from hipress.torch.state import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from hipress.torch.synchronizer import GradientSynchronizer
+
+__all__ = [
+    "Average",
+    "CorruptPayload",
+    "DistributedOptimizer",
+    "DuplicateName",
+    "GradientSynchronizer",
+    "HipressError",
+    "InvalidArgument",
+    "Mismatch",
+    "NotInitialized",
+    "PeerLost",
+    "Refused",
+    "Sum",
+    "Timeout",
+    "TransportError",
+    "Unsupported",
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "broadcast",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "broadcast_object",
+    "broadcast_optimizer_state",
+    "broadcast_parameters",
+    "counters",
+    "init",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "poll",
+    "rank",
+    "shutdown",
+    "size",
+    "synchronize",
+]

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When gradients are synchronised: hooks that submit each one as backward produces it, and the end of backward."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from hipress import runtime
+from hipress._library import load_core
+from hipress.torch.operators import is_dense
+from hipress.torch.synchronizer import GradientSynchronizer
+
+
+class BackwardSynchronization:
+    """Keeps `.grad` of a list of parameters synchronised.
+
+    One round synchronises every parameter that requires a gradient exactly once, on every rank: those whose gradient
+    backward computes are submitted by their hooks; when backward ends, the others follow (with their accumulated
+    `.grad`, or as absent) and all are waited for. A rank whose backward touches no parameter has its round in `step()`.
+    Synchronised gradients that another backward adds to before the step are synchronised again: the old part is equal
+    on all ranks, so averaging it once more changes nothing.
+    """
+
+    def __init__(
+        self,
+        synchronizer: GradientSynchronizer,
+        named_parameters: list[tuple[str, torch.nn.Parameter]],
+        *,
+        passes: int,
+        sparse_as_dense: bool,
+    ) -> None:
+        self._synchronizer = synchronizer
+        self._named = named_parameters
+        self._passes = passes
+        self._sparse_as_dense = sparse_as_dense
+        self._passes_done = 0
+        self._paused = False
+        self._backward_pass = -1  # torch's number of the backward pass that runs now; -1: none
+        self._backward_started = 0
+        self._clean = False  # .grad is synchronised and unchanged since
+        self._handles: dict[int, int] = {}  # parameter's index → operation in flight
+        self._absent: dict[int, torch.Tensor] = {}  # parameter's index → where the others' gradient arrives
+        self._hooks: dict[int, Any] = {}
+        self._core = load_core()
+        self._engine = runtime.current().engine
+        self._attach()
+
+    def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
+        return self._named
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within it gradients only accumulate."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    def synchronize(self) -> None:
+        """One round, unless `.grad` is synchronised already."""
+        if not self._clean:
+            self._finish_round()
+
+    def stepped(self) -> None:
+        """The optimizer has used the gradients: the next step needs a new round."""
+        self._clean = False
+        self._passes_done = 0
+
+    def detach(self) -> None:
+        """Removes the hooks."""
+        for hook in self._hooks.values():
+            hook.remove()
+        self._hooks.clear()
+
+    def _attach(self) -> None:
+        """Hooks every parameter that requires a gradient by now; frozen ones may get theirs later."""
+        reference = weakref.ref(self)
+        for index, (_, parameter) in enumerate(self._named):
+            if index in self._hooks or not parameter.requires_grad:
+                continue
+
+            def hook(parameter: torch.Tensor, index: int = index) -> None:
+                target = reference()
+                if target is not None:
+                    target._on_gradient(index, parameter)
+
+            self._hooks[index] = parameter.register_post_accumulate_grad_hook(hook)
+
+    def _on_gradient(self, index: int, parameter: torch.Tensor) -> None:
+        current_pass = torch._C._current_graph_task_id()
+        if current_pass != self._backward_pass:
+            self._backward_pass = current_pass
+            self._backward_started = self._core.trace_now()
+            self._wait()  # operations of a backward pass that ended with an error
+            # torch calls this once, when the backward pass that runs now has ended.
+            torch.autograd.Variable._execution_engine.queue_callback(self._on_backward_end)  # type: ignore[attr-defined]
+        self._clean = False
+        if self._paused or self._passes_done + 1 < self._passes or index in self._handles:
+            return
+        self._submit(index, parameter)
+
+    def _on_backward_end(self) -> None:
+        self._backward_pass = -1
+        if self._paused:
+            return
+        self._passes_done += 1
+        if self._passes_done < self._passes:
+            return
+        self._finish_round()
+        if self._engine.traced:
+            self._engine.record_span("backward", self._backward_started, self._core.trace_now())
+
+    def _submit(self, index: int, parameter: torch.Tensor) -> None:
+        gradient = parameter.grad
+        if gradient is None:
+            output = torch.zeros_like(parameter)
+            self._absent[index] = output
+            self._handles[index] = self._synchronizer.submit_absent(index, output)
+            return
+        if self._sparse_as_dense and gradient.layout != torch.strided:
+            gradient = parameter.grad = gradient.to_dense()
+        if is_dense(gradient) and gradient.is_contiguous() != parameter.is_contiguous():
+            # Ranks combine elements in memory order: it must be the parameter's on all of them.
+            gradient = parameter.grad = torch.empty_like(parameter).copy_(gradient)
+        self._handles[index] = self._synchronizer.submit(index, gradient)
+
+    def _finish_round(self) -> None:
+        self._attach()
+        for index, (_, parameter) in enumerate(self._named):
+            if parameter.requires_grad and index not in self._handles:
+                self._submit(index, parameter)
+        self._wait()
+        self._passes_done = 0
+        self._clean = True
+
+    def _wait(self) -> None:
+        handles, self._handles = self._handles, {}
+        absent, self._absent = self._absent, {}
+        for index, handle in handles.items():
+            any_values = self._synchronizer.wait(handle)
+            if index in absent and any_values:
+                self._named[index][1].grad = absent[index]

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ operators behind the adapter: what tensors they take, and errors with their types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from hipress._library import load_core
+from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
+
+#: Element types on the wire; the numbers of core/element/dtype.h.
+DTYPE_NUMBERS = {
+    torch.float32: 0,
+    torch.float64: 1,
+    torch.float16: 2,
+    torch.bfloat16: 3,
+    torch.uint8: 4,
+    torch.int8: 5,
+    torch.int32: 6,
+    torch.int64: 7,
+    torch.bool: 8,
+    torch.int16: 9,
+}
+
+_core = load_core()  # libhipress, which the operators link to, is in the process from here on
+_LIBRARY = Path(__file__).with_name("libhipress_torch.so")
+try:
+    torch.ops.load_library(str(_LIBRARY))
+except OSError as error:
+    raise TransportError(
+        f"HiPress' operators for PyTorch cannot be loaded: {error}. They are built when torch is installed before "
+        "HiPress: run `pip install --no-build-isolation hipress` again; `hipress doctor` shows what is there."
+    ) from error
+
+
+def check_tensor(tensor: torch.Tensor, name: str) -> None:
+    """Raises Unsupported or InvalidArgument, saying what to do, for a tensor that cannot be synchronised."""
+    if tensor.layout != torch.strided:
+        raise InvalidArgument(
+            f"tensor '{name}' is sparse ({tensor.layout}); call .to_dense() first, or give "
+            "DistributedOptimizer sparse_as_dense=True, or use a layer with sparse=False"
+        )
+    if tensor.dtype not in DTYPE_NUMBERS:
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPE_NUMBERS)
+        raise Unsupported(f"tensor '{name}' has elements of type {tensor.dtype}; HiPress synchronises {known}")
+    if tensor.device.type != "cpu":
+        raise Unsupported(
+            f"tensor '{name}' is on {tensor.device}; this build synchronises CPU tensors: call .cpu() first"
+        )
+    if not is_dense(tensor):
+        raise InvalidArgument(
+            f"tensor '{name}' is not contiguous (shape {tuple(tensor.shape)}, strides {tensor.stride()}); "
+            "call .contiguous() first"
+        )
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements lie in memory without gaps, row-major or channels-last."""
+    return (
+        tensor.is_contiguous()
+        or (tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last))
+        or (tensor.dim() == 5 and tensor.is_contiguous(memory_format=torch.channels_last_3d))
+    )
+
+
+def shape_text(tensor: torch.Tensor) -> str:
+    """The shape as ranks compare it: also the memory order, because values are combined in that order."""
+    return str(list(tensor.shape)) + ("" if tensor.is_contiguous() else " channels last")
+
+
+def _checked(handle: int) -> int:
+    if handle < 0:
+        _core.raise_kept_error()
+        raise HipressError("an operator failed without saying why")
+    return handle
+
+
+def submit_in_place(tensor: torch.Tensor, declared: int) -> int:
+    """Starts synchronising `tensor`, which receives the result; returns the operation's handle."""
+    return _checked(torch.ops.hipress.submit_(tensor, declared))
+
+
+def submit(tensor: torch.Tensor, output: torch.Tensor, declared: int) -> int:
+    """Starts synchronising `tensor` into `output`; returns the operation's handle."""
+    return _checked(torch.ops.hipress.submit(tensor, output, declared))
+
+
+def submit_absent(output: torch.Tensor, declared: int) -> int:
+    """Takes part without values of its own; returns the operation's handle."""
+    return _checked(torch.ops.hipress.submit_absent(output, declared))
