@@ -1,0 +1,42 @@
+# Two commands set everything up: `make demo` and `make test`. Both keep their Python environment in .venv.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Where torch's CPU build is offered under a plain version it is used; elsewhere PyTorch's own index has it.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+SOURCES := $(shell find core bindings frameworks cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
+
+.PHONY: demo test lint format sanitize install clean bench
+
+install: $(VENV)/installed
+
+$(VENV)/requirements: requirements/build.txt requirements/dev.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -r requirements/build.txt -r requirements/dev.txt
+	touch $@
+
+$(VENV)/installed: $(VENV)/requirements $(SOURCES)
+	$(PIP) install --no-build-isolation --no-deps --force-reinstall .
+	touch $@
+
+demo: install
+	$(BIN)/python examples/torch/demo.py
+
+test: install lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/requirements
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	find core bindings frameworks tests -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
+
+format: $(VENV)/requirements
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	find core bindings frameworks tests -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format -i
+
+clean:
+	rm -rf build $(VENV) .nox demo
