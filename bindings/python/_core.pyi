@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+# The compiled module, one section per file of bindings/module/.
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+# codec
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview | NDArray[Any]
+
+class CodecOption(TypedDict):
+    name: str
+    default: str
+    meaning: str
+
+class CodecDescription(TypedDict):
+    name: str
+    summary: str
+    options: list[CodecOption]
+
+class Codec:
+    @property
+    def name(self) -> str: ...
+    @property
+    def signature(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def uses_residual(self) -> bool: ...
+    def max_encoded_bytes(self, count: int) -> int: ...
+    def encode(
+        self,
+        input: NDArray[np.float32],
+        residual: NDArray[np.float32] | None = None,
+        *,
+        seed: int = 0,
+        step: int = 0,
+        tensor: int = 0,
+        first_element: int = 0,
+        scale: float = 1.0,
+    ) -> bytes: ...
+    def decode(self, payload: BytesLike, count: int) -> NDArray[np.float32]: ...
+    def decode_into(self, payload: BytesLike, output: NDArray[np.float32], *, accumulate: bool = False) -> None: ...
+
+class WireHeader:
+    @property
+    def version(self) -> int: ...
+    @property
+    def flags(self) -> int: ...
+    @property
+    def codec(self) -> int: ...
+    @property
+    def element_count(self) -> int: ...
+    @property
+    def payload_bytes(self) -> int: ...
+    @property
+    def checksum(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+
+FLAG_RAW: int
+FLAG_ABSENT: int
+FLAG_CHECKSUM: int
+
+def create_codec(text: str) -> Codec: ...
+def describe_codecs() -> list[CodecDescription]: ...
+def pack_header(
+    codec: int, dtype: str, element_count: int, payload_bytes: int, flags: int = 0, checksum: int = 0
+) -> bytes: ...
+def unpack_header(
+    header: BytesLike, codec: int, dtype: str, element_count: int, max_payload_bytes: int
+) -> WireHeader: ...
+def verify_checksum(header: WireHeader, payload: BytesLike) -> None: ...
+def crc32c(data: BytesLike) -> int: ...
+def reduce_in_order(
+    arrays: Sequence[NDArray[Any]], dtype: str, factor: float = 1.0, out: NDArray[Any] | None = None
+) -> NDArray[Any]: ...
+def widen(source: BytesLike, dtype: str) -> NDArray[np.float32]: ...
+def narrow(input: NDArray[np.float32], dtype: str) -> bytes: ...
+def isa_level() -> str: ...
+def isa_levels() -> list[str]: ...
+def set_isa_level(name: str) -> None: ...
+
+# control
+
+class ControlPlane:
+    """One rank's connection to the others through rank 0. Timeouts are in seconds."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world_size(self) -> int: ...
+    def allgather(self, key: str, value: bytes, timeout: float) -> list[bytes]: ...
+    def declare(self, name: str, specification: str, transient: bool = False, timeout: float = 60.0) -> int: ...
+    def abort(self, kind: str, message: str) -> None:
+        """Tells all others that this rank failed; `kind` is the name of an error class."""
+    def leave(self, linger: float) -> None: ...
+    def close(self) -> None: ...
+    def notices(self) -> list[tuple[str, int, int, str, str]]:
+        """(kind, rank, tensor, error class, message) of all notices so far. For tests, and for planes that no engine
+        uses: from the first call on, notices come here. Kinds: "lost", "left", "aborted", "conflict".
+        """
+
+class ControlServer:
+    """Rank 0's server; `close()` or the last reference ends it."""
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        world_size: int,
+        token: str,
+        listen_fd: int = -1,
+        timeout: float = 60.0,
+    ) -> None: ...
+    @property
+    def port(self) -> int: ...
+    def close(self) -> None: ...
+
+def connect_control(
+    *, rank: int, world_size: int, host: str = "127.0.0.1", port: int, token: str, timeout: float = 60.0
+) -> tuple[ControlPlane, str]:
+    """Joins the job. The text is the address of this end: that of the interface that leads to rank 0."""
+
+def make_local_control(world_size: int) -> list[ControlPlane]:
+    """The ranks of a job that are threads of this process."""

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hipress import _core
+from hipress.errors import InvalidArgument
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("text", "signature", "number", "uses_residual"),
+    [
+        ("none", "none", 0, False),
+        ("fp16", "fp16", 1, False),
+        ("fp16()", "fp16", 1, False),
+        ("onebit", "onebit(error_feedback=true)", 16, True),
+        ("onebit()", "onebit(error_feedback=true)", 16, True),
+        (" onebit ( error_feedback = false ) ", "onebit(error_feedback=false)", 16, False),
+    ],
+)
+def test_text_to_codec(text: str, signature: str, number: int, uses_residual: bool) -> None:
+    codec = _core.create_codec(text)
+    assert codec.signature == signature
+    assert codec.name == signature.split("(")[0]
+    assert codec.id == number
+    assert codec.uses_residual == uses_residual
+
+
+@pytest.mark.parametrize("description", _core.describe_codecs(), ids=lambda codec: codec["name"])
+def test_signatures_are_codec_texts_with_every_option(description: _core.CodecDescription) -> None:
+    signature = _core.create_codec(description["name"]).signature
+    assert _core.create_codec(signature).signature == signature
+    defaults = [f"{option['name']}={option['default']}" for option in description["options"]]
+    assert signature == description["name"] + (f"({', '.join(defaults)})" if defaults else "")
+
+
+def test_descriptions_are_sorted_and_complete() -> None:
+    names = [codec["name"] for codec in _core.describe_codecs()]
+    assert names == sorted(names)
+    assert {"none", "fp16", "onebit"} <= set(names)
+    for codec in _core.describe_codecs():
+        assert codec["summary"].endswith(".")
+        assert all(option["meaning"].endswith(".") for option in codec["options"])
+
+
+def test_ids_differ() -> None:
+    ids = [_core.create_codec(codec["name"]).id for codec in _core.describe_codecs()]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("onbit", "fp16, none, onebit; did you mean onebit"),
+        ("OneBit", "did you mean onebit"),
+        ("zstandard", "fp16, none, onebit$"),
+        ("onebit(eror_feedback=true)", "its options are error_feedback; did you mean error_feedback"),
+        ("fp16(scale=2)", "it has none"),
+        ("onebit(error_feedback=yes)", "'yes', must be true or false"),
+        ("onebit(error_feedback=True)", "must be true or false"),
+        ("onebit(error_feedback=true, error_feedback=true)", "given twice"),
+        ("onebit(error_feedback=true,)", "an option is empty"),
+        ("onebit(,)", "an option is empty"),
+        ("onebit(error_feedback)", "has no '=value'"),
+        ("onebit(error_feedback=)", "'' is not a value"),
+        ("onebit(=true)", "'' is not an option name"),
+        ("onebit(error_feedback=true", r"'\)' is missing"),
+        ("onebit(error_feedback=true) x", "' x' after"),
+        ("onebit()()", "after"),
+        ("onebit)", "is not a codec name"),
+        ("(error_feedback=true)", "is not a codec name"),
+        ("one bit", "is not a codec name"),
+        ("onebit(error_feedback=a=b)", "is not a value"),
+    ],
+)
+def test_wrong_texts_say_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        _core.create_codec(text)
+
+
+@given(st.text(alphabet="onebit(=,) true\0é", max_size=30))
+@example("onebit" + "(" * 1000)
+def test_any_text_is_a_codec_or_refused(text: str) -> None:
+    with contextlib.suppress(InvalidArgument):
+        assert _core.create_codec(text).name in text

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import wire_decoder
+from codec_reference import SIZES, awkward_inputs, to_bfloat16, to_half
+from hipress import _core
+from hipress.errors import CorruptPayload
+from hypothesis import given
+from hypothesis import strategies as st
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "wire-format.md"
+RAW, ABSENT, CHECKSUM = _core.FLAG_RAW, _core.FLAG_ABSENT, _core.FLAG_CHECKSUM
+AGREED: dict[str, Any] = {"codec": 16, "dtype": "float32", "element_count": 100, "max_payload_bytes": 21}
+
+
+def packed(**changes: int | str) -> bytes:
+    fields: dict[str, Any] = {"codec": 16, "dtype": "float32", "element_count": 100, "payload_bytes": 21} | changes
+    return _core.pack_header(**fields)
+
+
+def patched(offset: int, replacement: bytes, header: bytes | None = None) -> bytes:
+    header = packed() if header is None else header
+    return header[:offset] + replacement + header[offset + len(replacement) :]
+
+
+def test_fields_come_back() -> None:
+    header = _core.unpack_header(packed(flags=CHECKSUM, checksum=0xDEADBEEF), **AGREED)
+    assert (header.version, header.flags, header.codec, header.dtype) == (1, CHECKSUM, 16, "float32")
+    assert (header.element_count, header.payload_bytes, header.checksum) == (100, 21, 0xDEADBEEF)
+
+
+def test_layout_is_little_endian() -> None:
+    header = _core.pack_header(0x04030201, "int16", 0x0807060504030201, 0x1817161514131211, 7, 0x24232221)
+    expected = "4850 01 07 01020304 0102030405060708 1112131415161718 21222324 09 000000"
+    assert header == bytes.fromhex(expected.replace(" ", ""))
+
+
+@pytest.mark.parametrize(
+    ("header", "field"),
+    [
+        (patched(0, b"XP"), "magic"),
+        (patched(2, b"\0"), "version"),
+        (patched(2, b"\2"), "version"),
+        (patched(3, b"\x08"), "flags"),
+        (patched(3, b"\x80"), "flags"),
+        (patched(3, bytes([RAW | ABSENT])), "flags"),
+        (patched(4, b"\1"), "codec"),
+        (patched(8, b"\x63"), "element count"),
+        (patched(15, b"\x80"), "element count"),
+        (patched(16, b"\x16"), "payload size"),
+        (patched(23, b"\xff"), "payload size"),
+        (patched(24, b"\1"), "checksum"),
+        (patched(28, b"\1"), "dtype"),
+        (patched(28, b"\x0a"), "dtype"),
+        (patched(28, b"\xff"), "dtype"),
+        (patched(29, b"\1"), "reserved"),
+        (patched(31, b"\1"), "reserved"),
+        (packed(flags=RAW), "payload size"),
+        (packed(flags=RAW, payload_bytes=399), "payload size"),
+        (packed(flags=RAW, payload_bytes=404), "payload size"),
+        (packed(flags=ABSENT), "payload size"),
+    ],
+)
+def test_every_wrong_field_is_named(header: bytes, field: str) -> None:
+    with pytest.raises(CorruptPayload, match=f"{field}.* is .*expected"):
+        _core.unpack_header(header, **AGREED)
+
+
+def test_raw_and_absent_messages_are_accepted() -> None:
+    assert _core.unpack_header(packed(flags=RAW, payload_bytes=400), **AGREED).flags == RAW
+    assert _core.unpack_header(packed(flags=ABSENT, payload_bytes=0), **AGREED).flags == ABSENT
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bool"])
+def test_raw_sizes_do_not_overflow(dtype: str) -> None:
+    """Counts whose size in bytes, taken modulo 2^64, is the payload's."""
+    for count in (2**61, 2**62, 2**63, 2**64 - 1):
+        header = _core.pack_header(16, dtype, count, 0, RAW)
+        with pytest.raises(CorruptPayload, match="payload size"):
+            _core.unpack_header(header, 16, dtype, count, 0)
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_any_bytes_are_refused_unless_they_are_what_was_agreed(header: bytes) -> None:
+    with pytest.raises(CorruptPayload):
+        _core.unpack_header(header, **AGREED)
+
+
+@given(st.integers(0, 32 * 8 - 1))
+def test_flipped_bits_are_noticed_or_harmless(bit: int) -> None:
+    """One flipped bit may only pass where any value is right: a shorter payload, or the checksum's own flag."""
+    good = packed(flags=CHECKSUM, checksum=0x12345678)
+    bad = bytearray(good)
+    bad[bit // 8] ^= 1 << bit % 8
+    try:
+        header = _core.unpack_header(bytes(bad), **AGREED)
+    except CorruptPayload:
+        return
+    assert header.payload_bytes < 21 or header.checksum != 0x12345678
+
+
+@pytest.mark.parametrize(("data", "value"), [(b"", 0), (b"123456789", 0xE3069283), (b"\0" * 32, 0x8A9136AA)])
+def test_crc32c_known_values(data: bytes, value: int, isa: str) -> None:
+    assert _core.crc32c(data) == value
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_crc32c_of_every_length(count: int, isa: str) -> None:
+    data = np.random.default_rng(count).bytes(count)
+    assert _core.crc32c(data) == wire_decoder.crc32c(data)
+
+
+def test_checksum_is_verified_only_when_flagged() -> None:
+    payload = bytes(range(21))
+    good = _core.unpack_header(packed(flags=CHECKSUM, checksum=_core.crc32c(payload)), **AGREED)
+    _core.verify_checksum(good, payload)
+    with pytest.raises(CorruptPayload, match="CRC-32C"):
+        _core.verify_checksum(good, payload[:-1] + b"\0")
+    _core.verify_checksum(_core.unpack_header(packed(), **AGREED), b"anything")
+
+
+def message(codec: _core.Codec, values: np.ndarray, checksum: bool = True) -> bytes:
+    payload = codec.encode(values)
+    flags, crc = (CHECKSUM, _core.crc32c(payload)) if checksum else (0, 0)
+    return _core.pack_header(codec.id, "float32", len(values), len(payload), flags, crc) + payload
+
+
+@pytest.mark.parametrize("text", ["none", "fp16", "onebit"])
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 65, 1025])
+def test_the_documents_decoder_reads_our_messages(text: str, count: int) -> None:
+    codec = _core.create_codec(text)
+    for name, values in awkward_inputs(count).items():
+        for checksum in (False, True):
+            decoded = wire_decoder.decode_message(message(codec, values, checksum))
+            ours = codec.decode(codec.encode(values), count)
+            np.testing.assert_array_equal(np.array(decoded.values, np.float32), ours, err_msg=name)
+            assert (decoded.codec, decoded.element_count, decoded.dtype) == (codec.id, count, 0)
+
+
+def test_the_documents_decoder_reads_raw_and_absent_messages() -> None:
+    values = np.array([1, -2, 3.5, 100], np.float32)
+    elements: dict[str, np.ndarray] = {
+        "float32": values,
+        "float64": values.astype(np.float64),
+        "float16": to_half(values),
+        "bfloat16": to_bfloat16(values),
+        "int8": values.astype(np.int8),
+        "int16": values.astype(np.int16),
+        "int32": values.astype(np.int32),
+        "int64": values.astype(np.int64),
+        "uint8": np.abs(values).astype(np.uint8),
+        "bool": values > 0,
+    }
+    for dtype, array in elements.items():
+        data = array.tobytes()
+        decoded = wire_decoder.decode_message(_core.pack_header(16, dtype, 4, len(data), RAW) + data)
+        plain = values if dtype in ("float16", "bfloat16") else array
+        assert decoded.values == plain.tolist(), dtype
+    assert wire_decoder.decode_message(_core.pack_header(16, "float32", 4, 0, ABSENT)).values is None
+
+
+def test_the_documents_example_is_what_we_send() -> None:
+    dump = re.search(r"```hexdump\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    assert dump is not None
+    data = b"".join(bytes.fromhex(line[6:53].replace(" ", "")) for line in dump.group(1).splitlines())
+    values = np.array([1, -2, 3, -4, 5, -6, 7, 8, -0.5, 0], np.float32)
+    assert message(_core.create_codec("onebit"), values) == data
+    decoded = wire_decoder.decode_message(data)
+    assert decoded.values == [4, -3.125, 4, -3.125, 4, -3.125, 4, 4, -3.125, 4]
+
+
+def test_the_documents_tables_have_our_numbers() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for codec in ("none", "fp16", "onebit"):
+        assert re.search(rf"^\| {_core.create_codec(codec).id} \| `{codec}`", text, re.MULTILINE), codec
+    for name in ("float32", "float64", "float16", "bfloat16", "uint8", "int8", "int32", "int64", "bool", "int16"):
+        number = _core.pack_header(0, name, 0, 0)[28]
+        size = wire_decoder.DTYPES[number][0]
+        assert re.search(rf"^\| {number} \| {name} \| {size} \|", text, re.MULTILINE), name
+    assert struct.calcsize("<2sBBIQQIB3x") == 32
