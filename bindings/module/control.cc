@@ -1,6 +1,226 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The control plane in Python: for start-up code, which meets the other ranks with it, and for tests.
+#include <Python.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "bindings/module/module.h"
+#include "core/control/control_plane.h"
+#include "core/control/local_control.h"
+#include "core/control/tcp_control.h"
+
+namespace py = pybind11;
 
 namespace hipress::bindings {
-void bindControl(pybind11::module_&) {}
+namespace {
+
+using NoGil = py::call_guard<py::gil_scoped_release>;
+
+constexpr std::array<std::pair<const char*, ErrorKind>, 10> kErrorNames{{
+    {"InvalidArgument", ErrorKind::kInvalidArgument},
+    {"Unsupported", ErrorKind::kUnsupported},
+    {"DuplicateName", ErrorKind::kDuplicateName},
+    {"NotInitialized", ErrorKind::kNotInitialized},
+    {"Mismatch", ErrorKind::kMismatch},
+    {"Timeout", ErrorKind::kTimeout},
+    {"PeerLost", ErrorKind::kPeerLost},
+    {"CorruptPayload", ErrorKind::kCorruptPayload},
+    {"TransportError", ErrorKind::kTransport},
+    {"Refused", ErrorKind::kRefused},
+}};
+
+ErrorKind errorByName(const std::string& name) {
+  for (const auto& [known, kind] : kErrorNames) {
+    if (name == known) return kind;
+  }
+  throw invalidArgument("'" + name + "' is not the name of a HiPress error");
+}
+
+std::string nameOf(ErrorKind error) {
+  for (const auto& [name, kind] : kErrorNames) {
+    if (error == kind) return name;
+  }
+  return "HipressError";
+}
+
+std::string nameOf(ControlNotice::Kind kind) {
+  switch (kind) {
+    case ControlNotice::Kind::kLost:
+      return "lost";
+    case ControlNotice::Kind::kLeft:
+      return "left";
+    case ControlNotice::Kind::kAborted:
+      return "aborted";
+    case ControlNotice::Kind::kConflict:
+      return "conflict";
+  }
+  return "unknown";
+}
+
+Milliseconds milliseconds(double seconds) {
+  if (std::isnan(seconds)) throw invalidArgument("a timeout is not a number");
+  constexpr double kLongest = 1e9;
+  return Milliseconds(static_cast<int64_t>(std::min(std::max(seconds, 0.0), kLongest) * 1000.0));
+}
+
+/// Threads end with what they serve: whoever drops the last reference must not hold the GIL while waiting for
+/// them.
+struct WithoutGil {
+  template <typename T>
+  void operator()(T* object) const {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+      const py::gil_scoped_release release;
+      delete object;
+    } else {
+      delete object;
+    }
+  }
+};
+
+std::shared_ptr<ControlPlane> shared(std::unique_ptr<ControlPlane> plane) {
+  return {plane.release(), WithoutGil{}};
+}
+
+/// What Python code has heard. Handlers run without the GIL, so they only write it down.
+struct NoticeLog {
+  void write(const ControlNotice& notice) {
+    const std::lock_guard lock(mutex);
+    notices.push_back(notice);
+  }
+
+  py::list read() {
+    const std::lock_guard lock(mutex);
+    py::list list;
+    for (const ControlNotice& notice : notices) {
+      const auto size = static_cast<py::ssize_t>(notice.message.size());
+      const auto message =
+          py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(notice.message.data(), size, "replace"));
+      list.append(
+          py::make_tuple(nameOf(notice.kind), notice.rank, notice.tensor, nameOf(notice.error), message));
+    }
+    return list;
+  }
+
+  std::mutex mutex;
+  std::vector<ControlNotice> notices;
+};
+
+/// The log is made, and listens, when it is first asked for: until then notices wait for the engine's
+/// handler.
+py::list noticesOf(const py::object& self) {
+  constexpr const char* kAttribute = "_notice_log";
+  if (!py::hasattr(self, kAttribute)) {
+    auto log = std::make_shared<NoticeLog>();
+    const auto plane = self.cast<std::shared_ptr<ControlPlane>>();
+    {
+      const py::gil_scoped_release release;
+      plane->onNotice([log](const ControlNotice& notice) { log->write(notice); });
+    }
+    self.attr(kAttribute) = py::cast(log);
+  }
+  return self.attr(kAttribute).cast<std::shared_ptr<NoticeLog>>()->read();
+}
+
+py::list allgather(ControlPlane& plane, const std::string& key, const py::bytes& value, double timeout) {
+  const std::string given = value;
+  std::vector<std::string> values;
+  {
+    const py::gil_scoped_release release;
+    values = plane.allgather(key, given, milliseconds(timeout));
+  }
+  py::list list;
+  for (const std::string& one : values) list.append(py::bytes(one));
+  return list;
+}
+
+/// A server that can be ended before Python forgets it.
+class ServerHandle {
+ public:
+  explicit ServerHandle(const RendezvousOptions& options)
+      : server_(std::make_unique<ControlServer>(options)), port_(server_->port()) {}
+  int port() const { return port_; }
+  void close() {
+    std::unique_ptr<ControlServer> ending;
+    const std::lock_guard lock(mutex_);
+    ending.swap(server_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<ControlServer> server_;
+  int port_;
+};
+
+std::shared_ptr<ServerHandle> makeServer(const std::string& host, int port, int worldSize,
+                                         const std::string& token, int listenFd, double timeout) {
+  const RendezvousOptions options{0, worldSize, host, port, listenFd, token, milliseconds(timeout)};
+  const py::gil_scoped_release release;
+  return {new ServerHandle(options), WithoutGil{}};
+}
+
+std::pair<std::shared_ptr<ControlPlane>, std::string> connect(int rank, int worldSize,
+                                                              const std::string& host, int port,
+                                                              const std::string& token, double timeout) {
+  const RendezvousOptions options{rank, worldSize, host, port, -1, token, milliseconds(timeout)};
+  const py::gil_scoped_release release;
+  std::string address;
+  auto plane = shared(connectControl(options, &address));
+  return {std::move(plane), std::move(address)};
+}
+
+std::vector<std::shared_ptr<ControlPlane>> makeLocal(int worldSize) {
+  const py::gil_scoped_release release;
+  std::vector<std::shared_ptr<ControlPlane>> planes;
+  for (auto& plane : makeLocalControl(worldSize)) planes.push_back(shared(std::move(plane)));
+  return planes;
+}
+
+}  // namespace
+
+void bindControl(py::module_& module) {
+  py::class_<NoticeLog, std::shared_ptr<NoticeLog>>(module, "_NoticeLog");
+
+  py::class_<ControlPlane, std::shared_ptr<ControlPlane>>(module, "ControlPlane", py::dynamic_attr())
+      .def_property_readonly("rank", &ControlPlane::rank)
+      .def_property_readonly("world_size", &ControlPlane::worldSize)
+      .def("allgather", &allgather, py::arg("key"), py::arg("value"), py::arg("timeout"))
+      .def(
+          "declare",
+          [](ControlPlane& plane, const std::string& name, const std::string& specification, bool transient,
+             double timeout) { return plane.declare(name, specification, transient, milliseconds(timeout)); },
+          py::arg("name"), py::arg("specification"), py::arg("transient") = false, py::arg("timeout") = 60.0,
+          NoGil())
+      .def(
+          "abort",
+          [](ControlPlane& plane, const std::string& kind, const std::string& message) {
+            plane.abort(errorByName(kind), message);
+          },
+          py::arg("kind"), py::arg("message"), NoGil())
+      .def(
+          "leave", [](ControlPlane& plane, double linger) { plane.leave(milliseconds(linger)); },
+          py::arg("linger"), NoGil())
+      .def("close", &ControlPlane::close, NoGil())
+      .def("notices", &noticesOf);
+
+  py::class_<ServerHandle, std::shared_ptr<ServerHandle>>(module, "ControlServer")
+      .def(py::init(&makeServer), py::kw_only(), py::arg("host") = "127.0.0.1", py::arg("port") = 0,
+           py::arg("world_size"), py::arg("token"), py::arg("listen_fd") = -1, py::arg("timeout") = 60.0)
+      .def_property_readonly("port", &ServerHandle::port)
+      .def("close", &ServerHandle::close, NoGil());
+
+  module.def("connect_control", &connect, py::kw_only(), py::arg("rank"), py::arg("world_size"),
+             py::arg("host") = "127.0.0.1", py::arg("port"), py::arg("token"), py::arg("timeout") = 60.0);
+  module.def("make_local_control", &makeLocal, py::arg("world_size"));
+}
+
 }  // namespace hipress::bindings

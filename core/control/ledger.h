@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rank 0's memory of the job, as a pure state machine: no sockets, no threads, no clock of its own. Whoever
+// drives it (the TCP server, the local control plane) passes in what ranks asked and what time it is, and
+// delivers what comes out, in the order in which it comes out: that order is what makes all ranks hear
+// notices alike.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/control/gather_table.h"
+#include "core/control/request.h"
+#include "core/control/roster.h"
+#include "core/control/tensor_table.h"
+
+namespace hipress::control {
+
+class Ledger {
+ public:
+  explicit Ledger(int worldSize);
+  Ledger(const Ledger&) = delete;  // its tables refer to its roster
+  Ledger& operator=(const Ledger&) = delete;
+
+  const Member& member(int rank) const { return roster_[static_cast<size_t>(rank)]; }
+
+  /// `rank`, which was awaited, is here. It is told what it missed.
+  Outbox join(int rank, const std::string& origin);
+
+  /// `call` is the number the reply will carry.
+  Outbox handle(int rank, uint64_t call, Request request, TimePoint now);
+
+  /// The connection to `rank` is over. `reason` completes "rank 2 (host h, pid 1) was lost: ...".
+  Outbox disconnect(int rank, const std::string& reason);
+
+  /// Answers those whose deadline has passed.
+  Outbox expire(TimePoint now);
+  std::optional<TimePoint> nextDeadline() const;
+
+ private:
+  struct Leaver {
+    int rank;
+    uint64_t call;
+    TimePoint deadline;
+  };
+
+  void abort(int rank, const AbortRequest& request, Outbox& outbox);
+  void leave(int rank, uint64_t call, const LeaveRequest& request, TimePoint now, Outbox& outbox);
+  void rosterChanged(Outbox& outbox);
+  void broadcast(ControlNotice notice, Outbox& outbox);
+  bool aloneIs(int rank) const;
+
+  Roster roster_;
+  GatherTable gathers_;
+  TensorTable tensors_;
+  std::vector<Leaver> leavers_;
+  std::vector<ControlNotice> history_;  ///< For ranks that join later: at most two per rank.
+};
+
+}  // namespace hipress::control

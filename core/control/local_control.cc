@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/local_control.h"
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "core/control/ledger.h"
+#include "core/control/notice_queue.h"
+#include "core/control/pending_call.h"
+
+namespace hipress {
+namespace {
+
+using namespace control;
+
+/// One rank's connection to the hub.
+struct Port {
+  NoticeQueue notices;
+  PendingCalls calls;  // guarded by the hub's mutex, like what follows
+  bool closed = false;
+  bool left = false;
+};
+
+class Hub {
+ public:
+  explicit Hub(int worldSize) : ledger(worldSize) {
+    for (int rank = 0; rank < worldSize; ++rank) {
+      ports.push_back(std::make_shared<Port>());
+      ledger.join(rank, "a thread of this process");
+    }
+  }
+
+  /// Called with the mutex held.
+  void deliver(Outbox outbox) {
+    for (Outgoing& out : outbox) {
+      Port& port = *ports[static_cast<size_t>(out.rank)];
+      if (auto* reply = std::get_if<Reply>(&out.content)) {
+        port.calls.answer(std::move(*reply));
+      } else {
+        port.notices.push(std::move(std::get<ControlNotice>(out.content)));
+      }
+    }
+  }
+
+  std::mutex mutex;
+  Ledger ledger;
+  std::vector<std::shared_ptr<Port>> ports;
+};
+
+class LocalControl final : public ControlPlane {
+ public:
+  LocalControl(std::shared_ptr<Hub> hub, int rank, int worldSize)
+      : hub_(std::move(hub)),
+        port_(hub_->ports[static_cast<size_t>(rank)]),
+        rank_(rank),
+        worldSize_(worldSize) {}
+
+  ~LocalControl() override { close(); }
+
+  int rank() const override { return rank_; }
+  int worldSize() const override { return worldSize_; }
+  void onNotice(NoticeHandler handler) override { port_->notices.setHandler(std::move(handler)); }
+
+  std::vector<std::string> allgather(const std::string& key, const std::string& value,
+                                     Milliseconds timeout) override {
+    checkSize("the key", key.size(), kMaxText);
+    checkSize("the value", value.size(), kMaxValue);
+    return valuesOf(call(AllgatherRequest{key, value, timeout}));
+  }
+
+  uint32_t declare(const std::string& name, const std::string& specification, bool transient,
+                   Milliseconds) override {
+    checkSize("the tensor's name", name.size(), kMaxText);
+    checkSize("the tensor's specification", specification.size(), kMaxText);
+    return call(DeclareRequest{name, specification, transient}).tensor;
+  }
+
+  void abort(ErrorKind error, const std::string& message) override {
+    const std::lock_guard lock(hub_->mutex);
+    if (port_->closed) return;
+    hub_->deliver(
+        hub_->ledger.handle(rank_, 0, AbortRequest{error, message.substr(0, kMaxText)}, Clock::now()));
+  }
+
+  void leave(Milliseconds linger) override {
+    {
+      const std::lock_guard lock(hub_->mutex);
+      if (port_->closed && port_->left) return;
+      port_->left |= !port_->closed;
+    }
+    call(LeaveRequest{linger});
+  }
+
+  void close() override {
+    {
+      const std::lock_guard lock(hub_->mutex);
+      if (!port_->closed) {
+        port_->closed = true;
+        hub_->deliver(hub_->ledger.disconnect(rank_, "it was closed without a goodbye"));
+        port_->calls.failAll(closedFailure());
+      }
+    }
+    port_->notices.stop();
+  }
+
+ private:
+  Reply call(Request request) {
+    std::unique_lock lock(hub_->mutex);
+    if (port_->closed) throw toError(closedFailure());
+    PendingCall pending;
+    const uint64_t number = port_->calls.add(pending);
+    hub_->deliver(hub_->ledger.handle(rank_, number, std::move(request), Clock::now()));
+    // Who waits also keeps the time, for everybody: a new earliest deadline can only be that of somebody
+    // waiting here.
+    while (!pending.reply) {
+      const std::optional<TimePoint> deadline = hub_->ledger.nextDeadline();
+      if (!deadline) {
+        pending.answered.wait(lock);
+      } else if (pending.answered.wait_until(lock, *deadline) == std::cv_status::timeout) {
+        hub_->deliver(hub_->ledger.expire(Clock::now()));
+      }
+    }
+    port_->calls.remove(number);
+    return checked(*pending.reply);
+  }
+
+  const std::shared_ptr<Hub> hub_;
+  const std::shared_ptr<Port> port_;
+  const int rank_;
+  const int worldSize_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<ControlPlane>> makeLocalControl(int worldSize) {
+  if (worldSize < 1)
+    throw invalidArgument("the world size is " + std::to_string(worldSize) + "; it must be at least 1");
+  const auto hub = std::make_shared<Hub>(worldSize);
+  std::vector<std::unique_ptr<ControlPlane>> planes;
+  for (int rank = 0; rank < worldSize; ++rank) {
+    planes.push_back(std::make_unique<LocalControl>(hub, rank, worldSize));
+  }
+  return planes;
+}
+
+}  // namespace hipress

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/message.h"
+
+#include "core/control/frame_bytes.h"
+
+namespace hipress::control {
+
+namespace {
+
+uint64_t wireDuration(Milliseconds value) {
+  return static_cast<uint64_t>(clampTimeout(value).count());
+}
+
+/// Messages may quote what users wrote, twice.
+constexpr size_t kMaxMessage = 3 * kMaxText;
+
+std::string_view shortened(const std::string& message) {
+  return std::string_view(message).substr(0, kMaxMessage);
+}
+
+struct RequestWriter {
+  uint64_t call;
+
+  std::string operator()(const AllgatherRequest& r) const {
+    FrameWriter writer(FrameType::kAllgather);
+    return writer.number(call).text(r.key).text(r.value).number(wireDuration(r.timeout)).finish();
+  }
+  std::string operator()(const DeclareRequest& r) const {
+    FrameWriter writer(FrameType::kDeclare);
+    return writer.number(call).text(r.name).text(r.specification).number<uint8_t>(r.transient).finish();
+  }
+  std::string operator()(const AbortRequest& r) const {
+    FrameWriter writer(FrameType::kAbort);
+    return writer.number(call).number(static_cast<uint8_t>(r.error)).text(r.message).finish();
+  }
+  std::string operator()(const LeaveRequest& r) const {
+    return FrameWriter(FrameType::kLeave).number(call).number(wireDuration(r.linger)).finish();
+  }
+};
+
+Request readRequest(FrameType type, FrameReader& reader) {
+  switch (type) {
+    case FrameType::kAllgather: {
+      AllgatherRequest request{reader.text(kMaxText), reader.text(kMaxValue), {}};
+      request.timeout = reader.duration();
+      return request;
+    }
+    case FrameType::kDeclare: {
+      DeclareRequest request{reader.text(kMaxText), reader.text(kMaxText), false};
+      request.transient = reader.number<uint8_t>() != 0;
+      return request;
+    }
+    case FrameType::kAbort: {
+      const ErrorKind error = reader.error();
+      return AbortRequest{error, reader.text(kMaxText)};
+    }
+    case FrameType::kLeave:
+      return LeaveRequest{reader.duration()};
+    default:
+      throw Malformed("an unknown kind of message");
+  }
+}
+
+}  // namespace
+
+std::string encodeHello(const Hello& hello) {
+  FrameWriter writer(FrameType::kHello);
+  writer.number(kMagic).number(hello.version).text(hello.token).number(hello.rank).number(hello.worldSize);
+  return writer.text(hello.host).number(hello.pid).finish();
+}
+
+Hello decodeHello(std::string_view payload) {
+  FrameReader reader(payload);
+  Hello hello;
+  if (reader.number<uint32_t>() != kMagic) throw Malformed("not the start of a control connection");
+  hello.version = reader.number<uint16_t>();
+  if (hello.version != kProtocolVersion) return hello;
+  hello.token = reader.text(kMaxHandshakeFrame);
+  hello.rank = reader.number<int32_t>();
+  hello.worldSize = reader.number<int32_t>();
+  hello.host = reader.text(kMaxHandshakeFrame);
+  hello.pid = reader.number<int64_t>();
+  reader.end();
+  return hello;
+}
+
+std::string encodeWelcome(int worldSize) {
+  return FrameWriter(FrameType::kWelcome).number(static_cast<uint32_t>(worldSize)).finish();
+}
+
+std::string encodeRefused(const Failure& failure) {
+  FrameWriter writer(FrameType::kRefused);
+  return writer.number(static_cast<uint8_t>(failure.kind)).text(shortened(failure.message)).finish();
+}
+
+Failure decodeRefused(std::string_view payload) {
+  FrameReader reader(payload);
+  const ErrorKind kind = reader.error();
+  return {kind, reader.text(kMaxMessage)};
+}
+
+std::string encodeRequest(uint64_t call, const Request& request) {
+  return std::visit(RequestWriter{call}, request);
+}
+
+std::pair<uint64_t, Request> decodeRequest(const Frame& frame) {
+  FrameReader reader(frame.payload);
+  const auto call = reader.number<uint64_t>();
+  Request request = readRequest(frame.type, reader);
+  reader.end();
+  return {call, std::move(request)};
+}
+
+FrameBytes encodeValue(uint64_t call, SharedValue value) {
+  const size_t size = value->size();
+  FrameWriter writer(FrameType::kValue);
+  writer.number(call).number(static_cast<uint32_t>(size));
+  return {writer.finish(size), std::move(value)};
+}
+
+std::pair<uint64_t, std::string> decodeValue(std::string_view payload) {
+  FrameReader reader(payload);
+  const auto call = reader.number<uint64_t>();
+  std::string value = reader.text(kMaxValue);
+  reader.end();
+  return {call, std::move(value)};
+}
+
+std::string encodeReply(const Reply& reply) {
+  FrameWriter writer(FrameType::kReply);
+  writer.number(reply.call).number<uint8_t>(reply.failure ? static_cast<uint8_t>(reply.failure->kind) : 0);
+  return writer.text(reply.failure ? shortened(reply.failure->message) : "").number(reply.tensor).finish();
+}
+
+Reply decodeReply(std::string_view payload) {
+  FrameReader reader(payload);
+  Reply reply;
+  reply.call = reader.number<uint64_t>();
+  if (payload.size() > 8 && payload[8] != 0) {
+    const ErrorKind kind = reader.error();
+    reply.failure = Failure{kind, reader.text(kMaxMessage)};
+  } else {
+    reader.number<uint8_t>();
+    reader.text(0);
+  }
+  reply.tensor = reader.number<uint32_t>();
+  reader.end();
+  return reply;
+}
+
+std::string encodeNotice(const ControlNotice& notice) {
+  FrameWriter writer(FrameType::kNotice);
+  writer.number(static_cast<uint8_t>(notice.kind))
+      .number(static_cast<int32_t>(notice.rank))
+      .number(notice.tensor);
+  return writer.number(static_cast<uint8_t>(notice.error)).text(shortened(notice.message)).finish();
+}
+
+ControlNotice decodeNotice(std::string_view payload) {
+  FrameReader reader(payload);
+  ControlNotice notice;
+  const auto kind = reader.number<uint8_t>();
+  if (kind > static_cast<uint8_t>(ControlNotice::Kind::kConflict))
+    throw Malformed("an unknown kind of notice");
+  notice.kind = static_cast<ControlNotice::Kind>(kind);
+  notice.rank = reader.number<int32_t>();
+  notice.tensor = reader.number<uint32_t>();
+  notice.error = reader.error();
+  notice.message = reader.text(kMaxMessage);
+  reader.end();
+  return notice;
+}
+
+}  // namespace hipress::control

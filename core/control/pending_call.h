@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A caller that waits for its reply, and what it makes of it. Guarded by the lock of whoever keeps the calls.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/control/request.h"
+
+namespace hipress::control {
+
+struct PendingCall {
+  std::condition_variable answered;
+  std::optional<Reply> reply;
+};
+
+/// The waiting calls of one rank, by the number their reply will carry.
+class PendingCalls {
+ public:
+  uint64_t add(PendingCall& call) {
+    calls_.emplace(++last_, &call);
+    return last_;
+  }
+  void remove(uint64_t number) { calls_.erase(number); }
+
+  /// Nobody may be waiting any more: the reply of a call that gave up is dropped.
+  void answer(Reply reply) {
+    const auto found = calls_.find(reply.call);
+    if (found == calls_.end()) return;
+    found->second->reply = std::move(reply);
+    found->second->answered.notify_all();
+  }
+
+  void failAll(const Failure& failure) {
+    for (auto& [number, call] : calls_) {
+      if (call->reply) continue;
+      call->reply = Reply{number, failure, 0, {}};
+      call->answered.notify_all();
+    }
+  }
+
+  bool awaits(uint64_t number) const { return calls_.contains(number); }
+
+ private:
+  std::map<uint64_t, PendingCall*> calls_;
+  uint64_t last_ = 0;
+};
+
+inline Error toError(const Failure& failure) {
+  return {failure.kind, failure.message};
+}
+
+inline const Reply& checked(const Reply& reply) {
+  if (reply.failure) throw toError(*reply.failure);
+  return reply;
+}
+
+inline std::vector<std::string> valuesOf(const Reply& reply) {
+  std::vector<std::string> values;
+  values.reserve(reply.values.size());
+  for (const SharedValue& value : reply.values) values.push_back(value ? *value : std::string());
+  return values;
+}
+
+/// What cannot travel is refused where it is made.
+inline void checkSize(const char* what, size_t size, size_t limit) {
+  if (size <= limit) return;
+  throw invalidArgument(std::string(what) + " has " + std::to_string(size) + " bytes; at most " +
+                        std::to_string(limit) + " are allowed");
+}
+
+inline Failure closedFailure() {
+  return {ErrorKind::kNotInitialized, "this rank's control plane has been closed"};
+}
+
+}  // namespace hipress::control

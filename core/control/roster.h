@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who is here. The ledger writes it, its tables read it to see who can still be waited for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hipress::control {
+
+struct Member {
+  enum class Presence : uint8_t { kAwaited, kHere, kLeft, kLost };
+
+  Presence presence = Presence::kAwaited;
+  bool aborted = false;
+  std::string origin;  ///< "host h, pid 123"
+  std::string end;     ///< A sentence that says how it went, once it is gone.
+
+  /// Nothing more comes from it, so nobody may wait for it. One that aborted may still be connected.
+  bool gone() const { return aborted || presence == Presence::kLeft || presence == Presence::kLost; }
+};
+
+using Roster = std::vector<Member>;
+
+/// "rank 3", "ranks 1 and 2", "ranks 1, 2 and 5"; long lists are cut.
+std::string rankList(const std::vector<int>& ranks);
+
+/// "60.0 s"
+std::string seconds(int64_t milliseconds);
+
+}  // namespace hipress::control

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/tcp_connect.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "core/control/message.h"
+#include "core/control/pending_call.h"
+#include "core/control/roster.h"
+
+namespace hipress::control {
+
+namespace {
+
+/// Rank 0 may not be there yet: worth another try.
+struct NotYet {
+  std::string why;
+};
+
+/// False: the deadline passed first.
+bool waitFor(int fd, short events, TimePoint deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
+    pollfd entry{fd, events, 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 3600'000)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) throw transportError("poll failed: " + errorText(errno));
+    if (Clock::now() >= deadline) return false;
+  }
+}
+
+Socket connectTo(const addrinfo& address, TimePoint deadline) {
+  Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.get() < 0) throw NotYet{errorText(errno)};
+  configureConnection(socket.get());
+  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) throw NotYet{errorText(errno)};
+    if (!waitFor(socket.get(), POLLOUT, deadline)) throw NotYet{"no answer"};
+    int error = 0;
+    socklen_t size = sizeof(error);
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) throw NotYet{errorText(error)};
+  }
+  if (isConnectedToItself(socket.get())) throw NotYet{"nobody listens there"};
+  return socket;
+}
+
+Socket connectToAny(const RendezvousOptions& options, TimePoint deadline) {
+  AddressList addresses;
+  try {
+    addresses = resolve(options.host, options.port);
+  } catch (const Error& error) {
+    throw NotYet{error.what()};  // a cluster's name service may learn of a new host late
+  }
+  NotYet last{"no address"};
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+    try {
+      return connectTo(*address, deadline);
+    } catch (NotYet& notYet) {
+      last = std::move(notYet);
+    }
+  }
+  throw last;
+}
+
+std::string where(const RendezvousOptions& options) {
+  return options.host + " port " + std::to_string(options.port);
+}
+
+Frame firstFrame(FrameReceiver& in, int fd, TimePoint deadline) {
+  for (;;) {
+    if (!waitFor(fd, POLLIN, deadline)) throw NotYet{"it accepted the connection but did not answer"};
+    const bool open = in.receive();
+    if (std::optional<Frame> frame = in.next()) return std::move(*frame);
+    if (!open) throw NotYet{"it closed the connection"};
+  }
+}
+
+Connection attempt(const RendezvousOptions& options, const std::string& hello, TimePoint deadline) {
+  Socket socket = connectToAny(options, deadline);
+  const int fd = socket.get();
+  Connection connection{std::move(socket), FrameReceiver(fd, kMaxFrame)};
+  FrameSender out(fd);
+  out.queue({hello, nullptr});
+  out.flush();  // a few hundred bytes into an empty socket: they fit
+  try {
+    const Frame answer = firstFrame(connection.in, fd, deadline);
+    if (answer.type == FrameType::kRefused) throw toError(decodeRefused(answer.payload));
+    if (answer.type == FrameType::kWelcome) return connection;
+  } catch (const Malformed&) {  // says the same as an answer of another type
+  }
+  throw transportError(
+      "what listens at " + where(options) +
+      " is not rank 0 of a HiPress job. Check the port, or choose another with HIPRESS_RENDEZVOUS=host:port");
+}
+
+}  // namespace
+
+Connection connectToServer(const RendezvousOptions& options) {
+  const TimePoint deadline = Clock::now() + clampTimeout(options.timeout);
+  const std::string hello = encodeHello({kProtocolVersion, options.token, options.rank, options.worldSize,
+                                         hostName(), static_cast<int64_t>(::getpid())});
+  checkSize("the job token and the host name", hello.size(), kMaxHandshakeFrame);
+  Milliseconds pause{50};
+  for (;;) {
+    std::string why;
+    try {
+      return attempt(options, hello, deadline);
+    } catch (const NotYet& notYet) {
+      why = notYet.why;
+    }
+    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+    if (left <= Milliseconds{0}) {
+      throw Error(
+          ErrorKind::kTimeout,
+          "rank " + std::to_string(options.rank) + " could not join rank 0 at " + where(options) +
+              " within " + seconds(options.timeout.count()) + " (last try: " + why +
+              "). Check that rank 0 was started, that this is its address, and that no firewall is between");
+    }
+    std::this_thread::sleep_for(std::min(pause, left));
+    pause = std::min(pause * 2, Milliseconds{500});
+  }
+}
+
+}  // namespace hipress::control

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/tcp_link.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/control/roster.h"
+
+namespace hipress::control {
+
+namespace {
+
+/// For rank 0 to take what is queued and hang up, when this rank closes.
+constexpr Milliseconds kFarewellTime{1000};
+
+}  // namespace
+
+TcpLink::TcpLink(Connection connection, int rank)
+    : connection_(std::move(connection)),
+      rank_(rank),
+      out_(connection_.socket.get()),
+      thread_([this] { run(); }) {}
+
+TcpLink::~TcpLink() {
+  close();
+}
+
+Reply TcpLink::call(const Request& request, Milliseconds silence, const std::string& what) {
+  const TimePoint deadline = Clock::now() + clampTimeout(silence);
+  PendingCall pending;
+  std::unique_lock lock(mutex_);
+  if (ended_) throw toError(*ended_);
+  const uint64_t number = calls_.add(pending);
+  send(request, number);
+  const bool answered =
+      pending.answered.wait_until(lock, deadline, [&] { return pending.reply.has_value(); });
+  calls_.remove(number);
+  if (answered) return checked(*pending.reply);
+  throw Error(ErrorKind::kTimeout, "rank 0 does not answer: rank " + std::to_string(rank_) + " waited " +
+                                       seconds(silence.count()) + " for " + what +
+                                       ". Its process is stopped or overloaded, or the network to it is cut");
+}
+
+void TcpLink::post(const Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (!ended_) send(request, 0);
+}
+
+/// Called with the mutex held. The caller sends what the socket takes at once, the thread the rest: nobody
+/// blocks in a write, and no frame is ever cut short.
+void TcpLink::send(const Request& request, uint64_t number) {
+  const bool idle = out_.empty();
+  out_.queue({encodeRequest(number, request), nullptr});
+  if (idle) out_.flush();
+  if (idle && !out_.empty()) wakeUp_.signal();
+}
+
+void TcpLink::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    ended_ = closedFailure();
+    calls_.failAll(*ended_);
+  }
+  wakeUp_.signal();
+  notices_.stop();
+  const std::lock_guard lock(joinMutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+void TcpLink::run() {
+  const int fd = connection_.socket.get();
+  bool open = receive();  // what came with the welcome
+  bool saidGoodbye = false;
+  TimePoint hangUpBy = TimePoint::max();
+  while (open) {
+    bool closing = false;
+    bool unsent = false;
+    {
+      const std::lock_guard lock(mutex_);
+      out_.flush();
+      closing = closing_;
+      unsent = !out_.empty();
+    }
+    int sleep = -1;
+    if (closing) {
+      if (hangUpBy == TimePoint::max()) hangUpBy = Clock::now() + kFarewellTime;
+      if (!unsent && !std::exchange(saidGoodbye, true)) ::shutdown(fd, SHUT_WR);
+      sleep = static_cast<int>(std::chrono::ceil<Milliseconds>(hangUpBy - Clock::now()).count());
+      if (sleep <= 0) break;
+    }
+    const auto interest = static_cast<short>(unsent ? POLLIN | POLLOUT : POLLIN);
+    std::array<pollfd, 2> events{pollfd{fd, interest, 0}, pollfd{wakeUp_.fd(), POLLIN, 0}};
+    ::poll(events.data(), events.size(), sleep);
+    if (events[1].revents != 0) wakeUp_.clear();
+    if ((events[0].revents & ~POLLOUT) != 0) open = receive();
+  }
+  ::shutdown(fd, SHUT_RDWR);
+}
+
+bool TcpLink::receive() {
+  std::string reason;
+  try {
+    const bool open = connection_.in.receive();
+    while (std::optional<Frame> frame = connection_.in.next()) handleFrame(std::move(*frame));
+    if (open) return true;
+    reason = "its connection to rank " + std::to_string(rank_) + " " + connection_.in.reason();
+  } catch (const Malformed& malformed) {
+    reason = std::string("it sent a malformed message: ") + malformed.what();
+  }
+  connectionBroke(reason);
+  return false;
+}
+
+void TcpLink::handleFrame(Frame frame) {
+  if (frame.type == FrameType::kNotice) {
+    handleNotice(decodeNotice(frame.payload));
+  } else if (frame.type == FrameType::kValue) {
+    auto [number, value] = decodeValue(frame.payload);
+    const std::lock_guard lock(mutex_);
+    if (calls_.awaits(number))
+      values_[number].push_back(std::make_shared<const std::string>(std::move(value)));
+  } else if (frame.type == FrameType::kReply) {
+    Reply reply = decodeReply(frame.payload);
+    if (auto values = values_.extract(reply.call)) reply.values = std::move(values.mapped());
+    const std::lock_guard lock(mutex_);
+    calls_.answer(std::move(reply));
+  } else {
+    throw Malformed("an unknown kind of message");
+  }
+}
+
+void TcpLink::handleNotice(ControlNotice notice) {
+  if (notice.rank == 0 && !serverGone_) {
+    if (notice.kind == ControlNotice::Kind::kLeft) serverGone_ = "rank 0 has left the job";
+    if (notice.kind == ControlNotice::Kind::kAborted)
+      serverGone_ = "rank 0 failed and ended the job: " + notice.message;
+  }
+  notices_.push(std::move(notice));
+}
+
+void TcpLink::connectionBroke(const std::string& reason) {
+  const std::string message = serverGone_ ? *serverGone_ : "rank 0 was lost: " + reason;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) return;
+    ended_ = Failure{ErrorKind::kPeerLost, message};
+    calls_.failAll(*ended_);
+  }
+  if (!serverGone_) notices_.push({ControlNotice::Kind::kLost, 0, 0, ErrorKind::kPeerLost, message});
+}
+
+}  // namespace hipress::control

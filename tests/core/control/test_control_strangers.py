@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What those who do not speak the protocol can do to a job: nothing."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from contextlib import closing
+
+import pytest
+from control_ranks import TOKEN, World, assert_alive, heard, join, make_world, port_of
+from control_wire import MAGIC, dial, frame, hello, read_to_end, text
+from hipress import _core
+from hipress.errors import PeerLost, Timeout
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.timeout(60)
+
+
+MALFORMED = {
+    "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "zeros": bytes(100),
+    "huge length": b"\xff\xff\xff\xff\x01" + b"x" * 5000,
+    "over the stranger's limit": frame(1, b"x" * 4097),
+    "wrong magic": hello(1, 3, magic=1),
+    "request before hello": frame(4, struct.pack("<QB", 1, 7) + text(b"bye")),
+    "token longer than the frame": frame(1, struct.pack("<IHI", MAGIC, 1, 1000) + b"x"),
+    "empty frame": frame(1, b""),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_strangers_are_dropped_without_harm(tcp_world: World, name: str) -> None:
+    with dial(port_of(tcp_world)) as connection:
+        connection.sendall(MALFORMED[name])
+        assert read_to_end(connection) == b""
+    assert_alive(tcp_world)
+    assert not tcp_world.planes[0].notices()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        frame(200, b""),
+        frame(2, b"short"),
+        b"\xff\xff\xff\xff\x02",
+        frame(2, struct.pack("<Q", 1) + text(b"key") + struct.pack("<I", 0xFFFFFFFF)),
+        frame(3, struct.pack("<Q", 1) + text(b"x") + text(b"spec") + b"\x00trailing"),
+        frame(4, struct.pack("<QB", 1, 99) + text(b"unknown error")),
+    ],
+)
+def test_rank_that_sends_malformed_messages_is_lost(tcp_server: _core.ControlServer, sent: bytes) -> None:
+    with closing(join(tcp_server.port, 0, 2)) as plane, dial(tcp_server.port) as connection:
+        connection.sendall(hello(1, 2) + sent)
+        read_to_end(connection)
+        message = heard(plane, "lost", 1)[4]
+        assert "rank 1 (host host, pid 4242) was lost: it sent a malformed message" in message
+
+
+def test_many_silent_strangers_do_not_keep_ranks_out(tcp_server: _core.ControlServer) -> None:
+    strangers = [dial(tcp_server.port) for _ in range(300)]
+    planes = [join(tcp_server.port, rank, 2) for rank in range(2)]
+    for plane in planes:
+        plane.close()
+    for stranger in strangers:
+        stranger.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=200), prefix=st.sampled_from([b"", hello(1, 2), hello(1, 2)[:20]]))
+def test_random_bytes_do_no_harm(data: bytes, prefix: bytes) -> None:
+    with closing(_core.ControlServer(world_size=2, token=TOKEN)) as server:
+        with dial(server.port) as connection:
+            connection.sendall(prefix + data)
+            connection.shutdown(socket.SHUT_WR)
+            read_to_end(connection)
+        with closing(join(server.port, 0, 2)) as plane:
+            assert plane.declare("x", "float32[1]", timeout=5.0) >= 1
+
+
+def test_rank_0_that_talks_nonsense_is_lost() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, make_world("local", 1) as helper:
+        joining = helper.pool.submit(join, listener.getsockname()[1], 1, 2)
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(frame(64, struct.pack("<I", 2)) + frame(68, b"\xff" * 30))
+            with closing(joining.result()) as plane:
+                assert "malformed" in heard(plane, "lost", 0)[4]
+                with pytest.raises(PeerLost, match="rank 0 was lost"):
+                    plane.allgather("k", b"", 5.0)
+
+
+def test_silent_rank_0_is_noticed_by_the_callers_themselves() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, make_world("local", 1) as helper:
+        joining = helper.pool.submit(join, listener.getsockname()[1], 1, 2)
+        connection, _ = listener.accept()
+        with connection, closing(connection.makefile("rb")):
+            connection.sendall(frame(64, struct.pack("<I", 2)))
+            with closing(joining.result()) as plane:
+                start = time.monotonic()
+                with pytest.raises(Timeout, match=r"rank 0 does not answer: rank 1 waited 2\.2 s for 'k'"):
+                    plane.allgather("k", b"", 0.2)
+                assert 2.0 < time.monotonic() - start < 8.0
+                plane.abort("Timeout", "x" * (8 << 20))  # does not wait, though nobody reads
