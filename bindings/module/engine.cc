@@ -4,9 +4,16 @@
 // submit through their own operators and use only agree(), wait() and poll() from here.
 #include "core/casync/engine.h"
 
-#include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "bindings/module/module.h"
 #include "core/casync/current_engine.h"
@@ -64,7 +71,9 @@ std::shared_ptr<void> keep(py::object object) {
 
 OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::optional<py::array>& input,
                              py::array& output) {
-  const TensorSpec spec = engine.spec(tensor);
+  const auto planned = engine.tensor(tensor);
+  const TensorSpec& spec = planned->spec;
+
   const size_t bytes = spec.count * elementSize(spec.dtype);
   const auto check = [&](const py::array& array) {
     if (static_cast<size_t>(array.nbytes()) != bytes || !(array.flags() & py::array::c_style)) {
@@ -114,6 +123,23 @@ void recordSpan(Engine& engine, const std::string& name, int64_t startNs, int64_
   span.startNs = startNs;
   span.endNs = endNs;
   engine.trace()->record(span);
+}
+
+std::function<bool(InprocMessage&)> interceptor(const py::function& function) {
+  const auto held = keep(function);
+  return [held](InprocMessage& message) {
+    const py::gil_scoped_acquire gil;
+    const auto* data = reinterpret_cast<const char*>(message.payload.data());
+    const py::object answer = (*static_cast<py::object*>(held.get()))(
+        message.source, message.destination, py::bytes(data, message.payload.size()));
+    if (py::isinstance<py::bytes>(answer)) {
+      const auto changed = answer.cast<std::string_view>();
+      const auto* bytes = reinterpret_cast<const std::byte*>(changed.data());
+      message.payload.assign(bytes, bytes + changed.size());
+      return true;
+    }
+    return !answer.is(py::bool_(false));
+  };
 }
 
 void bindTensorSpec(py::module_& module) {
@@ -218,17 +244,10 @@ void bindEngine(py::module_& module) {
 
   module.def(
       "make_local_engines",
-      [](int worldSize, const py::dict& given, std::function<bool(int, int, py::bytes)> intercept) {
+      [](int worldSize, const py::dict& given, const std::optional<py::function>& intercept) {
         InprocOptions inproc;
         inproc.worldSize = worldSize;
-        if (intercept) {
-          inproc.intercept = [intercept = std::move(intercept)](InprocMessage& message) {
-            const py::gil_scoped_acquire gil;
-            return intercept(
-                message.source, message.destination,
-                py::bytes(reinterpret_cast<const char*>(message.payload.data()), message.payload.size()));
-          };
-        }
+        if (intercept) inproc.intercept = interceptor(*intercept);
         auto transports = makeInprocTransports(inproc);
         auto controls = makeLocalControl(worldSize);
         std::vector<std::shared_ptr<Engine>> engines;
@@ -238,7 +257,7 @@ void bindEngine(py::module_& module) {
         }
         return engines;
       },
-      py::arg("world_size"), py::arg("options") = py::dict(), py::arg("intercept") = nullptr,
+      py::arg("world_size"), py::arg("options") = py::dict(), py::arg("intercept") = py::none(),
       "Engines whose ranks are threads of this process. `intercept(source, destination, payload)` may drop a "
       "message.");
 

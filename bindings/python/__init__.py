@@ -6,8 +6,6 @@ Use it through a framework's adapter: `import hipress.torch as hp`. What is here
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 from hipress.errors import (
     CorruptPayload,
     DuplicateName,
@@ -22,10 +20,18 @@ from hipress.errors import (
     Unsupported,
 )
 
-try:
-    __version__ = version("hipress")
-except PackageNotFoundError:  # running from sources that were never installed
-    __version__ = "0+unknown"
+
+def __getattr__(name: str) -> str:
+    if name != "__version__":
+        raise AttributeError(f"module 'hipress' has no attribute '{name}'")
+    # Looked up on demand: it takes longer than everything else `hipress run` imports.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("hipress")
+    except PackageNotFoundError:  # running from sources that were never installed
+        return "0+unknown"
+
 
 __all__ = [
     "CorruptPayload",
@@ -39,5 +45,4 @@ __all__ = [
     "Timeout",
     "TransportError",
     "Unsupported",
-    "__version__",
 ]

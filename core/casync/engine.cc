@@ -75,9 +75,12 @@ std::vector<TensorHandle> Engine::agree(const std::string& listName, std::vector
   return declare(std::move(specs));
 }
 
-const TensorSpec& Engine::spec(TensorHandle tensor) const {
+std::shared_ptr<const Tensor> Engine::tensor(TensorHandle handle) const {
   const std::lock_guard lock(mutex_);
-  return tensors_.at(tensor).tensor->spec;
+  if (stopped_) throw Error(ErrorKind::kNotInitialized, "the engine is shut down");
+  const auto found = tensors_.find(handle);
+  if (found == tensors_.end()) throw invalidArgument("there is no tensor " + std::to_string(handle));
+  return found->second.tensor;
 }
 
 OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
@@ -86,27 +89,22 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = tensors_.find(handle);
-    if (found == tensors_.end()) throw invalidArgument("there is no tensor " + std::to_string(handle));
-    Entry& entry = found->second;
-    const Tensor& tensor = *entry.tensor;
     if (failure_) throw *failure_;
     if (stopped_) throw Error(ErrorKind::kNotInitialized, "the engine is shut down");
+    if (found == tensors_.end()) throw invalidArgument("there is no tensor " + std::to_string(handle));
+    Entry& entry = found->second;
     if (entry.conflict) throw *entry.conflict;
-    if (!left_.empty()) {
-      throw Error(ErrorKind::kPeerLost, left_.begin()->second + "; tensor '" + tensor.spec.name +
-                                            "' cannot be synchronised without it");
-    }
     if (entry.active && !entry.active->finished()) {
       throw Error(
           ErrorKind::kDuplicateName,
-          "tensor '" + tensor.spec.name +
+          "tensor '" + entry.tensor->spec.name +
               "' is being synchronised already; wait for it first, or give the second one another name");
     }
     operation = std::make_shared<Operation>(entry.tensor, entry.nextStep++);
     operation->input = static_cast<const std::byte*>(submission.input);
     operation->output = static_cast<std::byte*>(submission.output);
     operation->keepAlive = std::move(submission.keepAlive);
-    operation->deadline = Clock::now() + options_.timeout;
+    operation->submitted = Clock::now();
     entry.active = operation;
     result = nextOperation_++;
     operations_.emplace(result, operation);
@@ -146,9 +144,9 @@ bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
   }
   const auto until = Clock::now() + slice;
   while (!operation->finished()) {
-    checkDeadline(operation);
     const auto now = Clock::now();
-    if (now >= until) return operation->finished();
+    if (now >= until) return false;
+    checkDeadline(operation);
     // A rank that leaves moves the deadline: look again from time to time.
     operation->waitUntil(std::min(until, now + Milliseconds(250)));
   }

@@ -72,7 +72,8 @@ class Engine {
   /// compares the lists and shows the first difference (Mismatch). Waits for all ranks.
   std::vector<TensorHandle> agree(const std::string& listName, std::vector<TensorSpec> specs);
 
-  const TensorSpec& spec(TensorHandle tensor) const;
+  /// What was agreed on. Throws InvalidArgument for an unknown handle, NotInitialized after shutdown().
+  std::shared_ptr<const Tensor> tensor(TensorHandle handle) const;
 
   /// Starts one synchronisation; returns at once. Every rank submits each tensor the same number of times.
   /// Throws DuplicateName if the tensor is in flight already, and whatever made the engine fail before.

@@ -26,8 +26,6 @@ void Engine::throwIfFailed(const std::string& doing) {
   const std::lock_guard lock(mutex_);
   if (failure_) throw *failure_;
   if (stopped_) throw Error(ErrorKind::kNotInitialized, doing + ": the engine is shut down");
-  if (!left_.empty())
-    throw Error(ErrorKind::kPeerLost, left_.begin()->second + "; " + doing + " needs all ranks");
 }
 
 void Engine::fail(const Error& error) {
@@ -91,14 +89,17 @@ void Engine::checkDeadline(const OperationPointer& operation) {
   std::string departed;
   {
     const std::lock_guard lock(mutex_);
-    if (!left_.empty() && now >= leftAt_ + kLeaveGrace) departed = left_.begin()->second;
+    // It may have done its part before it left: only an operation that gets nowhere is given up.
+    if (!left_.empty() && now >= std::max(leftAt_, operation->submitted) + kLeaveGrace)
+      departed = left_.begin()->second;
   }
   if (!departed.empty()) {
     return failWith(Error(ErrorKind::kPeerLost, departed + " while tensor '" + operation->tensor->spec.name +
                                                     "' was being synchronised"),
                     true);
   }
-  if (now < operation->deadline) return;
+  const auto deadline = operation->submitted + options_.timeout;
+  if (now < deadline) return;
 
   // Whoever waits for a first message knows which rank is late; a rank that only waits for an aggregate
   // leaves the aggregator time to say so.
@@ -109,7 +110,7 @@ void Engine::checkDeadline(const OperationPointer& operation) {
              !operation->complete[index].load(std::memory_order_relaxed);
   }
   const Milliseconds grace = knows ? Milliseconds(0) : std::min(Milliseconds(2000), options_.timeout / 4);
-  if (now >= operation->deadline + grace) failWith(timeoutError(*operation), true);
+  if (now >= deadline + grace) failWith(timeoutError(*operation), true);
 }
 
 Error Engine::timeoutError(const Operation& operation) const {

@@ -49,7 +49,7 @@ class Operation {
   std::shared_ptr<void> keepAlive;  // owns input and output
   std::span<float> workerResidual;
   std::span<float> aggregatorResidual;
-  Clock::time_point deadline;
+  Clock::time_point submitted;
 
   // By task, message and partition; each is touched only by tasks that the graph orders.
   std::vector<std::atomic<uint32_t>> pending;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records what each queue did when, and writes it as a Chrome/Perfetto trace: one process per rank, one track per
-// queue, one span per primitive.
+// Records what each queue did when, and writes it as a Chrome/Perfetto trace: one process per rank, one track
+// per queue, one span per primitive.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace hipress {
 enum class TraceTrack : uint8_t { kCompute, kSend, kReceive, kFramework };
 
 struct TraceSpan {
-  const char* name = "";       ///< A string literal: "encode", "send", ...
+  const char* name = "";  ///< A string literal: "encode", "send", ...
   TraceTrack track = TraceTrack::kCompute;
-  int lane = 0;                ///< Compute thread; for the other tracks chosen when the trace is written.
-  int64_t startNs = 0;         ///< TraceRecorder::now().
+  int lane = 0;         ///< Compute thread; for the other tracks chosen when the trace is written.
+  int64_t startNs = 0;  ///< TraceRecorder::now().
   int64_t endNs = 0;
-  int tensor = -1;             ///< TraceRecorder::intern(), or -1.
+  int tensor = -1;  ///< TraceRecorder::intern(), or -1.
   int partition = -1;
   int peer = -1;
   int64_t step = -1;
@@ -39,8 +39,9 @@ class TraceRecorder {
   int intern(const std::string& name);
   void record(const TraceSpan& span);
 
-  /// Appends this rank's spans to `path` so that the file is a valid JSON array after every rank's turn. Ranks of one
-  /// machine may share a file: appending is under a file lock. Throws Transport if the file cannot be written.
+  /// Appends this rank's spans to `path` so that the file is a valid JSON array after every rank's turn.
+  /// Ranks of one machine may share a file: appending is under a file lock. Throws Transport if the file
+  /// cannot be written.
   void appendTo(const std::string& path) const;
 
  private:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from codec_reference import LARGEST, SIZES, awkward_inputs, from_half, same_bits, to_half
+from tests.core.codec_reference import LARGEST, SIZES, awkward_inputs, from_half, same_bits, to_half
 from hipress import _core
 from hipress.errors import CorruptPayload, InvalidArgument
 from hypothesis import given

@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from codec_reference import LARGEST, SIZES, SMALLEST, awkward_inputs, onebit_decode, onebit_encode, same_bits
+from tests.core.codec_reference import LARGEST, SIZES, SMALLEST, awkward_inputs, onebit_decode, onebit_encode, same_bits
 from hipress import _core
 from hipress.errors import CorruptPayload, InvalidArgument
 from hypothesis import HealthCheck, given, settings

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from codec_reference import SIZES, from_bfloat16, from_half, same_bits, to_bfloat16, to_half
+from tests.core.codec_reference import SIZES, from_bfloat16, from_half, same_bits, to_bfloat16, to_half
 from hipress import _core
 from hipress.errors import InvalidArgument, Unsupported
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import wire_decoder
-from codec_reference import SIZES, awkward_inputs, to_bfloat16, to_half
+from tests.core import wire_decoder
+from tests.core.codec_reference import SIZES, awkward_inputs, to_bfloat16, to_half
 from hipress import _core
 from hipress.errors import CorruptPayload
 from hypothesis import given

@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 
 import pytest
-from conftest import HIPRESS, PATIENCE, clean_environment
+from tests.launch.conftest import HIPRESS, PATIENCE, clean_environment
 from hipress import _library
 from hipress.errors import TransportError
 

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from conftest import HIPRESS, clean_environment
+from tests.launch.conftest import HIPRESS, clean_environment
 from hipress import doctor
 from hipress.doctor import Check, Report
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, Start, assert_gone, read_pids, wait_until
+from tests.launch.conftest import PATIENCE, Start, assert_gone, read_pids, wait_until
 from hipress.errors import InvalidArgument
 from hipress.launcher import LaunchOptions, launch
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from conftest import clean_environment
+from tests.launch.conftest import clean_environment
 from hipress.errors import InvalidArgument, Timeout, TransportError
 from hipress.rendezvous import Rendezvous, resolve
 

@@ -80,7 +80,8 @@ int64_t start(const Tensor* input, const Tensor& output, int64_t handle) {
   try {
     const auto engine = hipress::currentEngine();
     const auto tensor = static_cast<hipress::TensorHandle>(handle);
-    const hipress::TensorSpec& spec = engine->spec(tensor);
+    const auto declared = engine->tensor(tensor);
+    const hipress::TensorSpec& spec = declared->spec;
     check(output, spec);
     if (input != nullptr) check(*input, spec);
     hipress::Submission submission;

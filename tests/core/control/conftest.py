@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from control_ranks import TOKEN, World, make_world
+from tests.core.control.control_ranks import TOKEN, World, make_world
 from hipress import _core
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from control_ranks import PATIENCE, TOKEN
+from tests.core.control.control_ranks import PATIENCE, TOKEN
 
 MAGIC = 0x43505248
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from control_ranks import World, make_world
+from tests.core.control.control_ranks import World, make_world
 from hipress.errors import InvalidArgument, Timeout
 
 pytestmark = pytest.mark.timeout(60)

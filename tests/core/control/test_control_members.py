@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from control_ranks import World, heard, make_world, wait_until
+from tests.core.control.control_ranks import World, heard, make_world, wait_until
 from hipress.errors import InvalidArgument, NotInitialized, PeerLost
 
 pytestmark = pytest.mark.timeout(60)

@@ -11,7 +11,7 @@ import time
 from contextlib import closing
 
 import pytest
-from control_ranks import TOKEN, World, heard, join, wait_until
+from tests.core.control.control_ranks import TOKEN, World, heard, join, wait_until
 from hipress import _core
 from hipress.errors import PeerLost, Timeout
 

@@ -9,8 +9,8 @@ import time
 from contextlib import closing
 
 import pytest
-from control_ranks import TOKEN, World, assert_alive, heard, join, make_world, port_of
-from control_wire import MAGIC, dial, frame, hello, read_to_end, text
+from tests.core.control.control_ranks import TOKEN, World, assert_alive, heard, join, make_world, port_of
+from tests.core.control.control_wire import MAGIC, dial, frame, hello, read_to_end, text
 from hipress import _core
 from hipress.errors import PeerLost, Timeout
 from hypothesis import HealthCheck, given, settings

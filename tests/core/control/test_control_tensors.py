@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from control_ranks import World, heard
+from tests.core.control.control_ranks import World, heard
 from hipress.errors import Mismatch
 
 pytestmark = pytest.mark.timeout(60)

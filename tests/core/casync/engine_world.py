@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks as threads of this process: engines over the in-process transport, driven with NumPy arrays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress import _core
+
+Result = TypeVar("Result")
+
+DTYPES = {"float32": 0, "float64": 1, "uint8": 4, "int8": 5, "int32": 6, "int64": 7, "bool": 8, "int16": 9}
+
+
+def run_ranks(
+    world_size: int,
+    body: Callable[[_core.Engine], Result],
+    *,
+    options: dict[str, Any] | None = None,
+    intercept: Callable[[int, int, bytes], bool | bytes] | None = None,
+    linger: float = 5.0,
+) -> list[Result]:
+    """Runs `body(engine)` on every rank at once; the results by rank. Re-raises the lowest rank's exception."""
+    engines = _core.make_local_engines(world_size, {"timeout": 20.0, **(options or {})}, intercept)
+    results: list[Any] = [None] * world_size
+    errors: list[BaseException | None] = [None] * world_size
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = body(engines[rank])
+        except BaseException as error:  # a rank's failure is the test's to judge
+            errors[rank] = error
+        finally:
+            engines[rank].shutdown(linger)
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(world_size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+        assert not thread.is_alive(), "a rank hangs"
+    for error in errors:
+        if error is not None:
+            raise error
+    return results
+
+
+def outcomes(
+    world_size: int, body: Callable[[_core.Engine], Result], **arguments: Any
+) -> list[Result | BaseException]:
+    """As run_ranks(), with a rank's exception as its result."""
+
+    def guarded(engine: _core.Engine) -> Result | BaseException:
+        try:
+            return body(engine)
+        except Exception as error:
+            return error
+
+    return run_ranks(world_size, guarded, **arguments)
+
+
+def spec(name: str, values: NDArray[Any], **options: Any) -> _core.TensorSpec:
+    return _core.TensorSpec(
+        name,
+        dtype=DTYPES[values.dtype.name],
+        count=values.size,
+        shape=str(list(values.shape)),
+        **options,
+    )
+
+
+def allreduce(engine: _core.Engine, name: str, values: NDArray[Any], **options: Any) -> NDArray[Any]:
+    """One synchronisation, in place, of a tensor declared for it."""
+    (tensor,) = engine.declare([spec(name, values, **options)])
+    result = values.copy()
+    engine.wait(engine.submit(tensor, result, result))
+    return result
+
+
+def gradients(world_size: int, count: int, seed: int = 0) -> Sequence[NDArray[np.float32]]:
+    generator = np.random.default_rng(seed)
+    return [generator.standard_normal(count).astype(np.float32) for _ in range(world_size)]
+
+
+def identical(arrays: Sequence[NDArray[Any]]) -> bool:
+    """Whether all ranks hold the same bytes."""
+    return all(array.tobytes() == arrays[0].tobytes() for array in arrays)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Silent, leaving and lying ranks: a typed error that names the rank and the tensor, on every rank, in time."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hipress import _core
+from hipress.errors import CorruptPayload, HipressError, PeerLost, Timeout
+from tests.core.casync.engine_world import allreduce, outcomes, run_ranks, spec
+
+COUNT = 50_000
+
+
+@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.parametrize("partitions", [1, 8])
+def test_a_rank_that_does_not_submit_is_named_with_the_tensor(world_size: int, partitions: int) -> None:
+    late = world_size - 1
+
+    def body(engine: _core.Engine) -> Any:
+        values = np.ones(COUNT, np.float32)
+        (tensor,) = engine.declare([spec("conv.weight", values, partitions=partitions)])
+        if engine.rank == late:
+            time.sleep(2.5)
+            return None
+        start = time.monotonic()
+        try:
+            engine.wait(engine.submit(tensor, values, values))
+        finally:
+            assert time.monotonic() - start < 2.4
+        return None
+
+    for rank, outcome in enumerate(outcomes(world_size, body, options={"timeout": 1.0})):
+        if rank == late:
+            continue
+        assert isinstance(outcome, Timeout)
+        assert "'conv.weight'" in str(outcome)
+        assert f"rank {late}" in str(outcome)
+
+
+def test_after_a_failure_everything_raises_it() -> None:
+    def body(engine: _core.Engine) -> None:
+        values = np.ones(COUNT, np.float32)
+        (tensor,) = engine.declare([spec("w", values)])
+        if engine.rank == 1:
+            time.sleep(1.5)
+            with pytest.raises(Timeout, match="rank 1"):
+                engine.submit(tensor, values, values)
+            return
+        with pytest.raises(Timeout):
+            engine.wait(engine.submit(tensor, values, values))
+        with pytest.raises(Timeout):
+            engine.submit(tensor, values, values)
+        with pytest.raises(Timeout):
+            engine.declare([spec("x", values)])
+
+    run_ranks(2, body, options={"timeout": 0.5})
+
+
+def test_a_rank_that_leaves_while_others_wait_is_named() -> None:
+    def body(engine: _core.Engine) -> Any:
+        values = np.ones(COUNT, np.float32)
+        (tensor,) = engine.declare([spec("w", values)])
+        engine.allgather("declared", b"")
+        if engine.rank == 1:
+            return None  # shuts down
+        return engine.wait(engine.submit(tensor, values, values))
+
+    for rank, outcome in enumerate(outcomes(3, body, linger=0.0)):
+        if rank != 1:
+            assert isinstance(outcome, PeerLost)
+            assert "rank 1 has left" in str(outcome)
+
+
+def test_a_rank_may_leave_right_after_its_last_operation() -> None:
+    def body(engine: _core.Engine) -> float:
+        if engine.rank == 1:
+            time.sleep(0.5)
+        return float(allreduce(engine, "w", np.full(COUNT, engine.rank, np.float32))[0])
+
+    assert run_ranks(2, body) == [0.5, 0.5]
+
+
+def test_a_dropped_message_is_a_timeout() -> None:
+    dropped = []
+
+    def intercept(source: int, destination: int, payload: bytes) -> bool:
+        if source == 1 and destination == 0 and not dropped:
+            dropped.append(payload)
+            return False
+        return True
+
+    for outcome in outcomes(
+        3,
+        lambda engine: allreduce(engine, "w", np.ones(COUNT, np.float32), partitions=6),
+        options={"timeout": 1.0},
+        intercept=intercept,
+    ):
+        # A rank whose own part was complete may have finished before the others gave up.
+        if isinstance(outcome, BaseException):
+            assert isinstance(outcome, Timeout)
+            assert "'w'" in str(outcome)
+    assert dropped
+
+
+@pytest.mark.parametrize("change", ["flip", "cut", "extend"])
+def test_a_corrupt_payload_is_refused_on_every_rank(change: str) -> None:
+    def intercept(source: int, _destination: int, payload: bytes) -> bytes:
+        if source != 1 or len(payload) < 20:
+            return payload
+        if change == "flip":
+            return payload[:10] + bytes([payload[10] ^ 4]) + payload[11:]
+        return payload[:-1] if change == "cut" else payload + b"x"
+
+    results = outcomes(
+        3,
+        lambda engine: allreduce(engine, "w", np.linspace(-1, 1, COUNT, dtype=np.float32), codec="onebit"),
+        options={"timeout": 5.0},
+        intercept=intercept,
+    )
+    failures = [outcome for outcome in results if isinstance(outcome, BaseException)]
+    assert any(isinstance(failure, CorruptPayload) for failure in failures)
+    for failure in failures:
+        assert isinstance(failure, HipressError)
+        assert "'w'" in str(failure)
+        assert "rank 1" in str(failure)
