@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from types import ModuleType
 
 from hipress.errors import TransportError
@@ -14,11 +15,17 @@ def load_core() -> ModuleType:
     # First, and through its own package: with UCX in the process already the loader does not search for it, and the
     # package honours RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY (a cluster's own UCX, built for its network).
     without_ucx: Exception | None = None
+    # UCX warns about every request that a failed job gives up; the errors that matter reach the caller.
+    quiet = {} if "UCX_LOG_LEVEL" in os.environ else {"UCX_LOG_LEVEL": "error"}
+    os.environ.update(quiet)  # UCX reads it when it is loaded
     try:
         importlib.import_module("libucx").load_library()
     except (ImportError, OSError) as error:
         # Not the end: the system's loader may find a UCX of its own.
         without_ucx = error
+    finally:
+        for name in quiet:
+            del os.environ[name]
     try:
         return importlib.import_module("hipress._core")
     except ModuleNotFoundError as error:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,13 @@ class Runtime:
         if options.trace:
             engine_options["trace_rank"] = place.rank
         self.engine = core.connect_engine(control, local_address, engine_options)
+        self._counts: Counter[str] = Counter()
         core.set_current_engine(self.engine)
+
+    def numbered(self, name: str) -> str:
+        """`name` the first time, then `name#2`, `name#3` …: alike on all ranks, as they ask in the same order."""
+        self._counts[name] += 1
+        return name if self._counts[name] == 1 else f"{name}#{self._counts[name]}"
 
     def close(self, linger: float) -> None:
         load_core().set_current_engine(None)

@@ -23,6 +23,7 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       compute_(options_.computeThreads) {
   transport_->onPeerFailure([this](int peer, const std::string& reason) { onPeerFailure(peer, reason); });
   control_->onNotice([this](const ControlNotice& notice) { onNotice(notice); });
+  listenForFailures();
 }
 
 Engine::~Engine() {

@@ -119,6 +119,8 @@ class Engine {
               size_t bytes);
   void failTask(const OperationPointer& operation, const Failure& failure);
   void failWith(const Error& error, bool tellOthers);
+  void listenForFailures();
+  void tellPeers(const Error& error);
   void onNotice(const ControlNotice& notice);
   void onPeerFailure(int peer, const std::string& reason);
   void checkDeadline(const OperationPointer& operation);

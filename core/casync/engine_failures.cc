@@ -4,7 +4,10 @@
 // ranks, ranks that disagree.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/casync/engine.h"
 
@@ -13,6 +16,10 @@ namespace {
 
 /// What a rank that left had sent may still be on its way for this long.
 constexpr Milliseconds kLeaveGrace{2000};
+
+/// Tensor numbers start at 1: this one is for telling peers about a failure.
+constexpr MessageTag kFailureTag{};
+constexpr size_t kMaxFailureText = 4096;
 
 std::string seconds(Milliseconds time) {
   char text[32];
@@ -41,9 +48,53 @@ void Engine::failWith(const Error& error, bool tellOthers) {
     failure_ = failure;
     for (auto& [handle, operation] : operations_) inFlight.push_back(operation);
   }
-  if (tellOthers) control_->abort(error.kind(), error.what());
+  if (tellOthers) {
+    // Twice, because each way has a hole: the control plane goes through rank 0, which may be the one that is
+    // stopped; the transport may be what is broken.
+    control_->abort(error.kind(), error.what());
+    tellPeers(error);
+  }
   for (const auto& operation : inFlight) operation->finish(failure);
   transport_->fail(failure);
+}
+
+void Engine::tellPeers(const Error& error) {
+  const std::string text = std::string(error.what()).substr(0, kMaxFailureText);
+  const auto payload = std::make_shared<std::vector<std::byte>>(1 + text.size());
+  (*payload)[0] = static_cast<std::byte>(error.kind());
+  std::memcpy(payload->data() + 1, text.data(), text.size());
+  for (int peer = 0; peer < worldSize_; ++peer) {
+    if (peer == rank_) continue;
+    SendRequest request;
+    request.peer = peer;
+    request.tag = kFailureTag;
+    request.payload = *payload;
+    request.onSent = [payload](const Failure&) {};
+    transport_->send(std::move(request));
+  }
+}
+
+void Engine::listenForFailures() {
+  for (int peer = 0; peer < worldSize_; ++peer) {
+    if (peer == rank_) continue;
+    const auto text = std::make_shared<std::vector<std::byte>>();
+    RecvRequest request;
+    request.peer = peer;
+    request.tag = kFailureTag;
+    request.onHeader = [text](const MessageHeader&, size_t bytes) {
+      if (bytes < 1 || bytes > 1 + kMaxFailureText)
+        throw corruptPayload("a peer's failure has no readable reason");
+      text->resize(bytes);
+      return std::span<std::byte>(*text);
+    };
+    request.onReceived = [this, peer, text](const Failure& failure) {
+      if (failure) return;  // this rank's own end
+      const auto kind = static_cast<ErrorKind>((*text)[0]);
+      const std::string reason(reinterpret_cast<const char*>(text->data()) + 1, text->size() - 1);
+      failWith(Error(kind, "rank " + std::to_string(peer) + " reports: " + reason), false);
+    };
+    transport_->recv(std::move(request));
+  }
 }
 
 void Engine::onNotice(const ControlNotice& notice) {

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +30,6 @@ Sum = ReduceOp("sum")
 """The sum over the ranks."""
 
 _results: dict[int, torch.Tensor] = {}
-_unnamed = itertools.count()
 
 
 def _reduction(average: bool | None, op: ReduceOp | None) -> str:
@@ -46,9 +44,9 @@ def _reduction(average: bool | None, op: ReduceOp | None) -> str:
 
 
 def _start(kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | None, options: dict[str, Any]) -> int:
-    engine = runtime.current().engine
+    process = runtime.current()
     # Unnamed operations are matched by the order in which each rank calls them, as in Horovod.
-    full_name = f"{kind}.{name}" if name else f"{kind}.noname.{next(_unnamed)}"
+    full_name = f"{kind}.{name}" if name else process.numbered(f"{kind}.unnamed")
     operators.check_tensor(tensor, name or full_name)
     operators.check_tensor(output, name or full_name)
     spec = load_core().TensorSpec(
@@ -60,7 +58,7 @@ def _start(kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | No
         transient=True,
         **options,
     )
-    (declared,) = engine.declare([spec])
+    (declared,) = process.engine.declare([spec])
     if output is tensor:
         handle = operators.submit_in_place(tensor, declared)
     else:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -37,20 +36,6 @@ class SynchronizationOptions:
     """Codecs of single tensors, by name; the others get `codec`."""
 
 
-_lists = itertools.count()
-_names_taken: set[str] = set()
-
-
-def _unique(name: str) -> str:
-    """`name`, or `name#2` … when an earlier list of this process has it: every rank numbers them alike."""
-    candidate, number = name, 1
-    while candidate in _names_taken:
-        number += 1
-        candidate = f"{name}#{number}"
-    _names_taken.add(candidate)
-    return candidate
-
-
 class GradientSynchronizer:
     """A list of tensors that all ranks have agreed on, each synchronised at most once at a time.
 
@@ -78,8 +63,10 @@ class GradientSynchronizer:
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} tensors")
         core = load_core()
-        self._engine = runtime.current().engine
-        self._names = [_unique(name) for name in names]
+        process = runtime.current()
+        self._engine = process.engine
+        # A second model with the same names, or the same model wrapped again, gets tensors of its own.
+        self._names = [process.numbered(name) for name in names]
         specs = []
         for index, (name, tensor) in enumerate(tensors):
             operators.check_tensor(tensor.detach(), name)
@@ -99,11 +86,7 @@ class GradientSynchronizer:
                     priority=-index,
                 )
             )
-        try:
-            self._declared = self._engine.agree(f"tensors of list {next(_lists)}", specs)
-        except BaseException:
-            _names_taken.difference_update(self._names)
-            raise
+        self._declared = self._engine.agree(process.numbered("the list of tensors"), specs)
 
     def __len__(self) -> int:
         return len(self._declared)

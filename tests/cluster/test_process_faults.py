@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real processes, really killed and stopped: every other rank raises, names the rank, and has changed no parameter."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.training_job import TrainingJob
+
+
+@contextmanager
+def running(folder: Path, world_size: int, codec: str, **variables: str) -> Iterator[TrainingJob]:
+    job = TrainingJob(folder, world_size, codec, **variables)
+    try:
+        for rank in range(world_size):
+            job.fact(rank, "step", 90.0, number=5)
+        yield job
+    finally:
+        job.end()
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("codec", ["none", "onebit"])
+def test_a_killed_rank_is_named_by_all_others_within_ten_seconds(tmp_path: Path, victim: int, codec: str) -> None:
+    with running(tmp_path, 4, codec) as job:
+        killed = job.signal(victim, signal.SIGKILL)
+        for rank in {0, 1, 2, 3} - {victim}:
+            error = job.fact(rank, "error", 15.0)
+            assert error["time"] - killed < 10.0
+            assert error["kind"] == "PeerLost"
+            assert f"rank {victim}" in error["message"]
+            assert error["unchanged"]
+            again = job.fact(rank, "again", 5.0)
+            assert again["kind"] == "PeerLost"
+            assert again["unchanged"]
+            assert job.fact(rank, "shutdown", 15.0)["seconds"] < 10.0
+            assert job.processes[rank].wait(15.0) == 3
+
+
+@pytest.mark.parametrize("victim", [0, 3])
+def test_a_stopped_rank_is_named_with_the_tensor_after_the_deadline(tmp_path: Path, victim: int) -> None:
+    with running(tmp_path, 4, "onebit", HIPRESS_TIMEOUT="5") as job:
+        stopped = job.signal(victim, signal.SIGSTOP)
+        for rank in {0, 1, 2, 3} - {victim}:
+            error = job.fact(rank, "error", 20.0)
+            assert 4.0 < error["time"] - stopped < 10.0
+            assert error["kind"] == "Timeout"
+            assert f"rank {victim}" in error["message"]
+            assert "weight'" in error["message"] or "bias'" in error["message"]
+            assert error["unchanged"]
+            assert job.processes[rank].wait(20.0) == 3
+
+
+def test_a_rank_that_leaves_early_is_named(tmp_path: Path) -> None:
+    # Rank 1 is asked for fewer steps than the others by leaving its loop: here, by ending through Ctrl-C.
+    with running(tmp_path, 3, "none") as job:
+        left = job.signal(1, signal.SIGINT)
+        for rank in (0, 2):
+            error = job.fact(rank, "error", 20.0)
+            assert error["time"] - left < 10.0
+            assert error["kind"] == "PeerLost"
+            assert "rank 1" in error["message"]
+            assert error["unchanged"]
