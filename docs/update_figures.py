@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the numbers of a recorded demo into README.md, so that none of them is typed by hand.
+
+python examples/torch/demo.py --output docs/images      record
+python docs/update_figures.py                           write
+python docs/update_figures.py --check                   fail if README is not in step with the record
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+RECORD = ROOT / "docs" / "images" / "digits.json"
+BEGIN, END = "<!-- figures: begin (docs/update_figures.py) -->\n", "<!-- figures: end -->\n"
+
+
+def render(record: dict[str, Any]) -> str:
+    """The table and the sentence below it."""
+    runs = record["runs"]
+    plain = runs[0]
+    lines = [
+        "| Codec | Test accuracy | Sent per step and rank | Step time |",
+        "|-------|--------------:|-----------------------:|----------:|",
+    ]
+    for run in runs:
+        sent, seconds = run["bytes_per_step_and_rank"], run["median_step_seconds"]
+        lines.append(
+            f"| `{run['codec']}` | {run['test_accuracy']:.2%} "
+            f"| {sent / 1e3:,.1f} kB ({sent / plain['bytes_per_step_and_rank']:.1%}) "
+            f"| {seconds * 1e3:.1f} ms ({seconds / plain['median_step_seconds']:.2f}×) |"
+        )
+    lines.append("")
+    lines.append(
+        f"{plain['world_size']} processes on {record['cores']} cores of one machine, {len(plain['loss'])} steps, "
+        f"seed {plain['seed']}; median step time."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the recorded demo's numbers into README.md.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if README is out of step")
+    check = parser.parse_args().check
+    text = README.read_text()
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{README.name} has no lines {BEGIN.strip()} and {END.strip()}")
+    updated = before + BEGIN + render(json.loads(RECORD.read_text())) + END + after
+    if updated == text:
+        return 0
+    if check:
+        print(f"{README.name} is not in step with {RECORD.relative_to(ROOT)}: run python docs/update_figures.py")
+        return 1
+    README.write_text(updated)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make demo` shows: the same training with three codecs, its accuracy, its traffic and its speed.
+
+Runs digits.py with four processes once per codec, through `hipress run` as a user would, and writes digits.png and
+digits.json. Fails if a run fails, or if a codec costs more than one point of accuracy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+CODECS = ("none", "fp16", "onebit")
+#: The accuracy that a codec may cost, as a fraction of the test images.
+TOLERANCE = 0.01
+
+Results = dict[str, Any]
+
+
+def train(codec: str, ranks: int, extra: list[str]) -> Results:
+    """One run of digits.py; its output goes straight to ours. Exits if it fails."""
+    script = Path(__file__).with_name("digits.py")
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory) / "results.json"
+        launcher = [sys.executable, "-m", "hipress.cli", "run", "--no-prefix", "-np", str(ranks)]
+        training = [sys.executable, str(script), "--codec", codec, "--json", str(report), *extra]
+        code = subprocess.call(launcher + training)
+        if code != 0:
+            raise SystemExit(f"demo: training with codec {codec} failed with exit code {code}")
+        results: Results = json.loads(report.read_text())
+        return results
+
+
+def make_table(runs: list[Results]) -> Table:
+    plain = runs[0]
+    table = Table(title=f"{plain['world_size']} processes, {len(plain['loss'])} steps; per process")
+    table.add_column("codec")
+    for heading in ("test accuracy", "sent per step", "of none", "step time", "of none"):
+        table.add_column(heading, justify="right")
+    for run in runs:
+        table.add_row(
+            run["codec"],
+            f"{run['test_accuracy']:.2%}",
+            f"{run['bytes_per_step_and_rank'] / 1e3:,.1f} kB",
+            f"{run['bytes_per_step_and_rank'] / plain['bytes_per_step_and_rank']:.1%}",
+            f"{run['median_step_seconds'] * 1e3:.1f} ms",
+            f"{run['median_step_seconds'] / plain['median_step_seconds']:.2f}×",
+        )
+    return table
+
+
+def smooth(values: list[float], weight: float = 0.9) -> list[float]:
+    """The running mean of a loss, which jumps from batch to batch."""
+    smoothed, mean = [], values[0]
+    for value in values:
+        mean = weight * mean + (1 - weight) * value
+        smoothed.append(mean)
+    return smoothed
+
+
+def plot_losses(runs: list[Results], file: Path) -> None:
+    """The same loss curves twice: against steps, where they should end alike, and against bytes sent."""
+    import matplotlib
+
+    matplotlib.use("Agg")  # no display needed
+    from matplotlib import pyplot
+
+    figure, (by_step, by_bytes) = pyplot.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
+    for run, style in zip(runs, ("-", "--", "-"), strict=False):
+        loss = smooth(run["loss"])
+        megabytes = [(step + 1) * run["bytes_per_step_and_rank"] / 1e6 for step in range(len(loss))]
+        by_step.plot(loss, style, label=run["codec"], linewidth=1.4)
+        by_bytes.plot(megabytes, loss, style, label=run["codec"], linewidth=1.4)
+    by_step.set(xlabel="step", ylabel="training loss (running mean)", yscale="log")
+    by_bytes.set(xlabel="megabytes sent per rank", xscale="log")
+    for axes in (by_step, by_bytes):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    by_step.legend(frameon=False)
+    figure.savefig(file, dpi=150)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--output", type=Path, default=Path("demo"), help="directory of digits.png and digits.json")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("training", nargs="*", help="options for digits.py, after --")
+    arguments = parser.parse_args()
+    console = Console()
+
+    runs = []
+    for codec in CODECS:
+        console.print(f"\n[bold]codec {codec}[/bold]: {arguments.ranks} processes train on handwritten digits")
+        runs.append(train(codec, arguments.ranks, arguments.training))
+
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    cores = len(os.sched_getaffinity(0))
+    (arguments.output / "digits.json").write_text(json.dumps({"cores": cores, "runs": runs}) + "\n")
+    plot_losses(runs, arguments.output / "digits.png")
+    console.print()
+    console.print(make_table(runs))
+    console.print(
+        f"The processes share {cores} cores and exchange bytes through memory: these step times include what "
+        "compression costs, but not what it saves on a network."
+    )
+    console.print(f"Loss curves: {arguments.output / 'digits.png'}")
+
+    worse = [run["codec"] for run in runs if run["test_accuracy"] < runs[0]["test_accuracy"] - TOLERANCE]
+    if worse:
+        console.print(f"[red]More than one point of accuracy lost with: {', '.join(worse)}[/red]")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handwritten digits, data-parallel: a small convolutional network whose gradients HiPress synchronises.
+
+    python digits.py                                            one process
+    hipress run -np 4 python digits.py --codec onebit           four, on this machine
+    torchrun --nproc-per-node 4 digits.py --codec onebit        the same, started by PyTorch's launcher
+
+The data are the 1797 real images of 8×8 pixels that come with scikit-learn: nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import hipress.torch as hp
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--codec", default="none", help="what travels: none, fp16, onebit")
+    parser.add_argument("--topology", default="ps", help="which way it travels")
+    parser.add_argument("--partitions", type=int, default=0, help="pieces per gradient; 0: by size")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--batch-size", type=int, default=8, help="images per rank and step")
+    parser.add_argument("--lr", type=float, default=0.03, help="highest learning rate")
+    parser.add_argument("--seed", type=int, default=0, help="of the first weights and of the order of images")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes results here")
+    return parser.parse_args()
+
+
+def load_images() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Training images and labels, then those of the test: the same third of all images, whatever the seed is."""
+    digits = load_digits()
+    images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1)
+    images = (images - images.mean()) / images.std()
+    labels = torch.tensor(digits.target)
+    train, test = train_test_split(range(len(labels)), test_size=1 / 3, stratify=digits.target, random_state=0)
+    return images[train], labels[train], images[test], labels[test]
+
+
+def build_model() -> nn.Module:
+    """Nearly all of its 417 000 weights are in one layer, as in the networks for which compression was invented."""
+    return nn.Sequential(
+        nn.Conv2d(1, 32, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * 4 * 4, 384),
+        nn.ReLU(),
+        nn.Linear(384, 10),
+    )
+
+
+def measure_accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
+    with torch.no_grad():
+        return float((model(images).argmax(dim=1) == labels).double().mean())
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    hp.init()
+    torch.set_num_threads(1)  # several ranks share the cores of this machine
+    torch.manual_seed(arguments.seed)
+    images, labels, test_images, test_labels = load_images()
+    steps_per_epoch = len(images) // (arguments.batch_size * hp.size())
+    if steps_per_epoch == 0:
+        raise SystemExit(f"{len(images)} images do not fill one batch of {hp.size()} ranks: lower --batch-size")
+    steps = arguments.epochs * steps_per_epoch
+
+    model = build_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=0.9)
+    optimizer = hp.DistributedOptimizer(
+        optimizer,
+        model.named_parameters(),
+        codec=arguments.codec,
+        topology=arguments.topology,
+        partitions=arguments.partitions,
+    )
+    # The rate rises over the first fifth of the steps, then falls to almost nothing.
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=arguments.lr, total_steps=steps, pct_start=0.2, cycle_momentum=False
+    )
+    hp.broadcast_parameters(model.state_dict(), root_rank=0)
+    hp.broadcast_optimizer_state(optimizer, root_rank=0)
+
+    losses: list[float] = []
+    seconds: list[float] = []
+    accuracy = 0.0
+    sent_before = hp.counters()["bytes_sent"]
+    order_generator = torch.Generator().manual_seed(arguments.seed)
+    for epoch in range(arguments.epochs):
+        # Every rank draws the same order and takes its own part of it, so that no image is used twice.
+        order = torch.randperm(len(images), generator=order_generator)[hp.rank() :: hp.size()]
+        for step in range(steps_per_epoch):
+            started = time.perf_counter()
+            batch = order[step * arguments.batch_size : (step + 1) * arguments.batch_size]
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(images[batch]), labels[batch])
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            seconds.append(time.perf_counter() - started)
+            losses.append(loss.item())
+        if hp.rank() == 0:  # all ranks hold the same model: one test is enough
+            accuracy = measure_accuracy(model, test_images, test_labels)
+            loss_of_epoch = statistics.mean(losses[-steps_per_epoch:])
+            print(
+                f"epoch {epoch + 1:2}/{arguments.epochs}   loss {loss_of_epoch:.4f}   test accuracy {accuracy:.2%}",
+                flush=True,
+            )
+    sent = hp.counters()["bytes_sent"] - sent_before
+
+    # Averages over the ranks: each has seen its own images and has aggregated its own share of the gradients.
+    mean_losses = hp.allreduce(torch.tensor(losses, dtype=torch.float64), name="losses")
+    mean_sent = hp.allreduce(torch.tensor([sent / steps], dtype=torch.float64), name="bytes sent")
+    if hp.rank() == 0 and arguments.json is not None:
+        results = {
+            "codec": arguments.codec,
+            "topology": arguments.topology,
+            "world_size": hp.size(),
+            "seed": arguments.seed,
+            "test_accuracy": accuracy,
+            "bytes_per_step_and_rank": round(mean_sent.item()),
+            "median_step_seconds": statistics.median(seconds),
+            "loss": [round(value, 5) for value in mean_losses.tolist()],
+        }
+        arguments.json.write_text(json.dumps(results) + "\n")
+    hp.shutdown()
+
+
+if __name__ == "__main__":
+    main()

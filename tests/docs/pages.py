@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages whose code is run: the blocks of a Markdown file, and an environment in which they work as for a reader."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: What a launcher around the tests may have set: the programs would take themselves for its ranks.
+_OF_LAUNCHERS = ("HIPRESS_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of one language, in the order of the page."""
+    return [text for name, text in _BLOCK.findall((ROOT / page).read_text()) if name == language]
+
+
+def run(command: list[str], directory: Path, timeout: float = 120.0) -> str:
+    """What a command prints, with this Python's programs (hipress, torchrun, python) first in PATH.
+
+    Fails, showing the output, unless it ends with 0.
+    """
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    finished = subprocess.run(
+        command,
+        cwd=directory,
+        env={**clean, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert finished.returncode == 0, f"{command} ended with {finished.returncode}:\n{finished.stdout}"
+    return finished.stdout
+
+
+def launch(script: Path, ranks: int) -> str:
+    """What a script prints under `hipress run`, in its own directory."""
+    command = [sys.executable, "-m", "hipress.cli", "run", "-np", str(ranks), sys.executable, str(script)]
+    return run(command, script.parent)

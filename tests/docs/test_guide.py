@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guide for those who train: every block of code in it runs, and its tables are complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hipress import errors
+from hipress._library import load_core
+from hipress.runtime import RuntimeOptions
+
+from tests.docs import pages
+
+PAGE = "docs/guide/training.md"
+COMMANDS = pages.blocks(PAGE, "bash")
+TEXT = (pages.ROOT / PAGE).read_text()
+
+
+def test_the_python_blocks_run_one_after_the_other_as_the_page_says(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("\n".join(pages.blocks(PAGE, "python")) + "\nprint('reached the end')\n")
+    assert pages.launch(script, ranks=2).count("reached the end") == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=[text.strip() for text in COMMANDS])
+def test_the_commands_run_beside_the_first_script(tmp_path: Path, command: str) -> None:
+    (tmp_path / "train.py").write_text(pages.blocks(PAGE, "python")[0])
+    pages.run(["bash", "-euc", command], tmp_path)
+    if "HIPRESS_TRACE" in command:
+        assert '"backward"' in (tmp_path / "trace.json").read_text()
+
+
+def rows(heading: str) -> set[str]:
+    """The first cells, where they are code, of the table under a heading."""
+    section = re.split(r"^## ", TEXT, flags=re.MULTILINE)
+    (text,) = [part for part in section if part.startswith(heading)]
+    return set(re.findall(r"^\| `(\w+)", text, flags=re.MULTILINE))
+
+
+def test_the_tables_are_complete() -> None:
+    fields = RuntimeOptions.__dataclass_fields__
+    assert rows("Environment variables") == {f"HIPRESS_{name.upper()}" for name in fields}
+    assert rows("Errors") == set(errors.__all__) - {"HipressError"}
+    assert rows("Choosing a codec") == {codec["name"] for codec in load_core().describe_codecs()}
