@@ -16,12 +16,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hipress._library import load_core
-from hipress.errors import InvalidArgument
-from hipress.launcher import LaunchOptions, launch
 from report import format_size, parse_names, parse_size, print_table, write_json
 from sync_rank import Job
 from sync_systems import PEERS
+
+from hipress._library import load_core
+from hipress.errors import InvalidArgument
+from hipress.launcher import LaunchOptions, launch
 
 
 def arguments() -> argparse.ArgumentParser:

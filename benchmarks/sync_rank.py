@@ -15,11 +15,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-import hipress.torch as hp
 import torch
 import torch.distributed as dist
 from report import Row, spread
 from sync_systems import PEERS, Ours, System
+
+import hipress.torch as hp
 
 T = TypeVar("T")
 

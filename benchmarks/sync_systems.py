@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
+
 from hipress import runtime
 from hipress.torch.synchronizer import GradientSynchronizer, SynchronizationOptions
 
