@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SOURCES := $(shell find core bindings frameworks cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint format sanitize install clean bench
+.PHONY: demo test lint typecheck format sanitize install clean bench
 
 install: $(VENV)/installed
 
@@ -25,7 +25,7 @@ $(VENV)/installed: $(VENV)/requirements $(SOURCES)
 demo: install
 	$(BIN)/python examples/torch/demo.py
 
-test: install lint
+test: install lint typecheck
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/requirements
@@ -33,10 +33,17 @@ lint: $(VENV)/requirements
 	$(BIN)/ruff format --check .
 	find core bindings frameworks tests -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
 
+# mypy sees the package as users do: installed.
+typecheck: install
+	$(BIN)/mypy -p hipress
+
 format: $(VENV)/requirements
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	find core bindings frameworks tests -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format -i
+
+bench: install
+	$(BIN)/python benchmarks/regenerate.py
 
 clean:
 	rm -rf build $(VENV) .nox demo

@@ -10,8 +10,9 @@ import socket
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hipress.errors import InvalidArgument, Timeout, TransportError
 from torch.distributed import DistError, DistStoreError, TCPStore  # type: ignore[attr-defined]
+
+from hipress.errors import InvalidArgument, Timeout, TransportError
 
 #: Stores that this process serves. They stay up for its life: another rank may still be reading, or may reach the same
 #: port for its own init_process_group(), which shares the server with ours (multi_tenant).

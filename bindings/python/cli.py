@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+
 from hipress import __version__
 from hipress.errors import HipressError
 

@@ -47,8 +47,8 @@ class RuntimeOptions:
         Raises InvalidArgument that names a variable whose value has the wrong type or is out of range.
         """
         values: dict[str, Any] = {}
-        for name, default in RuntimeOptions.__dataclass_fields__.items():
-            kind = type(default.default)
+        for name, default in vars(RuntimeOptions()).items():
+            kind: type = type(default)
             text = os.environ.get(f"HIPRESS_{name.upper()}")
             source, value = f"{name}", given.get(name)
             if value is None and text is not None:
@@ -217,7 +217,8 @@ def counters() -> dict[str, int]:
 
     Keys: bytes_sent, bytes_received (payloads and their headers), messages_sent, messages_received.
     """
-    return current().engine.counters()
+    counted: dict[str, int] = current().engine.counters()
+    return counted
 
 
 __all__ = [

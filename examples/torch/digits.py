@@ -16,12 +16,13 @@ import statistics
 import time
 from pathlib import Path
 
-import hipress.torch as hp
 import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.nn import functional
+
+import hipress.torch as hp
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -30,7 +30,8 @@ def say(**facts):
 
 hp.init()
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(64, 700), torch.nn.ReLU(), torch.nn.Linear(700, 700), torch.nn.Linear(700, 4))
+nn = torch.nn
+model = nn.Sequential(nn.Linear(64, 700), nn.ReLU(), nn.Linear(700, 700), nn.Linear(700, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec=codec)
 say(event="ready", pid=os.getpid())
@@ -59,7 +60,9 @@ hp.shutdown()
 class TrainingJob:
     """`world_size` ranks without a launcher, so that one may be disturbed and the others' reaction is all their own."""
 
-    def __init__(self, folder: Path, world_size: int, codec: str = "none", steps: int = 100_000, **variables: str) -> None:
+    def __init__(
+        self, folder: Path, world_size: int, codec: str = "none", steps: int = 100_000, **variables: str
+    ) -> None:
         self.folder = folder
         place = {"HIPRESS_SIZE": str(world_size), "HIPRESS_LOCAL_SIZE": str(world_size), "HIPRESS_JOB_TOKEN": "job"}
         place["HIPRESS_RENDEZVOUS"] = f"127.0.0.1:{free_port()}"

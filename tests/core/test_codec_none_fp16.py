@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.core.codec_reference import LARGEST, SIZES, awkward_inputs, from_half, same_bits, to_half
-from hipress import _core
-from hipress.errors import CorruptPayload, InvalidArgument
 from hypothesis import given
 from hypothesis import strategies as st
+
+from hipress import _core
+from hipress.errors import CorruptPayload, InvalidArgument
+from tests.core.codec_reference import LARGEST, SIZES, awkward_inputs, from_half, same_bits, to_half
 
 none = _core.create_codec("none")
 fp16 = _core.create_codec("fp16")

@@ -5,12 +5,13 @@ import struct
 
 import numpy as np
 import pytest
-from tests.core.codec_reference import LARGEST, SIZES, SMALLEST, awkward_inputs, onebit_decode, onebit_encode, same_bits
-from hipress import _core
-from hipress.errors import CorruptPayload, InvalidArgument
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+from hipress import _core
+from hipress.errors import CorruptPayload, InvalidArgument
+from tests.core.codec_reference import LARGEST, SIZES, SMALLEST, awkward_inputs, onebit_decode, onebit_encode, same_bits
 
 onebit = _core.create_codec("onebit")
 without_feedback = _core.create_codec("onebit(error_feedback=false)")

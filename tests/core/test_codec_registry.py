@@ -4,10 +4,11 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hipress import _core
-from hipress.errors import InvalidArgument
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from hipress import _core
+from hipress.errors import InvalidArgument
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.core.codec_reference import SIZES, awkward_inputs, from_bfloat16, from_half, same_bits, to_bfloat16, to_half
-from hipress import _core
-from hipress.errors import Unsupported
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from hipress import _core
+from hipress.errors import Unsupported
+from tests.core.codec_reference import SIZES, awkward_inputs, from_bfloat16, from_half, same_bits, to_bfloat16, to_half
 
 ALL_16_BITS = np.arange(2**16, dtype=np.uint16)
 

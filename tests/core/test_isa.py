@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from hipress import _core
 from hipress.errors import InvalidArgument
 

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.core.codec_reference import SIZES, from_bfloat16, from_half, same_bits, to_bfloat16, to_half
+
 from hipress import _core
 from hipress.errors import InvalidArgument, Unsupported
+from tests.core.codec_reference import SIZES, from_bfloat16, from_half, same_bits, to_bfloat16, to_half
 
 INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
 DTYPES = ["float32", "float64", "float16", "bfloat16", *INTEGERS, "bool"]

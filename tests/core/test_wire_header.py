@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core import wire_decoder
-from tests.core.codec_reference import SIZES, awkward_inputs, to_bfloat16, to_half
-from hipress import _core
-from hipress.errors import CorruptPayload
 from hypothesis import given
 from hypothesis import strategies as st
+
+from hipress import _core
+from hipress.errors import CorruptPayload
+from tests.core import wire_decoder
+from tests.core.codec_reference import SIZES, awkward_inputs, to_bfloat16, to_half
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "wire-format.md"
 RAW, ABSENT, CHECKSUM = _core.FLAG_RAW, _core.FLAG_ABSENT, _core.FLAG_CHECKSUM

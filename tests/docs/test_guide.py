@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+
 from hipress import errors
 from hipress._library import load_core
 from hipress.runtime import RuntimeOptions
-
 from tests.docs import pages
 
 PAGE = "docs/guide/training.md"

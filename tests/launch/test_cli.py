@@ -9,9 +9,10 @@ import sys
 from types import ModuleType
 
 import pytest
-from tests.launch.conftest import HIPRESS, PATIENCE, clean_environment
+
 from hipress import _library
 from hipress.errors import TransportError
+from tests.launch.conftest import HIPRESS, PATIENCE, clean_environment
 
 
 def hipress(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -12,9 +12,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import HIPRESS, clean_environment
+
 from hipress import doctor
 from hipress.doctor import Check, Report
+from tests.launch.conftest import HIPRESS, clean_environment
 
 NAMES = ["core", "UCX", "codecs", "CPU", "GPUs", "torch", "tensorflow", "mxnet", "shared memory"]
 

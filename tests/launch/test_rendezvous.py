@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+
 from hipress.errors import InvalidArgument, TransportError
 from hipress.rendezvous import Rendezvous, resolve
 

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import PATIENCE, Start, assert_gone, read_pids, wait_until
+
 from hipress.errors import InvalidArgument
 from hipress.launcher import LaunchOptions, launch
+from tests.launch.conftest import PATIENCE, Start, assert_gone, read_pids, wait_until
 
 Run = Callable[..., tuple[int, bytes, bytes]]
 

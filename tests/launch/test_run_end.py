@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.launch.conftest import PATIENCE, Start, assert_gone, is_running, read_pids, wait_until
 
 Run = Callable[..., tuple[int, bytes, bytes]]

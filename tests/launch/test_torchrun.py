@@ -14,9 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from tests.launch.conftest import clean_environment
+
 from hipress.errors import InvalidArgument, Timeout, TransportError
 from hipress.rendezvous import Rendezvous, resolve
+from tests.launch.conftest import clean_environment
 
 TORCHRUN = {
     "RANK": "0",

@@ -43,17 +43,17 @@ def test_use_before_init(use: Any) -> None:
 def _alone() -> None:
     hp.init()
     model = mlp()
-    with pytest.raises(hp.InvalidArgument, match="twobit.*(fp16|none|onebit)"):
+    with pytest.raises(hp.InvalidArgument, match=r"twobit.*(fp16|none|onebit)"):
         _wrap(model, codec="twobit")
     with pytest.raises(hp.InvalidArgument, match="error_feedback"):
         _wrap(model, codec="onebit(feedback=true)")
-    with pytest.raises(hp.InvalidArgument, match="star.*ps"):
+    with pytest.raises(hp.InvalidArgument, match=r"star.*ps"):
         _wrap(model, topology="star")
     with pytest.raises(hp.InvalidArgument, match="backward_passes_per_step"):
         _wrap(model, backward_passes_per_step=0)
     with pytest.raises(hp.InvalidArgument, match="gradient_predivide_factor"):
         _wrap(model, gradient_predivide_factor=2.0, op=hp.Sum)
-    with pytest.raises(hp.InvalidArgument, match="codec_for.*'0.wieght'"):
+    with pytest.raises(hp.InvalidArgument, match=r"codec_for.*'0.wieght'"):
         _wrap(model, codec_for={"0.wieght": "fp16"})
     with pytest.raises(hp.InvalidArgument, match="2 of the optimizer's parameters have no name"):
         hp.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), list(model.named_parameters())[:-2])

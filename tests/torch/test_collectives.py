@@ -89,7 +89,10 @@ def _broadcast() -> None:
         values = torch.tensor([hp.rank()])
         assert hp.broadcast_(values, root_rank=root) is values
         assert values.item() == root
-        assert hp.broadcast_object({"from": hp.rank(), "list": [1, 2]}, root_rank=root) == {"from": root, "list": [1, 2]}
+        assert hp.broadcast_object({"from": hp.rank(), "list": [1, 2]}, root_rank=root) == {
+            "from": root,
+            "list": [1, 2],
+        }
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])

@@ -31,6 +31,9 @@ class UcxWorker {
   /// Destroys worker and context now; nothing is sent or received any more.
   void destroy();
 
+  /// Lets go of worker and context without destroying them: nothing is sent or received any more, their memory stays.
+  void abandon();
+
  private:
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;

@@ -75,7 +75,10 @@ class UcxTransport final : public Transport {
   }
 
   void fail(const Failure& failure) override {
-    mailbox_.post([this, failure] { giveUp(failure); });
+    mailbox_.post([this, failure] {
+      broken_ = true;
+      giveUp(failure);
+    });
   }
 
   void onPeerFailure(std::function<void(int, const std::string&)> handler) override {
@@ -347,10 +350,16 @@ class UcxTransport final : public Transport {
   /// The last act of the progress thread. UCX is torn down first: nothing touches a payload after its
   /// callback.
   void finish() {
-    for (auto& message : matcher_.takeArrived()) {
-      if (message.held != nullptr) ucp_am_data_release(worker_.handle(), message.held);
+    if (broken_) {
+      // UCX waits for transfers in flight when it is destroyed, and those with a dead peer may never end. From here on
+      // nobody makes progress, so nothing is touched any more; what UCX holds goes with the process.
+      worker_.abandon();
+    } else {
+      for (auto& message : matcher_.takeArrived()) {
+        if (message.held != nullptr) ucp_am_data_release(worker_.handle(), message.held);
+      }
+      worker_.destroy();
     }
-    worker_.destroy();
     for (auto* flight : std::exchange(inFlight_, {})) {
       if (flight->outgoing) {
         flight->outgoing->request.onSent(failure_);
@@ -378,6 +387,7 @@ class UcxTransport final : public Transport {
   Matcher<Arrived> matcher_;
   std::unordered_set<InFlight*> inFlight_;
   Failure failure_;
+  bool broken_ = false;  // failed, as opposed to closed
   bool running_ = true;
   std::thread thread_;
 };

@@ -99,7 +99,7 @@ class BackwardSynchronization:
             self._backward_started = self._core.trace_now()
             self._wait()  # operations of a backward pass that ended with an error
             # torch calls this once, when the backward pass that runs now has ended.
-            torch.autograd.Variable._execution_engine.queue_callback(self._on_backward_end)  # type: ignore[attr-defined]
+            torch.autograd.Variable._execution_engine.queue_callback(self._on_backward_end)
         self._clean = False
         if self._paused or self._passes_done + 1 < self._passes or index in self._handles:
             return

@@ -115,9 +115,7 @@ def allreduce_async(
     Raises InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized.
     """
     output = torch.empty_like(tensor)
-    return _allreduce(
-        tensor, output, average, name, op, prescale_factor, postscale_factor, codec, topology, partitions
-    )
+    return _allreduce(tensor, output, average, name, op, prescale_factor, postscale_factor, codec, topology, partitions)
 
 
 def allreduce_async_(
@@ -133,9 +131,7 @@ def allreduce_async_(
     partitions: int = 0,
 ) -> int:
     """`allreduce_async()` in place."""
-    return _allreduce(
-        tensor, tensor, average, name, op, prescale_factor, postscale_factor, codec, topology, partitions
-    )
+    return _allreduce(tensor, tensor, average, name, op, prescale_factor, postscale_factor, codec, topology, partitions)
 
 
 class _AllreduceFunction(torch.autograd.Function):
@@ -231,7 +227,8 @@ def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None) ->
 
 def poll(handle: int) -> bool:
     """Whether the operation has ended, so that `synchronize(handle)` returns (or raises) at once."""
-    return runtime.current().engine.poll(handle)
+    ended: bool = runtime.current().engine.poll(handle)
+    return ended
 
 
 def synchronize(handle: int) -> torch.Tensor:

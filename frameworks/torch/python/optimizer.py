@@ -111,7 +111,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     Arguments:
         optimizer: any torch optimizer.
         named_parameters: `model.named_parameters()`; names appear in errors and traces and key what codecs remember.
-        codec: how gradients are compressed: "none", "fp16", "onebit", or one with options, "onebit(error_feedback=false)".
+        codec: how gradients are compressed: "none", "fp16", "onebit"; with options: "onebit(error_feedback=false)".
         topology: how they travel: "ps".
         partitions: pieces per tensor; 0: by size.
         min_compress_bytes: smaller gradients travel as they are.

@@ -33,4 +33,4 @@ def check_replicas(named_parameters: Iterable[tuple[str, torch.Tensor]], step: i
 
 def _digest(parameter: torch.Tensor) -> bytes:
     values = parameter.detach().contiguous().flatten().view(torch.uint8).numpy()
-    return hashlib.blake2b(values, digest_size=16).digest()
+    return hashlib.blake2b(values.tobytes(), digest_size=16).digest()

@@ -50,9 +50,7 @@ def run_ranks(
     return results
 
 
-def outcomes(
-    world_size: int, body: Callable[[_core.Engine], Result], **arguments: Any
-) -> list[Result | BaseException]:
+def outcomes(world_size: int, body: Callable[[_core.Engine], Result], **arguments: Any) -> list[Result | BaseException]:
     """As run_ranks(), with a rank's exception as its result."""
 
     def guarded(engine: _core.Engine) -> Result | BaseException:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from tests.core.control.control_ranks import TOKEN, World, make_world
+
 from hipress import _core
+from tests.core.control.control_ranks import TOKEN, World, make_world
 
 
 @pytest.fixture(params=["local", "tcp"])

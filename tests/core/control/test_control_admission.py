@@ -9,10 +9,11 @@ import time
 from contextlib import closing
 
 import pytest
-from tests.core.control.control_ranks import TOKEN, World, assert_alive, heard, join, make_world, port_of
-from tests.core.control.control_wire import dial, hello, read_to_end
+
 from hipress import _core
 from hipress.errors import Mismatch, Refused, Timeout, TransportError
+from tests.core.control.control_ranks import TOKEN, World, assert_alive, heard, join, make_world, port_of
+from tests.core.control.control_wire import dial, hello, read_to_end
 
 pytestmark = pytest.mark.timeout(60)
 

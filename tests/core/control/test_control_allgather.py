@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.core.control.control_ranks import World, make_world
+
 from hipress.errors import InvalidArgument, Timeout
+from tests.core.control.control_ranks import World, make_world
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.core.control.control_ranks import World, heard, make_world, wait_until
+
 from hipress.errors import InvalidArgument, NotInitialized, PeerLost
+from tests.core.control.control_ranks import World, heard, make_world, wait_until
 
 pytestmark = pytest.mark.timeout(60)
 

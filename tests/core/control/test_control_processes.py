@@ -11,9 +11,10 @@ import time
 from contextlib import closing
 
 import pytest
-from tests.core.control.control_ranks import TOKEN, World, heard, join, wait_until
+
 from hipress import _core
 from hipress.errors import PeerLost, Timeout
+from tests.core.control.control_ranks import TOKEN, World, heard, join, wait_until
 
 pytestmark = pytest.mark.timeout(60)
 

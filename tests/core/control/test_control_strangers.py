@@ -9,12 +9,13 @@ import time
 from contextlib import closing
 
 import pytest
-from tests.core.control.control_ranks import TOKEN, World, assert_alive, heard, join, make_world, port_of
-from tests.core.control.control_wire import MAGIC, dial, frame, hello, read_to_end, text
-from hipress import _core
-from hipress.errors import PeerLost, Timeout
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from hipress import _core
+from hipress.errors import PeerLost, Timeout
+from tests.core.control.control_ranks import TOKEN, World, assert_alive, heard, join, make_world, port_of
+from tests.core.control.control_wire import MAGIC, dial, frame, hello, read_to_end, text
 
 pytestmark = pytest.mark.timeout(60)
 

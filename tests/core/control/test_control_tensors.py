@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.control.control_ranks import World, heard
+
 from hipress.errors import Mismatch
+from tests.core.control.control_ranks import World, heard
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training needs the cores and the memory: an idle rank uses no core, and steps leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+
+import pytest
+import torch
+
+import hipress.torch as hp
+from tests.torch.models import loss, mlp
+from tests.torch.ranks import run
+
+
+def _idle(seconds: float) -> float:
+    hp.init()
+    hp.allreduce(torch.ones(100_000))
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    time.sleep(seconds)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    hp.allreduce(torch.ones(1))
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / seconds
+
+
+def test_an_idle_rank_uses_under_one_percent_of_a_core() -> None:
+    assert max(run(_idle, 4, 5.0)) < 0.01
+
+
+def _resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _many_steps(codec: str, steps: int) -> tuple[int, int]:
+    hp.init()
+    model = mlp(hidden=64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec=codec, min_compress_bytes=0)
+    first = 0
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss(model, hp.rank(), step % 7).backward()
+        optimizer.step()
+        if step % 10 == 0:
+            hp.allreduce(torch.tensor([float(step)]))  # a metric, as training loops average them
+        if step == steps // 10:
+            first = _resident()
+    return first, _resident()
+
+
+@pytest.mark.parametrize("codec", ["none", "onebit"])
+def test_ten_thousand_steps_do_not_grow_memory(codec: str) -> None:
+    for first, last in run(_many_steps, 2, codec, 10_000):
+        assert last < first * 1.01

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HIPRESS_TRACE: one valid file with every rank's queues, and synchronisation visibly inside backward."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import hipress.torch as hp
+from tests.torch.ranks import run
+
+WORLD = 3
+
+
+def _traced_steps() -> None:
+    hp.init()
+    torch.manual_seed(0)
+    # The last layers' gradients come first, while the first layers' are still being computed.
+    model = nn.Sequential(*(nn.Linear(600, 600) for _ in range(8)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec="onebit", partitions=2)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(64, 600)).square().mean().backward()
+        optimizer.step()
+
+
+def _inside(span: dict[str, Any], outer: dict[str, Any]) -> bool:
+    return bool(outer["ts"] <= span["ts"] and span["ts"] + span["dur"] <= outer["ts"] + outer["dur"])
+
+
+def test_a_trace_shows_every_queue_of_every_rank(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    file.write_text("left by an earlier run")
+    run(_traced_steps, WORLD, HIPRESS_TRACE=str(file))
+    events = json.loads(file.read_text())
+    spans = [event for event in events if event["ph"] == "X"]
+    names = {
+        (event["pid"], event["args"]["name"])
+        for event in events
+        if event["ph"] == "M" and event["name"] == "thread_name"
+    }
+    for rank in range(WORLD):
+        assert {(rank, "Q_commu send"), (rank, "Q_commu recv"), (rank, "framework")} <= names
+        assert any(pid == rank and name.startswith("Q_comp") for pid, name in names)
+        of_rank = [span for span in spans if span["pid"] == rank]
+        for primitive in ("encode", "decode", "merge", "send", "recv"):
+            found = [span for span in of_rank if span["name"] == primitive and span["args"]["step"] == 1]
+            assert found, (rank, primitive)
+            assert all(span["dur"] >= 0 and "tensor" in span["args"] and "partition" in span["args"] for span in found)
+        weights = [span for span in of_rank if span["name"] == "send" and span["args"]["tensor"] == "0.weight"]
+        assert weights
+        assert all(0.9 < span["args"]["bytes"] / (600 * 600 / 8 / 2) < 1.1 for span in weights)
+
+
+def test_encoding_and_sending_happen_inside_backward(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    run(_traced_steps, WORLD, HIPRESS_TRACE=str(file))
+    spans = [event for event in json.loads(file.read_text()) if event["ph"] == "X"]
+    for rank in range(WORLD):
+        of_rank = [span for span in spans if span["pid"] == rank]
+        backward = [span for span in of_rank if span["name"] == "backward"]
+        assert len(backward) == 3
+        for outer in backward:
+            for primitive in ("encode", "send"):
+                assert any(span["name"] == primitive and _inside(span, outer) for span in of_rank), (rank, primitive)
+            # Some gradient is on its way before the last one is computed: its encode begins after that send.
+            sends = sorted(s["ts"] for s in of_rank if s["name"] == "send" and _inside(s, outer))
+            encodes = sorted(s["ts"] for s in of_rank if s["name"] == "encode" and _inside(s, outer))
+            assert sends[0] < encodes[-1]
