@@ -173,7 +173,7 @@ def allreduce(
         "topology": topology,
         "partitions": partitions,
     }
-    result: torch.Tensor = _AllreduceFunction.apply(tensor, arguments)
+    result: torch.Tensor = _AllreduceFunction.apply(tensor, arguments)  # type: ignore[no-untyped-call]
     return result
 
 
