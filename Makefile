@@ -4,7 +4,7 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Where torch's CPU build is offered under a plain version it is used; elsewhere PyTorch's own index has it.
+# torch comes from pip's index as it is configured: PIP_EXTRA_INDEX_URL with PyTorch's CPU index saves its CUDA packages.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SOURCES := $(shell find core bindings frameworks cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
