@@ -21,6 +21,8 @@ EXIT_TIMED_OUT = 124
 EXIT_SIGNAL = 128  # Plus the signal's number.
 #: A second Ctrl-C kills, but wrappers and terminals often deliver the first one twice (seconds).
 _REPEAT_AFTER = 0.5
+#: After a rank has failed the others have this long to notice it and to say what they were waiting for (seconds).
+LAST_WORDS = 1.0
 
 
 class Job:
@@ -39,6 +41,7 @@ class Job:
         self._end_at = None if timeout is None else time.monotonic() + timeout
         self._exit_code: int | None = None  # Once set, the job is being ended.
         self._ending_since = 0.0
+        self._ask_at: float | None = None  # When to ask the other ranks to end.
         self._give_up_at: float | None = None  # When to forget output that nobody takes.
         # -I -S: it needs no packages, and none should run in it.
         # A socket and not a pipe: writing to it when the guard has died must not raise SIGPIPE in a starting rank.
@@ -63,11 +66,18 @@ class Job:
         """A line of the launcher's own on stderr, between those of the ranks."""
         self.err.emit(None, f"hipress run: {text}".encode(errors="replace"), b"\n")
 
+    def fail(self, exit_code: int) -> None:
+        """A rank has failed: the job ends with this code, once the other ranks have had their last words."""
+        self._exit_code = exit_code
+        self._ending_since = time.monotonic()
+        self._ask_at = self._ending_since + LAST_WORDS
+
     def end(self, number: int, exit_code: int) -> None:
         """Ask all ranks to end with signal `number`, to be killed after the grace time (SIGKILL: at once)."""
         if self._exit_code is None:
             self._exit_code = exit_code
             self._ending_since = time.monotonic()
+        self._ask_at = None
         for rank in self._ranks:
             if not rank.over and (not rank.asked or number == signal.SIGKILL):
                 rank.signal(number)
@@ -122,7 +132,7 @@ class Job:
         """How long to wait at most; None: for an event only."""
         times = [rank.deadline for rank in self._running()]
         times += [stream.show_at for rank in self._running() for stream in rank.streams]
-        next_time = min((t for t in (*times, self._end_at, self._give_up_at) if t is not None), default=None)
+        next_time = min((t for t in (*times, self._end_at, self._give_up_at, self._ask_at) if t is not None), default=None)
         # Rounded up: waking a little early would mean to spin.
         return None if next_time is None else max(0, int((next_time - time.monotonic()) * 1000) + 1)
 
@@ -156,7 +166,7 @@ class Job:
             others = any(rank.status is None for rank in self._ranks)
             self.say(first.describe_end() + ("; ending the other ranks" if others else ""))
             status = first.status or 0
-            self.end(signal.SIGTERM, status if status > 0 else EXIT_SIGNAL - status)
+            self.fail(status if status > 0 else EXIT_SIGNAL - status)
         for rank in ended:
             if not rank.asked:
                 # What it has left running ends with it.
@@ -183,6 +193,8 @@ class Job:
             self.out.give_up()
             if self.err is not self.out:
                 self.err.give_up()
+        if self._ask_at is not None and now >= self._ask_at:
+            self.end(signal.SIGTERM, self._exit_code or 0)
         if self._end_at is not None and now >= self._end_at:
             self._end_at = None
             if self._exit_code is None:

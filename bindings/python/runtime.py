@@ -109,6 +109,8 @@ class Runtime:
         if options.trace:
             engine_options["trace_rank"] = place.rank
         self.engine = core.connect_engine(control, local_address, engine_options)
+        #: Of single collectives: operation's handle → name, and the framework's tensor that receives the result.
+        self.in_flight: dict[int, tuple[str, Any]] = {}
         self._counts: Counter[str] = Counter()
         core.set_current_engine(self.engine)
 

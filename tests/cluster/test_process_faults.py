@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.training_job import TrainingJob
+from tests.torch.ranks import clean_environment
 
 
 @contextmanager
@@ -66,3 +69,32 @@ def test_a_rank_that_leaves_early_is_named(tmp_path: Path) -> None:
             assert error["kind"] == "PeerLost"
             assert "rank 1" in error["message"]
             assert error["unchanged"]
+
+
+_ONE_RANK_DIES = """
+import os, signal, torch
+import hipress.torch as hp
+hp.init()
+for step in range(100):
+    if hp.rank() == 1 and step == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    hp.allreduce(torch.ones(500_000), name="conv.weight")
+"""
+
+
+def test_under_the_launcher_the_other_ranks_have_their_last_words() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "hipress.cli", "run", "-np", "3", sys.executable, "-c", _ONE_RANK_DIES],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert finished.returncode == 128 + signal.SIGKILL
+    for rank in (0, 2):
+        assert any(
+            line.startswith(f"[{rank}]") and "PeerLost" in line and "rank 1" in line
+            for line in finished.stderr.splitlines()
+        ), finished.stderr
+    assert "rank 1 was killed by SIGKILL" in finished.stderr

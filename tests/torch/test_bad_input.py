@@ -83,6 +83,10 @@ def _alone() -> None:
         hp.allreduce(torch.ones(3), codec="onebit")
     with pytest.raises(hp.InvalidArgument, match="12345"):
         hp.synchronize(12345)
+    first = hp.allreduce_async(torch.ones(3), name="twice")
+    with pytest.raises(hp.DuplicateName, match="'twice'"):
+        hp.allreduce_async(torch.ones(3), name="twice")
+    assert hp.synchronize(first).tolist() == [1.0] * 3
     # Nothing was lost: the same process goes on.
     assert hp.allreduce(torch.ones(3)).tolist() == [1.0] * 3
 

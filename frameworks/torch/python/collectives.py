@@ -10,7 +10,7 @@ import torch
 
 from hipress import runtime
 from hipress._library import load_core
-from hipress.errors import InvalidArgument
+from hipress.errors import DuplicateName, InvalidArgument
 from hipress.torch import operators
 
 
@@ -29,7 +29,6 @@ Average = ReduceOp("average")
 Sum = ReduceOp("sum")
 """The sum over the ranks."""
 
-_results: dict[int, torch.Tensor] = {}
 
 
 def _reduction(average: bool | None, op: ReduceOp | None) -> str:
@@ -47,6 +46,8 @@ def _start(kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | No
     process = runtime.current()
     # Unnamed operations are matched by the order in which each rank calls them, as in Horovod.
     full_name = f"{kind}.{name}" if name else process.numbered(f"{kind}.unnamed")
+    if any(full_name == other for other, _ in process.in_flight.values()):
+        raise DuplicateName(f"'{name}' is in flight already: synchronize() it first, or give this one another name")
     operators.check_tensor(tensor, name or full_name)
     operators.check_tensor(output, name or full_name)
     spec = load_core().TensorSpec(
@@ -63,7 +64,7 @@ def _start(kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | No
         handle = operators.submit_in_place(tensor, declared)
     else:
         handle = operators.submit(tensor, output, declared)
-    _results[handle] = output
+    process.in_flight[handle] = (full_name, output)
     return handle
 
 
@@ -236,11 +237,12 @@ def synchronize(handle: int) -> torch.Tensor:
 
     Raises what made it fail: PeerLost or Timeout (naming the rank and the tensor), Mismatch, CorruptPayload.
     """
-    engine = runtime.current().engine
-    if handle not in _results:
+    process = runtime.current()
+    if handle not in process.in_flight:
         raise InvalidArgument(f"{handle} is not the handle of an operation in flight; was it synchronised already?")
     try:
-        engine.wait(handle)
+        process.engine.wait(handle)
     finally:
-        output = _results.pop(handle)
-    return output
+        _, output = process.in_flight.pop(handle)
+    result: torch.Tensor = output
+    return result
