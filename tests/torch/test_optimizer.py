@@ -265,7 +265,10 @@ def _scheduler_and_closure() -> tuple[str, float]:
         value.backward()
         return value
 
+    hp.allreduce(torch.zeros(1))
+    before = hp.counters()["messages_sent"]
     assert optimizer.step(closure) is not None
+    assert hp.counters()["messages_sent"] - before < 4 * len(list(model.parameters()))  # one round
     scheduler.step()
     loss(model, hp.rank(), 1).backward()
     optimizer.step()

@@ -48,12 +48,21 @@ class _DistributedMixin:
         with self._hipress.paused():
             yield
 
+    def _synchronized(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        def evaluate() -> Any:
+            value = closure()
+            self._hipress.synchronize()
+            return value
+
+        return evaluate
+
     def step(self, closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any) -> Any:
         """The optimizer's own step, on synchronised gradients. Raises, and changes no parameter, if they are not."""
-        if not self._hipress_skip:
-            self._hipress.synchronize()
         if closure is not None:
-            args = (closure, *args)
+            # Its backward passes synchronise; a rank whose backward touched no parameter does so after it.
+            args = (closure if self._hipress_skip else self._synchronized(closure), *args)
+        elif not self._hipress_skip:
+            self._hipress.synchronize()
         result = super().step(*args, **kwargs)  # type: ignore[misc]
         self._hipress.stepped()
         self._hipress_steps += 1
