@@ -69,6 +69,18 @@ std::shared_ptr<void> keep(py::object object) {
           }};
 }
 
+/// Ends an engine without the GIL: its threads may be waiting for the GIL to let go of Python objects.
+std::shared_ptr<Engine> shared(std::unique_ptr<Engine> engine) {
+  return {engine.release(), [](Engine* owned) {
+            if (PyGILState_Check() == 0) {
+              delete owned;
+              return;
+            }
+            const py::gil_scoped_release nogil;
+            delete owned;
+          }};
+}
+
 OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::optional<py::array>& input,
                              py::array& output) {
   const auto planned = engine.tensor(tensor);
@@ -237,7 +249,7 @@ void bindEngine(py::module_& module) {
         ucx.localAddress = localAddress;
         ucx.timeout = options.timeout;
         auto transport = makeUcxTransport(*control, ucx);
-        return std::make_shared<Engine>(control, std::move(transport), std::move(options));
+        return shared(std::make_unique<Engine>(control, std::move(transport), std::move(options)));
       },
       py::arg("control"), py::arg("local_address"), py::arg("options"),
       "An engine over UCX; all ranks call it.");
@@ -252,8 +264,9 @@ void bindEngine(py::module_& module) {
         auto controls = makeLocalControl(worldSize);
         std::vector<std::shared_ptr<Engine>> engines;
         for (size_t rank = 0; rank < transports.size(); ++rank) {
-          engines.push_back(std::make_shared<Engine>(std::shared_ptr<ControlPlane>(std::move(controls[rank])),
-                                                     std::move(transports[rank]), optionsFrom(given)));
+          engines.push_back(
+              shared(std::make_unique<Engine>(std::shared_ptr<ControlPlane>(std::move(controls[rank])),
+                                              std::move(transports[rank]), optionsFrom(given))));
         }
         return engines;
       },

@@ -12,5 +12,4 @@ void bindCodec(pybind11::module_& module);
 void bindControl(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
 
-
 }  // namespace hipress::bindings

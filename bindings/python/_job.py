@@ -132,7 +132,9 @@ class Job:
         """How long to wait at most; None: for an event only."""
         times = [rank.deadline for rank in self._running()]
         times += [stream.show_at for rank in self._running() for stream in rank.streams]
-        next_time = min((t for t in (*times, self._end_at, self._give_up_at, self._ask_at) if t is not None), default=None)
+        next_time = min(
+            (t for t in (*times, self._end_at, self._give_up_at, self._ask_at) if t is not None), default=None
+        )
         # Rounded up: waking a little early would mean to spin.
         return None if next_time is None else max(0, int((next_time - time.monotonic()) * 1000) + 1)
 

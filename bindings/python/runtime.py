@@ -77,6 +77,7 @@ class Runtime:
         core = load_core()
         self.options = options
         self.place = place
+        self.process = os.getpid()
         self._server: _core.ControlServer | None = None
         port = place.port
         if place.rank == 0:
@@ -175,7 +176,7 @@ def shutdown() -> None:
     global _runtime
     with _lock:
         runtime, _runtime = _runtime, None
-        if runtime is None:
+        if runtime is None or runtime.process != os.getpid():
             return
         atexit.unregister(shutdown)
         runtime.close(LINGER)
@@ -184,14 +185,15 @@ def shutdown() -> None:
 def current() -> Runtime:
     """The running runtime. Raises NotInitialized that says to call `init()`."""
     runtime = _runtime
-    if runtime is None:
+    if runtime is None or runtime.process != os.getpid():
+        # A forked child (a data loader's worker) has the object, but not the threads behind it.
         raise NotInitialized("HiPress is not initialised in this process; call init() first (and not after shutdown())")
     return runtime
 
 
 def is_initialized() -> bool:
     """Whether `init()` has succeeded and `shutdown()` has not been called since."""
-    return _runtime is not None
+    return _runtime is not None and _runtime.process == os.getpid()
 
 
 def rank() -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from typing import Any
 
 import pytest
@@ -158,3 +159,25 @@ def _many_inits() -> int:
 
 def test_shutdown_ends_it() -> None:
     assert all(sent > 0 for sent in run(_many_inits, 2))
+
+
+def _forked_child() -> tuple[bool, str]:
+    hp.init()
+    receiver, sender = multiprocessing.get_context("fork").Pipe()
+
+    def child() -> None:
+        try:
+            hp.rank()
+        except hp.NotInitialized:
+            hp.shutdown()
+            sender.send(hp.is_initialized())
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(20.0)
+    return receiver.recv(), str(hp.allreduce(torch.ones(2)).tolist())
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_no_part_in_it() -> None:
+    assert run(_forked_child, 2) == [(False, "[1.0, 1.0]")] * 2
