@@ -106,6 +106,18 @@ def doctor(
     raise typer.Exit(0 if report.ok else 1)
 
 
+# Passed on untouched: the subcommands, and what they need, are imported only when one of them is asked for.
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+def compll(context: typer.Context) -> None:
+    """Check, run and count codecs written in CompLL's language."""
+    from hipress.compll.cli import app as compll_app
+
+    compll_app(context.args, prog_name="hipress compll")
+
+
 def _fail(message: str) -> NoReturn:
     """Say what is wrong with the command line and exit as for any other mistake in it (2)."""
     typer.echo(f"hipress: {message}", err=True)

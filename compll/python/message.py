@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of a message: what concat writes and extract accepts.
+
+The parts follow each other without gaps, each begins at a byte. Numbers are little endian; int32 is two's complement,
+float IEEE 754 of 32 bits. A scalar uint of any width is one byte. A vector uint<b>* is packed: element i has the bits
+from i·b mod 8 on (bit 0 is worth 1) of byte i·b div 8; what is left of the last byte is 0. Neither lengths nor types
+are written: a program that needs them puts them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress.compll import ir
+from hipress.compll.evaluate import Environment, bits, evaluate
+from hipress.errors import CorruptPayload
+
+_WIRE: dict[str, Any] = {"uint": "u1", "int": "<i4", "float": "<f4"}
+
+
+def packed_bytes(count: int, width: int) -> int:
+    """Bytes that `count` elements of `width` bits take."""
+    return (count * width + 7) // 8
+
+
+def pack(values: NDArray[np.uint8], width: int) -> bytes:
+    """Elements of 1, 2, 4 or 8 bits, low bits first."""
+    each = 8 // width
+    padded = np.zeros(packed_bytes(len(values), width) * each, np.uint8)
+    padded[: len(values)] = values
+    shifts = np.arange(0, 8, width, dtype=np.uint8)
+    packed: NDArray[np.uint8] = np.bitwise_or.reduce(padded.reshape(-1, each) << shifts, axis=1)
+    return packed.astype(np.uint8).tobytes()
+
+
+def unpack(data: bytes, count: int, width: int) -> NDArray[np.uint8]:
+    """The inverse of pack. Raises CorruptPayload if a bit behind the last element is set."""
+    shifts = np.arange(0, 8, width, dtype=np.uint8)
+    raw = np.frombuffer(data, np.uint8)
+    values: NDArray[np.uint8] = ((raw[:, None] >> shifts) & np.uint8((1 << width) - 1)).reshape(-1)
+    if values[count:].any():
+        raise CorruptPayload(f"bits are set beyond element {count - 1}")
+    return values[:count]
+
+
+def concat(items: Iterable[ir.Vec | ir.Expr], types: dict[str, ir.Vector], environment: Environment) -> bytes:
+    """The message. `types` has the type of every vector."""
+    parts = []
+    for item in items:
+        if isinstance(item, ir.Vec):
+            element, values = types[item.vector].element, environment.vectors[item.vector]
+            if element.kind == "uint":
+                parts.append(pack(values, bits(element, environment)))
+                continue
+        else:
+            element, values = item.type, np.asarray(evaluate(item, environment))
+        parts.append(np.asarray(values).astype(_WIRE[element.kind]).tobytes())
+    return b"".join(parts)
+
+
+def extract(fields: Iterable[ir.Field], message: bytes, environment: Environment) -> None:
+    """Reads the fields into the environment. Raises CorruptPayload unless they are the message, no more, no less."""
+    at = 0
+
+    def read(size: int, name: str) -> bytes:
+        nonlocal at
+        if size > len(message) - at:
+            raise CorruptPayload(f"'{name}' needs {size} bytes at {at}, the message has {len(message)}")
+        at += size
+        return message[at - size : at]
+
+    for field in fields:
+        element = field.type.element if isinstance(field.type, ir.Vector) else field.type
+        width = bits(element, environment)
+        if not isinstance(field.type, ir.Vector):
+            raw = read(packed_bytes(1, width), field.name)
+            value = np.frombuffer(raw, _WIRE[element.kind])[0]
+            if element.kind == "uint" and value >> width:
+                raise CorruptPayload(f"'{field.name}' is {value}, it has {width} bits")
+            environment.scalars[field.name] = value
+            continue
+        count = _count(field, width, len(message) - at, environment)
+        raw = read(packed_bytes(count, width), field.name)
+        if element.kind == "uint":
+            environment.vectors[field.name] = unpack(raw, count, width)
+        else:
+            environment.vectors[field.name] = np.frombuffer(raw, _WIRE[element.kind]).astype(_WIRE[element.kind][1:])
+    if at != len(message):
+        raise CorruptPayload(f"the message has {len(message)} bytes, {at} are accounted for")
+
+
+def _count(field: ir.Field, width: int, left: int, environment: Environment) -> int:
+    if field.length is not None:
+        count = int(evaluate(field.length, environment))
+        if count < 0:
+            raise CorruptPayload(f"'{field.name}' would have {count} elements")
+        return count
+    if left * 8 % width:
+        raise CorruptPayload(f"{left} bytes are left for '{field.name}', which has {width // 8} bytes an element")
+    return left * 8 // width

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What names mean while a function is checked, and where its statements go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hipress.compll import ir
+from hipress.compll import syntax as s
+from hipress.compll.lengths import key
+from hipress.compll.source import CompileError, Source, Span, did_you_mean
+
+
+@dataclass(frozen=True)
+class VectorRef:
+    """A vector of the IR; `spread` is the block size if each element stands for that many."""
+
+    name: str
+    type: ir.Vector
+    spread: ir.Expr | None = None
+
+
+@dataclass(frozen=True)
+class LambdaRef:
+    """A lambda or named function, and the scope it sees."""
+
+    name: str
+    parameters: tuple[s.Parameter, ...]
+    results: tuple[s.TypeName, ...]
+    body: s.Block
+    scope: Scope
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Declared, not yet assigned."""
+
+    type: ir.Type
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the function writes: "compressed", "gradient"."""
+
+    role: str
+
+
+Binding = ir.Const | ir.Var | ir.ParamRef | VectorRef | LambdaRef | Pending | Output
+
+
+@dataclass
+class Unit:
+    """One function being checked: everything that outlives a scope."""
+
+    source: Source
+    role: str  # "encode" or "decode"
+    functions: dict[str, s.Function]
+    params: dict[str, ir.Param]
+    state_names: set[str] = field(default_factory=set)
+    states_read: set[str] = field(default_factory=set)
+    params_read: set[str] = field(default_factory=set)
+    lengths: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, str] = field(default_factory=dict)
+    inlining: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+    sites: int = 0
+
+    def error(self, span: Span, message: str, hint: str = "") -> CompileError:
+        return CompileError(self.source, span, message, hint)
+
+    def fresh(self, base: str) -> str:
+        """An IR name that no other has: `base`, or base.1, base.2, …"""
+        name, number = base, 0
+        while name in self.names:
+            number += 1
+            name = f"{base}.{number}"
+        self.names.add(name)
+        return name
+
+    def key(self, expr: ir.Expr) -> str:
+        return key(expr, self.definitions, self.lengths)
+
+
+@dataclass
+class Scope:
+    """Names of a block; `lets` receives what evaluating its expressions needs first."""
+
+    unit: Unit
+    parent: Scope | None
+    lets: list[ir.Statement]
+    in_lambda: bool = False
+    bindings: dict[str, Binding] = field(default_factory=dict)
+    param_name: str | None = None  # what the function calls its param block
+
+    def find(self, name: str) -> Binding | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.bindings:
+                return scope.bindings[name]
+            scope = scope.parent
+        return None
+
+    def params(self) -> str | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.param_name is not None:
+                return scope.param_name
+            scope = scope.parent
+        return None
+
+    def lookup(self, name: str, span: Span) -> Binding:
+        found = self.find(name)
+        if found is None:
+            raise self.unit.error(span, f"unknown name '{name}'", did_you_mean(name, self.visible()))
+        return found
+
+    def visible(self) -> set[str]:
+        inherited = self.parent.visible() if self.parent is not None else set()
+        return inherited | set(self.bindings)
+
+    def define(self, name: str, binding: Binding, span: Span) -> None:
+        """Gives a new name its meaning. A name means one thing in a function, so shadowing is an error, too."""
+        if self.find(name) is not None or name == self.params():
+            raise self.unit.error(span, f"'{name}' has a meaning here already", "use another name")
+        self.bindings[name] = binding
+
+    def child(self, lets: list[ir.Statement], *, in_lambda: bool | None = None) -> Scope:
+        return Scope(self.unit, self, lets, self.in_lambda if in_lambda is None else in_lambda)
+
+    def let(self, base: str, type_: ir.Type, value: ir.Expr | ir.Operator, span: Span) -> str:
+        """Adds a definition and returns its IR name."""
+        unit = self.unit
+        name = unit.fresh(base)
+        self.lets.append(ir.Let(name=name, type=type_, value=value, span=span))
+        if isinstance(type_, ir.Vector):
+            unit.lengths[name] = type_.length
+        elif isinstance(value, ir.Expr):
+            unit.definitions[name] = unit.key(value)
+        return name
+
+    def rename(self, old: str, new: str) -> str:
+        """Gives the definition just made the name that the program uses for it; returns the name it then has."""
+        last = self.lets[-1] if self.lets else None
+        if not isinstance(last, ir.Let) or last.name != old:
+            return old
+        unit = self.unit
+        name = unit.fresh(new)
+        self.lets[-1] = replace(last, name=name)
+        for table in (unit.lengths, unit.definitions):
+            if old in table:
+                table[name] = table.pop(old)
+        return name

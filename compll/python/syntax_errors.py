@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to say where the parser stopped: it knows what tokens it would take, people want to know what to write."""
+
+from __future__ import annotations
+
+from lark import Token
+from lark.exceptions import UnexpectedInput
+
+from hipress.compll.source import CompileError, Source, Span
+
+_SHOWN = {
+    "SEMICOLON": "';'",
+    "RPAR": "')'",
+    "LPAR": "'('",
+    "RBRACE": "'}'",
+    "LBRACE": "'{'",
+    "RSQB": "']'",
+    "LSQB": "'['",
+    "COMMA": "','",
+    "EQUAL": "'='",
+    "COLON": "':'",
+    "MORETHAN": "'>'",
+    "LESSTHAN": "'<'",
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "TYPE_NAME": "a type",
+    "UINT": "a type",
+    "AMPERSAND": "'&'",
+}
+_C_TYPES = {
+    "uint": "write the width: uint<4>, or uint4",
+    "uint16": "the widths are 1, 2, 4 and 8; wider integers are int32",
+    "uint32": "the widths are 1, 2, 4 and 8; wider integers are int32",
+    "int8": "the integer types are uint1, uint2, uint4, uint8 and int32",
+    "int64": "the integer types are uint1, uint2, uint4, uint8 and int32",
+    "size_t": "sizes are int32",
+    "float32": "it is called float",
+    "char": "bytes are uint8",
+    "auto": "write the type out",
+    "const": "every name is assigned once, so all are constant",
+}
+
+
+def explain(source: Source, error: UnexpectedInput) -> CompileError:
+    """The CompileError for what lark found."""
+    token = getattr(error, "token", None)
+    expected = set(getattr(error, "expected", None) or getattr(error, "allowed", None) or ())
+    if not isinstance(token, Token):  # no token begins with this character
+        line, column = max(error.line, 1), max(error.column, 1)
+        character = source.line(line)[column - 1 : column]
+        return CompileError(source, Span(line, column, line, column + 1), f"unexpected character {character!r}")
+    if token.type == "$END":
+        lines = source.text.rstrip().split("\n")
+        end = Span(len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
+        return CompileError(source, end, "the text ends in the middle of something", _wanted(expected))
+    span = Span(token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 2)
+    if token.type == "LOOP":
+        return CompileError(
+            source,
+            span,
+            f"there are no loops: '{token}'",
+            "say what happens to each element: map, reduce, filter",
+        )
+    before = _word_before(source, span)
+    if before in _C_TYPES:
+        start = Span(span.line, max(1, span.column - len(before) - 1), span.line, span.column - 1)
+        return CompileError(source, start, f"there is no type '{before}'", _C_TYPES[before])
+    return CompileError(source, span, f"unexpected '{token}'", _wanted(expected))
+
+
+def _word_before(source: Source, span: Span) -> str:
+    words = source.line(span.line)[: span.column - 1].replace("(", " ").replace(",", " ").split()
+    return words[-1] if words else ""
+
+
+def _wanted(expected: set[str]) -> str:
+    shown = sorted({_SHOWN[name] for name in expected if name in _SHOWN})
+    # After an expression nearly every operator may follow; what is missing there is what ends it.
+    ends = [text for text in shown if text in ("';'", "')'", "']'", "','")]
+    if "PLUS" in expected and ends:
+        return f"expected {' or '.join(ends)} here"
+    if not shown or len(shown) > 5:
+        return ""
+    return f"expected {' or '.join(shown)} here"
