@@ -36,7 +36,7 @@ def _scalar_function(argument: s.Name, scope: Scope, elements: tuple[ir.Scalar, 
     function, span = FUNCTIONS[argument.name], argument.span
     if function.arity != len(elements) or function.result:
         raise scope.unit.error(span, f"'{argument.name}' does not fit here", "write a lambda around it")
-    wide = ir.INT if function.domain == "any" else ir.FLOAT
+    wide = ir.FLOAT if function.domain == "float" else ir.INT
     for element in elements:
         wide = arithmetic_type(wide, element)
     type_ = s.TypeName(span, wide.kind, None, False)

@@ -213,9 +213,11 @@ def _call(node: s.Call, scope: Scope) -> Value:
         count = f"{function.arity} argument{'s' if function.arity > 1 else ''}"
         raise unit.error(node.span, f"'{node.name}' takes {count}, here are {len(node.arguments)}")
     arguments = tuple(scalar(a, scope) for a in node.arguments)
-    type_ = ir.INT if function.domain == "any" else ir.FLOAT
+    type_ = ir.FLOAT if function.domain == "float" else ir.INT
     for argument in arguments:
         type_ = arithmetic_type(type_, argument.type)
+        if function.domain == "int" and type_ != ir.INT:
+            raise unit.error(argument.span, f"'{node.name}' takes integers, this is a {argument.type}")
     arguments = tuple(convert(unit, a, type_, a.span) for a in arguments)
     result = ir.BOOL if function.result else type_
     return ir.Call(function=node.name, arguments=arguments, type=result, span=node.span)

@@ -38,7 +38,7 @@ def lower_map(node: s.Call, scope: Scope) -> tuple[ir.Map, tuple[ir.Vector, ...]
     for reference, argument in zip(inputs, node.arguments, strict=False):
         if reference.spread is not None:
             wanted = lengths.blocks(length, unit.key(reference.spread))
-            what = f"one for each block of '{whole[0].name}' is needed"
+            what = f"{lengths.shown(wanted)} are needed"
         else:
             wanted, what = length, f"'{whole[0].name}' has {lengths.shown(length)}"
         if reference.type.length != wanted:

@@ -24,12 +24,21 @@ def _sign(x: Any) -> Any:
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
 
+def _blocks(size: Any, block: Any) -> Any:
+    a, b = np.asarray(size, np.int64), np.asarray(block, np.int64)
+    return np.where((a > 0) & (b > 0), -(-a // np.where(b > 0, b, 1)), 0).astype(np.int32)
+
+
 @dataclass(frozen=True)
 class ScalarFunction:
-    """`domain`: "float" makes an int argument a float; "any" works in int, too. `result` None: as the arguments."""
+    """What a function takes and gives.
+
+    `domain`: "float" makes an int argument a float, "any" works in int, too, "int" only there.
+    `result` None: it has the type of the arguments.
+    """
 
     arity: int
-    domain: Literal["any", "float"]
+    domain: Literal["any", "int", "float"]
     meaning: Callable[..., Any]
     result: Literal["bool"] | None = None
 
@@ -46,6 +55,7 @@ FUNCTIONS = {
     "round": ScalarFunction(1, "float", np.rint),  # half to even
     "exp": ScalarFunction(1, "float", _in_double(np.exp)),
     "log": ScalarFunction(1, "float", _in_double(np.log)),
+    "blocks": ScalarFunction(2, "int", _blocks),  # ⌈size / block⌉, as reduce_blocks counts
     "isfinite": ScalarFunction(1, "float", np.isfinite, "bool"),
 }
 

@@ -7,6 +7,7 @@ long as `gradient`, and does no algebra: n + 1 and 1 + n are different keys.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from hipress.compll import ir
@@ -37,6 +38,8 @@ def key(expr: ir.Expr, definitions: Mapping[str, str], lengths: Mapping[str, str
                 return f"({of(e.condition)} ? {of(e.yes)} : {of(e.no)})"
             case ir.Cast():
                 return f"({e.type}){of(e.operand)}"
+            case ir.Call() if e.function == "blocks":
+                return blocks(*map(of, e.arguments))
             case ir.Call():
                 return f"{e.function}({', '.join(map(of, e.arguments))})"
             case ir.Random():
@@ -53,7 +56,7 @@ def blocks(length: str, block: str) -> str:
 def shown(length: str) -> str:
     """A key in words for messages."""
     if length == GRADIENT_LENGTH:
-        return "as many as the gradient"
+        return "gradient.size"
     if length.startswith("filter:"):
-        return "as many as a filter kept"
-    return length
+        return "(what a filter kept)"
+    return re.sub(r"\bn\b", "gradient.size", length)

@@ -48,11 +48,12 @@ def unpack(data: bytes, count: int, width: int) -> NDArray[np.uint8]:
 
 
 def concat(items: Iterable[ir.Vec | ir.Expr], types: dict[str, ir.Vector], environment: Environment) -> bytes:
-    """The message. `types` has the type of every vector."""
+    """The message. `types` has the vectors that the program defines; the others are the gradient and states."""
     parts = []
     for item in items:
         if isinstance(item, ir.Vec):
-            element, values = types[item.vector].element, environment.vectors[item.vector]
+            element = types[item.vector].element if item.vector in types else ir.FLOAT
+            values = environment.vectors[item.vector]
             if element.kind == "uint":
                 parts.append(pack(values, bits(element, environment)))
                 continue

@@ -56,7 +56,8 @@ def gather(op: ir.Gather, environment: Environment, *, decoding: bool) -> NDArra
 
 def scatter(op: ir.Scatter, environment: Environment, *, decoding: bool) -> NDArray[Any]:
     """A copy of the base with values put at the indices."""
-    result, indices = environment.vectors[op.base].copy(), environment.vectors[op.indices]
+    result: NDArray[Any] = environment.vectors[op.base].copy()
+    indices = environment.vectors[op.indices]
     _check(indices, len(result), "scatter", decoding=decoding)
     # Duplicates would make the result depend on the order of writing, which devices are free to choose.
     falls = np.flatnonzero(indices[1:] <= indices[:-1])

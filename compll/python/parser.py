@@ -72,13 +72,17 @@ class _Builder:
 
     def on_function(self, span: Span, children: list[Any]) -> s.Function:
         results, name, *parameters, body = children
-        return s.Function(_span(name), str(name), self.build(results), self.each(parameters), self.build(body))
+        types = () if isinstance(results, Token) else self.build(results)
+        types = (types,) if isinstance(types, s.TypeName) else types
+        return s.Function(_span(name), str(name), types, self.each(parameters), self.build(body))
 
     def on_global_variable(self, span: Span, children: list[Any]) -> s.GlobalVariable:
         return s.GlobalVariable(_span(children[1]), str(children[1]))
 
     def on_results(self, span: Span, children: list[Any]) -> tuple[s.TypeName, ...]:
-        return self.each([child for child in children if not isinstance(child, Token)])
+        return self.each(children)
+
+    on_result_types = on_results
 
     def on_parameter(self, span: Span, children: list[Any]) -> s.Parameter:
         state, kind, name = children

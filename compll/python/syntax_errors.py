@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 from lark import Token
 from lark.exceptions import UnexpectedInput
 
@@ -48,24 +50,28 @@ def explain(source: Source, error: UnexpectedInput) -> CompileError:
     if not isinstance(token, Token):  # no token begins with this character
         line, column = max(error.line, 1), max(error.column, 1)
         character = source.line(line)[column - 1 : column]
-        return CompileError(source, Span(line, column, line, column + 1), f"unexpected character {character!r}")
+        word = re.match(r"\w+", source.line(line)[column - 1 :])
+        if word is None:
+            return CompileError(source, Span(line, column, line, column + 1), f"unexpected character {character!r}")
+        return _unexpected_word(source, Span(line, column, line, column + word.end()), word.group(), expected)
     if token.type == "$END":
         lines = source.text.rstrip().split("\n")
         end = Span(len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
         return CompileError(source, end, "the text ends in the middle of something", _wanted(expected))
     span = Span(token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 2)
-    if token.type == "LOOP":
-        return CompileError(
-            source,
-            span,
-            f"there are no loops: '{token}'",
-            "say what happens to each element: map, reduce, filter",
-        )
     before = _word_before(source, span)
     if before in _C_TYPES:
         start = Span(span.line, max(1, span.column - len(before) - 1), span.line, span.column - 1)
         return CompileError(source, start, f"there is no type '{before}'", _C_TYPES[before])
     return CompileError(source, span, f"unexpected '{token}'", _wanted(expected))
+
+
+def _unexpected_word(source: Source, span: Span, word: str, expected: set[str]) -> CompileError:
+    if word in ("for", "while", "do", "goto"):
+        return CompileError(
+            source, span, f"there are no loops: '{word}'", "say what happens to each element: map, reduce, filter"
+        )
+    return CompileError(source, span, f"unexpected '{word}'", _wanted(expected))
 
 
 def _word_before(source: Source, span: Span) -> str:

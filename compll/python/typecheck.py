@@ -77,7 +77,10 @@ def _codec_name(entries: Mapping[str, s.Function], source: Source, *, complete: 
         for suffix, role in _ROLES.items():
             if role not in entries:
                 raise CompileError(
-                    source, first.span, f"there is no {role} for this", f"add void {stem}{suffix}(...) to the file"
+                    source,
+                    first.span,
+                    f"there is no {role} for this",
+                    f"add void {stem}{suffix}(...), or check this part alone (--part)",
                 )
     for entry in entries.values():
         if entry.name[:-6] != stem:

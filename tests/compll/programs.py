@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of this folder share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress.compll import Interpreter, compile_builtin, compile_file, compile_text
+
+ROOT = Path(__file__).parents[2]
+SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 255, 1023, 1024, 1025]
+BUILTIN = ["dgc", "graddrop", "onebit", "tbq", "terngrad"]
+EXAMPLES = ["adacomp", "blockquant4"]
+BIASED = ["dgc", "graddrop", "onebit", "tbq", *EXAMPLES]
+
+
+def codec(name: str, **params: Any) -> Interpreter:
+    """A built-in codec, or an example, by name."""
+    if name in EXAMPLES:
+        return Interpreter(compile_file(ROOT / "examples" / "compll" / f"{name}.cll"), **params)
+    return Interpreter(compile_builtin(name), **params)
+
+
+def encoder(body: str, signature: str = "", **params: Any) -> Interpreter:
+    """A program that has only an encode, with this body."""
+    arguments = "float* gradient, uint8* compressed" + (f", {signature}" if signature else "")
+    return Interpreter(compile_text(f"void XEncode({arguments}) {{\n{body}\n}}", complete=False), **params)
+
+
+def decoder(body: str) -> Interpreter:
+    """A program that has only a decode, with this body."""
+    text = f"void XDecode(uint8* compressed, float* gradient) {{\n{body}\n}}"
+    return Interpreter(compile_text(text, complete=False))
+
+
+def floats(*values: float) -> NDArray[np.float32]:
+    return np.array(values, np.float32)
+
+
+def evaluated(expression: str, type_: str = "float", gradient: NDArray[np.float32] | None = None) -> Any:
+    """The value of a scalar expression, as it comes out of the message."""
+    run = encoder(f"{type_} x = {expression};\ncompressed = concat(x);")
+    message = run.encode(floats(1, 2, 3) if gradient is None else gradient)
+    return np.frombuffer(message, {"float": "<f4", "int": "<i4"}.get(type_, "u1"))[0]
+
+
+def vector(expression: str, type_: str, gradient: NDArray[np.float32], before: str = "") -> NDArray[Any]:
+    """The value of a vector expression: floats or ints."""
+    run = encoder(f"{before}\n{type_}* x = {expression};\ncompressed = concat(x.size, x);")
+    return np.frombuffer(run.encode(gradient), {"float": "<f4", "int": "<i4"}[type_])[1:]
+
+
+def normal(count: int, seed: int = 0) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float32)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built-in codecs and the examples, run by the interpreter."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from hipress.compll import CompileError, Interpreter, compile_text
+from hipress.compll.library import builtin_files, read
+from hipress.compll.stats import count
+from tests.compll.programs import BIASED, BUILTIN, EXAMPLES, SIZES, codec, floats, normal
+
+Floats = NDArray[np.float32]
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def held(state: dict[str, Floats]) -> Floats:
+    return state["residual"]
+
+
+def test_all_are_there() -> None:
+    assert list(builtin_files()) == BUILTIN
+
+
+@pytest.mark.parametrize("name", [*BUILTIN, *EXAMPLES])
+@pytest.mark.parametrize("size", SIZES)
+def test_bounds_and_repeatability(name: str, size: int) -> None:
+    run, again = codec(name), codec(name)
+    state, other = run.new_state(size), again.new_state(size)
+    for step in range(5):
+        g = normal(size, step)
+        message = run.encode(g, state, seed=3, step=step)
+        assert message == again.encode(g, other, seed=3, step=step)
+        assert len(message) <= run.max_encoded_bytes(size)
+        decoded = run.decode(message, size)
+        assert np.isfinite(decoded).all()
+        added = np.ones(size, np.float32)
+        run.decode_into(message, added, accumulate=True)
+        assert np.array_equal(added, 1 + decoded)
+    assert run.max_encoded_bytes(0) == 0
+
+
+@pytest.mark.parametrize("name", BIASED)
+@pytest.mark.parametrize("size", [1, 7, 8, 1025, 5000])
+def test_nothing_is_lost(name: str, size: int) -> None:
+    run = codec(name, **({"threshold": 0.7} if name == "tbq" else {}))
+    state = run.new_state(size)
+    for step in range(20):
+        g, old = normal(size, step), held(state).astype(np.float64)
+        came = g.astype(np.float64)
+        if name == "dgc":
+            came = np.float64(np.float32(0.9) * state["velocity"]) + g
+        decoded = run.decode(run.encode(g, state, step=step), size)
+        scale = np.abs(came) + np.abs(old) + np.abs(decoded)
+        assert (np.abs(came + old - decoded - held(state)) <= 1e-6 * scale).all()
+
+
+@pytest.mark.parametrize("name", [*BUILTIN, *EXAMPLES])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_non_finite(name: str, bad: float) -> None:
+    run = codec(name)
+    state = run.new_state(20)
+    run.encode(normal(20), state)
+    before = {key: value.copy() for key, value in state.items()}
+    g = normal(20)
+    g[7] = bad
+    message = run.encode(g, state)
+    assert np.isnan(run.decode(message, 20)).all()
+    for key, value in before.items():
+        assert np.array_equal(state[key], value)
+
+
+@pytest.mark.parametrize("name", ["onebit", "tbq", "dgc", "graddrop"])
+def test_a_state_that_overflows_is_not_kept(name: str) -> None:
+    run = codec(name)
+    state = run.new_state(9)
+    held(state)[:] = LARGEST
+    message = run.encode(np.full(9, LARGEST, np.float32), state)
+    assert not np.isfinite(run.decode(message, 9)).all()
+    assert (held(state) == LARGEST).all()
+
+
+def test_onebit_is_the_hand_written_one() -> None:
+    from hipress._library import load_core
+
+    core = load_core()
+    hand, ours = core.create_codec("onebit"), codec("onebit")
+    # One block of the reductions: beyond it both sum the same doubles in different orders.
+    for size in [*SIZES, 4095, 4096]:
+        residual, state = np.zeros(size, np.float32), ours.new_state(size)
+        for step in range(20):
+            g = normal(size, step) * np.float32(10.0 ** (step % 7 - 3))
+            assert ours.encode(g, state, scale=0.5) == hand.encode(g, residual, scale=0.5)
+            assert np.array_equal(held(state).view(np.uint32), residual.view(np.uint32))
+            message = hand.encode(g)
+            assert np.array_equal(ours.decode(message, size), hand.decode(message, size))
+
+
+def test_tbq_codes() -> None:
+    run = codec("tbq", threshold=2)
+    state = run.new_state(5)
+    message = run.encode(floats(2, -2, 1.5, 9, -1), state)
+    assert message == bytes([2 | 0 << 2 | 1 << 4 | 2 << 6, 1])
+    assert run.decode(message, 5).tolist() == [2, -2, 0, 2, 0]
+    assert held(state).tolist() == [0, 0, 1.5, 7, -1]
+
+
+@pytest.mark.parametrize("bitwidth", [1, 2, 4, 8])
+def test_terngrad_is_unbiased(bitwidth: int) -> None:
+    run, g = codec("terngrad", bitwidth=bitwidth), normal(37, bitwidth)
+    decoded = np.array([run.decode(run.encode(g, seed=seed), 37) for seed in range(1000)], np.float64)
+    error = decoded.std(axis=0) / math.sqrt(1000)
+    # Three standard errors for the tensor as a whole, four for the worst of its 37 values.
+    assert (np.abs(decoded.mean(axis=0) - g) <= 4 * error + 1e-6).all()
+    assert abs(decoded.mean() - g.mean()) <= 3 * decoded.mean(axis=1).std() / math.sqrt(1000) + 1e-6
+    inside = np.abs(decoded.mean(axis=0) - g) <= 3 * error + 1e-6
+    assert inside.mean() > 0.95
+
+
+@pytest.mark.parametrize("bitwidth", [1, 2, 4, 8])
+@settings(deadline=None)
+@given(
+    g=arrays(np.float32, st.integers(1, 40), elements=st.floats(-LARGEST, LARGEST, width=32, allow_subnormal=True)),
+    stochastic=st.booleans(),
+)
+def test_terngrad_error(bitwidth: int, g: Floats, stochastic: bool) -> None:
+    run = codec("terngrad", bitwidth=bitwidth, stochastic=stochastic)
+    decoded = run.decode(run.encode(g), g.size).astype(np.float64)
+    gap = (float(g.max()) - float(g.min())) / ((1 << bitwidth) - 1)
+    allowed = gap * (1 if stochastic else 0.5) + np.abs(g.astype(np.float64)).max() * 1e-6 + 1e-43
+    assert (np.abs(decoded - g) <= allowed).all()
+
+
+@pytest.mark.parametrize("name", ["dgc", "graddrop"])
+@pytest.mark.parametrize(("size", "ratio"), [(10, 0.5), (10000, 0.001), (20000, 0.01), (300000, 0.001)])
+def test_sparse_codecs_send_the_largest(name: str, size: int, ratio: float) -> None:
+    run, limit = codec(name, ratio=ratio), math.ceil(size * ratio)
+    state = run.new_state(size)
+    for step in range(3):
+        g = normal(size, step)
+        value = g + held(state) if name == "graddrop" else np.float32(0.9) * state["velocity"] + g + held(state)
+        message = run.encode(g, state, step=step)
+        sent = np.flatnonzero(run.decode(message, size))
+        assert len(message) == 4 + 8 * len(sent) <= run.max_encoded_bytes(size) == 4 + 8 * limit
+        assert math.ceil(0.7 * limit) <= len(sent) <= limit
+        if len(sent) == limit:
+            assert np.abs(value[sent]).min() >= np.sort(np.abs(value))[-limit] * (1 - 1e-6)
+        assert (held(state)[sent] == 0).all()
+        if name == "dgc":
+            assert (state["velocity"][sent] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["dgc", "graddrop"])
+def test_sparse_codecs_on_constants_and_zeros(name: str) -> None:
+    run = codec(name, ratio=0.1)
+    assert np.flatnonzero(run.decode(run.encode(np.full(100, 2, np.float32)), 100)).tolist() == list(range(10))
+    assert run.encode(np.zeros(100, np.float32)) == bytes(4)
+
+
+def test_adacomp_sends_each_bins_largest() -> None:
+    run, g = codec("adacomp", bin=100), normal(1000)
+    decoded = run.decode(run.encode(g), 1000)
+    for bin_ in range(10):
+        piece = slice(100 * bin_, 100 * bin_ + 100)
+        assert decoded[piece][np.abs(g[piece]).argmax()] != 0
+
+
+def test_blockquant4_error() -> None:
+    run, g = codec("blockquant4"), normal(1000)
+    steps = np.repeat([np.abs(g[i : i + 128]).max() / 7 for i in range(0, 1000, 128)], 128)[:1000]
+    assert (np.abs(run.decode(run.encode(g), 1000) - g) <= steps * 0.50001).all()
+
+
+def test_lines_of_code() -> None:
+    limits = {"onebit": 30, "tbq": 31, "terngrad": 30, "dgc": 44, "graddrop": 50}
+    for name, path in builtin_files().items():
+        stats = count(read(path), name)
+        assert stats.logic + stats.functions <= limits[name]
+        assert stats.integration == 0
+
+
+SEED = """
+void TernGradEncode(float* gradient, uint8* compressed, uint8 bitwidth){
+    lambda_func u_greater = [&](float a, float b) -> float{
+        if (a>b){
+            return a;
+        }
+        else{
+            return b;
+        }
+    }
+    lambda_func u_smaller = [&](float a, float b) -> float{
+        if (a < b){
+            return a;
+        }
+        else {
+            return b;
+        }
+    }
+    float max = reduce(gradient, -99999, u_greater);
+    float min = reduce(gradient, 99999, u_smaller);
+    float gap = (max - min) / ( (1<<bitwidth) -1 );
+    uint8 tail = gradient.size % ( 1<<bitwidth);
+    lambda_func floatToUint = [&](int index) -> uint<bitwidth> {
+        float r = (gradient[index] - min) / gap + random<float>(0,1);
+        return floor(r);
+    }
+    uint<bitwidth>* Q = map(range(gradient.size), floatToUint);
+    compressed = concat(bitwidth, tail, min, max, Q);
+}
+"""
+SEED_DECODE = """
+void TernGradDecode(uint8* compressed, float* gradient, uint8 bitwidth){
+    extract(compressed, uint8 width, uint8 tail, float min, float max, uint<bitwidth> Q[gradient.size]);
+    require(width == bitwidth);
+    float gap = (max - min) / ((1 << bitwidth) - 1);
+    gradient = map(Q, [&](uint<bitwidth> q) -> float { return q * gap + min; });
+}
+"""
+
+
+def test_the_original_example() -> None:
+    with pytest.raises(CompileError, match="there is no decode"):
+        compile_text(SEED)
+    assert compile_text(SEED, complete=False).name == "terngrad"
+    run, g = Interpreter(compile_text(SEED + SEED_DECODE), bitwidth=2), normal(1001)
+    message = run.encode(g)
+    assert len(message) == 10 + 251 == run.max_encoded_bytes(1001)
+    assert np.abs(run.decode(message, 1001) - g).max() <= (g.max() - g.min()) / 3 * 1.00001
+    assert np.corrcoef(run.decode(message, 1001), g)[0, 1] > 0.7
