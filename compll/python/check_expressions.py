@@ -7,6 +7,7 @@ from hipress.compll import check_lambdas, check_operators, ir
 from hipress.compll import syntax as s
 from hipress.compll.conversions import arithmetic_type, common_type, convert, truth
 from hipress.compll.functions import FUNCTIONS, OPERATORS
+from hipress.compll.lengths import GRADIENT_LENGTH
 from hipress.compll.scope import LambdaRef, Output, Pending, Scope, VectorRef
 from hipress.compll.source import did_you_mean
 from hipress.compll.type_names import resolve
@@ -158,7 +159,7 @@ def _owner(node: s.Name, scope: Scope) -> Value:
     """A name before a dot. The gradient that decode writes has a size before it has values."""
     found = scope.find(node.name)
     if isinstance(found, Output) and found.role == ir.GRADIENT:
-        return VectorRef(ir.GRADIENT, ir.Vector(ir.FLOAT, "n"))
+        return VectorRef(ir.GRADIENT, ir.Vector(ir.FLOAT, GRADIENT_LENGTH))
     if isinstance(found, VectorRef):
         return found  # asking a state for its size is not reading it
     return _name(node, scope)

@@ -70,6 +70,8 @@ class Interpreter:
         run.environment.random = RandomKey(seed, step, tensor, first_element)
         run.environment.vectors.update({ir.GRADIENT: scaled, **{name: old[name] for name in function.states}})
         run.statements(function.body)
+        if not run.message:
+            raise InvalidArgument(f"'{self.program.name}' made an empty message; only gradients that are lost have one")
         if not all(np.isfinite(values).all() for values in run.states.values()):
             return b""
         for name, values in run.states.items():
@@ -149,7 +151,8 @@ class _Run:
                     known = env.vectors if isinstance(join.type, ir.Vector) else env.scalars
                     self.bind(join.name, join.type, known[name])
             case ir.WriteState():
-                self.states[statement.state] = env.vectors[statement.vector]
+                # A copy: what is written may be the old value of another state.
+                self.states[statement.state] = env.vectors[statement.vector].copy()
             case ir.WriteMessage():
                 self.message = message.concat(statement.items, self.types, env)
             case ir.WriteGradient():

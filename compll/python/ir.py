@@ -25,7 +25,7 @@
 Invariants. Nodes are immutable and know their span, which does not count in comparisons. Operators take vectors by
 name. Named functions are inlined and if/else inside lambdas is Select, so an expression is a pure tree: no expression
 fails, and evaluating both sides of a Select is always allowed. All conversions are Casts, so both operands of a
-Binary have its operand type. Vectors with equal `length` keys have equal lengths ("n": the gradient's). "gradient"
+Binary have its operand type. Vectors with equal `length` keys have equal lengths ("gradient.size" for one). "gradient"
 and "compressed" name the two vectors of a codec whatever the program calls them; so do the states' own names for
 their old values.
 """

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 
 from hipress.compll import ir
 
-GRADIENT_LENGTH = "n"
+# Not the name of any variable.
+GRADIENT_LENGTH = "gradient.size"
+MESSAGE_LENGTH = "compressed.size"
 
 
 def key(expr: ir.Expr, definitions: Mapping[str, str], lengths: Mapping[str, str]) -> str:
@@ -55,8 +57,4 @@ def blocks(length: str, block: str) -> str:
 
 def shown(length: str) -> str:
     """A key in words for messages."""
-    if length == GRADIENT_LENGTH:
-        return "gradient.size"
-    if length.startswith("filter:"):
-        return "(what a filter kept)"
-    return re.sub(r"\bn\b", "gradient.size", length)
+    return re.sub(r"filter:[\w.]+", "(what a filter kept)", length)

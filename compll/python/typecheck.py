@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hipress.compll import bounds, check_lambdas, check_params, check_statements, ir
 from hipress.compll import syntax as s
 from hipress.compll.functions import OPERATORS
-from hipress.compll.lengths import GRADIENT_LENGTH
+from hipress.compll.lengths import GRADIENT_LENGTH, MESSAGE_LENGTH
 from hipress.compll.parser import parse
 from hipress.compll.scope import LambdaRef, Output, Scope, Unit, VectorRef
 from hipress.compll.source import CompileError, Source, Span
@@ -111,7 +111,7 @@ def _function(
         if parameter.type.name != type_ or not parameter.type.vector or parameter.state:
             raise unit.error(parameter.type.span, f"this argument of {role} is a {type_}*", hint)
         unit.names.add(ir_name)
-        length = GRADIENT_LENGTH if ir_name == ir.GRADIENT else "bytes"
+        length = GRADIENT_LENGTH if ir_name == ir.GRADIENT else MESSAGE_LENGTH
         unit.lengths[ir_name] = length
         element = ir.FLOAT if ir_name == ir.GRADIENT else ir.UINT8
         reference = VectorRef(ir_name, ir.Vector(element, length))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every program in wrong/ is refused, with the message in golden/. After a wanted change: pytest tests/compll --update-golden."""
+"""Every program in wrong/ is refused with the message in golden/. After a wanted change: pytest --update-golden."""
 
 from __future__ import annotations
 

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/extending/codec.md: its programs compile and work, its commands run, its tables are complete."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hipress.compll import Interpreter, compile_text
+from hipress.compll.functions import FUNCTIONS, OPERATORS
+from tests.compll.programs import normal
+from tests.docs import pages
+
+PAGE = "docs/extending/codec.md"
+TEXT = (pages.ROOT / PAGE).read_text()
+
+
+@pytest.mark.parametrize("program", pages.blocks(PAGE, "cpp"))
+def test_programs(program: str) -> None:
+    run, g = Interpreter(compile_text(program)), normal(1000)
+    state = run.new_state(1000)
+    message = run.encode(g, state)
+    decoded = run.decode(message, 1000)
+    assert len(message) <= run.max_encoded_bytes(1000) < 4000 / 10
+    assert np.corrcoef(decoded, g)[0, 1] > 0.2
+    if state:
+        assert np.allclose(decoded + state["residual"], g, atol=1e-6)
+
+
+@pytest.mark.parametrize("statements", pages.blocks(PAGE, "c"))
+def test_pieces(statements: str) -> None:
+    body = f"{statements}\ncompressed = concat(gradient);"
+    compile_text(f"void XEncode(float* gradient, uint8* compressed) {{\n{body}\n}}", complete=False)
+
+
+def test_commands_and_python(tmp_path: Path) -> None:
+    (tmp_path / "sign.cll").write_text(pages.blocks(PAGE, "cpp")[0])
+    (commands,) = pages.blocks(PAGE, "bash")
+    output = pages.run(["bash", "-euc", commands], tmp_path)
+    assert "1000 elements, 129 bytes (at most 129)" in output
+    (script,) = pages.blocks(PAGE, "python")
+    assert pages.run([sys.executable, "-c", script], tmp_path).startswith("129 129 [")
+
+
+def test_tables_are_complete() -> None:
+    cells = " ".join(re.findall(r"^\|([^|]*)\|", TEXT, flags=re.MULTILINE))
+    assert set(re.findall(r"`(\w+)[<(]", cells)) >= {*FUNCTIONS, *OPERATORS, "random", "extract"}
