@@ -19,6 +19,7 @@ from hipress.compll.source import CompileError, Source, Span
 from hipress.errors import InvalidArgument
 
 _EXAMPLE_COUNT = 1000
+_ANY = 1 << 31  # as many as the message has, which is checked when it comes
 
 
 class _Lengths(Environment):
@@ -43,15 +44,19 @@ def max_encoded_bytes(function: ir.Function, count: int, params: Mapping[str, An
 
 
 def require_bounded(function: ir.Function, source: Source, params: Iterable[ir.Param]) -> None:
-    """Raises CompileError if a part of the message can be of any length."""
+    """Raises CompileError if a vector can be of any length: no memory could be set aside for it.
+
+    In decode this is what keeps a message from asking for more than it has: the lengths that it may set are those of
+    extract, and these are checked against its size.
+    """
     try:
         _Bounds(function, _EXAMPLE_COUNT, {param.name: example(param) for param in params})
     except _Unbounded as found:
         raise CompileError(
             source,
             found.span,
-            "nothing says how long this part of the message can get",
-            "use take(v, k) with a k that follows from gradient.size and parameters",
+            "nothing says how long this vector can get",
+            "let its length follow from gradient.size and parameters; take(v, k) cuts it to any k",
         ) from None
 
 
@@ -81,6 +86,11 @@ class _Bounds:
                         self.define(name, type_, *self.mapped(statement.value))
                 case ir.If():
                     self.branches(statement)
+                case ir.Extract():
+                    for field in statement.fields:
+                        if isinstance(field.type, ir.Vector):
+                            count = None if field.length is None else self.known(field.length)
+                            self.define(field.name, field.type, count, _ANY if count is None else int(count))
                 case ir.WriteMessage():
                     self.total = sum(self.item(item) for item in statement.items)
 
@@ -131,7 +141,9 @@ class _Bounds:
                 return (None if exact is None else min(exact, count)), (count if most is None else min(most, count))
             case ir.Range() | ir.Fill():
                 count = self.known(op.count)
-                return (None, None) if count is None else (max(0, int(count)),) * 2
+                if count is None:
+                    raise _Unbounded(op.span)
+                return (max(0, int(count)),) * 2
         raise AssertionError(op)
 
     def branches(self, statement: ir.If) -> None:
@@ -153,8 +165,6 @@ class _Bounds:
 
     def item(self, item: ir.Vec | ir.Expr) -> int:
         if isinstance(item, ir.Vec):
-            if item.vector not in self.most:
-                raise _Unbounded(item.span)
             element = ir.FLOAT if item.vector not in self.types else self.types[item.vector].element
             return packed_bytes(self.most[item.vector], bits(element, self.environment))
         return packed_bytes(1, bits(item.type, self.environment))

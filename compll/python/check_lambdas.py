@@ -10,6 +10,8 @@ from hipress.compll.scope import LambdaRef, Pending, Scope, VectorRef
 from hipress.compll.source import Span
 from hipress.compll.type_names import resolve
 
+_MOST_CALLS = 10000
+
 
 def named(name: str, scope: Scope) -> LambdaRef:
     """A function of the file. It sees its own parameters and nothing else."""
@@ -69,6 +71,9 @@ def _body(called: LambdaRef, scope: Scope, span: Span) -> tuple[ir.Expr, ...]:
     unit = scope.unit
     if called.name in unit.inlining and called.name != "lambda":
         raise unit.error(span, f"'{called.name}' calls itself", "there is no recursion, as there are no loops")
+    unit.calls += 1
+    if unit.calls > _MOST_CALLS:
+        raise unit.error(span, f"more than {_MOST_CALLS} calls of functions", "every call is compiled anew")
     types = scalar_types(called.results, called.scope)
     unit.inlining.append(called.name)
     results = _returned(called.body.statements, scope, types)

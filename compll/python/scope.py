@@ -10,6 +10,8 @@ from hipress.compll import syntax as s
 from hipress.compll.lengths import key
 from hipress.compll.source import CompileError, Source, Span, did_you_mean
 
+_LONGEST_KEY = 200
+
 
 @dataclass(frozen=True)
 class VectorRef:
@@ -65,6 +67,7 @@ class Unit:
     names: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     sites: int = 0
+    calls: int = 0
 
     def error(self, span: Span, message: str, hint: str = "") -> CompileError:
         return CompileError(self.source, span, message, hint)
@@ -136,7 +139,9 @@ class Scope:
         if isinstance(type_, ir.Vector):
             unit.lengths[name] = type_.length
         elif isinstance(value, ir.Expr):
-            unit.definitions[name] = unit.key(value)
+            # A long key would get longer with each use; the name alone is a key, too, that finds fewer equal lengths.
+            found = unit.key(value)
+            unit.definitions[name] = found if len(found) <= _LONGEST_KEY else name
         return name
 
     def rename(self, old: str, new: str) -> str:

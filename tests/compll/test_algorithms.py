@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hipress.compll import CompileError, Interpreter, compile_text
 from hipress.compll.library import builtin_files, read
 from hipress.compll.stats import count
+from hipress.errors import CorruptPayload
 from tests.compll.programs import BIASED, BUILTIN, EXAMPLES, SIZES, codec, floats, normal
 
 Floats = NDArray[np.float32]
@@ -162,6 +163,22 @@ def test_sparse_codecs_on_constants_and_zeros(name: str) -> None:
     run = codec(name, ratio=0.1)
     assert np.flatnonzero(run.decode(run.encode(np.full(100, 2, np.float32)), 100)).tolist() == list(range(10))
     assert run.encode(np.zeros(100, np.float32)) == bytes(4)
+
+
+@pytest.mark.parametrize("name", [*BUILTIN, *EXAMPLES])
+@settings(deadline=None)
+@given(data=st.data())
+def test_wrong_messages_are_refused_or_decoded(name: str, data: st.DataObject) -> None:
+    run, size = codec(name), data.draw(st.integers(0, 30))
+    message = bytearray(run.encode(normal(size, data.draw(st.integers(0, 9)))))
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(message)))
+        message[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    output = np.full(size, 7, np.float32)
+    try:
+        run.decode_into(bytes(message), output)
+    except CorruptPayload:
+        assert (output == 7).all()
 
 
 def test_adacomp_sends_each_bins_largest() -> None:

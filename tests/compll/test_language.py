@@ -166,6 +166,18 @@ def test_any_text(text: str) -> None:
     refuses_or_compiles(text)
 
 
+def test_programs_that_double_with_each_line() -> None:
+    lines = "".join(f"int x{i + 1} = x{i} + x{i};\n" for i in range(60))
+    assert body_of(f"int x0 = 1;\n{lines}compressed = concat(x60);")
+    functions = "".join(f"float f{i + 1}(float x) {{ return f{i}(x) + f{i}(x); }}\n" for i in range(30))
+    with pytest.raises(CompileError, match="more than 10000 calls"):
+        compile_text(
+            f"float f0(float x) {{ return x; }}\n{functions}"
+            "void XEncode(float* gradient, uint8* compressed) { compressed = concat(map(gradient, f30)); }",
+            complete=False,
+        )
+
+
 @pytest.mark.parametrize("nest", ["(" * 3000 + "1" + ")" * 3000, "-" * 3000 + "1", "1" + "+1" * 5000])
 def test_deep_nesting(nest: str) -> None:
     refuses_or_compiles(f"void XEncode(float* gradient, uint8* compressed) {{ float x = {nest}; }}")
