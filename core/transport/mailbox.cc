@@ -23,14 +23,12 @@ Mailbox::~Mailbox() {
 }
 
 bool Mailbox::post(Command command) {
-  bool wake = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (shut_) return false;
-    wake = commands_.empty();
-    commands_.push_back(std::move(command));
-  }
-  if (wake) {
+  const std::lock_guard lock(mutex_);
+  if (shut_) return false;
+  commands_.push_back(std::move(command));
+  if (commands_.size() == 1) {
+    // Under the lock: a wake-up that comes after its command was taken would stay, and keep the progress
+    // thread awake until the next command.
     const uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(fd_, &one, sizeof one);
   }
