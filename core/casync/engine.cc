@@ -11,11 +11,25 @@
 
 namespace hipress {
 
+namespace {
+
+/// "For ever" must stay a time that can be added to now.
+Milliseconds bounded(Milliseconds time) {
+  return std::min<Milliseconds>(time, std::chrono::hours(24 * 365));
+}
+
+EngineOptions checked(EngineOptions options) {
+  options.timeout = bounded(options.timeout);
+  return options;
+}
+
+}  // namespace
+
 Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport> transport,
                EngineOptions options)
     : rank_(transport->rank()),
       worldSize_(transport->worldSize()),
-      options_(std::move(options)),
+      options_(checked(std::move(options))),
       control_(std::move(control)),
       executor_(pool_, options_.seed),
       transport_(std::move(transport)),
@@ -48,6 +62,7 @@ TensorHandle Engine::declareOne(TensorSpec spec) {
   Entry& entry = tensors_[id];
   // Declared again, by a second optimizer or module: the steps go on, so that tags stay unique.
   if (!entry.active || entry.active->finished()) entry.tensor = std::move(planned);
+  if (auto early = earlyConflicts_.extract(id)) entry.conflict = std::move(early.mapped());
   return id;
 }
 
@@ -95,13 +110,16 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     if (found == tensors_.end()) throw invalidArgument("there is no tensor " + std::to_string(handle));
     Entry& entry = found->second;
     if (entry.conflict) throw *entry.conflict;
-    if (entry.active && !entry.active->finished()) {
-      throw Error(
-          ErrorKind::kDuplicateName,
-          "tensor '" + entry.tensor->spec.name +
-              "' is being synchronised already; wait for it first, or give the second one another name");
+    throwIfInFlight(entry);
+    operation = std::make_shared<Operation>(entry.tensor, entry.nextStep);
+    // May throw: before anything says that the operation exists.
+    const Tensor& tensor = *operation->tensor;
+    if (tensor.compressed() && tensor.codec->usesResidual()) {
+      operation->workerResidual = residuals_.at(tensor.spec.name, ResidualRole::kWorker, tensor.spec.count);
+      operation->aggregatorResidual =
+          residuals_.at(tensor.spec.name, ResidualRole::kAggregator, tensor.spec.count);
     }
-    operation = std::make_shared<Operation>(entry.tensor, entry.nextStep++);
+    ++entry.nextStep;
     operation->input = static_cast<const std::byte*>(submission.input);
     operation->output = static_cast<std::byte*>(submission.output);
     operation->keepAlive = std::move(submission.keepAlive);
@@ -110,14 +128,24 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     result = nextOperation_++;
     operations_.emplace(result, operation);
   }
-  const Tensor& tensor = *operation->tensor;
-  if (tensor.compressed() && tensor.codec->usesResidual()) {
-    operation->workerResidual = residuals_.at(tensor.spec.name, ResidualRole::kWorker, tensor.spec.count);
-    operation->aggregatorResidual =
-        residuals_.at(tensor.spec.name, ResidualRole::kAggregator, tensor.spec.count);
-  }
   start(operation);
   return result;
+}
+
+/// Also another tensor of the same name (transient ones may be declared twice) if the two would share a
+/// residual. Called with the mutex held.
+void Engine::throwIfInFlight(const Entry& entry) const {
+  const Tensor& tensor = *entry.tensor;
+  bool inFlight = entry.active && !entry.active->finished();
+  if (tensor.spec.transient && tensor.compressed() && tensor.codec->usesResidual()) {
+    for (const auto& [handle, other] : operations_) {
+      inFlight |= !other->finished() && other->tensor->spec.name == tensor.spec.name;
+    }
+  }
+  if (!inFlight) return;
+  throw Error(ErrorKind::kDuplicateName,
+              "tensor '" + tensor.spec.name +
+                  "' is being synchronised already; wait for it first, or give the second one another name");
 }
 
 bool Engine::poll(OperationHandle handle) {
@@ -138,12 +166,14 @@ bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
     const std::lock_guard lock(mutex_);
     const auto found = operations_.find(handle);
     if (found == operations_.end()) {
+      if (failure_) throw *failure_;
+      if (stopped_) throw Error(ErrorKind::kNotInitialized, "the engine was shut down");
       throw invalidArgument("there is no operation " + std::to_string(handle) +
                             "; it may have been waited for already");
     }
     operation = found->second;
   }
-  const auto until = Clock::now() + slice;
+  const auto until = Clock::now() + bounded(slice);
   while (!operation->finished()) {
     const auto now = Clock::now();
     if (now >= until) return false;
@@ -166,22 +196,35 @@ bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
 }
 
 void Engine::shutdown(Milliseconds linger) {
+  std::call_once(stopping_, [&] { stop(bounded(linger)); });
+}
+
+void Engine::stop(Milliseconds linger) {
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(stopped_, true)) return;
+    stopped_ = true;
   }
-  // Others may still be receiving what this rank sent: its transport stays up until they have left, too.
-  control_->leave(linger);
+  try {
+    // Others may still be receiving what this rank sent: its transport stays up until they have left, too.
+    control_->leave(linger);
+  } catch (const Error&) {
+    // The control plane was closed by somebody else. That ends the lingering, not the stopping: threads that
+    // know this engine must not outlive it.
+  }
   control_->onNotice(nullptr);
   compute_.stop();
   transport_->close();
   control_->close();
-  const std::lock_guard lock(mutex_);
-  for (auto& [handle, operation] : operations_) {
-    operation->finish(std::make_shared<Error>(ErrorKind::kNotInitialized, "the engine was shut down"));
+  std::unordered_map<OperationHandle, OperationPointer> operations;
+  std::unordered_map<TensorHandle, Entry> tensors;
+  {
+    const std::lock_guard lock(mutex_);
+    operations.swap(operations_);
+    tensors.swap(tensors_);
   }
-  operations_.clear();
-  tensors_.clear();
+  const Failure end = std::make_shared<Error>(ErrorKind::kNotInitialized, "the engine was shut down");
+  for (auto& [handle, operation] : operations) operation->finish(end);
+  // Without the lock, callers' memory is let go of here: that may run any code, Python's among it.
 }
 
 }  // namespace hipress

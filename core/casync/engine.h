@@ -76,7 +76,9 @@ class Engine {
   std::shared_ptr<const Tensor> tensor(TensorHandle handle) const;
 
   /// Starts one synchronisation; returns at once. Every rank submits each tensor the same number of times.
-  /// Throws DuplicateName if the tensor is in flight already, and whatever made the engine fail before.
+  /// Throws DuplicateName if the tensor is in flight already, and whatever made the engine fail before. An
+  /// operation that fails may have updated the tensor's residuals, or not: after a failure they belong to no
+  /// step, and whoever goes on from a checkpoint takes them from there, or starts with none.
   OperationHandle submit(TensorHandle tensor, Submission submission);
 
   /// Whether the operation has ended (well or not).
@@ -89,7 +91,8 @@ class Engine {
   /// The first failure ends the engine on all ranks: what is in flight and what comes later throws it.
   void fail(const Error& error);
 
-  /// Says goodbye to the others, waits up to `linger` for theirs, and stops. Idempotent.
+  /// Says goodbye to the others, waits up to `linger` for theirs, and stops: what is still in flight ends
+  /// with NotInitialized. Idempotent; a second caller waits for the first.
   void shutdown(Milliseconds linger);
 
   TransportCounters counters() const { return transport_->counters(); }
@@ -109,6 +112,8 @@ class Engine {
 
   TensorHandle declareOne(TensorSpec spec);
   void throwIfFailed(const std::string& doing);
+  void stop(Milliseconds linger);
+  void throwIfInFlight(const Entry& entry) const;
   void start(const OperationPointer& operation);
   void release(const OperationPointer& operation, TaskIndex task);
   void runCompute(const OperationPointer& operation, TaskIndex task, int lane);
@@ -136,12 +141,14 @@ class Engine {
 
   mutable std::mutex mutex_;  // guards what follows, up to the queues
   std::unordered_map<TensorHandle, Entry> tensors_;
+  std::unordered_map<TensorHandle, Failure> earlyConflicts_;  // told of before declare() had its answer
   std::unordered_map<OperationHandle, OperationPointer> operations_;
   OperationHandle nextOperation_ = 1;
   std::map<int, std::string> left_;  // ranks that said goodbye
   Clock::time_point leftAt_{};
   Failure failure_;
   bool stopped_ = false;
+  std::once_flag stopping_;
 
   std::unique_ptr<Transport> transport_;
   CommunicationQueue communication_;

@@ -89,7 +89,9 @@ void Engine::listenForFailures() {
     };
     request.onReceived = [this, peer, text](const Failure& failure) {
       if (failure) return;  // this rank's own end
-      const auto kind = static_cast<ErrorKind>((*text)[0]);
+      auto kind = static_cast<ErrorKind>((*text)[0]);
+      // Bytes from a network: Python has no exception for a kind that does not exist.
+      if (kind < ErrorKind::kInvalidArgument || kind > ErrorKind::kRefused) kind = ErrorKind::kPeerLost;
       const std::string reason(reinterpret_cast<const char*>(text->data()) + 1, text->size() - 1);
       failWith(Error(kind, "rank " + std::to_string(peer) + " reports: " + reason), false);
     };
@@ -115,7 +117,11 @@ void Engine::onNotice(const ControlNotice& notice) {
       {
         const std::lock_guard lock(mutex_);
         const auto found = tensors_.find(notice.tensor);
-        if (found == tensors_.end()) return;
+        if (found == tensors_.end()) {
+          // The answer to this rank's own declaration may still be on its way to declareOne().
+          earlyConflicts_[notice.tensor] = failure;
+          return;
+        }
         found->second.conflict = failure;
         active = found->second.active;
       }

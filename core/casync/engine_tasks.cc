@@ -2,6 +2,7 @@
 //
 // How an operation's task graph runs: completing a task clears its successors; those with nothing left to
 // wait for go to Q_comp or Q_commu.
+#include <new>
 #include <string>
 #include <utility>
 
@@ -81,7 +82,12 @@ void Engine::startRecv(const OperationPointer& operation, TaskIndex index) {
   request.tag = {operation->tensor->id, operation->step, task.partition, task.hop};
   request.onHeader = [this, operation, index](const MessageHeader& header, size_t payloadBytes) {
     if (trace() != nullptr) operation->startedNs[index] = TraceRecorder::now();
-    return executor_.accept(*operation, operation->tensor->graph.tasks()[index], header, payloadBytes);
+    try {
+      return executor_.accept(*operation, operation->tensor->graph.tasks()[index], header, payloadBytes);
+    } catch (const std::bad_alloc&) {  // transports pass on Error only
+      throw transportError("tensor '" + operation->tensor->spec.name + "': no memory to receive " +
+                           std::to_string(payloadBytes) + " bytes");
+    }
   };
   request.onReceived = [this, operation, index](const Failure& failure) {
     if (failure) return failTask(operation, failure);
