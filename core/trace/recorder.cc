@@ -134,7 +134,10 @@ void TraceRecorder::appendTo(const std::string& path) const {
   }
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) failWriting(path);
-  const bool locked = ::flock(fd, LOCK_EX) == 0;
+  bool locked = false;
+  do {
+    locked = ::flock(fd, LOCK_EX) == 0;
+  } while (!locked && errno == EINTR);  // Ctrl-C is when traces are written
   const off_t end = ::lseek(fd, 0, SEEK_END);
   constexpr off_t kClosing = 3;  // "\n]\n", which the next rank's events replace
   if (end > kClosing) {
