@@ -45,5 +45,22 @@ format: $(VENV)/requirements
 bench: install
 	$(BIN)/python benchmarks/regenerate.py
 
+# The core's stress test under the address and undefined-behaviour sanitizers, then under the thread sanitizer.
+# UCX must not hook memory functions here: it does so within the sanitizers' own, in threads that have ended for them.
+sanitize: $(VENV)/requirements
+	@status=0; for kinds in address,undefined thread; do \
+	  tree=build/sanitize/$${kinds%,*}; log=$$tree/stress.log; \
+	  $(BIN)/cmake -G Ninja -S . -B $$tree -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" \
+	    -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" -DHIPRESS_BUILD_PYTHON=OFF -DHIPRESS_BUILD_TORCH=OFF \
+	    -DHIPRESS_BUILD_STRESS=ON -DHIPRESS_SANITIZE=$$kinds -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -fno-sanitize-recover=all" --log-level=WARNING > /dev/null; \
+	  $(BIN)/cmake --build $$tree --target hipress_stress -- --quiet; \
+	  if UCX_MEM_EVENTS=no ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:fast_unwind_on_malloc=0 \
+	    LSAN_OPTIONS=suppressions=tests/core/stress/lsan.supp:print_suppressions=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	    $$tree/tests/core/stress/hipress_stress > $$log 2>&1; \
+	  then echo "$$kinds: nothing found in $$(awk '/ rounds,/ {rounds += $$2} END {print rounds}' $$log) rounds"; \
+	  else status=1; grep -vE 'UCX +WARN' $$log | tail -n 100; echo "$$kinds: FAILED, see $$log"; fi; \
+	done; exit $$status
+
 clean:
 	rm -rf build $(VENV) .nox demo

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What operations borrow: staging memory and residuals.
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/casync/buffer_pool.h"
+#include "core/codec/residual_store.h"
+#include "core/error.h"
+#include "tests/core/stress/check.h"
+#include "tests/core/stress/scenarios.h"
+#include "tests/core/stress/world.h"
+
+namespace hipress::stress {
+namespace {
+
+void poolGivesEveryoneTheirOwn(Random& random) {
+  BufferPool pool;
+  const uint64_t seed = random.seed();
+  const auto use = [&] {
+    inThreads(3, [&](int thread) {
+      Random own(seed + static_cast<uint64_t>(thread));
+      std::vector<std::pair<BufferPool::Buffer, size_t>> held;
+      for (int turn = 0; turn < 300; ++turn) {
+        const size_t bytes = own.below(own.oneIn(8) ? 100000 : 3000);
+        auto buffer = pool.take(bytes);
+        CHECK(buffer && reinterpret_cast<uintptr_t>(buffer.data()) % 64 == 0, bytes);
+        std::memset(buffer.data(), thread + 1, bytes);
+        held.emplace_back(std::move(buffer), bytes);
+        if (!own.oneIn(3)) std::swap(held[own.below(held.size())], held.back());
+        if (held.size() > 8) {
+          for (const std::byte value : held.back().first.first(held.back().second)) {
+            CHECK(value == static_cast<std::byte>(thread + 1), "two threads have one buffer");
+          }
+          held.pop_back();
+        }
+      }
+    });
+  };
+  use();
+  const size_t once = pool.bytesHeld();
+  CHECK(once > 0);
+  // Nobody holds a buffer: what one thread at a time needs is here already.
+  for (const size_t bytes : {size_t{1}, size_t{256}}) pool.take(bytes).release();
+  CHECK(pool.bytesHeld() == once, pool.bytesHeld(), once);
+
+  BufferPool::Buffer moved = pool.take(1000);
+  BufferPool::Buffer target = std::move(moved);
+  CHECK(!moved && target);
+  target.release();
+  target.release();
+  CHECK(!target);
+}
+
+void residualsStayWhereTheyAre(Random& random) {
+  ResidualStore store;
+  const size_t count = 1 + random.below(1000);
+  const auto first = store.at("a", ResidualRole::kWorker, count);
+  inThreads(3, [&](int thread) {
+    const std::string name = "own " + std::to_string(thread);
+    for (size_t turn = 1; turn < 100; ++turn) {
+      const auto residual = store.at(name, ResidualRole::kAggregator, 10);
+      residual[turn % 10] += 1.0f;
+      store.at(name + std::to_string(turn), ResidualRole::kWorker, turn);
+      if (turn % 3 == 0) store.erase(name + std::to_string(turn));
+      CHECK(store.copy(name, ResidualRole::kAggregator).size() == 10);
+      CHECK(store.bytes() >= count * sizeof(float));
+      CHECK(!store.entries().empty());
+    }
+    CHECK(store.at("a", ResidualRole::kWorker, count).data() == first.data(), "a residual has moved");
+  });
+  try {
+    store.at("a", ResidualRole::kWorker, count + 1);
+    CHECK(false, "another count was taken");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kMismatch, error.what());
+  }
+  CHECK(store.copy("a", ResidualRole::kAggregator).empty());
+  store.clear();
+  CHECK(store.bytes() == 0);
+}
+
+}  // namespace
+
+void stressParts(Random& random) {
+  poolGivesEveryoneTheirOwn(random);
+  residualsStayWhereTheyAre(random);
+}
+
+}  // namespace hipress::stress

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each runs one round of its scenario; stress.cc repeats it until its time is up.
+#pragma once
+
+#include "tests/core/stress/random.h"
+
+namespace hipress::stress {
+
+void stressCollectives(Random& random);  ///< Values, order, threads, over the in-process transport.
+void stressAgreement(Random& random);    ///< declare() and agree() from several threads; conflicts.
+void stressFailures(Random& random);     ///< Lost, corrupted and late messages; ranks and engines that end.
+void stressUcx(Random& random);          ///< Collectives over UCX and TCP control.
+void stressUcxFailures(Random& random);  ///< Engines that end, over the same.
+void stressQueues(Random& random);       ///< The two queues and the mailbox.
+void stressParts(Random& random);        ///< Buffer pool, residual store.
+void stressTrace(Random& random);        ///< Recording while writing; several writers of one file.
+
+}  // namespace hipress::stress
