@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The error taxonomy. Every failure a caller can meet is one of these, in C++ and, under the same names, in Python
-// (`hipress.PeerLost`, ...). A message says what happened, where (rank, tensor, line), and what to do about it.
+// The error taxonomy. Every failure a caller can meet is one of these, in C++ and, under the same names, in
+// Python
+// (`hipress.PeerLost`, ...). A message says what happened, where (rank, tensor, line), and what to do about
+// it.
 #pragma once
 
 #include <stdexcept>
@@ -33,9 +35,17 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-inline Error invalidArgument(const std::string& message) { return {ErrorKind::kInvalidArgument, message}; }
-inline Error unsupported(const std::string& message) { return {ErrorKind::kUnsupported, message}; }
-inline Error corruptPayload(const std::string& message) { return {ErrorKind::kCorruptPayload, message}; }
-inline Error transportError(const std::string& message) { return {ErrorKind::kTransport, message}; }
+inline Error invalidArgument(const std::string& message) {
+  return {ErrorKind::kInvalidArgument, message};
+}
+inline Error unsupported(const std::string& message) {
+  return {ErrorKind::kUnsupported, message};
+}
+inline Error corruptPayload(const std::string& message) {
+  return {ErrorKind::kCorruptPayload, message};
+}
+inline Error transportError(const std::string& message) {
+  return {ErrorKind::kTransport, message};
+}
 
 }  // namespace hipress

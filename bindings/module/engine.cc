@@ -6,7 +6,9 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,7 +34,8 @@ namespace {
 constexpr Milliseconds kSignalInterval{100};
 
 Milliseconds milliseconds(double seconds) {
-  return Milliseconds(static_cast<int64_t>(seconds * 1000.0));
+  constexpr double kYear = 365.0 * 24 * 3600;  // "for ever" must fit into an integer
+  return Milliseconds(static_cast<int64_t>(std::min(seconds, kYear) * 1000.0));
 }
 
 EngineOptions optionsFrom(const py::dict& given) {
@@ -69,9 +72,11 @@ std::shared_ptr<void> keep(py::object object) {
           }};
 }
 
-/// Ends an engine without the GIL: its threads may be waiting for the GIL to let go of Python objects.
+/// Ends an engine without the GIL: its threads may be waiting for the GIL to let go of Python objects. A
+/// forked child that collects its parent's garbage has none of those threads: there the engine is left alone.
 std::shared_ptr<Engine> shared(std::unique_ptr<Engine> engine) {
-  return {engine.release(), [](Engine* owned) {
+  return {engine.release(), [process = ::getpid()](Engine* owned) {
+            if (process != ::getpid()) return;
             if (PyGILState_Check() == 0) {
               delete owned;
               return;

@@ -21,12 +21,16 @@ CommunicationQueue::CommunicationQueue(Transport& transport, size_t windowBytes)
       watcher_([this] { watch(); }) {}
 
 CommunicationQueue::~CommunicationQueue() {
+  stop();
+}
+
+void CommunicationQueue::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
   }
   changed_.notify_all();
-  watcher_.join();
+  if (watcher_.joinable()) watcher_.join();
 }
 
 void CommunicationQueue::push(int priority, SendRequest request, std::function<void()> onStart) {

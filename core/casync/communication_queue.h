@@ -29,6 +29,9 @@ class CommunicationQueue {
   CommunicationQueue(const CommunicationQueue&) = delete;
   CommunicationQueue& operator=(const CommunicationQueue&) = delete;
 
+  /// Ends the watcher: a window that nothing moves in stays closed. Idempotent.
+  void stop();
+
   /// Thread-safe. `onStart` runs when the message leaves the queue, before request.onSent can.
   void push(int priority, SendRequest request, std::function<void()> onStart);
 

@@ -13,6 +13,8 @@ namespace hipress {
 
 namespace {
 
+constexpr Milliseconds kLingerAfterFailure{1000};
+
 /// "For ever" must stay a time that can be added to now.
 Milliseconds bounded(Milliseconds time) {
   return std::min<Milliseconds>(time, std::chrono::hours(24 * 365));
@@ -203,6 +205,8 @@ void Engine::stop(Milliseconds linger) {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
+    // After a failure nothing is on its way that anybody could use: only the others' news of it.
+    if (failure_) linger = std::min(linger, kLingerAfterFailure);
   }
   try {
     // Others may still be receiving what this rank sent: its transport stays up until they have left, too.
@@ -213,6 +217,7 @@ void Engine::stop(Milliseconds linger) {
   }
   control_->onNotice(nullptr);
   compute_.stop();
+  communication_.stop();
   transport_->close();
   control_->close();
   std::unordered_map<OperationHandle, OperationPointer> operations;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a text to a configured codec: "onebit", "onebit(error_feedback=false)". The one place that lists codecs.
+// From a text to a configured codec: "onebit", "onebit(error_feedback=false)". The one place that lists
+// codecs.
 #pragma once
 
 #include <string>
@@ -24,8 +25,8 @@ struct CodecDescription {
   std::vector<CodecOption> options;
 };
 
-/// Parses `name` or `name(option=value, ...)`. Throws InvalidArgument that says which names, or which options of that
-/// codec, exist.
+/// Parses `name` or `name(option=value, ...)`. Throws InvalidArgument that says which names, or which options
+/// of that codec, exist.
 CodecPointer createCodec(std::string_view text);
 
 /// All codecs createCodec() knows, sorted by name.

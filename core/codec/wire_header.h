@@ -21,7 +21,7 @@ inline constexpr uint8_t kWireVersion = 1;
 using WireHeaderBytes = std::array<std::byte, kWireHeaderBytes>;
 
 enum WireFlags : uint8_t {
-  kFlagRaw = 1,       ///< The payload is the elements themselves, in the header's dtype, whatever the codec says.
+  kFlagRaw = 1,  ///< The payload is the elements themselves, in the header's dtype, whatever the codec says.
   kFlagAbsent = 2,    ///< This rank has no gradient for the tensor in this step; the payload is empty.
   kFlagChecksum = 4,  ///< `checksum` holds the CRC-32C of the payload.
 };
@@ -44,12 +44,14 @@ struct ExpectedMessage {
   CodecId codec = 0;
   DType dtype = DType::kFloat32;
   uint64_t elementCount = 0;
-  uint64_t maxPayloadBytes = 0;  ///< The codec's bound; a raw payload is bounded by elementCount · elementSize.
+  uint64_t maxPayloadBytes =
+      0;  ///< The codec's bound; a raw payload is bounded by elementCount · elementSize.
 };
 
 WireHeaderBytes packHeader(const WireHeader& header);
 
-/// Checks every field against what was agreed. Throws CorruptPayload with the field, its value and the expected one.
+/// Checks every field against what was agreed. Throws CorruptPayload with the field, its value and the
+/// expected one.
 WireHeader unpackHeader(const WireHeaderBytes& bytes, const ExpectedMessage& expected);
 
 /// Throws CorruptPayload if the header carries a checksum and the payload does not have it.

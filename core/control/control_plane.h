@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks must agree on before data can flow: who is here, under which number each tensor travels, and, when
-// something breaks, who broke it. Small messages through rank 0, never gradients. The connection each rank keeps to
-// rank 0 is also the life line: the kernel closes it when a process dies, so a lost rank is known at once.
+// What ranks must agree on before data can flow: who is here, under which number each tensor travels, and,
+// when something breaks, who broke it. Small messages through rank 0, never gradients. The connection each
+// rank keeps to rank 0 is also the life line: the kernel closes it when a process dies, so a lost rank is
+// known at once.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,8 @@ namespace hipress {
 
 using Milliseconds = std::chrono::milliseconds;
 
-/// Something rank 0 tells everybody. Delivered on the control plane's own thread, in the same order on every rank.
+/// Something rank 0 tells everybody. Delivered on the control plane's own thread, in the same order on every
+/// rank.
 struct ControlNotice {
   enum class Kind : uint8_t {
     kLost,      ///< `rank`'s connection broke without a goodbye: it died or became unreachable.
@@ -33,8 +35,8 @@ struct ControlNotice {
   std::string message;
 };
 
-/// One rank's view. Thread-safe. Every waiting call has a deadline and throws Timeout (naming the ranks that are
-/// missing), PeerLost, Mismatch or NotInitialized (after close()).
+/// One rank's view. Thread-safe. Every waiting call has a deadline and throws Timeout (naming the ranks that
+/// are missing), PeerLost, Mismatch or NotInitialized (after close()).
 class ControlPlane {
  public:
   using NoticeHandler = std::function<void(const ControlNotice&)>;
@@ -43,30 +45,32 @@ class ControlPlane {
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
 
-  /// Sets who hears notices. Notices that came earlier are delivered at once, in order. nullptr ends delivery; once
-  /// the call returns, the old handler is not running and will not run again.
+  /// Sets who hears notices. Notices that came earlier are delivered at once, in order. nullptr ends
+  /// delivery; once the call returns, the old handler is not running and will not run again.
   virtual void onNotice(NoticeHandler handler) = 0;
 
-  /// Everybody's `value` under `key`, by rank; returns once all ranks have called it with this key. A key may be used
-  /// again after it completed. Values may be up to 64 MiB.
+  /// Everybody's `value` under `key`, by rank; returns once all ranks have called it with this key. A key may
+  /// be used again after it completed. Values may be up to 64 MiB.
   virtual std::vector<std::string> allgather(const std::string& key, const std::string& value,
                                              Milliseconds timeout) = 0;
 
-  /// The number of the tensor called `name`, the same on all ranks; the first rank to declare it decides. Waits for
-  /// rank 0 only, not for the others. `specification` is compared as text with what other ranks declared: a
-  /// difference throws Mismatch here and sends a kConflict notice to the ranks that declared it before.
-  /// A `transient` tensor is forgotten by rank 0 when all ranks have declared it, and a later declaration is a new one.
+  /// The number of the tensor called `name`, the same on all ranks; the first rank to declare it decides.
+  /// Waits for rank 0 only, not for the others. `specification` is compared as text with what other ranks
+  /// declared: a difference throws Mismatch here and sends a kConflict notice to the ranks that declared it
+  /// before. A `transient` tensor is forgotten by rank 0 when all ranks have declared it, and a later
+  /// declaration is a new one.
   virtual uint32_t declare(const std::string& name, const std::string& specification, bool transient,
                            Milliseconds timeout) = 0;
 
   /// Tells all other ranks that this one failed. Does not wait. Only the first call of a rank counts.
   virtual void abort(ErrorKind error, const std::string& message) = 0;
 
-  /// Says goodbye: others get kLeft. Waits until every other rank has left, is lost, or `linger` has passed: so that
-  /// what this rank sent is received before its memory goes away. Idempotent.
+  /// Says goodbye: others get kLeft. Waits until every other rank has left, is lost, or `linger` has passed:
+  /// so that what this rank sent is received before its memory goes away. Idempotent.
   virtual void leave(Milliseconds linger) = 0;
 
-  /// Ends the connection and joins its thread. After abort() or leave() nothing of this looks like a lost rank.
+  /// Ends the connection and joins its thread. After abort() or leave() nothing of this looks like a lost
+  /// rank.
   virtual void close() = 0;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control plane over TCP: rank 0 serves, every rank (0 too) is a client. Start-up handshake with a job token.
+// The control plane over TCP: rank 0 serves, every rank (0 too) is a client. Start-up handshake with a job
+// token.
 #pragma once
 
 #include <memory>
@@ -13,11 +14,12 @@ namespace hipress {
 struct RendezvousOptions {
   int rank = 0;
   int worldSize = 1;
-  std::string host = "127.0.0.1";  ///< Where rank 0 listens: host name or address. Rank 0 binds this address only.
-  int port = 0;                    ///< Rank 0: 0 picks a free one; the others: the one to connect to.
-  int listenFd = -1;               ///< Rank 0: an already listening socket to take over (from a launcher), or -1.
-  std::string token;               ///< Shared secret of the job; a process that has another one is refused.
-  Milliseconds timeout{60000};     ///< For all ranks to arrive.
+  std::string host =
+      "127.0.0.1";    ///< Where rank 0 listens: host name or address. Rank 0 binds this address only.
+  int port = 0;       ///< Rank 0: 0 picks a free one; the others: the one to connect to.
+  int listenFd = -1;  ///< Rank 0: an already listening socket to take over (from a launcher), or -1.
+  std::string token;  ///< Shared secret of the job; a process that has another one is refused.
+  Milliseconds timeout{60000};  ///< For all ranks to arrive.
 };
 
 /// Rank 0's half. Bound and listening once constructed; serves on its own thread until destroyed.
@@ -36,9 +38,10 @@ class ControlServer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Connects to rank 0, trying again until options.timeout; shakes hands; returns when accepted (not when all have
-/// arrived: allgather() waits for that). Throws Refused, Timeout, Transport.
-/// `localAddress`, if given, receives the address of this end of the connection: the interface that leads to rank 0.
-std::unique_ptr<ControlPlane> connectControl(const RendezvousOptions& options, std::string* localAddress = nullptr);
+/// Connects to rank 0, trying again until options.timeout; shakes hands; returns when accepted (not when all
+/// have arrived: allgather() waits for that). Throws Refused, Timeout, Transport. `localAddress`, if given,
+/// receives the address of this end of the connection: the interface that leads to rank 0.
+std::unique_ptr<ControlPlane> connectControl(const RendezvousOptions& options,
+                                             std::string* localAddress = nullptr);
 
 }  // namespace hipress

@@ -31,7 +31,8 @@ class UcxWorker {
   /// Destroys worker and context now; nothing is sent or received any more.
   void destroy();
 
-  /// Lets go of worker and context without destroying them: nothing is sent or received any more, their memory stays.
+  /// Lets go of worker and context without destroying them: nothing is sent or received any more, their
+  /// memory stays.
   void abandon();
 
  private:

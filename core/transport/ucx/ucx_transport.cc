@@ -351,8 +351,9 @@ class UcxTransport final : public Transport {
   /// callback.
   void finish() {
     if (broken_) {
-      // UCX waits for transfers in flight when it is destroyed, and those with a dead peer may never end. From here on
-      // nobody makes progress, so nothing is touched any more; what UCX holds goes with the process.
+      // UCX waits for transfers in flight when it is destroyed, and those with a dead peer may never end.
+      // From here on nobody makes progress, so nothing is touched any more; what UCX holds goes with the
+      // process.
       worker_.abandon();
     } else {
       for (auto& message : matcher_.takeArrived()) {

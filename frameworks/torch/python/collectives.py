@@ -30,7 +30,6 @@ Sum = ReduceOp("sum")
 """The sum over the ranks."""
 
 
-
 def _reduction(average: bool | None, op: ReduceOp | None) -> str:
     if average is not None:
         if op is not None:
