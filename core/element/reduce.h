@@ -25,9 +25,4 @@ namespace hipress {
 void reduceInOrder(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
                    void* output);
 
-/// output[i] = input[i] · factor: the merge of one contribution.
-inline void scaleElements(DType dtype, const void* input, size_t count, double factor, void* output) {
-  reduceInOrder(dtype, {&input, 1}, count, factor, output);
-}
-
 }  // namespace hipress

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 import hipress.torch as hp
@@ -279,6 +280,36 @@ def test_schedulers_and_closures_work() -> None:
     results = run(_scheduler_and_closure, 2)
     assert results[0] == results[1]
     assert results[0][1] == 0.05
+
+
+class Checkpointed(nn.Module):
+    """Computes its middle again during backward, in a backward pass within the backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = mlp()
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        hidden = self.layers[:2](inputs)
+        hidden = torch.utils.checkpoint.checkpoint(self.layers[2:4], hidden, use_reentrant=True)
+        return self.layers[4](hidden)
+
+
+def _checkpointing() -> tuple[str, bool]:
+    hp.init()
+    model = Checkpointed()
+    optimizer = _start(model)
+    loss(model, hp.rank(), 0).backward()
+    expected = local_average(hp.size(), 0, mlp())
+    right = all(torch.allclose(g, e, atol=1e-6) for g, e in zip(gradients(model), expected, strict=True))
+    optimizer.step()
+    return fingerprint(model), right
+
+
+def test_reentrant_checkpointing_gives_the_same_average() -> None:
+    results = run(_checkpointing, 2)
+    assert results[0] == results[1]
+    assert results[0][1]
 
 
 def _optimizer_state() -> tuple[Any, str]:

@@ -106,6 +106,8 @@ class BackwardSynchronization:
         self._submit(index, parameter)
 
     def _on_backward_end(self) -> None:
+        if self._backward_pass == -1:
+            return  # a backward pass within this one (checkpointing) made torch call this twice
         self._backward_pass = -1
         if self._paused:
             return

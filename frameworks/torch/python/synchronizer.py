@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -56,8 +57,8 @@ class GradientSynchronizer:
         options = SynchronizationOptions() if options is None else options
         tensors = list(named_tensors)
         names = [name for name, _ in tensors]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(names).items():
+            if count > 1:
                 raise DuplicateName(f"two tensors are called '{name}'; give every tensor its own name")
         unknown = sorted(set(options.codec_for) - set(names))
         if unknown:
