@@ -196,7 +196,16 @@ Error Engine::timeoutError(const Operation& operation) const {
   if (const std::string late = waits(false); !late.empty()) {
     return {ErrorKind::kTimeout, what + " got no aggregate from " + late + advice};
   }
-  return {ErrorKind::kTimeout, what + " could not send its part" + advice};
+  std::string unsent;
+  for (size_t index = 0; index < tasks.size(); ++index) {
+    if (tasks[index].primitive != Primitive::kSend ||
+        operation.complete[index].load(std::memory_order_relaxed)) {
+      continue;
+    }
+    const std::string peer = "rank " + std::to_string(tasks[index].peer);
+    if (unsent.find(peer) == std::string::npos) unsent += (unsent.empty() ? "" : ", ") + peer;
+  }
+  return {ErrorKind::kTimeout, what + " could not send its part to " + unsent + advice};
 }
 
 }  // namespace hipress
