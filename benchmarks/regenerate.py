@@ -18,9 +18,12 @@ SYNC = ("sync.py", "--codec", "none,fp16,onebit", "--peer", "gloo,gloo-fp16")
 
 #: File name without ending: script and arguments.
 RESULTS: dict[str, tuple[str, ...]] = {
-    f"sync-loopback-{world}x{size}": (*SYNC, "--world", str(world), "--size", size)
-    for size in ("100M", "1M")
-    for world in (4, 2)
+    "codec": ("codec.py", "--size", "64M"),
+    **{
+        f"sync-loopback-{world}x{size}": (*SYNC, "--world", str(world), "--size", size)
+        for size in ("100M", "1M")
+        for world in (4, 2)
+    },
 }
 
 
