@@ -57,7 +57,7 @@ struct Crc32c {
     uint32_t crc = 0xffffffffu;
     for (; count >= 8; bytes += 8, count -= 8) {
 #if HIPRESS_X86
-      if constexpr (level != IsaLevel::kPortable) {
+      if constexpr (level != IsaLevel::kGeneric) {
         crc = addWordSse42(crc, loadWord(bytes));
         continue;
       }

@@ -87,12 +87,14 @@ struct ExpandVectors {
 
 /// Four floats are the widest vector that GCC handles well without AVX.
 template <>
-struct ExpandVectors<IsaLevel::kPortable> {
+struct ExpandVectors<IsaLevel::kGeneric> {
   static constexpr size_t kWidth = 4;
   typedef float Floats __attribute__((vector_size(16)));
   typedef int32_t Masks __attribute__((vector_size(16)));
   static constexpr Masks kWeights = {1, 2, 4, 8};
 };
+template <>
+struct ExpandVectors<IsaLevel::kV2> : ExpandVectors<IsaLevel::kGeneric> {};
 
 /// output = or += the mean each bit stands for.
 template <bool accumulate>

@@ -73,16 +73,16 @@ class LaneSums {
 #if HIPRESS_X86
 
 template <>
-class LaneSums<IsaLevel::kAvx2> {
+class LaneSums<IsaLevel::kV3> {
  public:
   template <bool hasResidual>
-  HIPRESS_TARGET_AVX2 uint32_t add(const float* input, const float* residual, float scale) {
+  HIPRESS_TARGET_V3 uint32_t add(const float* input, const float* residual, float scale) {
     const uint32_t low = addEight<hasResidual>(input, residual, scale, 0);
     const uint32_t high = addEight<hasResidual>(input + 8, residual + 8, scale, 2);
     return low | (high << 8);
   }
 
-  HIPRESS_TARGET_AVX2 void store(double* negative, double* nonNegative) const {
+  HIPRESS_TARGET_V3 void store(double* negative, double* nonNegative) const {
     for (size_t i = 0; i < 4; ++i) {
       _mm256_storeu_pd(negative + 4 * i, negative_[i]);
       _mm256_storeu_pd(nonNegative + 4 * i, nonNegative_[i]);
@@ -91,7 +91,7 @@ class LaneSums<IsaLevel::kAvx2> {
 
  private:
   template <bool hasResidual>
-  HIPRESS_TARGET_AVX2 uint32_t addEight(const float* input, const float* residual, float scale, size_t at) {
+  HIPRESS_TARGET_V3 uint32_t addEight(const float* input, const float* residual, float scale, size_t at) {
     __m256 values = _mm256_mul_ps(_mm256_loadu_ps(input), _mm256_set1_ps(scale));
     if constexpr (hasResidual) values = _mm256_add_ps(values, _mm256_loadu_ps(residual));
     const __m256 mask = _mm256_cmp_ps(values, _mm256_setzero_ps(), _CMP_GE_OQ);
@@ -104,7 +104,7 @@ class LaneSums<IsaLevel::kAvx2> {
     return static_cast<uint32_t>(_mm256_movemask_ps(mask));
   }
 
-  HIPRESS_TARGET_AVX2 static __m256d addHalf(__m256d sum, __m128 values) {
+  HIPRESS_TARGET_V3 static __m256d addHalf(__m256d sum, __m128 values) {
     return _mm256_add_pd(sum, _mm256_cvtps_pd(values));
   }
 
@@ -113,10 +113,10 @@ class LaneSums<IsaLevel::kAvx2> {
 };
 
 template <>
-class LaneSums<IsaLevel::kAvx512> {
+class LaneSums<IsaLevel::kV4> {
  public:
   template <bool hasResidual>
-  HIPRESS_TARGET_AVX512 uint32_t add(const float* input, const float* residual, float scale) {
+  HIPRESS_TARGET_V4 uint32_t add(const float* input, const float* residual, float scale) {
     __m512 values = _mm512_mul_ps(_mm512_loadu_ps(input), _mm512_set1_ps(scale));
     if constexpr (hasResidual) values = _mm512_add_ps(values, _mm512_loadu_ps(residual));
     const uint32_t mask = _mm512_cmp_ps_mask(values, _mm512_setzero_ps(), _CMP_GE_OQ);
@@ -132,7 +132,7 @@ class LaneSums<IsaLevel::kAvx512> {
     return mask;
   }
 
-  HIPRESS_TARGET_AVX512 void store(double* negative, double* nonNegative) const {
+  HIPRESS_TARGET_V4 void store(double* negative, double* nonNegative) const {
     for (size_t i = 0; i < 2; ++i) {
       _mm512_storeu_pd(negative + 8 * i, negative_[i]);
       _mm512_storeu_pd(nonNegative + 8 * i, nonNegative_[i]);

@@ -19,11 +19,11 @@ namespace hipress {
 #if HIPRESS_X86
 // Eight at a time also with AVX-512: memory is the limit. Not always_inline: they may only be inlined once
 // the kernel sits inside its target function.
-HIPRESS_TARGET_AVX2 inline void widenHalf8(const Unaligned<uint16_t>* source, float* output) {
+HIPRESS_TARGET_V3 inline void widenHalf8(const Unaligned<uint16_t>* source, float* output) {
   const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i_u*>(source));
   _mm256_storeu_ps(output, _mm256_cvtph_ps(halves));
 }
-HIPRESS_TARGET_AVX2 inline void narrowHalf8(const float* input, Unaligned<uint16_t>* output) {
+HIPRESS_TARGET_V3 inline void narrowHalf8(const float* input, Unaligned<uint16_t>* output) {
   const __m256 values = _mm256_loadu_ps(input);
   _mm_storeu_si128(reinterpret_cast<__m128i_u*>(output),
                    _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -34,7 +34,7 @@ template <IsaLevel level>
 void widenHalves(const Unaligned<uint16_t>* source, float* output, size_t count) {
   size_t i = 0;
 #if HIPRESS_X86
-  if constexpr (level != IsaLevel::kPortable) {
+  if constexpr (level >= IsaLevel::kV3) {
     for (; i + 8 <= count; i += 8) widenHalf8(source + i, output + i);
   }
 #endif
@@ -45,7 +45,7 @@ template <IsaLevel level>
 void narrowHalves(const float* input, Unaligned<uint16_t>* output, size_t count) {
   size_t i = 0;
 #if HIPRESS_X86
-  if constexpr (level != IsaLevel::kPortable) {
+  if constexpr (level >= IsaLevel::kV3) {
     for (; i + 8 <= count; i += 8) narrowHalf8(input + i, output + i);
   }
 #endif

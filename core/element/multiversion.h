@@ -18,9 +18,10 @@
 namespace hipress {
 
 enum class IsaLevel : uint8_t {
-  kPortable = 0,  ///< What the compiler may assume everywhere: SSE2 on x86-64, NEON on AArch64.
-  kAvx2 = 1,      ///< x86-64-v3: AVX2, F16C, BMI.
-  kAvx512 = 2,    ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL.
+  kGeneric = 0,  ///< What the compiler may assume everywhere: SSE2 on x86-64, NEON on AArch64.
+  kV2 = 1,       ///< x86-64-v2: SSE4.2, popcnt.
+  kV3 = 2,       ///< x86-64-v3: AVX2, F16C, BMI.
+  kV4 = 3,       ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL.
 };
 
 /// The level kernels run at: the processor's best, or what HIPRESS_ISA or setIsaLevel() asked for.
@@ -33,15 +34,16 @@ IsaLevel bestIsaLevel();
 /// Forces a level, for tests and measurements. Throws InvalidArgument if this processor does not have it.
 void setIsaLevel(IsaLevel level);
 
-/// "portable", "avx2", "avx512".
+/// "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4".
 std::string_view isaLevelName(IsaLevel level);
 IsaLevel isaLevelFromName(std::string_view name);
 
 #if defined(__x86_64__)
 #define HIPRESS_X86 1
 // GCC's default for x86-64-v4 is 256 bits; kernels here are bound by memory, where the wider registers win.
-#define HIPRESS_TARGET_AVX512 __attribute__((target("arch=x86-64-v4,prefer-vector-width=512")))
-#define HIPRESS_TARGET_AVX2 __attribute__((target("arch=x86-64-v3")))
+#define HIPRESS_TARGET_V4 __attribute__((target("arch=x86-64-v4,prefer-vector-width=512")))
+#define HIPRESS_TARGET_V3 __attribute__((target("arch=x86-64-v3")))
+#define HIPRESS_TARGET_V2 __attribute__((target("arch=x86-64-v2")))
 #else
 #define HIPRESS_X86 0
 #endif
@@ -52,16 +54,20 @@ namespace detail {
 // loops are vectorised for it. Without optimisation nothing is inlined and the result is the same, only slow.
 #if HIPRESS_X86
 template <typename Kernel, typename... Arguments>
-HIPRESS_TARGET_AVX512 __attribute__((flatten, noinline)) auto runAvx512(Arguments... arguments) {
+HIPRESS_TARGET_V4 __attribute__((flatten, noinline)) auto runV4(Arguments... arguments) {
   return Kernel::run(arguments...);
 }
 template <typename Kernel, typename... Arguments>
-HIPRESS_TARGET_AVX2 __attribute__((flatten, noinline)) auto runAvx2(Arguments... arguments) {
+HIPRESS_TARGET_V3 __attribute__((flatten, noinline)) auto runV3(Arguments... arguments) {
+  return Kernel::run(arguments...);
+}
+template <typename Kernel, typename... Arguments>
+HIPRESS_TARGET_V2 __attribute__((flatten, noinline)) auto runV2(Arguments... arguments) {
   return Kernel::run(arguments...);
 }
 #endif
 template <typename Kernel, typename... Arguments>
-__attribute__((flatten, noinline)) auto runPortable(Arguments... arguments) {
+__attribute__((flatten, noinline)) auto runGeneric(Arguments... arguments) {
   return Kernel::run(arguments...);
 }
 
@@ -73,15 +79,17 @@ template <template <IsaLevel> class Kernel, typename... Arguments>
 auto multiversion(Arguments... arguments) {
 #if HIPRESS_X86
   switch (isaLevel()) {
-    case IsaLevel::kAvx512:
-      return detail::runAvx512<Kernel<IsaLevel::kAvx512>>(arguments...);
-    case IsaLevel::kAvx2:
-      return detail::runAvx2<Kernel<IsaLevel::kAvx2>>(arguments...);
-    case IsaLevel::kPortable:
+    case IsaLevel::kV4:
+      return detail::runV4<Kernel<IsaLevel::kV4>>(arguments...);
+    case IsaLevel::kV3:
+      return detail::runV3<Kernel<IsaLevel::kV3>>(arguments...);
+    case IsaLevel::kV2:
+      return detail::runV2<Kernel<IsaLevel::kV2>>(arguments...);
+    case IsaLevel::kGeneric:
       break;
   }
 #endif
-  return detail::runPortable<Kernel<IsaLevel::kPortable>>(arguments...);
+  return detail::runGeneric<Kernel<IsaLevel::kGeneric>>(arguments...);
 }
 
 }  // namespace hipress

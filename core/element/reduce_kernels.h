@@ -92,14 +92,14 @@ inline constexpr size_t kStreams = 8;
 inline constexpr size_t kReduceBlock = 2048;
 
 #if HIPRESS_X86
-HIPRESS_TARGET_AVX2 inline __m256 loadEightHalves(const void* source, size_t at) {
+HIPRESS_TARGET_V3 inline __m256 loadEightHalves(const void* source, size_t at) {
   const auto* halves = static_cast<const Unaligned<uint16_t>*>(source) + at;
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(halves)));
 }
 
 /// Eight float16 elements through all contributions. By hand, because GCC does not vectorise with F16C.
-HIPRESS_TARGET_AVX2 inline void mergeEightHalves(const void* const* contributions, size_t contributionCount,
-                                                 size_t at, float factor, Unaligned<uint16_t>* output) {
+HIPRESS_TARGET_V3 inline void mergeEightHalves(const void* const* contributions, size_t contributionCount,
+                                               size_t at, float factor, Unaligned<uint16_t>* output) {
   __m256 sum = loadEightHalves(contributions[0], at);
   for (size_t rank = 1; rank < contributionCount; ++rank) {
     sum = _mm256_add_ps(sum, loadEightHalves(contributions[rank], at));
@@ -174,7 +174,7 @@ struct Reduce {
       auto* output = static_cast<Unaligned<Element>*>(destination);
       size_t done = 0;
 #if HIPRESS_X86
-      if constexpr (std::is_same_v<Policy, Float16Sum> && level != IsaLevel::kPortable) {
+      if constexpr (std::is_same_v<Policy, Float16Sum> && level >= IsaLevel::kV3) {
         for (; done + 8 <= count; done += 8) {
           mergeEightHalves(contributions, contributionCount, done, policy.factor, output);
         }

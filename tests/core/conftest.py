@@ -8,7 +8,7 @@ import pytest
 from hipress import _core
 
 
-@pytest.fixture(params=["portable", "avx2", "avx512"])
+@pytest.fixture(params=["generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"])
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """Runs a test once per instruction-set level of this processor."""
     level: str = request.param
