@@ -1,13 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/compute_queue.h"
 
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <memory>
 #include <utility>
 
 namespace hipress {
+namespace {
 
-ComputeQueue::ComputeQueue(int threads) {
-  for (int lane = 0; lane < (threads < 1 ? 1 : threads); ++lane) {
-    threads_.emplace_back([this, lane] { run(lane); });
+/// One run(): indices go to whoever asks next. Outlives run() in the hands of helpers that came too late.
+class Batch {
+ public:
+  Batch(size_t count, const std::function<void(size_t)>& body) : count_(count), body_(body) {}
+
+  /// Works until no index is left. `body_` may be gone by then, and is not touched any more.
+  void work() {
+    size_t done = 0;
+    for (size_t index = next_.fetch_add(1); index < count_; index = next_.fetch_add(1), ++done) body_(index);
+    if (done == 0) return;
+    const std::lock_guard lock(mutex_);
+    done_ += done;
+    if (done_ == count_) allDone_.notify_all();
+  }
+
+  void wait() {
+    std::unique_lock lock(mutex_);
+    allDone_.wait(lock, [this] { return done_ == count_; });
+  }
+
+ private:
+  const size_t count_;
+  const std::function<void(size_t)>& body_;
+  std::atomic<size_t> next_{0};
+  std::mutex mutex_;
+  std::condition_variable allDone_;
+  size_t done_ = 0;
+};
+
+}  // namespace
+
+ComputeQueue::ComputeQueue(int threads) : lanes_(static_cast<size_t>(std::max(threads, 1))) {
+  for (size_t lane = 0; lane < lanes_; ++lane) {
+    threads_.emplace_back([this, lane] { serve(static_cast<int>(lane)); });
   }
 }
 
@@ -24,6 +60,29 @@ void ComputeQueue::push(int priority, Work work) {
   ready_.notify_one();
 }
 
+/// Gives `work`, before everything else, to as many lanes as have nothing to do, but at most to `most`.
+void ComputeQueue::askIdleLanes(size_t most, const Work& work) {
+  size_t asked = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    // A lane that an item has just woken counts as idle until it runs.
+    const size_t idle = idle_ > items_.size() ? idle_ - items_.size() : 0;
+    for (; asked < std::min(most, idle) && !stopped_; ++asked) {
+      items_.push({std::numeric_limits<int>::max(), sequence_++, work});
+    }
+  }
+  for (size_t i = 0; i < asked; ++i) ready_.notify_one();
+}
+
+void ComputeQueue::run(size_t count, const std::function<void(size_t)>& body) {
+  if (count == 0) return;
+  if (count == 1) return body(0);
+  const auto batch = std::make_shared<Batch>(count, body);
+  askIdleLanes(count - 1, [batch](int) { batch->work(); });
+  batch->work();
+  batch->wait();
+}
+
 void ComputeQueue::stop() {
   std::priority_queue<Item> dropped;
   {
@@ -37,10 +96,12 @@ void ComputeQueue::stop() {
   }
 }
 
-void ComputeQueue::run(int lane) {
+void ComputeQueue::serve(int lane) {
   std::unique_lock lock(mutex_);
   for (;;) {
+    ++idle_;
     ready_.wait(lock, [this] { return stopped_ || !items_.empty(); });
+    --idle_;
     if (stopped_) return;
     // top() is const; the item is removed at once, so moving out of it is safe.
     Work work = std::move(const_cast<Item&>(items_.top()).work);

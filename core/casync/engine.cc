@@ -33,7 +33,7 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       worldSize_(transport->worldSize()),
       options_(checked(std::move(options))),
       control_(std::move(control)),
-      executor_(pool_, options_.seed),
+      executor_(pool_, compute_, options_.seed),
       transport_(std::move(transport)),
       communication_(*transport_, options_.windowBytes),
       compute_(options_.computeThreads) {
@@ -116,10 +116,11 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     operation = std::make_shared<Operation>(entry.tensor, entry.nextStep);
     // May throw: before anything says that the operation exists.
     const Tensor& tensor = *operation->tensor;
-    if (tensor.compressed() && tensor.codec->usesResidual()) {
-      operation->workerResidual = residuals_.at(tensor.spec.name, ResidualRole::kWorker, tensor.spec.count);
-      operation->aggregatorResidual =
-          residuals_.at(tensor.spec.name, ResidualRole::kAggregator, tensor.spec.count);
+    if (tensor.keepsStates()) {
+      operation->workerStates = states_.open(tensor.spec.name, StateRole::kWorker, tensor.codec->states(),
+                                             tensor.partitionCounts());
+      operation->aggregatorStates = states_.open(tensor.spec.name, StateRole::kAggregator,
+                                                 tensor.aggregateCodec->states(), tensor.partitionCounts());
     }
     ++entry.nextStep;
     operation->input = static_cast<const std::byte*>(submission.input);
@@ -134,12 +135,12 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
   return result;
 }
 
-/// Also another tensor of the same name (transient ones may be declared twice) if the two would share a
-/// residual. Called with the mutex held.
+/// Also another tensor of the same name (transient ones may be declared twice) if the two would share
+/// states. Called with the mutex held.
 void Engine::throwIfInFlight(const Entry& entry) const {
   const Tensor& tensor = *entry.tensor;
   bool inFlight = entry.active && !entry.active->finished();
-  if (tensor.spec.transient && tensor.compressed() && tensor.codec->usesResidual()) {
+  if (tensor.spec.transient && tensor.keepsStates()) {
     for (const auto& [handle, other] : operations_) {
       inFlight |= !other->finished() && other->tensor->spec.name == tensor.spec.name;
     }

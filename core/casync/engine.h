@@ -21,7 +21,7 @@
 #include "core/casync/executor.h"
 #include "core/casync/operation.h"
 #include "core/casync/tensor.h"
-#include "core/codec/residual_store.h"
+#include "core/codec/state_store.h"
 #include "core/control/control_plane.h"
 #include "core/trace/recorder.h"
 #include "core/transport/transport.h"
@@ -77,7 +77,7 @@ class Engine {
 
   /// Starts one synchronisation; returns at once. Every rank submits each tensor the same number of times.
   /// Throws DuplicateName if the tensor is in flight already, and whatever made the engine fail before. An
-  /// operation that fails may have updated the tensor's residuals, or not: after a failure they belong to no
+  /// operation that fails may have updated the tensor's states, or not: after a failure they belong to no
   /// step, and whoever goes on from a checkpoint takes them from there, or starts with none.
   OperationHandle submit(TensorHandle tensor, Submission submission);
 
@@ -96,7 +96,7 @@ class Engine {
   void shutdown(Milliseconds linger);
 
   TransportCounters counters() const { return transport_->counters(); }
-  ResidualStore& residuals() { return residuals_; }
+  StateStore& states() { return states_; }
   size_t poolBytes() const { return pool_.bytesHeld(); }
   TraceRecorder* trace() const { return options_.trace.get(); }
   ControlPlane& control() { return *control_; }
@@ -135,7 +135,7 @@ class Engine {
   const int worldSize_;
   const EngineOptions options_;
   std::shared_ptr<ControlPlane> control_;
-  ResidualStore residuals_;
+  StateStore states_;
   BufferPool pool_;  // before everything that may hold its buffers
   Executor executor_;
 

@@ -33,10 +33,6 @@ std::span<std::byte> outputSlice(const Operation& operation, const TensorPartiti
   return {operation.output + byteOffset(operation, partition), byteCount(operation, partition)};
 }
 
-std::span<float> residualSlice(std::span<float> residual, const TensorPartition& partition) {
-  return residual.empty() ? residual : residual.subspan(partition.range.first, partition.range.count);
-}
-
 WireHeader headerFor(const Operation& operation, const TensorPartition& partition) {
   WireHeader header;
   header.codec = operation.tensor->codec->id();
@@ -134,28 +130,41 @@ void Executor::encode(Operation& operation, const Task& task) {
     message.payload = ofInput ? inputSlice(operation, partition)
                               : std::span<const std::byte>(outputSlice(operation, partition));
   } else {
-    const Tensor& tensor = *operation.tensor;
-    EncodeContext context;
-    context.seed = seed_;
-    context.step = operation.step;
-    context.tensor = tensor.id;
-    context.firstElement = partition.range.first;
-    context.scale = static_cast<float>(ofInput ? tensor.inputFactor : tensor.aggregateFactor);
-    BufferPool::Buffer scratch;
-    const auto values = ofInput ? asFloats(inputSlice(operation, partition), tensor.spec.dtype,
-                                           partition.range.count, pool_, scratch)
-                                : std::span<const float>(aggregate.values.floats(partition.range.count));
-    const auto residual =
-        residualSlice(ofInput ? operation.workerResidual : operation.aggregatorResidual, partition);
-    message.buffer = pool_.take(partition.maxPayloadBytes);
-    const size_t bytes =
-        tensor.codec->encode(values, residual, context, message.buffer.first(partition.maxPayloadBytes));
-    message.payload = message.buffer.first(bytes);
-    message.header.flags = kFlagChecksum;
-    message.header.checksum = crc32c(message.payload);
-    aggregate.values.release();
+    compress(operation, task);
   }
   message.header.payloadBytes = message.payload.size();
+}
+
+void Executor::compress(Operation& operation, const Task& task) {
+  const Tensor& tensor = *operation.tensor;
+  const auto& partition = partitionOf(operation, task);
+  const bool ofInput = task.source == EncodeSource::kInput;
+  MessageState& message = operation.messages[task.message];
+  AggregateState& aggregate = operation.aggregates[task.partition];
+  EncodeContext context;
+  context.seed = seed_;
+  context.step = operation.step;
+  context.tensor = tensor.id;
+  context.firstElement = partition.range.first;
+  context.scale = static_cast<float>(ofInput ? tensor.inputFactor : tensor.aggregateFactor);
+  context.parallel = &parallel_;
+  BufferPool::Buffer scratch;
+  const auto values = ofInput ? asFloats(inputSlice(operation, partition), tensor.spec.dtype,
+                                         partition.range.count, pool_, scratch)
+                              : std::span<const float>(aggregate.values.floats(partition.range.count));
+  const Codec& codec = ofInput ? *tensor.codec : *tensor.aggregateCodec;
+  TensorStates* states = ofInput ? operation.workerStates.get() : operation.aggregatorStates.get();
+  StateLease lease;
+  if (states != nullptr) lease = states->lease(task.partition);
+  message.buffer = pool_.take(partition.maxPayloadBytes);
+  const size_t bytes =
+      codec.encode(values, lease.states(), context, message.buffer.first(partition.maxPayloadBytes));
+  // An empty message says that something was not finite: it is sent like any other, the old states stay.
+  if (bytes > 0 && states != nullptr) lease.commit();
+  message.payload = message.buffer.first(bytes);
+  message.header.flags = kFlagChecksum;
+  message.header.checksum = crc32c(message.payload);
+  aggregate.values.release();
 }
 
 void Executor::merge(Operation& operation, const Task& task) {
@@ -217,7 +226,7 @@ void Executor::mergeEncoded(Operation& operation, const Task& task) {
       try {
         verifyChecksum(message.header, message.payload);
         operation.tensor->codec->decode(message.payload, sum,
-                                        first ? DecodeMode::kAssign : DecodeMode::kAccumulate);
+                                        first ? DecodeMode::kAssign : DecodeMode::kAccumulate, &parallel_);
       } catch (const Error& error) {
         throw inContext(error, operation, task, static_cast<int>(rank));
       }
@@ -242,10 +251,11 @@ void Executor::decode(Operation& operation, const Task& task) {
     const auto output = outputSlice(operation, partition);
     if (tensor.spec.dtype == DType::kFloat32) {
       tensor.codec->decode(message.payload, {reinterpret_cast<float*>(output.data()), partition.range.count},
-                           DecodeMode::kAssign);
+                           DecodeMode::kAssign, &parallel_);
     } else {
       auto scratch = pool_.take(partition.range.count * sizeof(float));
-      tensor.codec->decode(message.payload, scratch.floats(partition.range.count), DecodeMode::kAssign);
+      tensor.codec->decode(message.payload, scratch.floats(partition.range.count), DecodeMode::kAssign,
+                           &parallel_);
       narrow(scratch.floats(partition.range.count), tensor.spec.dtype, output.data());
     }
   } catch (const Error& error) {

@@ -14,7 +14,9 @@ namespace hipress {
 
 class Executor {
  public:
-  Executor(BufferPool& pool, uint64_t seed) : pool_(pool), seed_(seed) {}
+  /// Large encodes and decodes share their work out over `parallel`.
+  Executor(BufferPool& pool, Parallel& parallel, uint64_t seed)
+      : pool_(pool), parallel_(parallel), seed_(seed) {}
 
   /// Runs an encode, merge or decode. Throws CorruptPayload (with tensor, partition and sender) for bad
   /// input.
@@ -29,6 +31,7 @@ class Executor {
 
  private:
   void encode(Operation& operation, const Task& task);
+  void compress(Operation& operation, const Task& task);
   void merge(Operation& operation, const Task& task);
   void decode(Operation& operation, const Task& task);
   void mergeRaw(Operation& operation, const Task& task);
@@ -37,6 +40,7 @@ class Executor {
                 bool first);
 
   BufferPool& pool_;
+  Parallel& parallel_;
   const uint64_t seed_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "core/casync/buffer_pool.h"
 #include "core/casync/tensor.h"
+#include "core/codec/state_store.h"
 #include "core/codec/wire_header.h"
 #include "core/transport/transport.h"
 
@@ -46,9 +47,9 @@ class Operation {
   // Set before the operation starts.
   const std::byte* input = nullptr;  // nullptr: this rank has no values in this step
   std::byte* output = nullptr;
-  std::shared_ptr<void> keepAlive;  // owns input and output
-  std::span<float> workerResidual;
-  std::span<float> aggregatorResidual;
+  std::shared_ptr<void> keepAlive;                 // owns input and output
+  std::shared_ptr<TensorStates> workerStates;      // nullptr: the codec keeps none
+  std::shared_ptr<TensorStates> aggregatorStates;  // the same for aggregateCodec
   Clock::time_point submitted;
 
   // By task, message and partition; each is touched only by tasks that the graph orders.

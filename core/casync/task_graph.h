@@ -27,8 +27,8 @@ inline constexpr MessageIndex kLocalContribution = UINT32_MAX;
 
 /// What an encode reads.
 enum class EncodeSource : uint8_t {
-  kInput,      ///< This rank's gradient; what is dropped stays in the worker's residual.
-  kAggregate,  ///< The merged gradient; what is dropped stays in the aggregator's residual.
+  kInput,      ///< This rank's gradient; by the tensor's codec, with the worker's states.
+  kAggregate,  ///< The merged gradient; by its aggregateCodec, with the aggregator's states.
 };
 
 struct Task {

@@ -61,6 +61,16 @@ bool Tensor::compressed() const {
                      [](const auto& partition) { return !partition.raw; });
 }
 
+bool Tensor::keepsStates() const {
+  return compressed() && !(codec->states().empty() && aggregateCodec->states().empty());
+}
+
+std::vector<size_t> Tensor::partitionCounts() const {
+  std::vector<size_t> counts;
+  for (const auto& partition : partitions) counts.push_back(partition.range.count);
+  return counts;
+}
+
 void checkSpec(const TensorSpec& spec, int worldSize) {
   const auto where = "tensor '" + spec.name + "': ";
   if (static_cast<int>(spec.dtype) >= kDTypeCount) throw unsupported(where + "unknown element type");
@@ -97,6 +107,8 @@ std::shared_ptr<const Tensor> planTensor(TensorSpec spec, uint32_t id, const Ten
   // Alone there is nobody to send to, so nothing is worth losing precision for.
   const bool mayCompress = !broadcast && plan.worldSize > 1 && rawBytes >= spec.minCompressBytes;
   tensor->codec = createCodec(mayCompress ? spec.codec : "none");
+  tensor->aggregateCodec = tensor->codec->forAggregate();
+  if (tensor->aggregateCodec == nullptr) tensor->aggregateCodec = tensor->codec;
   const bool codecShrinks = tensor->codec->name() != "none";
 
   for (const Partition& range : splitElements(spec.count, partitionCount(spec, plan))) {
@@ -104,7 +116,8 @@ std::shared_ptr<const Tensor> planTensor(TensorSpec spec, uint32_t id, const Ten
     partition.range = range;
     partition.maxPayloadBytes = range.count * size;
     if (codecShrinks) {
-      const size_t bound = tensor->codec->maxEncodedBytes(range.count);
+      const size_t bound = std::max(tensor->codec->maxEncodedBytes(range.count),
+                                    tensor->aggregateCodec->maxEncodedBytes(range.count));
       partition.raw = bound >= range.count * size;
       if (!partition.raw) partition.maxPayloadBytes = bound;
     }

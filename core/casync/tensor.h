@@ -51,14 +51,17 @@ struct TensorPartition {
 struct Tensor {
   TensorSpec spec;
   uint32_t id = 0;
-  CodecPointer codec;  ///< `none` when the tensor is not compressed.
+  CodecPointer codec;           ///< `none` when the tensor is not compressed.
+  CodecPointer aggregateCodec;  ///< Encodes merged values; what it makes `codec` decodes. Often the same.
   std::vector<TensorPartition> partitions;
   TaskGraph graph;
   double inputFactor = 1.0;      ///< Applied to this rank's values: prescale.
   double aggregateFactor = 1.0;  ///< Applied to the merged values: postscale, and 1/N for averages.
   int traceName = -1;
 
-  bool compressed() const;  ///< Whether any partition is encoded by a codec.
+  bool compressed() const;   ///< Whether any partition is encoded by a codec.
+  bool keepsStates() const;  ///< Whether encoding reads and writes states.
+  std::vector<size_t> partitionCounts() const;
   size_t rawBytes() const { return static_cast<size_t>(spec.count) * elementSize(spec.dtype); }
 };
 

@@ -2,7 +2,7 @@
 //
 // What a codec is to the rest of the system: a configured, immutable, thread-safe object that turns a span of
 // float32 into bytes and back. A codec knows no topology, no transport and no framework; whatever it must
-// remember between steps (error feedback) is passed in by its caller, who owns it (see residual_store.h).
+// remember between steps (error feedback) is passed in by its caller, who owns it (see state_store.h).
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/codec/parallel.h"
+
 namespace hipress {
 
 using Bytes = std::span<std::byte>;
@@ -20,14 +22,23 @@ using ConstBytes = std::span<const std::byte>;
 /// Number of a codec on the wire; see docs/wire-format.md. Numbers below 1024 are built in and never change.
 using CodecId = uint32_t;
 
-/// Everything that encoding may depend on besides the values; the same on every device and in the reference,
-/// so that random rounding is reproducible (Philox keyed by seed, step, tensor and element).
+/// Everything that encoding may depend on besides values and states; the same on every device and in the
+/// reference, so that random rounding is reproducible (Philox keyed by seed, step, tensor and element).
 struct EncodeContext {
   uint64_t seed = 0;
-  uint64_t step = 0;          ///< How many times this tensor has been synchronised before.
-  uint32_t tensor = 0;        ///< Tensor id, the same on all ranks.
-  uint64_t firstElement = 0;  ///< Index, within the tensor, of input[0].
-  float scale = 1.0f;         ///< Every input value is multiplied by this before anything else.
+  uint64_t step = 0;             ///< How many times this tensor has been synchronised before.
+  uint32_t tensor = 0;           ///< Tensor id, the same on all ranks.
+  uint64_t firstElement = 0;     ///< Index, within the tensor, of input[0].
+  float scale = 1.0f;            ///< Every input value is multiplied by this before anything else.
+  Parallel* parallel = nullptr;  ///< More threads; nullptr: the caller's alone. The result is the same.
+};
+
+/// What encode() remembers: each span is empty, or has one pointer per entry of Codec::states() to as many
+/// floats as the input has. `before` is read, `after` is written; no two vectors overlap. New values go to
+/// other memory than the old so that a failure found at the very end costs neither a copy nor an undo.
+struct EncodeStates {
+  std::span<const float* const> before;
+  std::span<float* const> after;
 };
 
 enum class DecodeMode : uint8_t {
@@ -46,26 +57,37 @@ class Codec {
   virtual std::string signature() const = 0;
   virtual CodecId id() const = 0;
 
-  /// Whether encode() needs a residual of as many floats as the input (biased codecs with error feedback).
-  virtual bool usesResidual() const = 0;
+  /// Names of the vectors of floats, each as long as the input, that encode() keeps from step to step. A
+  /// codec that has some also has the option error_feedback (default true), without which it has none.
+  virtual std::span<const std::string> states() const { return {}; }
+
+  /// The codec with which an aggregator encodes merged values again, nullptr for this one. decode() of either
+  /// reads what the other encoded. (A momentum, for example, must not be applied a second time there.)
+  virtual std::shared_ptr<const Codec> forAggregate() const { return nullptr; }
 
   /// Upper bound of encode()'s result for any input of `count` elements, in bytes, without the wire header.
   virtual size_t maxEncodedBytes(size_t count) const = 0;
 
-  /// Encodes scale·input (+ residual) into `output`, which holds at least maxEncodedBytes(input.size())
-  /// bytes, and returns the number of bytes written. Reads `input` once or twice and never writes it.
+  /// Encodes scale·input into `output`, which holds at least maxEncodedBytes(input.size()) bytes, and returns
+  /// the number of bytes written. Reads `input` as often as it likes and never writes it. Without states,
+  /// encode reads zeros in their place and drops what it would write.
   ///
-  /// `residual` is empty, or (only if usesResidual()) as long as the input; then afterwards
-  ///     scale·input + old residual = decoded output + new residual    (to rounding, element by element).
-  /// If scale·input + residual has a NaN or an infinity, the payload decodes to values of which at least one
-  /// is not finite, and the residual keeps its old value.
-  virtual size_t encode(std::span<const float> input, std::span<float> residual, const EncodeContext& context,
-                        Bytes output) const = 0;
+  /// Returns 0 for an input without elements. Otherwise 0 means that scale·input or a new state was not
+  /// finite: `after` holds garbage, the caller keeps `before`, and sends the empty payload, which decodes to
+  /// NaN everywhere. After any other result the caller takes `after` as the new states.
+  virtual size_t encode(std::span<const float> input, const EncodeStates& states,
+                        const EncodeContext& context, Bytes output) const = 0;
 
   /// Decodes `payload` into `output` (assigning or adding). The payload comes from the network: its size and
   /// every count or index in it are checked before the first write. Throws CorruptPayload, leaving `output`
-  /// as it was.
-  virtual void decode(ConstBytes payload, std::span<float> output, DecodeMode mode) const = 0;
+  /// as it was. An empty payload for one element or more is a failed encode()'s: NaN everywhere.
+  void decode(ConstBytes payload, std::span<float> output, DecodeMode mode,
+              Parallel* parallel = nullptr) const;
+
+ protected:
+  /// decode() of a payload of at least one byte for at least one element.
+  virtual void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode,
+                             Parallel* parallel) const = 0;
 };
 
 using CodecPointer = std::shared_ptr<const Codec>;

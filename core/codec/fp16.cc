@@ -48,18 +48,17 @@ class Fp16 final : public Codec {
   std::string_view name() const override { return "fp16"; }
   std::string signature() const override { return "fp16"; }
   CodecId id() const override { return 1; }
-  bool usesResidual() const override { return false; }
   size_t maxEncodedBytes(size_t count) const override { return count * sizeof(uint16_t); }
 
-  size_t encode(std::span<const float> input, std::span<float> residual, const EncodeContext& context,
+  size_t encode(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                 Bytes output) const override {
-    checkEncodeArguments(*this, input, residual, output);
+    checkEncodeArguments(*this, input, states, output);
     multiversion<Encode>(input.data(), context.scale, reinterpret_cast<Unaligned<uint16_t>*>(output.data()),
                          input.size());
     return maxEncodedBytes(input.size());
   }
 
-  void decode(ConstBytes payload, std::span<float> output, DecodeMode mode) const override {
+  void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode, Parallel*) const override {
     checkPayloadSize(*this, payload, output.size(), maxEncodedBytes(output.size()));
     const auto* halves = reinterpret_cast<const Unaligned<uint16_t>*>(payload.data());
     if (mode == DecodeMode::kAssign) {
@@ -73,7 +72,9 @@ class Fp16 final : public Codec {
 }  // namespace
 
 CodecDescription describeFp16() {
-  return {"fp16", "IEEE half precision, rounded to nearest even; larger than 65504 becomes infinity.", {}};
+  return {.name = "fp16",
+          .id = 1,
+          .summary = "IEEE half precision, rounded to nearest even; larger than 65504 becomes infinity."};
 }
 
 CodecPointer createFp16(const CodecOptions&) {

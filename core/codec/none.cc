@@ -37,18 +37,17 @@ class None final : public Codec {
   std::string_view name() const override { return "none"; }
   std::string signature() const override { return "none"; }
   CodecId id() const override { return 0; }
-  bool usesResidual() const override { return false; }
   size_t maxEncodedBytes(size_t count) const override { return count * sizeof(float); }
 
-  size_t encode(std::span<const float> input, std::span<float> residual, const EncodeContext& context,
+  size_t encode(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                 Bytes output) const override {
-    checkEncodeArguments(*this, input, residual, output);
+    checkEncodeArguments(*this, input, states, output);
     multiversion<Scale>(input.data(), context.scale, reinterpret_cast<Unaligned<float>*>(output.data()),
                         input.size());
     return input.size_bytes();
   }
 
-  void decode(ConstBytes payload, std::span<float> output, DecodeMode mode) const override {
+  void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode, Parallel*) const override {
     checkPayloadSize(*this, payload, output.size(), output.size_bytes());
     const auto* values = reinterpret_cast<const Unaligned<float>*>(payload.data());
     if (mode == DecodeMode::kAssign) {
@@ -62,7 +61,7 @@ class None final : public Codec {
 }  // namespace
 
 CodecDescription describeNone() {
-  return {"none", "The values themselves, uncompressed.", {}};
+  return {.name = "none", .id = 0, .summary = "The values themselves, uncompressed."};
 }
 
 CodecPointer createNone(const CodecOptions&) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/codec/onebit.h"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/codec/arguments.h"
 #include "core/codec/onebit_kernels.h"
@@ -22,12 +22,7 @@ struct Means {
   float nonNegative;
 };
 
-/// A double sum of floats is finite exactly if every one of them is.
 Means meansOf(const onebit::SignSums& sums, size_t count) {
-  if (!std::isfinite(sums.negative) || !std::isfinite(sums.nonNegative)) {
-    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-    return {nan, nan};
-  }
   const auto mean = [](double sum, size_t n) {
     return n == 0 ? 0.0f : static_cast<float>(sum / static_cast<double>(n));
   };
@@ -43,32 +38,37 @@ class Onebit final : public Codec {
     return std::string("onebit(error_feedback=") + (errorFeedback_ ? "true" : "false") + ")";
   }
   CodecId id() const override { return kOnebitId; }
-  bool usesResidual() const override { return errorFeedback_; }
+  std::span<const std::string> states() const override {
+    static const std::string names[] = {"residual"};
+    return errorFeedback_ ? std::span<const std::string>(names) : std::span<const std::string>();
+  }
   size_t maxEncodedBytes(size_t count) const override {
     return count == 0 ? 0 : kBitsAt + count / 8 + (count % 8 != 0 ? 1 : 0);
   }
 
-  size_t encode(std::span<const float> input, std::span<float> residual, const EncodeContext& context,
+  size_t encode(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                 Bytes output) const override {
-    checkEncodeArguments(*this, input, residual, output);
+    checkEncodeArguments(*this, input, states, output);
     if (input.empty()) return 0;
-    const float* held = residual.empty() ? nullptr : residual.data();
+    const float* held = states.before.empty() ? nullptr : states.before[0];
     auto* bits = reinterpret_cast<uint8_t*>(output.data() + kBitsAt);
     const onebit::SignSums sums =
         multiversion<onebit::Signs>(input.data(), held, context.scale, input.size(), bits);
+    // A double sum of floats is finite exactly if every one of them is.
+    if (!std::isfinite(sums.negative) || !std::isfinite(sums.nonNegative)) return 0;
     const Means means = meansOf(sums, input.size());
     std::memcpy(output.data() + kNegativeAt, &means.negative, sizeof(float));
     std::memcpy(output.data() + kNonNegativeAt, &means.nonNegative, sizeof(float));
-    if (held != nullptr && !std::isnan(means.negative)) {
-      multiversion<onebit::UpdateResidual>(input.data(), residual.data(), context.scale, input.size(),
+    if (held != nullptr) {
+      std::copy_n(held, input.size(), states.after[0]);
+      multiversion<onebit::UpdateResidual>(input.data(), states.after[0], context.scale, input.size(),
                                            means.negative, means.nonNegative);
     }
     return maxEncodedBytes(input.size());
   }
 
-  void decode(ConstBytes payload, std::span<float> output, DecodeMode mode) const override {
+  void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode, Parallel*) const override {
     checkPayloadSize(*this, payload, output.size(), maxEncodedBytes(output.size()));
-    if (output.empty()) return;
     const size_t used = output.size() % 8;
     if (used != 0 && (static_cast<unsigned>(payload.back()) >> used) != 0) {
       throw corruptPayload("codec onebit: the last byte has bits set beyond element " +
@@ -95,9 +95,13 @@ class Onebit final : public Codec {
 
 CodecDescription describeOnebit() {
   return {
-      "onebit",
-      "One sign bit per value and the mean of each sign (1-bit SGD), with error feedback.",
-      {{"error_feedback", "true", "Keep what was dropped and add it to the next gradient: true or false."}}};
+      .name = "onebit",
+      .id = kOnebitId,
+      .summary = "One sign bit per value and the mean of each sign (1-bit SGD), with error feedback.",
+      .options = {{"error_feedback", "true",
+                   "Keep what was dropped and add it to the next gradient: true or false."}},
+      .states = {"residual"},
+  };
 }
 
 CodecPointer createOnebit(const CodecOptions& options) {

@@ -1,34 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/codec/registry.h"
 
-#include <algorithm>
-#include <array>
+#include <map>
+#include <mutex>
 #include <span>
+#include <utility>
 
 #include "core/codec/codec_text.h"
 #include "core/codec/fp16.h"
 #include "core/codec/none.h"
 #include "core/codec/onebit.h"
-#include "core/codec/options.h"
 #include "core/error.h"
 
 namespace hipress {
 namespace {
 
-struct Builtin {
-  CodecDescription description;
-  CodecPointer (*create)(const CodecOptions&);
+constexpr BuiltinCodec kHandWritten[] = {
+    {describeFp16, createFp16},
+    {describeNone, createNone},
+    {describeOnebit, createOnebit},
 };
-
-/// Sorted by name.
-const std::array<Builtin, 3>& builtins() {
-  static const std::array<Builtin, 3> all = {{
-      {describeFp16(), createFp16},
-      {describeNone(), createNone},
-      {describeOnebit(), createOnebit},
-  }};
-  return all;
-}
 
 std::string joined(std::span<const std::string> names) {
   std::string text;
@@ -41,24 +32,77 @@ std::string suggestion(const std::string& word, std::span<const std::string> nam
   return close.empty() ? "" : "; did you mean " + close + "?";
 }
 
-const Builtin& find(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Builtin& builtin : builtins()) {
-    if (builtin.description.name == name) return builtin;
-    names.push_back(builtin.description.name);
+struct Entry {
+  CodecDescription description;
+  CreateCodec create;
+  std::string fingerprint;
+};
+
+class Registry {
+ public:
+  static Registry& instance() {
+    static Registry registry;
+    return registry;
   }
-  throw invalidArgument("codec '" + name + "' does not exist; the codecs are " + joined(names) +
-                        suggestion(name, names));
-}
+
+  void add(Entry entry) {
+    const std::lock_guard lock(mutex_);
+    const CodecDescription& description = entry.description;
+    const auto same = entries_.find(description.name);
+    if (same != entries_.end()) {
+      if (!entry.fingerprint.empty() && same->second.fingerprint == entry.fingerprint) return;
+      throw invalidArgument(
+          "codec " + description.name +
+          " exists already and is another one; give one of the two another name, or start a "
+          "new process to replace it");
+    }
+    for (const auto& [name, other] : entries_) {
+      if (other.description.id == description.id) {
+        throw invalidArgument("codec " + description.name + " has number " + std::to_string(description.id) +
+                              ", which is codec " + name + "'s; give one of the two another name");
+      }
+    }
+    std::string name = description.name;
+    entries_.emplace(std::move(name), std::move(entry));
+  }
+
+  /// Entries are never changed or removed: the reference stays valid.
+  const Entry& find(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(name);
+    if (found != entries_.end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [known, entry] : entries_) names.push_back(known);
+    throw invalidArgument("codec '" + name + "' does not exist; the codecs are " + joined(names) +
+                          suggestion(name, names));
+  }
+
+  std::vector<CodecDescription> descriptions() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<CodecDescription> result;
+    for (const auto& [name, entry] : entries_) result.push_back(entry.description);
+    return result;
+  }
+
+ private:
+  Registry() { addAll(kHandWritten); }
+
+  void addAll(std::span<const BuiltinCodec> codecs) {
+    for (const BuiltinCodec& codec : codecs) add({codec.describe(), codec.create, codec.fingerprint});
+  }
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+};
 
 }  // namespace
 
 CodecPointer createCodec(std::string_view text) {
   const CodecText parsed = parseCodecText(text);
-  const Builtin& builtin = find(parsed.name);
+  const Entry& entry = Registry::instance().find(parsed.name);
   std::map<std::string, std::string> values;
   std::vector<std::string> names;
-  for (const CodecOption& option : builtin.description.options) {
+  for (const CodecOption& option : entry.description.options) {
     values.emplace(option.name, option.defaultValue);
     names.push_back(option.name);
   }
@@ -71,13 +115,21 @@ CodecPointer createCodec(std::string_view text) {
     }
     position->second = value;
   }
-  return builtin.create(CodecOptions(parsed.name, std::move(values)));
+  for (const auto& [name, value] : values) {
+    if (value.empty()) {  // parseCodecText() lets no empty value through
+      throw invalidArgument("codec " + parsed.name + ": option " + name + " has no default; write " +
+                            parsed.name + "(" + name + "=...)");
+    }
+  }
+  return entry.create(CodecOptions(parsed.name, std::move(values)));
 }
 
 std::vector<CodecDescription> describeCodecs() {
-  std::vector<CodecDescription> descriptions;
-  for (const Builtin& builtin : builtins()) descriptions.push_back(builtin.description);
-  return descriptions;
+  return Registry::instance().descriptions();
+}
+
+void registerCodec(CodecDescription description, CreateCodec create, std::string fingerprint) {
+  Registry::instance().add({std::move(description), std::move(create), std::move(fingerprint)});
 }
 
 }  // namespace hipress

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/codec/state_store.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+
+namespace hipress {
+
+size_t TensorStates::Vector::size() const {
+  return std::accumulate(counts.begin(), counts.end(), size_t{0});
+}
+
+StateLease TensorStates::lease(size_t partition) {
+  StateLease lease;
+  lease.owner_ = shared_from_this();
+  lease.partition_ = partition;
+  const size_t count = counts_.at(partition);
+  for (const auto& vector : vectors_) {
+    StateBlock before;
+    {
+      const std::lock_guard lock(*mutex_);
+      // Cut anew since this was opened: what belongs here cannot be found, and is not this plan's any more.
+      if (vector->counts == counts_) before = vector->blocks[partition];
+    }
+    if (before == nullptr) before = memory_->takeZeros(count);
+    StateBlock after = memory_->take(count);
+    lease.before_.push_back(before.get());
+    lease.after_.push_back(after.get());
+    lease.blocks_.push_back(std::move(before));
+    lease.blocks_.push_back(std::move(after));
+  }
+  return lease;
+}
+
+void StateLease::commit() {
+  // The old blocks go back to the pool when the lease ends.
+  const std::lock_guard lock(*owner_->mutex_);
+  for (size_t state = 0; state < owner_->vectors_.size(); ++state) {
+    TensorStates::Vector& vector = *owner_->vectors_[state];
+    if (vector.counts == owner_->counts_) vector.blocks[partition_] = blocks_[2 * state + 1];
+  }
+}
+
+StateStore::StateStore() : memory_(std::make_shared<StateBlocks>()), mutex_(std::make_shared<std::mutex>()) {}
+
+std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateRole role,
+                                               std::span<const std::string> states,
+                                               std::vector<size_t> partitions) {
+  auto result = std::make_shared<TensorStates>();
+  result->memory_ = memory_;
+  result->mutex_ = mutex_;
+  result->counts_ = std::move(partitions);
+  const size_t count = std::accumulate(result->counts_.begin(), result->counts_.end(), size_t{0});
+  const std::lock_guard lock(*mutex_);
+  for (const std::string& state : states) {
+    auto& vector = vectors_[Key{tensor, role, state}];
+    if (vector == nullptr) {
+      vector = std::make_shared<TensorStates::Vector>();
+      vector->counts = result->counts_;
+      vector->blocks.resize(result->counts_.size());
+    }
+    if (vector->size() != count) {
+      throw Error(ErrorKind::kMismatch,
+                  "state '" + state + "' of tensor '" + tensor + "' has " + std::to_string(vector->size()) +
+                      " elements, but the tensor now has " + std::to_string(count) +
+                      "; a tensor whose shape changes needs another name, or erase its states first");
+    }
+    if (vector->counts != result->counts_) cut(*vector, result->counts_);
+    result->vectors_.push_back(vector);
+  }
+  return result;
+}
+
+void StateStore::cut(TensorStates::Vector& vector, const std::vector<size_t>& counts) {
+  TensorStates::Blocks blocks(counts.size());
+  // The two lists of boundaries side by side: each piece lies within one old and one new partition.
+  size_t from = 0, fromOffset = 0, to = 0, toOffset = 0;
+  while (from < vector.counts.size() && to < counts.size()) {
+    const size_t piece = std::min(vector.counts[from] - fromOffset, counts[to] - toOffset);
+    if (piece > 0 && vector.blocks[from] != nullptr) {
+      if (blocks[to] == nullptr) blocks[to] = memory_->takeZeros(counts[to]);
+      std::copy_n(vector.blocks[from].get() + fromOffset, piece, blocks[to].get() + toOffset);
+    }
+    fromOffset += piece;
+    toOffset += piece;
+    if (fromOffset == vector.counts[from]) ++from, fromOffset = 0;
+    if (toOffset == counts[to]) ++to, toOffset = 0;
+  }
+  vector.counts = counts;
+  vector.blocks = std::move(blocks);
+  memory_->trim();
+}
+
+std::vector<float> StateStore::copy(const std::string& tensor, StateRole role,
+                                    const std::string& state) const {
+  TensorStates::Vector found;
+  {
+    const std::lock_guard lock(*mutex_);
+    const auto position = vectors_.find(Key{tensor, role, state});
+    if (position == vectors_.end()) return {};
+    found = *position->second;  // shares the blocks: nobody writes to what a lease may read
+  }
+  std::vector<float> values(found.size());
+  auto target = values.begin();
+  for (size_t partition = 0; partition < found.counts.size(); ++partition) {
+    const float* block = found.blocks[partition].get();
+    if (block != nullptr) std::copy_n(block, found.counts[partition], target);
+    target += static_cast<ptrdiff_t>(found.counts[partition]);
+  }
+  return values;
+}
+
+std::vector<StateStore::Entry> StateStore::entries() const {
+  const std::lock_guard lock(*mutex_);
+  std::vector<Entry> result;
+  result.reserve(vectors_.size());
+  for (const auto& [key, vector] : vectors_) {
+    result.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), vector->size()});
+  }
+  return result;
+}
+
+void StateStore::erase(const std::string& tensor) {
+  {
+    const std::lock_guard lock(*mutex_);
+    std::erase_if(vectors_, [&](const auto& item) { return std::get<0>(item.first) == tensor; });
+  }
+  memory_->trim();
+}
+
+void StateStore::clear() {
+  {
+    const std::lock_guard lock(*mutex_);
+    vectors_.clear();
+  }
+  memory_->trim();
+}
+
+size_t StateStore::bytes() const {
+  const std::lock_guard lock(*mutex_);
+  size_t total = 0;
+  for (const auto& [key, vector] : vectors_) total += vector->size() * sizeof(float);
+  return total;
+}
+
+size_t StateStore::bytesHeld() const {
+  return memory_->bytesHeld();
+}
+
+}  // namespace hipress

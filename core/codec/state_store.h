@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Codecs' memory: what encoding a tensor leaves for the next step (error feedback, momentum), kept by this
+// rank. Double-buffered: encode reads the old values of a partition and writes new ones elsewhere, and only a
+// success swaps the two.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/codec/codec.h"
+#include "core/codec/state_blocks.h"
+
+namespace hipress {
+
+/// Who encodes: the worker its own gradient, or the aggregator the merged one.
+enum class StateRole : unsigned char { kWorker = 0, kAggregator = 1 };
+
+class StateStore;
+
+/// The old and the new states of one partition, for one encode. They stay readable and writable for as long
+/// as this lives, whatever becomes of the tensor meanwhile.
+class StateLease {
+ public:
+  EncodeStates states() const { return {before_, after_}; }
+  /// The new values become the tensor's; without it they are forgotten.
+  void commit();
+
+ private:
+  friend class TensorStates;
+  std::shared_ptr<class TensorStates> owner_;
+  size_t partition_ = 0;
+  std::vector<StateBlock> blocks_;
+  std::vector<const float*> before_;
+  std::vector<float*> after_;
+};
+
+/// All states of one tensor in one role, cut into the partitions that they were opened with.
+class TensorStates : public std::enable_shared_from_this<TensorStates> {
+ public:
+  /// Thread-safe. One partition has one lease at a time; of two, the last to commit counts.
+  StateLease lease(size_t partition);
+
+ private:
+  friend class StateStore;
+  friend class StateLease;
+
+  /// One partition of a state: its values, or nullptr while they are all zero.
+  using Blocks = std::vector<StateBlock>;
+  struct Vector {
+    std::vector<size_t> counts;  // elements of each partition, in order
+    Blocks blocks;
+    size_t size() const;
+  };
+
+  std::shared_ptr<StateBlocks> memory_;
+  std::shared_ptr<std::mutex> mutex_;  // the store's: guards the vectors
+  std::vector<std::shared_ptr<Vector>> vectors_;
+  std::vector<size_t> counts_;
+};
+
+/// States keyed by the tensor's name, the role and the state's name, so that they survive a change of ids,
+/// plans, partitions and codecs, and can be saved. Thread-safe.
+class StateStore {
+ public:
+  StateStore();
+
+  /// The states of a tensor that is encoded in partitions of so many elements, in order; zeros if they are
+  /// new. If they exist in other partitions they are copied into these. Throws Mismatch if they exist with
+  /// another number of elements. Memory is taken by the first lease of each partition: an aggregator's states
+  /// cost only the partitions it aggregates.
+  std::shared_ptr<TensorStates> open(const std::string& tensor, StateRole role,
+                                     std::span<const std::string> states, std::vector<size_t> partitions);
+
+  /// A copy of one state, all partitions in a row, or an empty vector if there is none.
+  std::vector<float> copy(const std::string& tensor, StateRole role, const std::string& state) const;
+
+  struct Entry {
+    std::string tensor;
+    StateRole role;
+    std::string state;
+    size_t count;
+  };
+  std::vector<Entry> entries() const;
+
+  void erase(const std::string& tensor);
+  void clear();
+  size_t bytes() const;      ///< Of all states, as if all of them had been written.
+  size_t bytesHeld() const;  ///< Allocated, spares and leases included.
+
+ private:
+  using Key = std::tuple<std::string, StateRole, std::string>;
+
+  void cut(TensorStates::Vector& vector, const std::vector<size_t>& counts);
+
+  std::shared_ptr<StateBlocks> memory_;
+  std::shared_ptr<std::mutex> mutex_;
+  std::map<Key, std::shared_ptr<TensorStates::Vector>> vectors_;
+};
+
+}  // namespace hipress
