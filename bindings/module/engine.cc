@@ -86,6 +86,12 @@ std::shared_ptr<Engine> shared(std::unique_ptr<Engine> engine) {
           }};
 }
 
+StateRole roleFromName(const std::string& name) {
+  if (name == "worker") return StateRole::kWorker;
+  if (name == "aggregator") return StateRole::kAggregator;
+  throw invalidArgument("role '" + name + "' does not exist; the roles are worker and aggregator");
+}
+
 OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::optional<py::array>& input,
                              py::array& output) {
   const auto planned = engine.tensor(tensor);
@@ -224,14 +230,28 @@ void bindEngine(py::module_& module) {
           },
           py::arg("key"), py::arg("value"), "Small values of all ranks, by rank, through the control plane.")
       .def(
-          "residual",
-          [](Engine& engine, const std::string& name, const std::string& role) {
-            const auto values = engine.residuals().copy(
-                name, role == "aggregator" ? ResidualRole::kAggregator : ResidualRole::kWorker);
+          "state",
+          [](Engine& engine, const std::string& tensor, const std::string& role, const std::string& state) {
+            std::vector<float> values;
+            {
+              const py::gil_scoped_release nogil;
+              values = engine.states().copy(tensor, roleFromName(role), state);
+            }
             return py::array_t<float>(static_cast<py::ssize_t>(values.size()), values.data());
           },
-          py::arg("name"), py::arg("role"),
-          "A copy of what error feedback holds back; empty if nothing is kept.")
+          py::arg("tensor"), py::arg("role"), py::arg("state"),
+          "A copy of what a codec keeps of a tensor (role: worker or aggregator); empty if nothing is kept.")
+      .def(
+          "states",
+          [](Engine& engine) {
+            py::list result;
+            for (const StateStore::Entry& entry : engine.states().entries()) {
+              result.append(py::make_tuple(
+                  entry.tensor, entry.role == StateRole::kWorker ? "worker" : "aggregator", entry.state));
+            }
+            return result;
+          },
+          "(tensor, role, state) of all that is kept.")
       .def("record_span", &recordSpan, py::arg("name"), py::arg("start_ns"), py::arg("end_ns"))
       .def_property_readonly("traced", [](const Engine& engine) { return engine.trace() != nullptr; })
       .def(

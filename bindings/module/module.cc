@@ -5,6 +5,8 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "HiPress' core: codecs, transports, the synchronisation runtime.";
   hipress::bindings::bindErrors(module);
   hipress::bindings::bindCodec(module);
+  hipress::bindings::bindWireHeader(module);
+  hipress::bindings::bindElements(module);
   hipress::bindings::bindControl(module);
   hipress::bindings::bindEngine(module);
 }

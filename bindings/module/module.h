@@ -9,6 +9,8 @@ namespace hipress::bindings {
 
 void bindErrors(pybind11::module_& module);
 void bindCodec(pybind11::module_& module);
+void bindWireHeader(pybind11::module_& module);
+void bindElements(pybind11::module_& module);
 void bindControl(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
 

@@ -18,8 +18,10 @@ class CodecOption(TypedDict):
 
 class CodecDescription(TypedDict):
     name: str
+    id: int
     summary: str
     options: list[CodecOption]
+    states: tuple[str, ...]
 
 class Codec:
     @property
@@ -29,21 +31,45 @@ class Codec:
     @property
     def id(self) -> int: ...
     @property
-    def uses_residual(self) -> bool: ...
+    def states(self) -> tuple[str, ...]: ...
+    def for_aggregate(self) -> Codec: ...
     def max_encoded_bytes(self, count: int) -> int: ...
     def encode(
         self,
         input: NDArray[np.float32],
-        residual: NDArray[np.float32] | None = None,
+        states: dict[str, NDArray[np.float32]] | None = None,
         *,
         seed: int = 0,
         step: int = 0,
         tensor: int = 0,
         first_element: int = 0,
         scale: float = 1.0,
-    ) -> bytes: ...
-    def decode(self, payload: BytesLike, count: int) -> NDArray[np.float32]: ...
-    def decode_into(self, payload: BytesLike, output: NDArray[np.float32], *, accumulate: bool = False) -> None: ...
+        threads: int = 1,
+    ) -> bytes:
+        """The payload of scale·input. Empty for a non-empty input: something was not finite, the states stay. Otherwise
+        they get their new values in place. Without states encode sees zeros.
+        """
+    def encode_into(
+        self,
+        input: NDArray[np.float32],
+        before: Sequence[NDArray[np.float32]],
+        after: Sequence[NDArray[np.float32]],
+        output: NDArray[np.uint8],
+        *,
+        seed: int = 0,
+        step: int = 0,
+        tensor: int = 0,
+        first_element: int = 0,
+        scale: float = 1.0,
+        threads: int = 1,
+    ) -> int:
+        """As the core calls it, without copies: reads the states `before`, writes `after` (in the order of `states`; both
+        empty: none), and returns how many bytes of `output` are the payload. 0 for a non-empty input: `after` is garbage.
+        """
+    def decode(self, payload: BytesLike, count: int, *, threads: int = 1) -> NDArray[np.float32]: ...
+    def decode_into(
+        self, payload: BytesLike, output: NDArray[np.float32], *, accumulate: bool = False, threads: int = 1
+    ) -> None: ...
 
 class WireHeader:
     @property
@@ -67,6 +93,11 @@ FLAG_CHECKSUM: int
 
 def create_codec(text: str) -> Codec: ...
 def describe_codecs() -> list[CodecDescription]: ...
+def load_codec_library(path: str) -> str:
+    """Adds the codec of a shared library and returns its name. Raises InvalidArgument if it is none, is one for another
+    version, or another codec has its name.
+    """
+
 def pack_header(
     codec: int, dtype: str, element_count: int, payload_bytes: int, flags: int = 0, checksum: int = 0
 ) -> bytes: ...
@@ -170,7 +201,9 @@ class Engine:
     def counters(self) -> dict[str, int]: ...
     def pool_bytes(self) -> int: ...
     def allgather(self, key: str, value: bytes) -> list[bytes]: ...
-    def residual(self, name: str, role: str) -> NDArray[np.float32]: ...
+    def state(self, tensor: str, role: str, state: str) -> NDArray[np.float32]:
+        """A copy of what a codec keeps; role is "worker" or "aggregator". Empty if nothing is kept."""
+    def states(self) -> list[tuple[str, str, str]]: ...
     def record_span(self, name: str, start_ns: int, end_ns: int) -> None: ...
     def write_trace(self, path: str) -> None: ...
     def shutdown(self, linger: float = 5.0) -> None: ...

@@ -79,7 +79,7 @@ def _allreduce(
     topology: str,
     partitions: int,
 ) -> int:
-    if name is None and codec != "none" and load_core().create_codec(codec).uses_residual:
+    if name is None and codec != "none" and load_core().create_codec(codec).states:
         raise InvalidArgument(
             f"codec {codec} keeps for each tensor what it dropped, to send it later: give the tensor a name"
         )

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "core/element/dtype.h"
+#include "core/error.h"
+
+namespace hipress::bindings {
+
+/// Throws InvalidArgument if there is none.
+inline DType dtypeFromName(const std::string& name) {
+  for (int number = 0; number < kDTypeCount; ++number) {
+    if (dtypeName(static_cast<DType>(number)) == name) return static_cast<DType>(number);
+  }
+  throw invalidArgument("dtype '" + name + "' does not exist");
+}
+
+}  // namespace hipress::bindings

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The element kernels and the instruction-set level they run at, for tests and tools.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/module/buffers.h"
+#include "bindings/module/dtypes.h"
+#include "bindings/module/module.h"
+#include "core/element/convert.h"
+#include "core/element/multiversion.h"
+#include "core/element/reduce.h"
+#include "core/error.h"
+
+namespace py = pybind11;
+
+namespace hipress::bindings {
+namespace {
+
+py::array reduce(const std::vector<py::array>& arrays, const std::string& dtypeText, double factor,
+                 std::optional<py::array> output) {
+  const DType dtype = dtypeFromName(dtypeText);
+  if (!output) {
+    if (arrays.empty()) throw invalidArgument("reduce_in_order: no contributions; at least one is needed");
+    output = py::array(arrays.front().dtype(), arrays.front().size());
+  }
+  const auto check = [&](const py::array& array) {
+    if (static_cast<size_t>(array.itemsize()) != elementSize(dtype) || array.size() != output->size() ||
+        (array.flags() & py::array::c_style) == 0) {
+      throw invalidArgument("reduce_in_order: all arrays must be contiguous " + dtypeText + " of one size");
+    }
+  };
+  std::vector<const void*> contributions;
+  for (const py::array& array : arrays) {
+    check(array);
+    contributions.push_back(array.data());
+  }
+  check(*output);
+  void* destination = output->mutable_data();
+  const auto count = static_cast<size_t>(output->size());
+  {
+    const py::gil_scoped_release release;
+    reduceInOrder(dtype, contributions, count, factor, destination);
+  }
+  return *output;
+}
+
+FloatArray widenArray(const py::object& source, const std::string& dtypeText) {
+  const BytesView view(source);
+  const DType dtype = dtypeFromName(dtypeText);
+  FloatArray output(static_cast<py::ssize_t>(view.bytes().size() / elementSize(dtype)));
+  widen(view.bytes().data(), dtype, writable(output));
+  return output;
+}
+
+py::bytes narrowArray(const FloatArray& input, const std::string& dtypeText) {
+  const DType dtype = dtypeFromName(dtypeText);
+  std::vector<std::byte> output(static_cast<size_t>(input.size()) * elementSize(dtype));
+  narrow(readable(input), dtype, output.data());
+  return {reinterpret_cast<const char*>(output.data()), output.size()};
+}
+
+}  // namespace
+
+void bindElements(py::module_& module) {
+  module.def("reduce_in_order", &reduce, py::arg("arrays"), py::arg("dtype"), py::arg("factor") = 1.0,
+             py::arg("out") = py::none(), "(((a0 + a1) + a2) + ...) * factor, as the raw merge does it.");
+  module.def("widen", &widenArray, py::arg("source"), py::arg("dtype"), "Bytes of `dtype` as float32.");
+  module.def("narrow", &narrowArray, py::arg("input").noconvert(), py::arg("dtype"),
+             "float32 rounded to `dtype`, as bytes.");
+  module.def("isa_level", [] { return isaLevelName(isaLevel()); });
+  module.def(
+      "set_isa_level", [](const std::string& name) { setIsaLevel(isaLevelFromName(name)); }, py::arg("name"));
+  module.def("isa_levels", [] {
+    std::vector<std::string> names;
+    for (const IsaLevel level : {IsaLevel::kGeneric, IsaLevel::kV2, IsaLevel::kV3, IsaLevel::kV4}) {
+      if (level <= bestIsaLevel()) names.emplace_back(isaLevelName(level));
+    }
+    return names;
+  });
+}
+
+}  // namespace hipress::bindings

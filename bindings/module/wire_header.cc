@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The wire header and its checksum, for tests and tools.
+#include "core/codec/wire_header.h"
+
+#include <algorithm>
+#include <string>
+
+#include "bindings/module/buffers.h"
+#include "bindings/module/dtypes.h"
+#include "bindings/module/module.h"
+#include "core/codec/crc32c.h"
+#include "core/error.h"
+
+namespace py = pybind11;
+
+namespace hipress::bindings {
+namespace {
+
+py::bytes pack(CodecId codec, const std::string& dtype, uint64_t elementCount, uint64_t payloadBytes,
+               uint8_t flags, uint32_t checksum) {
+  WireHeader header;
+  header.flags = flags;
+  header.codec = codec;
+  header.elementCount = elementCount;
+  header.payloadBytes = payloadBytes;
+  header.checksum = checksum;
+  header.dtype = dtypeFromName(dtype);
+  const WireHeaderBytes bytes = packHeader(header);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+WireHeader unpack(const py::object& object, CodecId codec, const std::string& dtype, uint64_t elementCount,
+                  uint64_t maxPayloadBytes) {
+  const BytesView view(object);
+  if (view.bytes().size() != kWireHeaderBytes) {
+    throw invalidArgument("a wire header has 32 bytes, not " + std::to_string(view.bytes().size()));
+  }
+  WireHeaderBytes bytes;
+  std::ranges::copy(view.bytes(), bytes.begin());
+  return unpackHeader(bytes, {codec, dtypeFromName(dtype), elementCount, maxPayloadBytes});
+}
+
+}  // namespace
+
+void bindWireHeader(py::module_& module) {
+  py::class_<WireHeader>(module, "WireHeader")
+      .def_readonly("version", &WireHeader::version)
+      .def_readonly("flags", &WireHeader::flags)
+      .def_readonly("codec", &WireHeader::codec)
+      .def_readonly("element_count", &WireHeader::elementCount)
+      .def_readonly("payload_bytes", &WireHeader::payloadBytes)
+      .def_readonly("checksum", &WireHeader::checksum)
+      .def_property_readonly("dtype", [](const WireHeader& header) { return dtypeName(header.dtype); });
+  module.attr("FLAG_RAW") = static_cast<int>(kFlagRaw);
+  module.attr("FLAG_ABSENT") = static_cast<int>(kFlagAbsent);
+  module.attr("FLAG_CHECKSUM") = static_cast<int>(kFlagChecksum);
+  module.def("pack_header", &pack, py::arg("codec"), py::arg("dtype"), py::arg("element_count"),
+             py::arg("payload_bytes"), py::arg("flags") = 0, py::arg("checksum") = 0);
+  module.def("unpack_header", &unpack, py::arg("header"), py::arg("codec"), py::arg("dtype"),
+             py::arg("element_count"), py::arg("max_payload_bytes"),
+             "Checks every field against what was agreed; raises CorruptPayload.");
+  module.def(
+      "verify_checksum",
+      [](const WireHeader& header, const py::object& payload) {
+        verifyChecksum(header, BytesView(payload).bytes());
+      },
+      py::arg("header"), py::arg("payload"));
+  module.def(
+      "crc32c", [](const py::object& data) { return crc32c(BytesView(data).bytes()); }, py::arg("data"));
+}
+
+}  // namespace hipress::bindings
