@@ -28,7 +28,7 @@ constexpr auto kTables = [] {
   return tables;
 }();
 
-uint32_t addByte(uint32_t crc, std::byte value) {
+constexpr uint32_t addByte(uint32_t crc, std::byte value) {
   return (crc >> 8) ^ kTables[0][(crc ^ static_cast<uint32_t>(value)) & 0xffu];
 }
 
@@ -45,9 +45,59 @@ uint32_t addWordPortable(uint32_t crc, uint64_t word) {
   return result;
 }
 
+/// What `bytes` more bytes of zeros make of a state, for any state: it is linear, so four tables of a byte
+/// each do. Adding up the states of adjacent blocks takes it.
+struct Shift {
+  std::array<std::array<uint32_t, 256>, 4> tables{};
+
+  explicit constexpr Shift(size_t bytes) {
+    std::array<uint32_t, 32> ofBit{};
+    for (size_t bit = 0; bit < 32; ++bit) {
+      ofBit[bit] = uint32_t{1} << bit;
+      for (size_t i = 0; i < bytes; ++i) ofBit[bit] = addByte(ofBit[bit], std::byte{0});
+    }
+    for (size_t k = 0; k < 4; ++k) {
+      for (size_t byte = 0; byte < 256; ++byte) {
+        for (size_t bit = 0; bit < 8; ++bit) {
+          if (((byte >> bit) & 1u) != 0) tables[k][byte] ^= ofBit[8 * k + bit];
+        }
+      }
+    }
+  }
+
+  uint32_t operator()(uint32_t crc) const {
+    return tables[0][crc & 0xffu] ^ tables[1][(crc >> 8) & 0xffu] ^ tables[2][(crc >> 16) & 0xffu] ^
+           tables[3][crc >> 24];
+  }
+};
+
+// The instruction takes a new operand every cycle but three for a result: three blocks side by side keep it
+// busy. Long ones, because joining them costs; short ones for what is left.
+constexpr size_t kLongBlock = 4096;
+constexpr size_t kShortBlock = 256;
+constexpr Shift kLongShift(kLongBlock);
+constexpr Shift kShortShift(kShortBlock);
+
 #if HIPRESS_X86
 __attribute__((target("sse4.2"))) inline uint32_t addWordSse42(uint32_t crc, uint64_t word) {
   return static_cast<uint32_t>(__builtin_ia32_crc32di(crc, word));
+}
+
+/// Takes three blocks at a time while there are that many.
+__attribute__((target("sse4.2"))) inline uint32_t addBlocksSse42(uint32_t crc, const std::byte*& bytes,
+                                                                 size_t& count, size_t block,
+                                                                 const Shift& shift) {
+  for (; count >= 3 * block; bytes += 3 * block, count -= 3 * block) {
+    uint32_t second = 0;
+    uint32_t third = 0;
+    for (size_t i = 0; i < block; i += 8) {
+      crc = addWordSse42(crc, loadWord(bytes + i));
+      second = addWordSse42(second, loadWord(bytes + block + i));
+      third = addWordSse42(third, loadWord(bytes + 2 * block + i));
+    }
+    crc = shift(shift(crc) ^ second) ^ third;
+  }
+  return crc;
 }
 #endif
 
@@ -55,15 +105,14 @@ template <IsaLevel level>
 struct Crc32c {
   static uint32_t run(const std::byte* bytes, size_t count) {
     uint32_t crc = 0xffffffffu;
-    for (; count >= 8; bytes += 8, count -= 8) {
 #if HIPRESS_X86
-      if constexpr (level != IsaLevel::kGeneric) {
-        crc = addWordSse42(crc, loadWord(bytes));
-        continue;
-      }
-#endif
-      crc = addWordPortable(crc, loadWord(bytes));
+    if constexpr (level != IsaLevel::kGeneric) {
+      crc = addBlocksSse42(crc, bytes, count, kLongBlock, kLongShift);
+      crc = addBlocksSse42(crc, bytes, count, kShortBlock, kShortShift);
+      for (; count >= 8; bytes += 8, count -= 8) crc = addWordSse42(crc, loadWord(bytes));
     }
+#endif
+    for (; count >= 8; bytes += 8, count -= 8) crc = addWordPortable(crc, loadWord(bytes));
     for (; count > 0; ++bytes, --count) crc = addByte(crc, *bytes);
     return ~crc;
   }
