@@ -79,11 +79,11 @@ def test_every_codec_is_measured(tmp_path: Path) -> None:
 def test_one_codec_without_torch_at_a_chosen_isa(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     isa = load_core().isa_levels()[0]
-    chosen = ("--codec", "tbq(threshold=0.5)", "--no-torch", "--isa", isa, "--threads", "2")
+    chosen = ("--codec", "onebit", "--no-torch", "--isa", isa, "--threads", "2")
     done = run("--size", "4K", "--repeats", "1", *chosen, "--json", str(file))
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(file.read_text())
-    assert (row["codec"], row["isa"], row["threads"]) == ("tbq(threshold=0.5)", isa, 2)
+    assert (row["codec"], row["isa"], row["threads"]) == ("onebit", isa, 2)
     assert row["torch_encode_ratio"] is None
 
 
