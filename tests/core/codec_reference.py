@@ -46,7 +46,7 @@ def lane_sum(values: np.ndarray) -> float:
 
 
 def onebit_encode(values: np.ndarray, residual: np.ndarray | None = None, scale: float = 1.0) -> bytes:
-    """The payload; a residual is updated in place."""
+    """The payload; a residual is updated in place. Empty if a value is not finite: the residual stays."""
     if len(values) == 0:
         return b""
     with np.errstate(all="ignore"):
@@ -58,10 +58,9 @@ def onebit_encode(values: np.ndarray, residual: np.ndarray | None = None, scale:
         for chosen in (~signs, signs):
             total = lane_sum(np.where(chosen, corrected, 0).astype(np.float64))
             means.append(np.float32(total / chosen.sum() if chosen.any() else 0))
-        finite = bool(np.isfinite(corrected).all())
-        if not finite:
-            means = [np.float32(np.nan)] * 2
-        if residual is not None and finite:
+        if not np.isfinite(corrected).all():
+            return b""
+        if residual is not None:
             residual[:] = corrected - np.where(signs, means[1], means[0])
     return struct.pack("<ff", *means) + np.packbits(signs, bitorder="little").tobytes()
 
@@ -69,6 +68,8 @@ def onebit_encode(values: np.ndarray, residual: np.ndarray | None = None, scale:
 def onebit_decode(payload: bytes, count: int) -> np.ndarray:
     if count == 0:
         return np.zeros(0, np.float32)
+    if not payload:
+        return np.full(count, np.nan, np.float32)
     negative, non_negative = np.frombuffer(payload[:8], np.float32)
     signs = np.unpackbits(np.frombuffer(payload[8:], np.uint8), bitorder="little")[:count]
     decoded: np.ndarray = np.where(signs, non_negative, negative)

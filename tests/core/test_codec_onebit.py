@@ -34,7 +34,7 @@ def test_payload_and_residual_are_the_references_bit_for_bit(count: int, isa: st
                 continue  # largest + 1 stays finite, but this input is about the sums
             expected_residual = residual.copy()
             expected = onebit_encode(values, expected_residual, 0.5)
-            payload = onebit.encode(values, residual, scale=0.5)
+            payload = onebit.encode(values, {"residual": residual}, scale=0.5)
             assert payload == expected, (name, residual_name)
             assert same_bits(residual, expected_residual), (name, residual_name)
         assert without_feedback.encode(values) == onebit_encode(values), name
@@ -76,7 +76,7 @@ def test_input_plus_old_residual_is_decoded_plus_new_residual(count: int, isa: s
                 corrected = values + residual
             if not np.isfinite(corrected).all():
                 break  # three times the largest float is no float
-            decoded = onebit.decode(onebit.encode(values, residual), count)
+            decoded = onebit.decode(onebit.encode(values, {"residual": residual}), count)
             scale = np.maximum(np.abs(corrected), np.abs(decoded)).astype(np.float64)
             error = np.abs(decoded.astype(np.float64) + residual - corrected)
             assert (error <= 1e-6 * scale + SMALLEST).all(), name
@@ -89,7 +89,7 @@ def test_what_is_held_back_comes_out_later(isa: str) -> None:
     sent, wanted, size = np.zeros(1000), np.zeros(1000), np.zeros(1000)
     for step in range(20):
         gradient = generator.standard_normal(1000).astype(np.float32)
-        decoded = onebit.decode(onebit.encode(gradient, residual, step=step), 1000)
+        decoded = onebit.decode(onebit.encode(gradient, {"residual": residual}, step=step), 1000)
         sent += decoded
         wanted += gradient
         size += np.abs(decoded) + np.abs(residual)
@@ -103,16 +103,16 @@ def test_non_finite_input_poisons_the_output_and_leaves_the_residual(bad: float,
     values[at] = bad
     residual = np.random.default_rng(0).standard_normal(count).astype(np.float32)
     before = residual.copy()
-    payload = onebit.encode(values, residual)
+    payload = onebit.encode(values, {"residual": residual})
     assert same_bits(residual, before)
+    assert payload == b""
     assert np.isnan(onebit.decode(payload, count)).all()
-    assert payload[8:] == onebit_encode(values, before)[8:], "the bits are written all the same"
 
 
 def test_overflow_of_input_plus_residual_counts_as_non_finite(isa: str) -> None:
     residual = np.full(40, LARGEST, np.float32)
-    payload = onebit.encode(np.full(40, LARGEST, np.float32), residual)
-    assert np.isnan(onebit.decode(payload, 40)).all()
+    payload = onebit.encode(np.full(40, LARGEST, np.float32), {"residual": residual})
+    assert payload == b""
     assert (residual == np.float32(LARGEST)).all()
 
 
@@ -129,14 +129,14 @@ def test_denormals_have_a_mean(isa: str) -> None:
 def test_input_is_only_read() -> None:
     values = np.ones(100, np.float32)
     values.flags.writeable = False
-    onebit.encode(values, np.zeros(100, np.float32))
+    onebit.encode(values, {"residual": np.zeros(100, np.float32)})
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 100])
 def test_malformed_payloads_are_refused_and_leave_the_output(count: int) -> None:
     good = onebit.encode(np.ones(count, np.float32))
     bad = [good + b"\0", good[:-1]] if good else [b"\0", b"\0" * 8]
-    bad += [b"", b"\0" * 7, b"\0" * 9] if count > 8 else []
+    bad += [b"\0" * 7, b"\0" * 9] if count > 8 else []
     if count % 8:
         bad += [good[:-1] + bytes([good[-1] | 0x80]), good[:-1] + bytes([good[-1] | 1 << count % 8])]
     for payload in bad:
@@ -167,16 +167,16 @@ def test_any_input_encodes_as_the_reference(data: st.DataObject, isa: str) -> No
     residual = data.draw(arrays(np.float32, count, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
     expected_residual = residual.copy()
     expected = onebit_encode(values, expected_residual)
-    assert onebit.encode(values, residual) == expected
+    assert onebit.encode(values, {"residual": residual}) == expected
     assert same_bits(residual, expected_residual)
 
 
 def test_wrong_calls_are_refused() -> None:
     values = np.ones(10, np.float32)
     with pytest.raises(InvalidArgument, match="9 elements"):
-        onebit.encode(values, np.zeros(9, np.float32))
+        onebit.encode(values, {"residual": np.zeros(9, np.float32)})
     with pytest.raises(InvalidArgument, match="keeps none"):
-        without_feedback.encode(values, np.zeros(10, np.float32))
+        without_feedback.encode(values, {"residual": np.zeros(10, np.float32)})
     with pytest.raises(TypeError):
         onebit.encode(values.astype(np.float64))
     with pytest.raises(TypeError):
@@ -184,4 +184,4 @@ def test_wrong_calls_are_refused() -> None:
     read_only = np.zeros(10, np.float32)
     read_only.flags.writeable = False
     with pytest.raises(InvalidArgument, match="read-only"):
-        onebit.encode(values, read_only)
+        onebit.encode(values, {"residual": read_only})

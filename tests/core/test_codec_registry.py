@@ -12,22 +12,22 @@ from hipress.errors import InvalidArgument
 
 
 @pytest.mark.parametrize(
-    ("text", "signature", "number", "uses_residual"),
+    ("text", "signature", "number", "states"),
     [
-        ("none", "none", 0, False),
-        ("fp16", "fp16", 1, False),
-        ("fp16()", "fp16", 1, False),
-        ("onebit", "onebit(error_feedback=true)", 16, True),
-        ("onebit()", "onebit(error_feedback=true)", 16, True),
-        (" onebit ( error_feedback = false ) ", "onebit(error_feedback=false)", 16, False),
+        ("none", "none", 0, ()),
+        ("fp16", "fp16", 1, ()),
+        ("fp16()", "fp16", 1, ()),
+        ("onebit", "onebit(error_feedback=true)", 16, ("residual",)),
+        ("onebit()", "onebit(error_feedback=true)", 16, ("residual",)),
+        (" onebit ( error_feedback = false ) ", "onebit(error_feedback=false)", 16, ()),
     ],
 )
-def test_text_to_codec(text: str, signature: str, number: int, uses_residual: bool) -> None:
+def test_text_to_codec(text: str, signature: str, number: int, states: tuple[str, ...]) -> None:
     codec = _core.create_codec(text)
     assert codec.signature == signature
     assert codec.name == signature.split("(")[0]
     assert codec.id == number
-    assert codec.uses_residual == uses_residual
+    assert codec.states == states
 
 
 @pytest.mark.parametrize("description", _core.describe_codecs(), ids=lambda codec: codec["name"])
@@ -36,6 +36,12 @@ def test_signatures_are_codec_texts_with_every_option(description: _core.CodecDe
     assert _core.create_codec(signature).signature == signature
     defaults = [f"{option['name']}={option['default']}" for option in description["options"]]
     assert signature == description["name"] + (f"({', '.join(defaults)})" if defaults else "")
+
+
+@pytest.mark.parametrize("description", _core.describe_codecs(), ids=lambda codec: codec["name"])
+def test_descriptions_are_those_of_the_default_codec(description: _core.CodecDescription) -> None:
+    codec = _core.create_codec(description["name"])
+    assert (description["id"], description["states"]) == (codec.id, codec.states)
 
 
 def test_descriptions_are_sorted_and_complete() -> None:

@@ -118,6 +118,21 @@ def test_crc32c_of_every_length(count: int, isa: str) -> None:
     assert _core.crc32c(data) == wire_decoder.crc32c(data)
 
 
+@pytest.mark.parametrize("block", [256, 4096])
+def test_crc32c_of_every_block_count_and_alignment(block: int, isa: str) -> None:
+    """Lengths around the blocks that are summed side by side, and what remains of them, from any address."""
+    data = np.random.default_rng(block).integers(0, 256, 8 * block, dtype=np.uint8)
+    lengths = [n * block + extra for n in (1, 2, 3, 4, 6, 7) for extra in (-9, -1, 0, 1, 8, 255)]
+    for offset in (0, 1, 4, 7):
+        for length in lengths if offset else [*range(900), *lengths]:
+            part = data[offset : offset + length]
+            found = _core.crc32c(part)
+            _core.set_isa_level("generic")
+            expected = _core.crc32c(part)
+            _core.set_isa_level(isa)
+            assert found == expected, (offset, length)
+
+
 def test_checksum_is_verified_only_when_flagged() -> None:
     payload = bytes(range(21))
     good = _core.unpack_header(packed(flags=CHECKSUM, checksum=_core.crc32c(payload)), **AGREED)
@@ -143,6 +158,23 @@ def test_the_documents_decoder_reads_our_messages(text: str, count: int) -> None
             ours = codec.decode(codec.encode(values), count)
             np.testing.assert_array_equal(np.array(decoded.values, np.float32), ours, err_msg=name)
             assert (decoded.codec, decoded.element_count, decoded.dtype) == (codec.id, count, 0)
+
+
+@pytest.mark.parametrize("text", ["none", "fp16", "onebit"])
+def test_an_empty_message_is_not_a_number_everywhere(text: str) -> None:
+    codec = _core.create_codec(text)
+    header = _core.pack_header(codec.id, "float32", 5, 0, CHECKSUM, _core.crc32c(b""))
+    accepted = _core.unpack_header(header, codec.id, "float32", 5, codec.max_encoded_bytes(5))
+    assert (accepted.payload_bytes, accepted.checksum) == (0, 0)
+    _core.verify_checksum(accepted, b"")
+    assert np.isnan(wire_decoder.decode_message(header).values).all()
+    for accumulate in (False, True):
+        output = np.ones(5, np.float32)
+        codec.decode_into(b"", output, accumulate=accumulate)
+        assert np.isnan(output).all()
+    assert codec.encode(np.zeros(0, np.float32)) == b""
+    with pytest.raises(CorruptPayload, match="0 elements"):
+        codec.decode(b"x", 0)
 
 
 def test_the_documents_decoder_reads_raw_and_absent_messages() -> None:

@@ -85,6 +85,8 @@ def decode_message(message: bytes) -> Message:
         values = None
     elif flags & RAW:
         values = decode_elements(payload, dtype, count)
+    elif size == 0 and count > 0:
+        values = [float("nan")] * count  # the sender's values were not finite
     elif codec == NONE:
         values = decode_elements(payload, 0, count)
     elif codec == FP16:

@@ -87,11 +87,11 @@ def test_non_finite_values_reach_every_rank(codec: str, poison: float) -> None:
         (tensor,) = engine.declare([spec("w", values, codec=codec, partitions=4)])
         clean = values.copy()
         engine.wait(engine.submit(tensor, clean, clean))
-        before = engine.residual("w", "worker")
+        before = engine.state("w", "worker", "residual")
         if engine.rank == 1:
             values[777] = poison
         engine.wait(engine.submit(tensor, values, values))
-        residual = engine.residual("w", "worker")
+        residual = engine.state("w", "worker", "residual")
         assert np.all(np.isfinite(residual))
         # Only the partition with the poisoned value is left out of error feedback.
         if engine.rank == 1 and residual.size:

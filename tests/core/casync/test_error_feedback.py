@@ -28,7 +28,7 @@ def test_what_goes_in_comes_out_or_stays_in_a_residual(world_size: int, partitio
         for step in range(STEPS):
             result = values[step][engine.rank].copy()
             engine.wait(engine.submit(tensor, result, result))
-            seen.append((result, engine.residual("w", "worker"), engine.residual("w", "aggregator")))
+            seen.append((result, engine.state("w", "worker", "residual"), engine.state("w", "aggregator", "residual")))
         return seen
 
     by_rank = run_ranks(world_size, body)
@@ -67,7 +67,7 @@ def test_without_error_feedback_no_residual_is_kept() -> None:
         values = np.ones(5000, np.float32)
         (tensor,) = engine.declare([spec("w", values, codec="onebit(error_feedback=false)")])
         engine.wait(engine.submit(tensor, values, values))
-        return int(engine.residual("w", "worker").size)
+        return int(engine.state("w", "worker", "residual").size)
 
     assert run_ranks(2, body) == [0, 0]
 
@@ -80,12 +80,12 @@ def test_a_rank_without_values_counts_as_zero_and_keeps_its_residual() -> None:
         values[: count // 2] = 1.0
         (tensor,) = engine.declare([spec("w", values, codec="onebit")])
         engine.wait(engine.submit(tensor, values.copy(), np.empty_like(values)))
-        before = engine.residual("w", "worker")
+        before = engine.state("w", "worker", "residual")
         output = np.empty_like(values)
         absent = engine.wait(engine.submit(tensor, values if engine.rank == 0 else None, output))
         assert not absent
         if engine.rank == 1:
-            assert np.array_equal(before, engine.residual("w", "worker"))
+            assert np.array_equal(before, engine.state("w", "worker", "residual"))
         return output, absent
 
     results = run_ranks(2, body)
