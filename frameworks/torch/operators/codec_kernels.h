@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of a codec's operators in PyTorch, whichever codec it is. codecs.cc registers them for the
+// codecs that a process has at run time, the files of `hipress compll build -f torch` for one codec. Needs
+// torch's stable ABI from 2.10 on, the first that passes strings.
+//
+// Errors leave as C++ exceptions, which torch's dispatcher turns into RuntimeError with their text.
+#pragma once
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/codec/operator_codec.h"
+#include "core/error.h"
+
+// Hidden as torch's own stable namespace is: every library has its copy, made for the torch it targets.
+HIDDEN_NAMESPACE_BEGIN(hipress, torch_operators)
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+/// What encoding takes besides tensors; the fields of EncodeContext as torch passes them.
+struct EncodeNumbers {
+  int64_t seed;
+  int64_t step;
+  int64_t tensor;
+  double scale;
+};
+
+/// A state as the schema names it; without a tensor the caller keeps none.
+struct StateArgument {
+  std::string_view name;
+  std::optional<Tensor> values;
+};
+
+/// Throws InvalidArgument or Unsupported unless the tensor is `type`, contiguous and in host memory.
+inline void checkTensor(const Tensor& tensor, ScalarType type, const std::string& what) {
+  if (!tensor.is_cpu()) throw unsupported(what + " must be a CPU tensor; call .cpu() first");
+  if (tensor.scalar_type() != type) {
+    throw invalidArgument(
+        what + (type == ScalarType::Byte ? " must be of dtype uint8" : " must be of dtype float32"));
+  }
+  if (!tensor.is_contiguous()) throw invalidArgument(what + " must be contiguous; call .contiguous() first");
+}
+
+inline std::span<float> floats(const Tensor& tensor, const std::string& what) {
+  checkTensor(tensor, ScalarType::Float, what);
+  return {static_cast<float*>(tensor.data_ptr()), static_cast<size_t>(tensor.numel())};
+}
+
+inline ConstBytes message(const Tensor& tensor) {
+  checkTensor(tensor, ScalarType::Byte, "the payload");
+  return {static_cast<const std::byte*>(tensor.data_ptr()), static_cast<size_t>(tensor.numel())};
+}
+
+/// The message, of exactly its length; the given states are updated in place.
+inline Tensor encode(const std::string& codecName, const Tensor& gradient,
+                     std::span<const StateArgument> states, const std::string& options,
+                     const EncodeNumbers& numbers) {
+  const CodecPointer codec = operatorCodec(codecName, options);
+  const std::span<const float> input = floats(gradient, "the gradient");
+  std::vector<OperatorState> held;
+  for (const StateArgument& state : states) {
+    if (!state.values) continue;
+    const std::string what = "the state " + std::string(state.name);
+    held.push_back({state.name, floats(*state.values, what)});
+    if (held.back().values.empty() && !input.empty())
+      throw invalidArgument(what + " has no elements, the gradient " + std::to_string(input.size()));
+  }
+  EncodeContext context;
+  context.seed = static_cast<uint64_t>(numbers.seed);
+  context.step = static_cast<uint64_t>(numbers.step);
+  context.tensor = static_cast<uint32_t>(numbers.tensor);
+  context.scale = static_cast<float>(numbers.scale);
+  const OperatorMessage encoded = operatorEncode(*codec, input, held, context);
+  Tensor output = torch::stable::empty({static_cast<int64_t>(encoded.size)}, ScalarType::Byte);
+  if (encoded.size > 0) std::memcpy(output.data_ptr(), encoded.bytes.get(), encoded.size);
+  return output;
+}
+
+/// `count` decoded values.
+inline Tensor decode(const std::string& codecName, const Tensor& payload, int64_t count,
+                     const std::string& options) {
+  const CodecPointer codec = operatorCodec(codecName, options);
+  if (count < 0) throw invalidArgument("count is " + std::to_string(count) + ", must not be negative");
+  const ConstBytes bytes = message(payload);
+  Tensor output = torch::stable::empty({count}, ScalarType::Float);
+  codec->decode(bytes, floats(output, "the output"), DecodeMode::kAssign);
+  return output;
+}
+
+/// output += the decoded values.
+inline void decodeAccumulate(const std::string& codecName, const Tensor& payload, const Tensor& output,
+                             const std::string& options) {
+  operatorCodec(codecName, options)
+      ->decode(message(payload), floats(output, "the output"), DecodeMode::kAccumulate);
+}
+
+HIDDEN_NAMESPACE_END(hipress, torch_operators)
