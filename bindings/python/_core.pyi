@@ -63,8 +63,9 @@ class Codec:
         scale: float = 1.0,
         threads: int = 1,
     ) -> int:
-        """As the core calls it, without copies: reads the states `before`, writes `after` (in the order of `states`; both
-        empty: none), and returns how many bytes of `output` are the payload. 0 for a non-empty input: `after` is garbage.
+        """As the core calls it, without copies: reads the states `before`, writes `after` (in the order of `states`, or
+        both empty: none), and returns how many bytes of `output` are the payload. 0 for a non-empty input: `after` holds
+        garbage.
         """
     def decode(self, payload: BytesLike, count: int, *, threads: int = 1) -> NDArray[np.float32]: ...
     def decode_into(

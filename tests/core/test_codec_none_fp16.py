@@ -62,7 +62,7 @@ def test_non_finite_values_stay(codec: _core.Codec, isa: str) -> None:
 @pytest.mark.parametrize("codec", [none, fp16])
 def test_states_are_refused(codec: _core.Codec) -> None:
     assert codec.states == ()
-    with pytest.raises(InvalidArgument, match="residual.*keeps none"):
+    with pytest.raises(InvalidArgument, match=r"residual.*keeps none"):
         codec.encode(np.ones(3, np.float32), {"residual": np.zeros(3, np.float32)})
 
 
