@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What filters keep of a tile. Codecs that filter keep little, so groups in which nothing is kept go fast.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/element/multiversion.h"
+
+#if HIPRESS_X86
+#include <immintrin.h>
+#endif
+
+namespace hipress::ops {
+
+namespace detail {
+
+/// What is written for element i of a tile: first + i, or values[i].
+struct IndexSource {
+  int32_t first;
+  int32_t operator()(size_t i) const { return first + static_cast<int32_t>(i); }
+};
+template <typename T>
+struct ValueSource {
+  const T* values;
+  T operator()(size_t i) const { return values[i]; }
+};
+
+/// All of the first elements that fill groups; returns how many those were. `kept` counts on.
+template <IsaLevel level>
+struct CompactGroups {
+  template <typename Source, typename T>
+  static size_t run(const int32_t* __restrict keep, size_t count, Source source, T* __restrict out,
+                    size_t& kept) {
+    constexpr size_t step = 32;
+    size_t i = 0;
+    for (; i + step <= count; i += step) {
+      int32_t any = 0;
+      for (size_t j = 0; j < step; ++j) any |= keep[i + j];
+      if (any == 0) continue;
+      for (size_t j = i; j < i + step; ++j) {
+        out[kept] = source(j);
+        kept += keep[j] != 0 ? 1 : 0;
+      }
+    }
+    return i;
+  }
+};
+
+#if HIPRESS_X86
+
+template <>
+struct CompactGroups<IsaLevel::kV4> {
+  template <typename Source, typename T>
+  HIPRESS_TARGET_V4 static size_t run(const int32_t* keep, size_t count, Source source, T* out,
+                                      size_t& kept) {
+    constexpr size_t step = 64;
+    size_t i = 0;
+    for (; i + step <= count; i += step) {
+      const __m512i a = _mm512_loadu_si512(keep + i);
+      const __m512i b = _mm512_loadu_si512(keep + i + 16);
+      const __m512i c = _mm512_loadu_si512(keep + i + 32);
+      const __m512i d = _mm512_loadu_si512(keep + i + 48);
+      const __m512i any = _mm512_or_si512(_mm512_or_si512(a, b), _mm512_or_si512(c, d));
+      if (_mm512_test_epi32_mask(any, any) == 0) continue;
+      kept += sixteen(_mm512_test_epi32_mask(a, a), source, i, out + kept);
+      kept += sixteen(_mm512_test_epi32_mask(b, b), source, i + 16, out + kept);
+      kept += sixteen(_mm512_test_epi32_mask(c, c), source, i + 32, out + kept);
+      kept += sixteen(_mm512_test_epi32_mask(d, d), source, i + 48, out + kept);
+    }
+    return i;
+  }
+
+ private:
+  // Compressed in a register and stored whole: storing compressed is slow on some processors.
+  HIPRESS_TARGET_V4 static size_t sixteen(__mmask16 mask, IndexSource source, size_t i, int32_t* out) {
+    const __m512i steps = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i indices = _mm512_add_epi32(_mm512_set1_epi32(source(i)), steps);
+    _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(mask, indices));
+    return static_cast<size_t>(std::popcount(mask));
+  }
+  template <typename T>
+  HIPRESS_TARGET_V4 static size_t sixteen(__mmask16 mask, ValueSource<T> source, size_t i, T* out) {
+    const T* values = source.values + i;
+    if constexpr (sizeof(T) == 4) {
+      _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(mask, _mm512_loadu_si512(values)));
+    } else {
+      static_assert(sizeof(T) == 8);
+      const auto low = static_cast<__mmask8>(mask);
+      _mm512_storeu_si512(out, _mm512_maskz_compress_epi64(low, _mm512_loadu_si512(values)));
+      _mm512_storeu_si512(
+          out + std::popcount(low),
+          _mm512_maskz_compress_epi64(static_cast<__mmask8>(mask >> 8), _mm512_loadu_si512(values + 8)));
+    }
+    return static_cast<size_t>(std::popcount(mask));
+  }
+};
+
+#endif
+
+template <IsaLevel level, typename Source, typename T>
+size_t compact(const int32_t* keep, size_t count, Source source, T* out) {
+  size_t kept = 0;
+  for (size_t i = CompactGroups<level>::run(keep, count, source, out, kept); i < count; ++i) {
+    out[kept] = source(i);
+    kept += keep[i] != 0 ? 1 : 0;
+  }
+  return kept;
+}
+
+}  // namespace detail
+
+/// Writes first + i for each i with keep[i] != 0, in order, and returns how many. `out` has room for count +
+/// 16 elements; what lies behind the result is overwritten.
+template <IsaLevel level>
+size_t compactIndices(const int32_t* keep, size_t count, int32_t first, int32_t* out) {
+  return detail::compact<level>(keep, count, detail::IndexSource{first}, out);
+}
+
+/// The same with values[i]. T has four or eight bytes.
+template <IsaLevel level, typename T>
+size_t compactValues(const int32_t* keep, const T* values, size_t count, T* out) {
+  return detail::compact<level>(keep, count, detail::ValueSource<T>{values}, out);
+}
+
+}  // namespace hipress::ops

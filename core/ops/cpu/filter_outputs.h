@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a filter kept: written by threads that share a loop, each its own chunk, then one vector.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+
+#include "core/ops/cpu/scratch.h"
+
+namespace hipress::ops {
+
+template <typename T>
+class FilterOutputs {
+ public:
+  void resize(size_t chunks) {
+    chunks_ = chunks;
+    outputs_ = std::make_unique<Output[]>(chunks);
+  }
+
+  Appender<T>& operator[](size_t chunk) { return outputs_[chunk].values; }
+
+  /// All chunks' elements in order, in `scratch` unless there was only one chunk; `size` becomes their number.
+  T* gathered(Scratch& scratch, size_t& size) {
+    size = 0;
+    for (size_t chunk = 0; chunk < chunks_; ++chunk) size += outputs_[chunk].values.size();
+    if (chunks_ == 1) return outputs_[0].values.data();
+    T* const all = scratch.take<T>(size);
+    T* next = all;
+    for (size_t chunk = 0; chunk < chunks_; ++chunk) {
+      const Appender<T>& values = outputs_[chunk].values;
+      if (values.size() != 0) std::memcpy(next, values.data(), values.size() * sizeof(T));
+      next += values.size();
+    }
+    return all;
+  }
+
+ private:
+  struct Output {
+    Scratch scratch;
+    Appender<T> values{scratch};
+  };
+
+  size_t chunks_ = 0;
+  std::unique_ptr<Output[]> outputs_;
+};
+
+}  // namespace hipress::ops

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that code made by CompLL's C++ emitter uses.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "core/codec/generated_codec.h"
+#include "core/codec/plugin.h"
+#include "core/element/multiversion.h"
+#include "core/ops/block.h"
+#include "core/ops/cpu/chunks.h"
+#include "core/ops/cpu/compact.h"
+#include "core/ops/cpu/filter_outputs.h"
+#include "core/ops/cpu/finite.h"
+#include "core/ops/cpu/index_fault.h"
+#include "core/ops/cpu/order.h"
+#include "core/ops/cpu/pack.h"
+#include "core/ops/cpu/payload_reader.h"
+#include "core/ops/cpu/philox.h"
+#include "core/ops/cpu/reduce.h"
+#include "core/ops/cpu/run_reducer.h"
+#include "core/ops/cpu/scratch.h"
+#include "core/ops/cpu/stream.h"
+#include "core/ops/packed_element.h"
+#include "core/ops/philox.h"
+#include "core/ops/scalar.h"
+#include "core/ops/tile.h"
+
+namespace hipress::ops {
+
+/// From this many elements on, new states are written past the caches: they are not read before the next step.
+inline constexpr size_t kStreamFrom = size_t{1} << 18;
+
+/// A scalar of a message, at any address.
+template <typename T>
+void putScalar(uint8_t* at, T value) {
+  std::memcpy(at, &value, sizeof(T));
+}
+
+/// A packed vector, one element to an int32.
+inline int32_t* unpacked(const uint8_t* field, size_t count, unsigned width, Scratch& scratch) {
+  int32_t* const codes = scratch.take<int32_t>(count);
+  unpackTile<IsaLevel::kGeneric>(field, 0, count, width, codes);
+  return codes;
+}
+
+/// Whether scale·value is finite for all values.
+inline bool allFiniteScaled(const float* values, size_t count, float scale) {
+  for (size_t i = 0; i < count; ++i) {
+    if (!isFinite(values[i] * scale)) return false;
+  }
+  return true;
+}
+
+}  // namespace hipress::ops

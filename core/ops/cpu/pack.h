@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Vectors of unsigned integers in a message: element i of width b has the bits from i·b on, low bits first.
+// In tiles, such elements are 32 bits wide.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/element/multiversion.h"
+#include "core/ops/cpu/pack_bytes.h"
+
+namespace hipress::ops {
+
+namespace detail {
+
+template <IsaLevel level, unsigned width>
+void packWidth(const int32_t* __restrict codes, size_t count, uint8_t* __restrict field, size_t first) {
+  constexpr size_t each = 8 / width;
+  uint8_t* byte = field + first / each;
+  if constexpr (width < 8) {
+    // The first byte may have elements already.
+    const size_t before = first % each;
+    if (before != 0 && count != 0) {
+      uint32_t value = *byte & ((1u << (before * width)) - 1u);
+      const size_t here = count < each - before ? count : each - before;
+      for (size_t i = 0; i < here; ++i) value |= static_cast<uint32_t>(codes[i]) << ((before + i) * width);
+      *byte++ = static_cast<uint8_t>(value);
+      codes += here;
+      count -= here;
+    }
+  }
+  const size_t whole = count / each;
+  const size_t done = PackBytes<level>::template pack<width>(codes, whole, byte);
+  packBytesPlain<width>(codes + done * each, whole - done, byte + done);
+  if (count % each != 0) {
+    uint32_t value = 0;
+    for (size_t i = whole * each; i < count; ++i) {
+      value |= static_cast<uint32_t>(codes[i]) << ((i % each) * width);
+    }
+    byte[whole] = static_cast<uint8_t>(value);
+  }
+}
+
+template <IsaLevel level, unsigned width>
+void unpackWidth(const uint8_t* __restrict field, size_t first, size_t count, int32_t* __restrict codes) {
+  constexpr size_t each = 8 / width;
+  constexpr uint32_t mask = (1u << width) - 1u;
+  const uint8_t* byte = field + first / each;
+  if constexpr (width < 8) {
+    const size_t before = first % each;
+    if (before != 0 && count != 0) {
+      const size_t here = count < each - before ? count : each - before;
+      for (size_t i = 0; i < here; ++i) {
+        codes[i] = static_cast<int32_t>((static_cast<uint32_t>(*byte) >> ((before + i) * width)) & mask);
+      }
+      ++byte;
+      codes += here;
+      count -= here;
+    }
+  }
+  const size_t whole = count / each;
+  const size_t done = PackBytes<level>::template unpack<width>(byte, whole, codes);
+  unpackBytesPlain<width>(byte + done, whole - done, codes + done * each);
+  for (size_t i = whole * each; i < count; ++i) {
+    codes[i] = static_cast<int32_t>((static_cast<uint32_t>(byte[whole]) >> ((i % each) * width)) & mask);
+  }
+}
+
+}  // namespace detail
+
+/// Writes elements first … first + count − 1 of the vector that begins at `field`. The lower bits of the
+/// first byte are kept, unused ones of the last become 0; no other byte is touched. Codes are below 2^width;
+/// width is 1, 2, 4 or 8.
+template <IsaLevel level>
+void packTile(const int32_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
+  switch (width) {
+    case 1:
+      return detail::packWidth<level, 1>(codes, count, field, first);
+    case 2:
+      return detail::packWidth<level, 2>(codes, count, field, first);
+    case 4:
+      return detail::packWidth<level, 4>(codes, count, field, first);
+    default:
+      return detail::packWidth<level, 8>(codes, count, field, first);
+  }
+}
+
+/// Reads what packTile() writes; nothing outside of these elements' bytes.
+template <IsaLevel level>
+void unpackTile(const uint8_t* field, size_t first, size_t count, unsigned width, int32_t* codes) {
+  switch (width) {
+    case 1:
+      return detail::unpackWidth<level, 1>(field, first, count, codes);
+    case 2:
+      return detail::unpackWidth<level, 2>(field, first, count, codes);
+    case 4:
+      return detail::unpackWidth<level, 4>(field, first, count, codes);
+    default:
+      return detail::unpackWidth<level, 8>(field, first, count, codes);
+  }
+}
+
+/// Whether the bits behind the last of `count` elements are 0, as a message must have them.
+inline bool paddingIsZero(const uint8_t* field, size_t count, unsigned width) {
+  const size_t used = count % 8 * width % 8;
+  return used == 0 || (field[count / 8 * width + count % 8 * width / 8] >> used) == 0;
+}
+
+}  // namespace hipress::ops

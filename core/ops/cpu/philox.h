@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random words for tiles. A register holds one state word of several groups, each in the lower half of a
+// 64-bit lane: the products of 32·32 bits need no more, and what gathers in the upper halves is never read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/element/multiversion.h"
+#include "core/ops/philox.h"
+
+#if HIPRESS_X86
+#include <immintrin.h>
+#endif
+
+namespace hipress::ops {
+
+namespace detail {
+
+/// The words of kGroups successive groups.
+template <IsaLevel level>
+struct PhiloxGroups {
+  static constexpr size_t kGroups = 1;
+  static void run(const RandomKey& key, uint32_t site, uint64_t group, uint32_t* words) {
+    const PhiloxWords four = philoxGroup(key, site, group);
+    std::memcpy(words, four.word, sizeof(four.word));
+  }
+};
+
+#if HIPRESS_X86
+
+template <>
+struct PhiloxGroups<IsaLevel::kV3> {
+  static constexpr size_t kGroups = 8;
+  HIPRESS_TARGET_V3 static void run(const RandomKey& key, uint32_t site, uint64_t group, uint32_t* words) {
+    __m256i c0[2], c1[2], c2[2], c3[2];
+    for (int part = 0; part < 2; ++part) {
+      // In the order in which the unpacks below put them side by side.
+      const __m256i at = _mm256_add_epi64(_mm256_set1_epi64x(static_cast<int64_t>(group + 4 * part)),
+                                          _mm256_setr_epi64x(0, 2, 1, 3));
+      const __m256i upper = _mm256_and_si256(_mm256_srli_epi64(at, 32), _mm256_set1_epi64x(0xffff));
+      c0[part] = at;
+      c1[part] = _mm256_or_si256(upper, _mm256_set1_epi64x(site << 16));
+      c2[part] = _mm256_set1_epi64x(static_cast<int64_t>(key.step));
+      c3[part] = _mm256_set1_epi64x(key.tensor);
+    }
+    const __m256i m0 = _mm256_set1_epi64x(philox::kMultiplier0);
+    const __m256i m1 = _mm256_set1_epi64x(philox::kMultiplier1);
+    __m256i k0 = _mm256_set1_epi64x(static_cast<uint32_t>(key.seed));
+    __m256i k1 = _mm256_set1_epi64x(static_cast<uint32_t>(key.seed >> 32));
+    for (int round = 0; round < philox::kRounds; ++round) {
+      for (int part = 0; part < 2; ++part) {
+        const __m256i p0 = _mm256_mul_epu32(m0, c0[part]);
+        const __m256i p1 = _mm256_mul_epu32(m1, c2[part]);
+        c0[part] = _mm256_xor_si256(_mm256_srli_epi64(p1, 32), _mm256_xor_si256(c1[part], k0));
+        c2[part] = _mm256_xor_si256(_mm256_srli_epi64(p0, 32), _mm256_xor_si256(c3[part], k1));
+        c1[part] = p1;
+        c3[part] = p0;
+      }
+      k0 = _mm256_add_epi32(k0, _mm256_set1_epi64x(philox::kWeyl0));
+      k1 = _mm256_add_epi32(k1, _mm256_set1_epi64x(philox::kWeyl1));
+    }
+    for (int part = 0; part < 2; ++part, words += 16) {
+      const __m256i low = _mm256_blend_epi32(c0[part], _mm256_slli_epi64(c1[part], 32), 0xaa);
+      const __m256i high = _mm256_blend_epi32(c2[part], _mm256_slli_epi64(c3[part], 32), 0xaa);
+      _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(words), _mm256_unpacklo_epi64(low, high));
+      _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(words + 8), _mm256_unpackhi_epi64(low, high));
+    }
+  }
+};
+
+template <>
+struct PhiloxGroups<IsaLevel::kV4> {
+  static constexpr size_t kGroups = 32;
+  HIPRESS_TARGET_V4 static void run(const RandomKey& key, uint32_t site, uint64_t group, uint32_t* words) {
+    constexpr int kParts = 4;  // enough to hide the multiplications' latency
+    __m512i c0[kParts], c1[kParts], c2[kParts], c3[kParts];
+    for (int part = 0; part < kParts; ++part) {
+      // In the order in which the unpacks below put them side by side.
+      const __m512i at = _mm512_add_epi64(_mm512_set1_epi64(static_cast<int64_t>(group + 8 * part)),
+                                          _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
+      const __m512i upper =
+          _mm512_and_si512(_mm512_maskz_srli_epi64(0xff, at, 32), _mm512_set1_epi64(0xffff));
+      c0[part] = at;
+      c1[part] = _mm512_or_si512(upper, _mm512_set1_epi64(site << 16));
+      c2[part] = _mm512_set1_epi64(static_cast<int64_t>(key.step));
+      c3[part] = _mm512_set1_epi64(key.tensor);
+    }
+    const __m512i m0 = _mm512_set1_epi64(philox::kMultiplier0);
+    const __m512i m1 = _mm512_set1_epi64(philox::kMultiplier1);
+    __m512i k0 = _mm512_set1_epi64(static_cast<uint32_t>(key.seed));
+    __m512i k1 = _mm512_set1_epi64(static_cast<uint32_t>(key.seed >> 32));
+    constexpr int kXorOfThree = 0x96;
+#pragma GCC unroll 10
+    for (int round = 0; round < philox::kRounds; ++round) {
+#pragma GCC unroll 4
+      for (int part = 0; part < kParts; ++part) {
+        const __m512i p0 = _mm512_maskz_mul_epu32(0xff, m0, c0[part]);
+        const __m512i p1 = _mm512_maskz_mul_epu32(0xff, m1, c2[part]);
+        c0[part] =
+            _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(0xff, p1, 32), c1[part], k0, kXorOfThree);
+        c2[part] =
+            _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(0xff, p0, 32), c3[part], k1, kXorOfThree);
+        c1[part] = p1;
+        c3[part] = p0;
+      }
+      k0 = _mm512_add_epi32(k0, _mm512_set1_epi64(philox::kWeyl0));
+      k1 = _mm512_add_epi32(k1, _mm512_set1_epi64(philox::kWeyl1));
+    }
+#pragma GCC unroll 4
+    for (int part = 0; part < kParts; ++part, words += 32) {
+      const __m512i low = _mm512_mask_shuffle_epi32(c0[part], 0xaaaa, c1[part], _MM_PERM_CCAA);
+      const __m512i high = _mm512_mask_shuffle_epi32(c2[part], 0xaaaa, c3[part], _MM_PERM_CCAA);
+      _mm512_storeu_si512(words, _mm512_maskz_unpacklo_epi64(0xff, low, high));
+      _mm512_storeu_si512(words + 16, _mm512_maskz_unpackhi_epi64(0xff, low, high));
+    }
+  }
+};
+
+#endif
+
+}  // namespace detail
+
+/// words[i] = the random number of element first + i of the vector being mapped, at call `site`.
+template <IsaLevel level>
+void philoxTile(const RandomKey& key, uint32_t site, uint64_t first, size_t count, uint32_t* words) {
+  constexpr size_t step = 4 * detail::PhiloxGroups<level>::kGroups;
+  const uint64_t place = key.firstElement + first;
+  uint64_t group = place / 4;
+  size_t skip = place % 4;
+  size_t done = 0;
+  // The ends need only a part of what comes at once; it goes to a place beside first.
+  uint32_t beside[step];
+  while (done < count) {
+    const bool all = skip == 0 && count - done >= step;
+    detail::PhiloxGroups<level>::run(key, site, group, all ? words + done : beside);
+    const size_t here = count - done < step - skip ? count - done : step - skip;
+    if (!all) std::memcpy(words + done, beside + skip, here * sizeof(uint32_t));
+    done += here;
+    skip = 0;
+    group += step / 4;
+  }
+}
+
+}  // namespace hipress::ops

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of reductions, which is part of the language: blocks of kReduceBlock elements; in a block,
+// element i belongs to lane i mod kLanes; each lane combines its elements in order, from its first one; then
+// the lanes are combined in order, those without an element left out. The results of several blocks are
+// reduced in the same way. Every level gives the same bits (of a NaN, only that it is one).
+//
+// A Combine is a type with T operator()(T, T). Sum, Least and Greatest are known here and fast.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/element/multiversion.h"
+#include "core/ops/cpu/reduce_lanes.h"
+#include "core/ops/scalar.h"
+#include "core/ops/tile.h"
+
+namespace hipress::ops {
+
+/// a + b; int32 wraps around.
+struct Sum {
+  template <typename T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      return addInt(a, b);
+    } else {
+      return a + b;
+    }
+  }
+};
+
+/// min and max of the language.
+struct Least {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return lesser(a, b);
+  }
+};
+struct Greatest {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return greater(a, b);
+  }
+};
+
+namespace detail {
+
+template <typename Combine>
+inline constexpr bool kKnownCombine =
+    std::is_same_v<Combine, Sum> || std::is_same_v<Combine, Least> || std::is_same_v<Combine, Greatest>;
+
+}  // namespace detail
+
+/// Reduces one block, given tile by tile. T is int32_t, float or double.
+template <IsaLevel level, typename T, typename Combine>
+class BlockReducer {
+ public:
+  explicit BlockReducer(Combine combine = Combine()) : combine_(combine) {}
+
+  /// The next elements of the block, each cast to T first. `count` is a multiple of kLanes in all calls but
+  /// the last; all calls together have at most kReduceBlock elements.
+  template <typename Element>
+  void feed(const Element* values, size_t count) {
+    size_t at = 0;
+    if (filled_ == 0) {
+      filled_ = count < kLanes ? count : kLanes;
+      for (; at < filled_; ++at) lanes_[at] = static_cast<T>(values[at]);
+    }
+    const size_t groups = (count - at) / kLanes;
+    if constexpr (detail::kKnownCombine<Combine>) {
+      detail::CombineLanes<level>::template run<Combine>(lanes_, values + at, groups);
+    } else {
+      for (size_t group = 0; group < groups; ++group) {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+          lanes_[lane] = combine_(lanes_[lane], static_cast<T>(values[at + group * kLanes + lane]));
+        }
+      }
+    }
+    at += groups * kLanes;
+    for (size_t lane = 0; at < count; ++at, ++lane) {
+      lanes_[lane] = combine_(lanes_[lane], static_cast<T>(values[at]));
+    }
+  }
+
+  /// The result of the block, which had at least one element. The next feed() begins another.
+  T finish() {
+    T result = lanes_[0];
+    for (size_t lane = 1; lane < filled_; ++lane) result = combine_(result, lanes_[lane]);
+    filled_ = 0;
+    return result;
+  }
+
+ private:
+  alignas(64) T lanes_[kLanes];
+  size_t filled_ = 0;  ///< Lanes that have an element.
+  [[no_unique_address]] Combine combine_;
+};
+
+/// The reduction of the results of blocks, of which there is at least one. Overwrites them.
+template <typename T, typename Combine>
+T reducePartials(T* partials, size_t count, Combine combine) {
+  while (count > 1) {
+    size_t blocks = 0;
+    for (size_t begin = 0; begin < count; begin += kReduceBlock, ++blocks) {
+      const size_t length = count - begin < kReduceBlock ? count - begin : kReduceBlock;
+      BlockReducer<IsaLevel::kGeneric, T, Combine> block(combine);
+      block.feed(partials + begin, length);
+      partials[blocks] = block.finish();
+    }
+    count = blocks;
+  }
+  return partials[0];
+}
+
+}  // namespace hipress::ops

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reduction of any number of elements that come in tiles, in the language's order.
+#pragma once
+
+#include <cstddef>
+
+#include "core/ops/cpu/reduce.h"
+
+namespace hipress::ops {
+
+template <IsaLevel level, typename T, typename Combine>
+class RunReducer {
+ public:
+  /// `partials` has room for one result per kReduceBlock elements.
+  RunReducer(T* partials, Combine combine) : partials_(partials), block_(combine), combine_(combine) {}
+
+  /// Tiles in order, all of them of kTile elements but the last.
+  template <typename Element>
+  void feed(const Element* values, size_t count) {
+    block_.feed(values, count);
+    fed_ += count;
+    if (fed_ == kReduceBlock) close();
+  }
+
+  /// The result of what was fed, at least one element; ready for the next run then.
+  T finish() {
+    if (fed_ != 0) close();
+    const T result = reducePartials(partials_, closed_, combine_);
+    closed_ = 0;
+    return result;
+  }
+
+ private:
+  void close() {
+    partials_[closed_++] = block_.finish();
+    fed_ = 0;
+  }
+
+  T* partials_;
+  BlockReducer<level, T, Combine> block_;
+  Combine combine_;
+  size_t fed_ = 0;
+  size_t closed_ = 0;
+};
+
+}  // namespace hipress::ops

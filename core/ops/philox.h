@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Philox4x32-10 (Salmon et al., 2011), and which of its words is an element's random number:
+//   key     = (low, high half of the seed)
+//   counter = (low 32 bits of element / 4, bits 32..47 of element / 4 | site << 16, low half of step, tensor)
+//   word    = output[element mod 4]
+#pragma once
+
+#include <cstdint>
+
+#include "core/ops/host_device.h"
+
+namespace hipress::ops {
+
+/// What random numbers depend on besides the element and the call; the same on all devices.
+struct RandomKey {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  uint32_t tensor = 0;
+  uint64_t firstElement = 0;  ///< Place, within the tensor, of the element 0 of the vector being mapped.
+};
+
+namespace philox {
+
+inline constexpr uint32_t kMultiplier0 = 0xD2511F53u;
+inline constexpr uint32_t kMultiplier1 = 0xCD9E8D57u;
+inline constexpr uint32_t kWeyl0 = 0x9E3779B9u;
+inline constexpr uint32_t kWeyl1 = 0xBB67AE85u;
+inline constexpr int kRounds = 10;
+
+}  // namespace philox
+
+/// Random numbers of four successive elements.
+struct PhiloxWords {
+  uint32_t word[4];
+};
+
+/// Of the elements 4·group … 4·group + 3 of the tensor (counted without firstElement), at call `site`.
+HIPRESS_HOST_DEVICE constexpr PhiloxWords philoxGroup(const RandomKey& key, uint32_t site, uint64_t group) {
+  uint32_t c0 = static_cast<uint32_t>(group);
+  uint32_t c1 = (static_cast<uint32_t>(group >> 32) & 0xffffu) | (site << 16);
+  uint32_t c2 = static_cast<uint32_t>(key.step);
+  uint32_t c3 = key.tensor;
+  uint32_t k0 = static_cast<uint32_t>(key.seed);
+  uint32_t k1 = static_cast<uint32_t>(key.seed >> 32);
+  for (int round = 0; round < philox::kRounds; ++round) {
+    const uint64_t p0 = static_cast<uint64_t>(philox::kMultiplier0) * c0;
+    const uint64_t p1 = static_cast<uint64_t>(philox::kMultiplier1) * c2;
+    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
+    c1 = static_cast<uint32_t>(p1);
+    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    c3 = static_cast<uint32_t>(p0);
+    k0 += philox::kWeyl0;
+    k1 += philox::kWeyl1;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+/// The random number of one element of the vector being mapped.
+HIPRESS_HOST_DEVICE constexpr uint32_t philoxWord(const RandomKey& key, uint32_t site, uint64_t element) {
+  const uint64_t place = key.firstElement + element;
+  return philoxGroup(key, site, place / 4).word[place % 4];
+}
+
+}  // namespace hipress::ops

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sizes that generated loops and the operators under them agree on.
+#pragma once
+
+#include <cstddef>
+
+namespace hipress::ops {
+
+inline constexpr size_t kTile = 1024;         ///< Elements per pass of a fused loop: a few tiles fit into L1.
+inline constexpr size_t kReduceBlock = 4096;  ///< Elements per block of a reduction: part of the language.
+inline constexpr size_t kLanes = 16;          ///< Lanes of a block of a reduction: part of the language.
+
+static_assert(kReduceBlock % kTile == 0 && kTile % kLanes == 0);
+
+}  // namespace hipress::ops
