@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop over elements shared by threads. Where it is cut depends on the number of threads; what it computes does not.
+// A loop over elements shared by threads. Where it is cut depends on the number of threads; what it computes
+// does not.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace hipress::ops {
 
 class Chunks {
  public:
-  /// Cuts fall on multiples of `alignment`. Below kSerial elements nobody else is asked: waking a thread costs more.
+  /// Cuts fall on multiples of `alignment`. Below kSerial elements nobody else is asked: waking a thread
+  /// costs more.
   Chunks(Parallel* parallel, size_t elements, size_t alignment)
       : parallel_(parallel), elements_(elements), size_(std::max<size_t>(elements, 1)) {
     if (parallel != nullptr && parallel->threads() > 1 && elements >= kSerial)
@@ -26,9 +28,8 @@ class Chunks {
   template <typename Body>
   void run(const Body& body) const {
     if (count() == 1) return body(size_t{0}, size_t{0}, elements_);
-    parallel_->run(count(), [&](size_t chunk) {
-      body(chunk, chunk * size_, std::min(elements_, (chunk + 1) * size_));
-    });
+    parallel_->run(
+        count(), [&](size_t chunk) { body(chunk, chunk * size_, std::min(elements_, (chunk + 1) * size_)); });
   }
 
  private:

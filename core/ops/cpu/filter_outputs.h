@@ -21,7 +21,8 @@ class FilterOutputs {
 
   Appender<T>& operator[](size_t chunk) { return outputs_[chunk].values; }
 
-  /// All chunks' elements in order, in `scratch` unless there was only one chunk; `size` becomes their number.
+  /// All chunks' elements in order, in `scratch` unless there was only one chunk; `size` becomes their
+  /// number.
   T* gathered(Scratch& scratch, size_t& size) {
     size = 0;
     for (size_t chunk = 0; chunk < chunks_; ++chunk) size += outputs_[chunk].values.size();

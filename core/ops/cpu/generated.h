@@ -34,7 +34,8 @@
 
 namespace hipress::ops {
 
-/// From this many elements on, new states are written past the caches: they are not read before the next step.
+/// From this many elements on, new states are written past the caches: they are not read before the next
+/// step.
 inline constexpr size_t kStreamFrom = size_t{1} << 18;
 
 /// A scalar of a message, at any address.

@@ -14,7 +14,8 @@ namespace hipress::ops {
 inline std::string indexFault(const int32_t* indices, size_t count, size_t size, bool increasing) {
   const size_t outside = firstOutside<IsaLevel::kGeneric>(indices, count, size);
   if (outside != count)
-    return "index " + std::to_string(indices[outside]) + " in a vector of " + std::to_string(size) + " elements";
+    return "index " + std::to_string(indices[outside]) + " in a vector of " + std::to_string(size) +
+           " elements";
   const size_t falls = increasing ? firstFalling<IsaLevel::kGeneric>(indices, count) : count;
   if (falls == count) return {};
   return "index " + std::to_string(indices[falls + 1]) + " follows " + std::to_string(indices[falls]) +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes a message apart, as `extract` says. Everything is checked before it is used; errors name codec and field.
+// Takes a message apart, as `extract` says. Everything is checked before it is used; errors name codec and
+// field.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace hipress::ops {
 
 class PayloadReader {
  public:
-  /// `payload` outlives what is read; vectors that do not lie at an address of their type are copied to `scratch`.
+  /// `payload` outlives what is read; vectors that do not lie at an address of their type are copied to
+  /// `scratch`.
   PayloadReader(std::string_view codec, ConstBytes payload, Scratch& scratch)
       : codec_(codec), payload_(payload), scratch_(scratch) {}
 
@@ -40,7 +42,8 @@ class PayloadReader {
   size_t rest(const char* field, unsigned width) {
     const size_t left = payload_.size() - at_;
     if (left * 8 % width != 0)
-      refuse(field, "has " + std::to_string(left) + " bytes, " + std::to_string(width / 8) + " to an element");
+      refuse(field,
+             "has " + std::to_string(left) + " bytes, " + std::to_string(width / 8) + " to an element");
     return left * 8 / width;
   }
 
@@ -62,8 +65,8 @@ class PayloadReader {
 
   void finish() const {
     if (at_ != payload_.size()) {
-      throw corruptPayload("codec " + std::string(codec_) + ": payload of " + std::to_string(payload_.size()) +
-                           " bytes, expected " + std::to_string(at_));
+      throw corruptPayload("codec " + std::string(codec_) + ": payload of " +
+                           std::to_string(payload_.size()) + " bytes, expected " + std::to_string(at_));
     }
   }
 
@@ -74,8 +77,8 @@ class PayloadReader {
 
   const std::byte* take(const char* field, size_t bytes) {
     if (bytes > payload_.size() - at_) {
-      refuse(field, "needs " + std::to_string(bytes) + " bytes at " + std::to_string(at_) + ", the payload has " +
-                        std::to_string(payload_.size()));
+      refuse(field, "needs " + std::to_string(bytes) + " bytes at " + std::to_string(at_) +
+                        ", the payload has " + std::to_string(payload_.size()));
     }
     at_ += bytes;
     return payload_.data() + at_ - bytes;

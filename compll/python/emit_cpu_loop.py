@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loop of the plan as a C++ kernel: tile by tile, a plain loop over elements that the compiler vectorises.
+
+What the loop computes goes to arrays of one tile, which stay in the first cache; from there operators of core/ops/cpu
+pack, reduce, compact and store. A kernel handles the elements from `begin` to `end`, so that threads can share a loop.
+"""
+
+from __future__ import annotations
+
+from hipress.compll import ir, plan
+from hipress.compll.emit_function import FrameScope, Function
+from hipress.compll.emit_scope import c_type, stored_type
+
+
+def emit_loop(function: Function, loop: plan.Loop, number: int) -> str:
+    """The kernel's name; its text is added to the function."""
+    return _LoopEmitter(function, loop, f"Loop{number}").emit()
+
+
+class _KernelScope(FrameScope):
+    """Inside a kernel: scalars and parameters are copied to locals first, so that they stay in registers."""
+
+    def __init__(self, function: Function, prologue: dict[str, str]) -> None:
+        super().__init__(function)
+        self.prologue = prologue
+
+    def scalar(self, name: str) -> str:
+        return self._local_copy(super().scalar(name), f"s_{self.names(name)}")
+
+    def param(self, name: str) -> str:
+        return self._local_copy(super().param(name), f"p_{name}")
+
+    def _local_copy(self, text: str, name: str) -> str:
+        self.prologue[name] = f"[[maybe_unused]] const auto {name} = {text};"
+        return name
+
+
+class _Tile(_KernelScope):
+    """Element i of the tile that begins at `tile`."""
+
+    def __init__(self, function: Function, prologue: dict[str, str], loop: plan.Loop) -> None:
+        super().__init__(function, prologue)
+        self.loop = loop
+        self.before: dict[str, str] = {}  # what is set up before the loop over the tile
+        self.spread_scope: _Block | None = None
+        self.sources: set[str] = set()
+
+    def position(self) -> str:
+        return "(static_cast<int32_t>(tile) + static_cast<int32_t>(i))"
+
+    def index(self, expr: ir.Index) -> str:
+        inner = self.expr(expr.index)
+        if inner == self.position() and self.vectors.length(expr.vector) == self.loop.length:
+            return self.element(expr.vector)
+        return self.at(expr.vector, inner)
+
+    def source(self, name: str) -> str:
+        self.sources.add(name)
+        if name == ir.GRADIENT:
+            if self.function.decoding:
+                return "0.0f"
+            self.prologue["scale"] = "const float scale = f->scale;"
+            self.before[name] = "const float* const gradient = f->gradient + tile;"
+            return "gradient[i] * scale"
+        pointer = f"before_{self.names(name)}"
+        self.before[name] = f"const float* const {pointer} = kStates ? f->{pointer} + tile : nullptr;"
+        return f"kStates ? {pointer}[i] : 0.0f"
+
+    def payload(self, name: str) -> str:
+        type_, c_name = self.vectors.element(name), self.names(name)
+        if type_.kind == "uint":
+            self.before[name] = (
+                f"alignas(64) int32_t u_{c_name}[kTile];\n"
+                f"unpackTile<level>(f->v_{c_name}, tile, count, {self.bits(type_)}, u_{c_name});"
+            )
+            return f"u_{c_name}[i]"
+        self.before[name] = f"const {c_type(type_)}* const v_{c_name} = f->v_{c_name} + tile;"
+        return f"v_{c_name}[i]"
+
+    def stored(self, name: str) -> str:
+        type_, c_name = self.vectors.element(name), self.names(name)
+        if name in self.function.by_rank:
+            return self.at(name, self.position())
+        self.function.member(f"v_{c_name}", f"{stored_type(type_)}*", " = nullptr")
+        self.before[name] = f"const {stored_type(type_)}* const v_{c_name} = f->v_{c_name} + tile;"
+        return f"v_{c_name}[i]" + (" != 0" if type_.kind == "bool" else "")
+
+    def spread(self, access: ir.Spread) -> str:
+        if self.spread_scope is not None and access.block == self.loop.block:
+            return self.spread_scope.element(access.vector)
+        block = f"ops::atLeastOne({self.expr(access.block)})"
+        return self.at(access.vector, f"({self.position()} / {block})")
+
+    def word(self, site: int) -> str:
+        self.before[f"random {site}"] = (
+            f"alignas(64) uint32_t w_{site}[kTile];\nphiloxTile<level>(f->random, {site}u, tile, count, w_{site});"
+        )
+        return f"w_{site}[i]"
+
+
+class _Block(_KernelScope):
+    """Block number `block` of a block-wise loop."""
+
+    def __init__(self, function: Function, prologue: dict[str, str], results: dict[str, str]) -> None:
+        super().__init__(function, prologue)
+        self.results = results
+        self._fresh = 100000  # the loops over elements inside see these variables
+
+    def position(self) -> str:
+        return "static_cast<int32_t>(block)"
+
+    def source(self, name: str) -> str:
+        return self.at(name, self.position())
+
+    def payload(self, name: str) -> str:
+        return self.at(name, self.position())
+
+    def stored(self, name: str) -> str:
+        return self.results[name] if name in self.results else self.at(name, self.position())
+
+    def spread(self, access: ir.Spread) -> str:
+        block = f"ops::atLeastOne({self.expr(access.block)})"
+        return self.at(access.vector, f"({self.position()} / {block})")
+
+
+class _Pass:
+    """One pass over the elements of a tile, and what consumes its arrays afterwards."""
+
+    def __init__(self, tile: _Tile) -> None:
+        self.tile = tile
+        self.arrays: dict[str, str] = {}
+        self.after: list[str] = []
+        self.bad = False
+
+    def array(self, value: str, type_: str) -> str:
+        """An array of the tile that gets `value` for every element."""
+        name = f"t_{value}" if value.isidentifier() else f"t_position{len(self.arrays)}"
+        if name not in self.arrays:
+            self.arrays[name] = f"alignas(64) {type_} {name}[kTile];"
+            self.tile.lines.append(f"{name}[i] = {value};")
+        return name
+
+    def check(self, value: str) -> None:
+        """Counts values that are not finite."""
+        self.tile.lines.append(f"bad += ops::isFinite({value}) ? 0 : 1;")
+        self.bad = True
+
+    def text(self) -> str:
+        """The body of the loop over tiles."""
+        lines = [*self.tile.before.values(), *self.arrays.values()]
+        if self.bad:
+            lines.append("int32_t bad = 0;")
+        if self.tile.lines:
+            lines += [
+                "#pragma GCC ivdep",
+                "for (size_t i = 0; i < count; ++i) {",
+                *(f"  {line}" for line in self.tile.lines),
+                "}",
+            ]
+        lines += self.after
+        if self.bad:
+            lines.append("allBad += bad;")
+        return "\n".join(lines)
+
+
+class _LoopEmitter:
+    def __init__(self, function: Function, loop: plan.Loop, name: str) -> None:
+        self.function, self.loop, self.name = function, loop, name
+        self.vectors, self.names = function.vectors, function.names
+        self.prologue: dict[str, str] = {}
+        self.epilogue: list[str] = []
+
+    def emit(self) -> str:
+        body = self.blocks() if self.loop.block is not None else self.plain()
+        prologue = "\n".join(self.prologue.values())
+        text = f"""template <bool {self.function.flag}>
+struct {self.name} {{
+  template <IsaLevel level>
+  struct Kernel {{
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {{
+      [[maybe_unused]] int64_t allBad = 0;
+{_indent(prologue, 6)}
+{_indent(body, 6)}
+{_indent(chr(10).join(self.epilogue), 6)}
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }}
+  }};
+}};
+"""
+        self.function.kernels.append(text)
+        return self.name
+
+    def pass_over(self, sinks: list[plan.Sink], blocks: _Block | None, *, of_block: bool) -> _Pass:
+        tile = _Tile(self.function, self.prologue, self.loop)
+        tile.spread_scope = blocks
+        result = _Pass(tile)
+        for sink in sinks:
+            self.sink(result, sink, of_block=of_block)
+        checks = self.loop.length == "gradient.size" and not self.function.decoding
+        if checks and ir.GRADIENT in tile.sources and not self.function.gradient_checked:
+            self.function.gradient_checked = True
+            result.check(tile.element(ir.GRADIENT))
+        return result
+
+    def plain(self) -> str:
+        work = self.pass_over(self.loop.first, None, of_block=False)
+        reduces = [sink for sink in self.loop.first if isinstance(sink, plan.ReduceTo)]
+        if not reduces:
+            return _tiles("begin", "end", work.text())
+        reducers, finish = [], []
+        for sink in reduces:
+            type_, combine = self.combiner(sink.op)
+            reducers.append(
+                f"BlockReducer<level, {type_}, {combine}> reduce_{self.names(sink.name)}({self.functor(combine)});"
+            )
+            finish.append(
+                f"f->r_{self.names(sink.name)}[first / ops::kReduceBlock] = reduce_{self.names(sink.name)}.finish();"
+            )
+            self.function.member(f"r_{self.names(sink.name)}", f"{type_}*", " = nullptr")
+        inner = "\n".join([*reducers, _tiles("first", "last", work.text()), *finish])
+        return (
+            "for (size_t first = begin; first < end; first += ops::kReduceBlock) {\n"
+            "  const size_t last = std::min(end, first + ops::kReduceBlock);\n"
+            f"{_indent(inner, 2)}\n}}"
+        )
+
+    def blocks(self) -> str:
+        results: dict[str, str] = {}
+        scope = _Block(self.function, self.prologue, results)
+        assert self.loop.block is not None
+        block = scope.expr(self.loop.block)
+        self.prologue["size"] = f"const auto size = static_cast<size_t>(ops::atLeastOne({block}));"
+        lines = []
+        if self.loop.first:
+            work = self.pass_over(self.loop.first, None, of_block=True)
+            for sink in self.loop.first:
+                if isinstance(sink, plan.BlocksTo):
+                    lines.append(self.block_reducer(sink, results))
+            lines.append(_tiles("first", "last", work.text()))
+            for sink in self.loop.first:
+                if isinstance(sink, plan.BlocksTo):
+                    lines.append(self.block_result(sink, scope, results))
+        per_block: list[str] = []
+        for store in self.loop.per_block:
+            assert isinstance(store, plan.StoreTo)
+            per_block.append(self.store_block(store, scope))
+        second = self.pass_over(self.loop.second, scope, of_block=True) if self.loop.second else None
+        lines += [*scope.lines, *per_block]
+        if second is not None:
+            lines.append(_tiles("first", "last", second.text()))
+        body = "\n".join(lines)
+        return (
+            "for (size_t first = begin; first < end; first += size) {\n"
+            "  [[maybe_unused]] const size_t block = first / size;\n"
+            "  const size_t last = std::min(end, first + size);\n"
+            f"{_indent(body, 2)}\n}}"
+        )
+
+    def combiner(self, op: ir.Reduce) -> tuple[str, str]:
+        """The type of a reduction, and of its functor."""
+        return c_type(op.function.parameters[0][1]), combine_functor(self.function, op)
+
+    def functor(self, type_: str) -> str:
+        return type_ + ("{f}" if type_.startswith("Combine") else "{}")
+
+    def block_reducer(self, sink: plan.BlocksTo, results: dict[str, str]) -> str:
+        type_, combine = self.combiner(sink.op)
+        name = self.names(sink.name)
+        results[sink.name] = f"b_{name}"
+        self.prologue["scratch"] = "ops::Scratch scratch;"
+        self.prologue[f"partials_{name}"] = (
+            f"{type_}* const partials_{name} = scratch.template take<{type_}>(size / ops::kReduceBlock + 1);"
+        )
+        return f"RunReducer<level, {type_}, {combine}> reduce_{name}(partials_{name}, {self.functor(combine)});"
+
+    def block_result(self, sink: plan.BlocksTo, scope: _Block, results: dict[str, str]) -> str:
+        type_, combine = self.combiner(sink.op)
+        name = self.names(sink.name)
+        element = stored_type(self.vectors.element(sink.name))
+        self.function.member(f"v_{name}", f"{element}*", " = nullptr")
+        return (
+            f"const {type_} b_{name} = {self.functor(combine)}({scope.expr(sink.op.init)}, reduce_{name}.finish());\n"
+            f"f->v_{name}[block] = b_{name};"
+        )
+
+    def store_block(self, sink: plan.StoreTo, scope: _Block) -> str:
+        """One element of a vector of block results goes to the message or a buffer."""
+        value, type_ = scope.element(sink.vector), self.vectors.element(sink.vector)
+        if sink.target.kind != "message":
+            name = self.names(sink.target.name)
+            self.function.member(f"v_{name}", f"{stored_type(type_)}*", " = nullptr")
+            return f"f->v_{name}[block] = {value};"
+        field = f"f->message + f->o_{sink.target.item}"
+        if type_.kind == "uint":
+            return f"ops::packElement({value}, {field}, block, {scope.bits(type_)});"
+        return f"std::memcpy({field} + 4 * block, &{value}, 4);"
+
+    def sink(self, work: _Pass, sink: plan.Sink, *, of_block: bool) -> None:
+        tile = work.tile
+        match sink:
+            case plan.ReduceTo(name=name, op=op) | plan.BlocksTo(name=name, op=op):
+                element = self.vectors.element(op.vector)
+                array = work.array(self.storable(tile, op.vector), stored_type(element))
+                work.after.append(f"reduce_{self.names(name)}.feed({array}, count);")
+            case plan.FilterTo(name=name, op=op):
+                self.filter(work, name, op)
+            case plan.KeysTo(name=name, op=op):
+                value = tile.element(op.vector)
+                (key,) = tile.call(op.key, [value], [self.vectors.element(op.vector)])
+                type_ = "uint64_t" if op.key.results[0].type.kind == "double" else "uint32_t"
+                member = self.function.member(f"k_{self.names(name)}", f"{type_}*", " = nullptr")
+                cast = "static_cast<int32_t>" if op.key.results[0].type.kind == "bool" else ""
+                tile.before[member] = f"{type_}* const {member} = f->{member} + tile;"
+                tile.lines.append(f"{member}[i] = ops::orderKey({cast}({key}));")
+            case plan.StoreTo(vector=vector, target=target):
+                self.store(work, vector, target)
+            case plan.ScatterTo():
+                self.scatter(work, sink)
+
+    def storable(self, tile: _Tile, vector: str) -> str:
+        """The element as it is kept in arrays."""
+        value = tile.element(vector)
+        if self.vectors.element(vector).kind == "bool":
+            return tile.variable("int32_t", f"{value} ? 1 : 0")
+        return value
+
+    def filter(self, work: _Pass, name: str, op: ir.Filter) -> None:
+        tile, c_name = work.tile, self.names(name)
+        value = tile.element(op.vector)
+        (kept,) = tile.call(op.predicate, [value], [self.vectors.element(op.vector)])
+        keep = work.array(tile.variable("int32_t", f"{kept} != 0 ? 1 : 0"), "int32_t")
+        type_ = stored_type(self.vectors.element(name))
+        self.function.member(f"a_{c_name}", f"ops::FilterOutputs<{type_}>")
+        self.function.member(f"v_{c_name}", f"{type_}*", " = nullptr")
+        self.prologue[f"a_{c_name}"] = f"ops::Appender<{type_}>& a_{c_name} = f->a_{c_name}[chunk];"
+        if value == tile.position():
+            compact = (
+                f"compactIndices<level>({keep}, count, static_cast<int32_t>(tile), a_{c_name}.reserve(count + 16))"
+            )
+        else:
+            values = work.array(self.storable(tile, op.vector), type_)
+            compact = f"compactValues<level>({keep}, {values}, count, a_{c_name}.reserve(count + 16))"
+        work.after.append(f"a_{c_name}.added({compact});")
+
+    def store(self, work: _Pass, vector: str, target: plan.Target) -> None:
+        tile, type_ = work.tile, self.vectors.element(vector)
+        match target.kind:
+            case "buffer":
+                name = self.names(target.name)
+                member = self.function.member(f"v_{name}", f"{stored_type(type_)}*", " = nullptr")
+                tile.before[f"to {member}"] = f"{stored_type(type_)}* const to_{member} = f->{member} + tile;"
+                tile.lines.append(f"to_{member}[i] = {self.storable(tile, vector)};")
+            case "gradient":
+                tile.before["output"] = "float* const output = f->output + tile;"
+                value = tile.element(vector)
+                tile.lines.append(f"output[i] = kAccumulate ? output[i] + {value} : {value};")
+            case "state":
+                value = tile.element(vector)
+                work.check(value)
+                array = work.array(value, "float")
+                after = f"f->after_{self.names(target.name)} + tile"
+                work.after.append(f"if (kStates) storeTile<level>({after}, {array}, count, f->stream);")
+            case "message":
+                array = work.array(self.storable(tile, vector), stored_type(type_))
+                field = f"f->message + f->o_{target.item}"
+                if type_.kind == "uint":
+                    work.after.append(f"packTile<level>({array}, count, {tile.bits(type_)}, {field}, tile);")
+                else:
+                    work.after.append(f"std::memcpy({field} + 4 * tile, {array}, 4 * count);")
+
+    def scatter(self, work: _Pass, sink: plan.ScatterTo) -> None:
+        """Indices have been checked before: each is in range and occurs once."""
+        tile = work.tile
+        index = tile.element(sink.indices)
+        value = tile.element(sink.values.vector) if isinstance(sink.values, ir.Vec) else tile.expr(sink.values)
+        match sink.target.kind:
+            case "gradient":
+                tile.lines.append(f"float& place = f->output[{index}];")
+                tile.lines.append(f"place = kAccumulate ? place + {value} : {value};")
+            case "state":
+                # The base's values were checked; what is overwritten does not count any more.
+                place = f"f->after_{self.names(sink.target.name)}[{index}]"
+                tile.lines += [
+                    f"bad -= ops::isFinite(kStates ? {place} : {tile.at(sink.base, index)}) ? 0 : 1;",
+                    f"bad += ops::isFinite({value}) ? 0 : 1;",
+                    f"if (kStates) {place} = {value};",
+                ]
+                work.bad = True
+            case _:
+                tile.lines.append(f"f->v_{self.names(sink.target.name)}[{index}] = {value};")
+
+
+def combine_functor(function: Function, op: ir.Reduce) -> str:
+    """The type of a reduction's functor: one of the operators' own, which have vector code, or one made for it."""
+    (a, _), (b, _) = op.function.parameters
+    result = op.function.results[0]
+    match result:
+        case ir.Binary(operator="+", left=ir.Var(name=left), right=ir.Var(name=right)) if (left, right) == (a, b):
+            return "ops::Sum"
+        case ir.Call(function="min", arguments=(ir.Var(name=left), ir.Var(name=right))) if (left, right) == (a, b):
+            return "ops::Least"
+        case ir.Call(function="max", arguments=(ir.Var(name=left), ir.Var(name=right))) if (left, right) == (a, b):
+            return "ops::Greatest"
+    return function.combine(op)
+
+
+def _tiles(first: str, last: str, body: str) -> str:
+    return (
+        f"for (size_t tile = {first}; tile < {last}; tile += kTile) {{\n"
+        f"  [[maybe_unused]] const size_t count = std::min(kTile, {last} - tile);\n"
+        f"{_indent(body, 2)}\n}}"
+    )
+
+
+def _indent(text: str, by: int) -> str:
+    return "\n".join(line if line.startswith("#") or not line else " " * by + line for line in text.split("\n"))
