@@ -99,9 +99,10 @@ constexpr std::array<Kernels, kSlots> kKernels = kernelsOf(std::make_index_seque
 /// The three schemas of a codec; compll/python/wrappers_torch.py writes the same ones.
 void define(StableLibrary& library, const Slot& slot) {
   std::string states;
-  char alias = 'a';
-  for (const std::string& state : slot.states)
-    states += std::string(", Tensor(") + alias++ + "!)? " + hipress::operatorArgument(state) + "=None";
+  for (size_t i = 0; i < slot.states.size(); ++i) {
+    const std::string argument = hipress::operatorArgument(slot.states[i]);
+    states += ", Tensor(s" + std::to_string(i) + "!)? " + argument + "=None";
+  }
   library.def(
       (slot.codec + "_encode(Tensor gradient" + states +
        ", *, str options=\"\", SymInt seed=0, SymInt step=0, SymInt tensor=0, float scale=1.0) -> Tensor")

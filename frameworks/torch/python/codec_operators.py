@@ -8,7 +8,7 @@
 A gradient is a contiguous float32 CPU tensor of any shape, a message a uint8 tensor of just its length. States have
 the gradient's size and are updated in place; None stands for zeros that nobody keeps. `options` is what stands between
 the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor` choose the random numbers; the
-gradient is multiplied by `scale` first. Decoding adds to `output`, or returns `count` values. Nothing is differentiable.
+gradient is multiplied by `scale` first. Decoding adds to `output`, or returns `count` values. None has a derivative.
 """
 
 from __future__ import annotations
