@@ -36,11 +36,12 @@ class ScratchPool {
     for (const ScratchBlock& block : idle_) release(block);
   }
 
-  /// A block of at least so many bytes. Throws std::bad_alloc.
+  /// A block of at least so many bytes: the smallest, and of these the last that was used, which the caches
+  /// may still have. Throws std::bad_alloc.
   ScratchBlock take(size_t bytes) {
     size_t best = idle_.size();
     for (size_t i = 0; i < idle_.size(); ++i) {
-      if (idle_[i].bytes >= bytes && (best == idle_.size() || idle_[i].bytes < idle_[best].bytes)) best = i;
+      if (idle_[i].bytes >= bytes && (best == idle_.size() || idle_[i].bytes <= idle_[best].bytes)) best = i;
     }
     if (best == idle_.size()) return {::operator new(bytes, std::align_val_t(kScratchAlignment)), bytes};
     const ScratchBlock block = idle_[best];

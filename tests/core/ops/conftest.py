@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+LEVELS = ["generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
+FLAGS = ["-std=c++20", "-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wno-restrict", "-Werror"]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The operator library, compiled as generated code compiles it."""
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    shared = tmp_path_factory.mktemp("ops") / "shim.so"
+    sources = [Path(__file__).with_name("shim.cc"), ROOT / "core/element/multiversion.cc"]
+    subprocess.run([compiler, *FLAGS, *WARNINGS, f"-I{ROOT}", *map(str, sources), "-o", str(shared)], check=True)
+    return ctypes.CDLL(str(shared))
+
+
+@pytest.fixture(params=range(len(LEVELS)), ids=LEVELS)
+def ops(request: pytest.FixtureRequest, library: ctypes.CDLL) -> ctypes.CDLL:
+    """The library, at each instruction-set level of this processor."""
+    level: int = request.param
+    if level > library.best_level():
+        pytest.skip(f"this processor has no {LEVELS[level]}")
+    library.set_level(level)
+    return library
