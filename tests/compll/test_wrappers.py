@@ -58,7 +58,7 @@ def write(codec: CodecInterface, framework: ModuleType, folder: Path) -> tuple[P
 
 
 def test_the_interface_of_a_program() -> None:
-    assert CodecInterface("onebit", ("residual",), (("error_feedback", "true", "bool"),)) == ONEBIT
+    assert ONEBIT.states == ("residual",)
     assert DGC.states == ("velocity", "residual")
     assert DGC.options[1:] == (
         ("ratio", "0.001", "double"),
