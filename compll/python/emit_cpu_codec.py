@@ -17,6 +17,24 @@ from hipress.compll.fuse import fuse
 BUILTIN_IDS = {"onebit": 16, "tbq": 17, "terngrad": 18, "dgc": 19, "graddrop": 20}
 _FIRST_USER_ID = 1024
 
+# What the frames have of the codec's arguments.
+_COMMON = (
+    "size_t n = 0;",
+    "Params params;",
+    "Parallel* parallel = nullptr;",
+    "ops::Scratch scratch;",
+    "std::atomic<int64_t> bad{0};",
+)
+_ENCODING = (
+    "const float* gradient = nullptr;",
+    "float scale = 1;",
+    "ops::RandomKey random;",
+    "bool stream = false;",
+    "uint8_t* message = nullptr;",
+    "size_t bytes = 0;",
+)
+_DECODING = ("float* output = nullptr;",)
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -49,7 +67,8 @@ def summary(text: str) -> str:
 
 def emit_codec(program: ir.Program, origin: Origin) -> str:
     """The C++ file; `describe` and `create` in namespace hipress::generated::<name> are its interface."""
-    assert program.encode is not None and program.decode is not None
+    assert program.encode is not None
+    assert program.decode is not None
     encode_plan, encode_vectors = fuse(program.encode)
     decode_plan, decode_vectors = fuse(program.decode)
     encode = Function(encode_vectors, decoding=False)
@@ -79,13 +98,13 @@ using namespace hipress::ops;
 {_params(program)}
 namespace encoding {{
 
-{_frame(encode, ["const float* gradient = nullptr;", "float scale = 1;", "ops::RandomKey random;", "bool stream = false;", "uint8_t* message = nullptr;", "size_t bytes = 0;"])}
+{_frame(encode, _ENCODING)}
 {_functions(encode)}
 }}  // namespace encoding
 
 namespace decoding {{
 
-{_frame(decode, ["float* output = nullptr;"])}
+{_frame(decode, _DECODING)}
 {_functions(decode)}
 }}  // namespace decoding
 
@@ -188,15 +207,8 @@ def _params(program: ir.Program) -> str:
     return f"struct Params {{\n{members}}};\n"
 
 
-def _frame(function: Function, own: list[str]) -> str:
-    common = [
-        "size_t n = 0;",
-        "Params params;",
-        "Parallel* parallel = nullptr;",
-        "ops::Scratch scratch;",
-        "std::atomic<int64_t> bad{0};",
-    ]
-    return "struct Frame {\n" + _indented([*common, *own, *function.members.values()], 2) + "\n};\n"
+def _frame(function: Function, own: tuple[str, ...]) -> str:
+    return "struct Frame {\n" + _indented([*_COMMON, *own, *function.members.values()], 2) + "\n};\n"
 
 
 def _functions(function: Function) -> str:
@@ -272,3 +284,26 @@ def _options(program: ir.Program) -> list[str]:
         value = f'options.{kind}("{p.name}")'
         lines.append(f'params.p_{p.name} = static_cast<{c}>(checkedOption(options, "{p.name}", {value}{check}));')
     return lines
+
+
+def emit_builtins(names: list[str]) -> str:
+    """The list of the codecs that come with HiPress."""
+    declared = "".join(
+        f"namespace {name} {{\nCodecDescription describe();\nCodecPointer create(const CodecOptions& options);\n}}\n"
+        for name in names
+    )
+    entries = "".join(f"      {{{name}::describe, {name}::create}},\n" for name in names)
+    return f"""// SPDX-License-Identifier: Apache-2.0
+#include "core/codec/generated_builtins.h"
+
+namespace hipress::generated {{
+
+{declared}
+std::span<const BuiltinCodec> builtins() {{
+  static constexpr BuiltinCodec all[] = {{
+{entries}  }};
+  return all;
+}}
+
+}}  // namespace hipress::generated
+"""

@@ -7,7 +7,7 @@ from hipress.compll import ir, plan
 from hipress.compll.emit_cpu_loop import combine_functor, emit_loop
 from hipress.compll.emit_function import FrameScope, Function
 from hipress.compll.emit_scope import c_type, stored_type
-from hipress.compll.vectors import Payload, Stored
+from hipress.compll.vectors import Payload
 
 
 class _Driver(FrameScope):
@@ -128,9 +128,10 @@ class Steps:
                 functor = combine + ("{&f}" if combine.startswith("Combine") else "{}")
                 scalar = self.function.scalar(name, op.function.results[0].type)
                 partials = f"f.r_{self.names(name)}, ops::blockCount({count}, ops::kReduceBlock)"
+                reduced = f"ops::reducePartials({partials}, {functor})"
                 self.lines += [
                     f"f.{scalar} = {self.text(op.init)};",
-                    f"if ({count} != 0) f.{scalar} = {functor}(f.{scalar}, ops::reducePartials({partials}, {functor}));",
+                    f"if ({count} != 0) f.{scalar} = {functor}(f.{scalar}, {reduced});",
                 ]
             case plan.FilterTo(name=name):
                 member = self.function.member(f"n_{self.names(name)}", "size_t", " = 0")
@@ -153,7 +154,9 @@ class Steps:
             kept = f"f.{member}"
         sorted_already = keys not in self.function.members
         source = self.vectors.sorted(step.vector)
-        if (sorted_already and source is not None and step.vector not in self.function.by_rank and step.mode == "take") or sorted_already:
+        if (
+            sorted_already and source is not None and step.vector not in self.function.by_rank and step.mode == "take"
+        ) or sorted_already:
             self.copied(step, kept)
         else:
             positions = self.function.member(f"p_{name}", "uint32_t*", " = nullptr")
@@ -178,10 +181,11 @@ class Steps:
         indices, count = f"f.v_{self.names(step.indices)}", self.scope.count(step.indices)
         refuse = "refuse" if self.function.decoding else "wrong"
         size = self.scope.count(step.vector)
-        self.lines.append(
-            f"if (const std::string fault = ops::indexFault({indices}, {count}, {size}, "
-            f'{"true" if step.operator == "scatter" else "false"}); !fault.empty()) {refuse}("{step.operator}: " + fault);'
-        )
+        increasing = "true" if step.operator == "scatter" else "false"
+        self.lines += [
+            f"if (const std::string fault = ops::indexFault({indices}, {count}, {size}, {increasing}); !fault.empty())",
+            f'  {refuse}("{step.operator}: " + fault);',
+        ]
 
     # The message
 
@@ -253,11 +257,7 @@ class Steps:
     def in_memory(self, vector: str) -> str:
         definition = self.vectors.definitions[vector]
         name = f"f.v_{self.names(vector)}"
-        if isinstance(definition, Payload) and self.vectors.element(vector).kind == "uint":
-            return f"ops::unpacked({name}, {self.scope.count(vector)}, {self.scope.bits(self.vectors.element(vector))}, f.scratch)"
-        if isinstance(definition, Payload):
-            return f"const_cast<{c_type(self.vectors.element(vector))}*>({name})"
-        return name
-
-
-_ = Stored
+        element = self.vectors.element(vector)
+        if isinstance(definition, Payload) and element.kind == "uint":
+            return f"ops::unpacked({name}, {self.scope.count(vector)}, {self.scope.bits(element)}, f.scratch)"
+        return f"const_cast<{c_type(element)}*>({name})" if isinstance(definition, Payload) else name

@@ -61,7 +61,7 @@ class Function:
     def combine(self, op: ir.Reduce) -> str:
         """The functor of a reduction that is not one of the operators' own."""
         scope = FrameScope(self)
-        (a, type_), (b, _) = op.function.parameters
+        type_ = op.function.parameters[0][1]
         (value,) = scope.call(op.function, ["a", "b"], [type_, type_])
         c, name = c_type(type_), f"Combine{len(self.functors)}"
         body = "\n".join(f"    {line}" for line in scope.lines)

@@ -369,7 +369,8 @@ class _Planner:
         target = plan.Target("gradient")
         definition = self.vectors.definitions[vector]
         if self.scattered.get(vector) == target:
-            assert isinstance(definition, Stored) and isinstance(definition.op, ir.Scatter)
+            assert isinstance(definition, Stored)
+            assert isinstance(definition.op, ir.Scatter)
             op = definition.op
             self.place(plan.ScatterTo(op.base, op.indices, op.values, target), op.indices, since=since)
         else:

@@ -8,8 +8,8 @@
 
 #include "core/codec/codec_text.h"
 #include "core/codec/fp16.h"
+#include "core/codec/generated_builtins.h"
 #include "core/codec/none.h"
-#include "core/codec/onebit.h"
 #include "core/error.h"
 
 namespace hipress {
@@ -18,7 +18,6 @@ namespace {
 constexpr BuiltinCodec kHandWritten[] = {
     {describeFp16, createFp16},
     {describeNone, createNone},
-    {describeOnebit, createOnebit},
 };
 
 std::string joined(std::span<const std::string> names) {
@@ -85,7 +84,10 @@ class Registry {
   }
 
  private:
-  Registry() { addAll(kHandWritten); }
+  Registry() {
+    addAll(kHandWritten);
+    addAll(generated::builtins());
+  }
 
   void addAll(std::span<const BuiltinCodec> codecs) {
     for (const BuiltinCodec& codec : codecs) add({codec.describe(), codec.create, codec.fingerprint});

@@ -65,8 +65,14 @@ class BlockReducer {
   void feed(const Element* values, size_t count) {
     size_t at = 0;
     if (filled_ == 0) {
+      // A constant number of lanes is copied in registers, and read again in them without a stall.
       filled_ = count < kLanes ? count : kLanes;
-      for (; at < filled_; ++at) lanes_[at] = static_cast<T>(values[at]);
+      if (filled_ == kLanes) {
+        for (size_t lane = 0; lane < kLanes; ++lane) lanes_[lane] = static_cast<T>(values[lane]);
+      } else {
+        for (size_t lane = 0; lane < filled_; ++lane) lanes_[lane] = static_cast<T>(values[lane]);
+      }
+      at = filled_;
     }
     const size_t groups = (count - at) / kLanes;
     if constexpr (detail::kKnownCombine<Combine>) {
@@ -87,13 +93,17 @@ class BlockReducer {
   /// The result of the block, which had at least one element. The next feed() begins another.
   T finish() {
     T result = lanes_[0];
-    for (size_t lane = 1; lane < filled_; ++lane) result = combine_(result, lanes_[lane]);
+    if (filled_ == kLanes) {
+      for (size_t lane = 1; lane < kLanes; ++lane) result = combine_(result, lanes_[lane]);
+    } else {
+      for (size_t lane = 1; lane < filled_; ++lane) result = combine_(result, lanes_[lane]);
+    }
     filled_ = 0;
     return result;
   }
 
  private:
-  alignas(64) T lanes_[kLanes];
+  alignas(64) T lanes_[kLanes] = {};
   size_t filled_ = 0;  ///< Lanes that have an element.
   [[no_unique_address]] Combine combine_;
 };

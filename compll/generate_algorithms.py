@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run by the build: makes C++ of the codecs in algorithms/. Reads the package from its sources.
+
+python generate_algorithms.py OUTPUT_DIRECTORY
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def use_sources() -> None:
+    """Makes `hipress.compll` and `hipress.errors` importable, without the compiled module."""
+    package = types.ModuleType("hipress")
+    package.__path__ = [str(ROOT / "bindings" / "python")]
+    sys.modules["hipress"] = package
+    where = ROOT / "compll" / "python"
+    spec = importlib.util.spec_from_file_location(
+        "hipress.compll", where / "__init__.py", submodule_search_locations=[str(where)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["hipress.compll"] = module
+    spec.loader.exec_module(module)
+
+
+def main(directory: Path) -> None:
+    from hipress.compll.emit_cpu_codec import Origin, emit_builtins, emit_codec
+    from hipress.compll.library import compile_file, read
+
+    directory.mkdir(parents=True, exist_ok=True)
+    files = sorted((ROOT / "compll" / "algorithms").glob("*.cll"))
+    for file in files:
+        origin = Origin(f"compll/algorithms/{file.name}", read(file), builtin=True)
+        (directory / f"{file.stem}.cc").write_text(emit_codec(compile_file(file), origin))
+    (directory / "builtins.cc").write_text(emit_builtins([file.stem for file in files]))
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    use_sources()
+    main(Path(sys.argv[1]))
