@@ -3,6 +3,7 @@
 // What filters keep of a tile. Codecs that filter keep little, so groups in which nothing is kept go fast.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,61 @@ struct CompactGroups {
 };
 
 #if HIPRESS_X86
+
+/// Byte j of entry m: the place of the j-th set bit of m.
+inline constexpr auto kPlacesOfSetBits = [] {
+  std::array<uint64_t, 256> places{};
+  for (size_t mask = 0; mask < 256; ++mask) {
+    unsigned found = 0;
+    for (uint64_t bit = 0; bit < 8; ++bit) {
+      if ((mask >> bit & 1) != 0) places[mask] |= bit << (8 * found++);
+    }
+  }
+  return places;
+}();
+
+template <>
+struct CompactGroups<IsaLevel::kV3> {
+  template <typename Source, typename T>
+  HIPRESS_TARGET_V3 static size_t run(const int32_t* keep, size_t count, Source source, T* out,
+                                      size_t& kept) {
+    constexpr size_t step = 32;
+    size_t i = 0;
+    for (; i + step <= count; i += step) {
+      const auto* in = reinterpret_cast<const __m256i_u*>(keep + i);
+      const __m256i low = _mm256_or_si256(_mm256_loadu_si256(in), _mm256_loadu_si256(in + 1));
+      const __m256i high = _mm256_or_si256(_mm256_loadu_si256(in + 2), _mm256_loadu_si256(in + 3));
+      const __m256i any = _mm256_or_si256(low, high);
+      if (_mm256_testz_si256(any, any) != 0) continue;
+      for (size_t part = 0; part < 4; ++part) {
+        const __m256i dropped = _mm256_cmpeq_epi32(_mm256_loadu_si256(in + part), _mm256_setzero_si256());
+        const auto mask = static_cast<uint8_t>(~_mm256_movemask_ps(_mm256_castsi256_ps(dropped)));
+        eight(mask, source, i + 8 * part, out + kept);
+        kept += static_cast<size_t>(std::popcount(mask));
+      }
+    }
+    return i;
+  }
+
+ private:
+  HIPRESS_TARGET_V3 static __m256i places(uint8_t mask) {
+    return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(kPlacesOfSetBits[mask])));
+  }
+  HIPRESS_TARGET_V3 static void eight(uint8_t mask, IndexSource source, size_t i, int32_t* out) {
+    const __m256i indices = _mm256_add_epi32(_mm256_set1_epi32(source(i)), places(mask));
+    _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(out), indices);
+  }
+  template <typename T>
+  HIPRESS_TARGET_V3 static void eight(uint8_t mask, ValueSource<T> source, size_t i, T* out) {
+    const T* values = source.values + i;
+    if constexpr (sizeof(T) == 4) {
+      const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(values));
+      _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(out), _mm256_permutevar8x32_epi32(all, places(mask)));
+    } else {
+      for (unsigned left = mask; left != 0; left &= left - 1) *out++ = values[std::countr_zero(left)];
+    }
+  }
+};
 
 template <>
 struct CompactGroups<IsaLevel::kV4> {

@@ -12,13 +12,12 @@ namespace hipress::ops {
 /// Whether no value is NaN or infinite.
 template <IsaLevel>
 bool allFinite(const float* values, size_t count) {
-  // The greatest magnitude as an integer: one operation less for each value than a comparison.
-  int32_t greatest = 0;
+  // Exponents of all ones, and only they, carry into the sign bit.
+  uint32_t any = 0;
   for (size_t i = 0; i < count; ++i) {
-    const int32_t magnitude = std::bit_cast<int32_t>(values[i]) & 0x7fffffff;
-    greatest = greatest < magnitude ? magnitude : greatest;
+    any |= (std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu) + 0x00800000u;
   }
-  return greatest < 0x7f800000;
+  return any < 0x80000000u;
 }
 
 }  // namespace hipress::ops
