@@ -64,7 +64,7 @@ class Codec:
         threads: int = 1,
     ) -> int:
         """As the core calls it, without copies: reads the states `before`, writes `after` (in the order of `states`, or
-        both empty: none), and returns how many bytes of `output` are the payload. 0 for a non-empty input: `after` holds
+        both empty: none). Returns how many bytes of `output` are the payload; 0 for a non-empty input: `after` holds
         garbage.
         """
     def decode(self, payload: BytesLike, count: int, *, threads: int = 1) -> NDArray[np.float32]: ...

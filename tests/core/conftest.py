@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from hipress import _core
+from tests.core.plugin import momentum_library
 
 
 @pytest.fixture(params=["generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"])
@@ -18,3 +20,15 @@ def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     _core.set_isa_level(level)
     yield level
     _core.set_isa_level(before)
+
+
+@pytest.fixture(scope="session")
+def momentum_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of the codec in tests/core/plugin."""
+    return momentum_library(tmp_path_factory.mktemp("codec") / "momentum.so")
+
+
+@pytest.fixture(scope="session")
+def momentum_codec(momentum_path: Path) -> str:
+    """Its name, once it is loaded: for the rest of the process."""
+    return _core.load_codec_library(str(momentum_path))

@@ -146,11 +146,11 @@ void refusals(World& world) {
     const auto again = start(two, second);
     while (!engine.wait(again, Milliseconds(100))) continue;
 
-    spec.count = 6000;  // the residual has 5000
+    spec.count = 6000;  // its state has 5000
     std::vector<float> larger(6000, 1.0f);
     const TensorHandle grown = engine.declare({spec}).front();
     refused(ErrorKind::kMismatch, grown, larger);
-    engine.residuals().erase("biased");
+    engine.states().erase("biased");
     const auto last = start(grown, larger);
     while (!engine.wait(last, Milliseconds(100))) continue;
   });

@@ -117,10 +117,10 @@ void compare(const Workload& workload, const std::vector<Results>& byRank) {
   }
 }
 
-void checkResiduals(Engine& engine) {
-  for (const auto& entry : engine.residuals().entries()) {
-    for (const float value : engine.residuals().copy(entry.name, entry.role)) {
-      CHECK(std::isfinite(value), entry.name, value);
+void checkStates(Engine& engine) {
+  for (const auto& entry : engine.states().entries()) {
+    for (const float value : engine.states().copy(entry.tensor, entry.role, entry.state)) {
+      CHECK(std::isfinite(value), entry.tensor, entry.state, value);
     }
   }
 }
@@ -140,7 +140,7 @@ void runCollectives(Random& random, World& world, const Workload& workload) {
     runRank(*world.engines[index], workload, results[index], releases, seed + index);
   });
   compare(workload, results);
-  for (const auto& engine : world.engines) checkResiduals(*engine);
+  for (const auto& engine : world.engines) checkStates(*engine);
   CHECK(releases.given == releases.returned, releases.given, releases.returned);
   shutDown(world);
 }

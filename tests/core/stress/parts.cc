@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operations borrow: staging memory and residuals.
+// What operations borrow: staging memory.
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "core/casync/buffer_pool.h"
-#include "core/codec/residual_store.h"
-#include "core/error.h"
 #include "tests/core/stress/check.h"
 #include "tests/core/stress/scenarios.h"
 #include "tests/core/stress/world.h"
@@ -54,39 +51,10 @@ void poolGivesEveryoneTheirOwn(Random& random) {
   CHECK(!target);
 }
 
-void residualsStayWhereTheyAre(Random& random) {
-  ResidualStore store;
-  const size_t count = 1 + random.below(1000);
-  const auto first = store.at("a", ResidualRole::kWorker, count);
-  inThreads(3, [&](int thread) {
-    const std::string name = "own " + std::to_string(thread);
-    for (size_t turn = 1; turn < 100; ++turn) {
-      const auto residual = store.at(name, ResidualRole::kAggregator, 10);
-      residual[turn % 10] += 1.0f;
-      store.at(name + std::to_string(turn), ResidualRole::kWorker, turn);
-      if (turn % 3 == 0) store.erase(name + std::to_string(turn));
-      CHECK(store.copy(name, ResidualRole::kAggregator).size() == 10);
-      CHECK(store.bytes() >= count * sizeof(float));
-      CHECK(!store.entries().empty());
-    }
-    CHECK(store.at("a", ResidualRole::kWorker, count).data() == first.data(), "a residual has moved");
-  });
-  try {
-    store.at("a", ResidualRole::kWorker, count + 1);
-    CHECK(false, "another count was taken");
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::kMismatch, error.what());
-  }
-  CHECK(store.copy("a", ResidualRole::kAggregator).empty());
-  store.clear();
-  CHECK(store.bytes() == 0);
-}
-
 }  // namespace
 
 void stressParts(Random& random) {
   poolGivesEveryoneTheirOwn(random);
-  residualsStayWhereTheyAre(random);
 }
 
 }  // namespace hipress::stress

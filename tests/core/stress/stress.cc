@@ -26,7 +26,9 @@ struct Scenario {
 
 constexpr Scenario kScenarios[] = {
     {"parts", stressParts},
+    {"states", stressStates},
     {"queues", stressQueues},
+    {"parallel", stressParallel},
     {"trace", stressTrace},
     {"agreement", stressAgreement},
     {"collectives", stressCollectives},

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engine does with codecs' states: per role, double-buffered, kept over failures and other partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hipress import _core
+from tests.core.casync.engine_world import gradients, identical, run_ranks, spec
+
+WORLD = 3
+Floats = NDArray[np.float32]
+
+
+def large(count: int, seed: int) -> list[Floats]:
+    return [np.float32(8) * each for each in gradients(WORLD, count, seed)]
+
+
+def states_of(engine: _core.Engine, name: str = "w") -> dict[tuple[str, str], Floats]:
+    return {(role, state): engine.state(name, role, state) for tensor, role, state in engine.states() if tensor == name}
+
+
+def rounded(momentum: Floats, residual: Floats) -> tuple[Floats, Floats]:
+    total = momentum + residual
+    sent = np.clip(np.rint(total), -127, 127)
+    return sent, total - sent
+
+
+def test_aggregators_encode_with_the_aggregates_codec(momentum_codec: str) -> None:
+    """Against the definition in tests/core/plugin/momentum.cc, bit by bit: momentum is applied once, by workers."""
+    count, steps = 5000, 4
+    values = [large(count, step) for step in range(steps)]
+
+    def body(engine: _core.Engine) -> Any:
+        (tensor,) = engine.declare([spec("w", values[0][0], codec=momentum_codec, partitions=1)])
+        outputs = []
+        for step in range(steps):
+            result = values[step][engine.rank].copy()
+            engine.wait(engine.submit(tensor, result, result))
+            outputs.append(result)
+        return outputs, states_of(engine)
+
+    by_rank = run_ranks(WORLD, body)
+    for _, states in by_rank:
+        assert set(states) == {("worker", "momentum"), ("worker", "residual"), ("aggregator", "residual")}
+    (aggregator,) = [rank for rank in range(WORLD) if by_rank[rank][1]["aggregator", "residual"].any()]
+    momentum = np.zeros((WORLD, count), np.float32)
+    residual = np.zeros((WORLD, count), np.float32)
+    merged_residual = np.zeros(count, np.float32)
+    for step in range(steps):
+        merged = np.zeros(count, np.float32)
+        for rank in range(WORLD):
+            contribution = values[step][rank]
+            if rank != aggregator:
+                momentum[rank] = np.float32(0.5) * momentum[rank] + contribution
+                contribution, residual[rank] = rounded(momentum[rank], residual[rank])
+            merged = contribution.copy() if rank == 0 else merged + contribution
+        output, merged_residual = rounded(np.float32(1 / WORLD) * merged, merged_residual)
+        for rank in range(WORLD):
+            assert np.array_equal(by_rank[rank][0][step], output), (step, rank)
+    for rank in range(WORLD):
+        states = by_rank[rank][1]
+        assert np.array_equal(states["worker", "momentum"], momentum[rank])
+        assert np.array_equal(states["worker", "residual"], residual[rank])
+    assert np.array_equal(by_rank[aggregator][1]["aggregator", "residual"], merged_residual)
+
+
+@pytest.mark.parametrize("step", [0, 2])
+def test_a_value_that_is_not_finite_leaves_its_partitions_states(momentum_codec: str, step: int) -> None:
+    """In the first step the states are still zeros that nobody has written; later they are somebody's memory."""
+    count = 8 * 1024
+
+    def body(engine: _core.Engine) -> Any:
+        (tensor,) = engine.declare([spec("w", np.zeros(count, np.float32), codec=momentum_codec, partitions=8)])
+        before: dict[tuple[str, str], Floats] = {}
+        for turn in range(step + 1):
+            before = states_of(engine)
+            values = large(count, turn)[engine.rank]
+            if turn == step and engine.rank == 1:
+                values[1024 * 5 - 1] = np.nan  # the last of partition 4
+                values[1024 * 6] = np.inf  # the first of partition 6
+            engine.wait(engine.submit(tensor, values, values))
+        return values, before, states_of(engine)
+
+    by_rank = run_ranks(WORLD, body)
+    assert identical([values for values, _, _ in by_rank])
+    bad = np.isnan(by_rank[0][0]).reshape(8, 1024)
+    assert bad.all(axis=1).tolist() == bad.any(axis=1).tolist() == [p in (4, 6) for p in range(8)]
+    # Rank 1 has the values; whoever aggregates those partitions has their sums.
+    for rank, (_, before, after) in enumerate(by_rank):
+        for key, values in after.items():
+            old = before.get(key, np.zeros(count, np.float32)).reshape(8, 1024)
+            new = values.reshape(8, 1024)
+            assert np.isfinite(new).all()
+            if rank == 1 or key[0] == "aggregator":
+                assert old[[4, 6]].tobytes() == new[[4, 6]].tobytes(), key
+    workers = by_rank[1][2]["worker", "momentum"].reshape(8, 1024)
+    assert workers[[0, 1, 2, 3, 5, 7]].any(), "the other partitions go on"
+
+
+def test_states_survive_other_partitions() -> None:
+    """A name used for one operation after another may be cut anew each time."""
+    count, cuts = 20_000, [1, 7, 3, 0, 20, 2]
+    values = [np.float32(8) * np.asarray(gradients(2, count, step)) for step in range(len(cuts))]
+
+    def body(engine: _core.Engine) -> list[Floats]:
+        conserved = []
+        for step, partitions in enumerate(cuts):
+            before = states_of(engine)
+            declared = spec("w", values[0][0], codec="onebit", partitions=partitions, transient=True)
+            (tensor,) = engine.declare([declared])
+            result = values[step][engine.rank].copy()
+            engine.wait(engine.submit(tensor, result, result))
+            after = states_of(engine)
+            zeros = np.zeros(count, np.float32)
+            change = np.zeros(count)
+            for role, weight in (("worker", 1), ("aggregator", 2)):
+                old, new = (each.get((role, "residual"), zeros) for each in (before, after))
+                change += weight * (new.astype(np.float64) - old)
+            conserved.append(np.concatenate([result.astype(np.float64), change]))
+        return conserved
+
+    left, right = run_ranks(2, body)
+    for step in range(len(cuts)):
+        output = left[step][:count]
+        # What goes in comes out, or changes a residual: nothing was lost when the tensor was cut.
+        entering = values[step].sum(axis=0, dtype=np.float64)
+        leaving = 2 * output + left[step][count:] + right[step][count:]
+        assert np.max(np.abs(entering - leaving)) < 1e-3, step
+
+
+def test_large_partitions_are_encoded_by_several_threads_with_one_result(momentum_codec: str) -> None:
+    count = 600_000
+    values = large(count, 0)
+
+    def body(engine: _core.Engine) -> tuple[Floats, dict[tuple[str, str], Floats]]:
+        (tensor,) = engine.declare([spec("w", values[0], codec=momentum_codec, partitions=2)])
+        for _ in range(2):
+            result = values[engine.rank].copy()
+            engine.wait(engine.submit(tensor, result, result))
+        return result, states_of(engine)
+
+    results = [run_ranks(WORLD, body, options={"compute_threads": threads}) for threads in (1, 3)]
+    for one, several in zip(*results, strict=True):
+        assert one[0].tobytes() == several[0].tobytes()
+        assert all(one[1][key].tobytes() == several[1][key].tobytes() for key in one[1])

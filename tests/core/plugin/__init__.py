@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codecs in shared libraries, compiled when a test needs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import hipress
+
+ROOT = Path(__file__).parents[3]
+SOURCE = Path(__file__).with_name("momentum.cc")
+
+
+def compiler() -> str:
+    found = shutil.which(os.environ.get("CXX", "c++"))
+    if found is None:
+        pytest.skip("there is no C++ compiler")
+    return found
+
+
+def compile_library(source: Path, target: Path, **macros: str) -> Path:
+    """A shared library over the installed libhipress."""
+    assert hipress.__file__ is not None
+    library = Path(hipress.__file__).parent
+    defines = [f"-D{name}={value}" for name, value in macros.items()]
+    options = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-ffp-contract=off", "-fPIC", "-shared", f"-I{ROOT}", *defines]
+    libraries = [f"-L{library}", "-lhipress", "-Wl,--allow-shlib-undefined"]
+    subprocess.run([compiler(), *options, str(source), "-o", str(target), *libraries], check=True)
+    return target
+
+
+def momentum_library(target: Path, name: str = "momentum_test", number: int = 5000, fingerprint: str = "first") -> Path:
+    return compile_library(SOURCE, target, NAME=f'"{name}"', NUMBER=f"{number}", FINGERPRINT=f'"{fingerprint}"')
