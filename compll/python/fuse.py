@@ -22,7 +22,7 @@ _Mode = Literal["rank", "all", "take", "set"]
 def fuse(function: ir.Function) -> tuple[plan.Plan, Vectors]:
     """The plan of a checked function."""
     vectors = Vectors(function)
-    return _Planner(vectors, _Uses(function)).plan(function.body), vectors
+    return _Planner(vectors, _Uses(function)).planned(function.body), vectors
 
 
 class _Uses:
@@ -122,7 +122,7 @@ class _Planner:
     scattered: dict[str, plan.Target] = field(default_factory=dict)
     gradient: str | None = None
 
-    def plan(self, body: tuple[ir.Statement, ...]) -> plan.Plan:
+    def planned(self, body: tuple[ir.Statement, ...]) -> plan.Plan:
         for statement in body:
             self.statement(statement)
         if self.gradient is not None:
@@ -416,7 +416,7 @@ class _Planner:
             for join in statement.joins:
                 if isinstance(join.type, ir.Vector):
                     inner.stored(getattr(join, side))
-            plans.append(inner.plan(()))
+            plans.append(inner.planned(()))
         needs = self.of().expr(statement.condition) | frozenset(self.ready)
         gives = [
             Need("stored" if isinstance(join.type, ir.Vector) else "scalar", join.name) for join in statement.joins
