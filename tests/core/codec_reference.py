@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 
+ONEBIT_BLOCK = 65536  # values that share two means
 LANES = 16  # partial sums of onebit: part of the format's meaning, so that all ranks and devices get the same means
 
 # Around bytes, vectors, lanes, and the blocks that kernels work in.
@@ -45,34 +44,36 @@ def lane_sum(values: np.ndarray) -> float:
     return total
 
 
-def onebit_encode(values: np.ndarray, residual: np.ndarray | None = None, scale: float = 1.0) -> bytes:
+def onebit_encode(
+    values: np.ndarray, residual: np.ndarray | None = None, scale: float = 1.0, block: int = ONEBIT_BLOCK
+) -> bytes:
     """The payload; a residual is updated in place. Empty if a value is not finite: the residual stays."""
-    if len(values) == 0:
-        return b""
     with np.errstate(all="ignore"):
         corrected = np.float32(scale) * values
         if residual is not None:
             corrected = corrected + residual
-        signs = corrected >= 0
-        means = []
-        for chosen in (~signs, signs):
-            total = lane_sum(np.where(chosen, corrected, 0).astype(np.float64))
-            means.append(np.float32(total / chosen.sum() if chosen.any() else 0))
         if not np.isfinite(corrected).all():
             return b""
+        signs = corrected >= 0
+        means: list[list[np.float32]] = [[], []]
+        for first in range(0, len(values), block):
+            part, positive = corrected[first : first + block], signs[first : first + block]
+            for chosen, of_sign in zip((~positive, positive), means, strict=True):
+                total = lane_sum(np.where(chosen, part, 0).astype(np.float64))
+                of_sign.append(np.float32(total / chosen.sum() if chosen.any() else 0))
+        low, high = (np.repeat(np.array(of_sign, np.float32), block)[: len(values)] for of_sign in means)
         if residual is not None:
-            residual[:] = corrected - np.where(signs, means[1], means[0])
-    return struct.pack("<ff", *means) + np.packbits(signs, bitorder="little").tobytes()
+            residual[:] = corrected - np.where(signs, high, low)
+    return np.array(means, np.float32).tobytes() + np.packbits(signs, bitorder="little").tobytes()
 
 
-def onebit_decode(payload: bytes, count: int) -> np.ndarray:
-    if count == 0:
-        return np.zeros(0, np.float32)
+def onebit_decode(payload: bytes, count: int, block: int = ONEBIT_BLOCK) -> np.ndarray:
     if not payload:
         return np.full(count, np.nan, np.float32)
-    negative, non_negative = np.frombuffer(payload[:8], np.float32)
-    signs = np.unpackbits(np.frombuffer(payload[8:], np.uint8), bitorder="little")[:count]
-    decoded: np.ndarray = np.where(signs, non_negative, negative)
+    blocks = -(-count // block)
+    low, high = np.repeat(np.frombuffer(payload[: 8 * blocks], np.float32).reshape(2, blocks), block, axis=1)[:, :count]
+    signs = np.unpackbits(np.frombuffer(payload[8 * blocks :], np.uint8), bitorder="little")[:count]
+    decoded: np.ndarray = np.where(signs, high, low)
     return decoded
 
 

@@ -11,7 +11,16 @@ from hypothesis.extra.numpy import arrays
 
 from hipress import _core
 from hipress.errors import CorruptPayload, InvalidArgument
-from tests.core.codec_reference import LARGEST, SIZES, SMALLEST, awkward_inputs, onebit_decode, onebit_encode, same_bits
+from tests.core.codec_reference import (
+    LARGEST,
+    ONEBIT_BLOCK,
+    SIZES,
+    SMALLEST,
+    awkward_inputs,
+    onebit_decode,
+    onebit_encode,
+    same_bits,
+)
 
 onebit = _core.create_codec("onebit")
 without_feedback = _core.create_codec("onebit(error_feedback=false)")
@@ -58,8 +67,21 @@ def test_size_is_one_bit_per_element_and_two_means(count: int) -> None:
     assert len(onebit.encode(np.ones(count, np.float32))) == expected
 
 
-def test_claims_the_size_of_tensors_beyond_memory_without_overflow() -> None:
-    assert onebit.max_encoded_bytes(2**64 - 1) == 8 + 2**61
+@pytest.mark.parametrize("count", [65535, 65536, 65537, 10**6, 2**31 - 1])
+def test_every_block_has_two_means(count: int) -> None:
+    assert onebit.max_encoded_bytes(count) == 8 * -(-count // ONEBIT_BLOCK) + -(-count // 8)
+
+
+@pytest.mark.parametrize("count", [n for n in SIZES if n])
+@pytest.mark.parametrize("block", [64, 100, 4097])
+def test_blocks_have_means_of_their_own(count: int, block: int, isa: str) -> None:
+    codec = _core.create_codec(f"onebit(block={block})")
+    for name, values in awkward_inputs(count).items():
+        residual, expected_residual = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        payload = codec.encode(values, {"residual": residual})
+        assert payload == onebit_encode(values, expected_residual, block=block), name
+        assert same_bits(residual, expected_residual), name
+        assert same_bits(codec.decode(payload, count), onebit_decode(payload, count, block)), name
 
 
 def test_small_tensors_are_for_the_engine_to_send_raw() -> None:
@@ -117,7 +139,8 @@ def test_overflow_of_input_plus_residual_counts_as_non_finite(isa: str) -> None:
 
 
 def test_millions_of_huge_values_have_a_finite_mean(isa: str) -> None:
-    payload = onebit.encode(np.full(2_000_003, LARGEST, np.float32))
+    codec = _core.create_codec("onebit(block=16777216)")
+    payload = codec.encode(np.full(2_000_003, LARGEST, np.float32))
     assert struct.unpack("<ff", payload[:8]) == (0.0, LARGEST)
 
 

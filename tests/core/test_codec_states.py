@@ -50,7 +50,7 @@ def test_decoding_with_threads_gives_the_same(codec: _core.Codec, threads: int) 
 
 
 @pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("name", ["momentum_codec", "onebit"])
+@pytest.mark.parametrize("name", ["momentum_codec", "onebit", "tbq", "graddrop", "dgc"])
 @pytest.mark.parametrize("at", [0, COUNT - 1])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_one_value_that_is_not_finite_leaves_all_states(
