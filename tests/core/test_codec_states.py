@@ -57,7 +57,9 @@ def test_one_value_that_is_not_finite_leaves_all_states(
     request: pytest.FixtureRequest, name: str, at: int, bad: float, threads: int
 ) -> None:
     codec = _core.create_codec(request.getfixturevalue(name) if name == "momentum_codec" else name)
-    for poisoned in ("input", *codec.states):
+    # Codecs that send single values may send the one that an old state spoilt, and keep a zero in its place.
+    sends_single_values = name in ("graddrop", "dgc")
+    for poisoned in ("input",) if sends_single_values else ("input", *codec.states):
         states = some_states(codec)
         gradient = values()
         (gradient if poisoned == "input" else states[poisoned])[at] = bad
