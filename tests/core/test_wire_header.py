@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hipress import _core
 from hipress.errors import CorruptPayload
 from tests.core import wire_decoder
-from tests.core.codec_reference import SIZES, awkward_inputs, to_bfloat16, to_half
+from tests.core.codec_reference import SIZES, awkward_inputs, same_bits, to_bfloat16, to_half
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "wire-format.md"
 RAW, ABSENT, CHECKSUM = _core.FLAG_RAW, _core.FLAG_ABSENT, _core.FLAG_CHECKSUM
+CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop"]
 AGREED: dict[str, Any] = {"codec": 16, "dtype": "float32", "element_count": 100, "max_payload_bytes": 21}
 
 
@@ -148,7 +149,7 @@ def message(codec: _core.Codec, values: np.ndarray, checksum: bool = True) -> by
     return _core.pack_header(codec.id, "float32", len(values), len(payload), flags, crc) + payload
 
 
-@pytest.mark.parametrize("text", ["none", "fp16", "onebit"])
+@pytest.mark.parametrize("text", CODECS)
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 65, 1025])
 def test_the_documents_decoder_reads_our_messages(text: str, count: int) -> None:
     codec = _core.create_codec(text)
@@ -160,7 +161,7 @@ def test_the_documents_decoder_reads_our_messages(text: str, count: int) -> None
             assert (decoded.codec, decoded.element_count, decoded.dtype) == (codec.id, count, 0)
 
 
-@pytest.mark.parametrize("text", ["none", "fp16", "onebit"])
+@pytest.mark.parametrize("text", CODECS)
 def test_an_empty_message_is_not_a_number_everywhere(text: str) -> None:
     codec = _core.create_codec(text)
     header = _core.pack_header(codec.id, "float32", 5, 0, CHECKSUM, _core.crc32c(b""))
@@ -199,19 +200,36 @@ def test_the_documents_decoder_reads_raw_and_absent_messages() -> None:
     assert wire_decoder.decode_message(_core.pack_header(16, "float32", 4, 0, ABSENT)).values is None
 
 
-def test_the_documents_example_is_what_we_send() -> None:
-    dump = re.search(r"```hexdump\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    assert dump is not None
-    data = b"".join(bytes.fromhex(line[6:53].replace(" ", "")) for line in dump.group(1).splitlines())
+@pytest.mark.parametrize(
+    ("number", "text", "options", "decoded"),
+    [
+        (0, "onebit", {}, [4, -3.125, 4, -3.125, 4, -3.125, 4, 4, -3.125, 4]),
+        (1, "dgc(ratio=0.25)", {"ratio": 0.25}, [0, 0, 0, 0, 0, -6, 7, 8, 0, 0]),
+        (
+            2,
+            "terngrad(bitwidth=4, stochastic=false)",
+            {"bitwidth": 4},
+            [1.4666667, -2.2666667, 3.333333, -4.133333, 5.2, -6, 7.0666666, 8, -0.4000001, -0.4000001],
+        ),
+    ],
+)
+def test_the_documents_examples_are_what_we_send(
+    number: int, text: str, options: dict[str, float], decoded: list[float]
+) -> None:
+    dumps = re.findall(r"```hexdump\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(dumps) == 3
+    data = b"".join(bytes.fromhex(line[6:53].replace(" ", "")) for line in dumps[number].splitlines())
     values = np.array([1, -2, 3, -4, 5, -6, 7, 8, -0.5, 0], np.float32)
-    assert message(_core.create_codec("onebit"), values) == data
-    decoded = wire_decoder.decode_message(data)
-    assert decoded.values == [4, -3.125, 4, -3.125, 4, -3.125, 4, 4, -3.125, 4]
+    codec = _core.create_codec(text)
+    assert message(codec, values) == data
+    expected = np.array(decoded, np.float32)
+    assert same_bits(np.array(wire_decoder.decode_message(data, **options).values, np.float32), expected)
+    assert same_bits(codec.decode(data[32:], 10), expected)
 
 
 def test_the_documents_tables_have_our_numbers() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    for codec in ("none", "fp16", "onebit"):
+    for codec in CODECS:
         assert re.search(rf"^\| {_core.create_codec(codec).id} \| `{codec}`", text, re.MULTILINE), codec
     for name in ("float32", "float64", "float16", "bfloat16", "uint8", "int8", "int32", "int64", "bool", "int16"):
         number = _core.pack_header(0, name, 0, 0)[28]

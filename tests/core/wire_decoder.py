@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slow decoder of HiPress messages, written from docs/wire-format.md alone: only `struct`, no NumPy, no HiPress.
+"""A slow decoder of HiPress messages, written from docs/wire-format.md alone: only the standard library.
 
 Independent on purpose: where it and the library disagree, one of the two, or the document, is wrong.
 """
 
 from __future__ import annotations
 
+import math
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 RAW, ABSENT, CHECKSUM = 1, 2, 4
-NONE, FP16, ONEBIT = 0, 1, 16
+NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP = 0, 1, 16, 17, 18, 19, 20
+
+# What the options are if the ranks agreed on nothing else.
+DEFAULTS = {"block": 65536, "threshold": 1.0, "bitwidth": 2, "ratio": 0.001}
 
 # dtype number: (bytes per element, struct format of one element; bfloat16 has none)
 DTYPES = {
@@ -59,18 +64,83 @@ def decode_elements(payload: bytes, dtype: int, count: int) -> list[float]:
     return [bfloat16(piece) if form is None else struct.unpack(form, piece)[0] for piece in pieces]
 
 
-def decode_onebit(payload: bytes, count: int) -> list[float]:
+def rounded(value: float) -> float:
+    """To float32. (Sums and products of two float32 are the same if they are rounded to float64 first.)"""
+    try:
+        result: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return result
+
+
+def unpacked(data: bytes, width: int, count: int) -> list[int]:
+    assert len(data) == (count * width + 7) // 8
+    elements = [data[j * width // 8] >> (j * width % 8) & ((1 << width) - 1) for j in range(len(data) * 8 // width)]
+    assert not any(elements[count:])
+    return elements[:count]
+
+
+def decode_onebit(payload: bytes, count: int, block: int) -> list[float]:
+    blocks = (count + block - 1) // block
+    means = decode_elements(payload[: 8 * blocks], 0, 2 * blocks)
+    low, high = means[:blocks], means[blocks:]
+    signs = unpacked(payload[8 * blocks :], 1, count)
+    return [(high if sign else low)[j // block] for j, sign in enumerate(signs)]
+
+
+def decode_tbq(payload: bytes, count: int, threshold: float) -> list[float]:
+    return [rounded((code - 1) * rounded(threshold)) for code in unpacked(payload, 2, count)]
+
+
+def decode_terngrad(payload: bytes, count: int, bitwidth: int) -> list[float]:
+    least, step = decode_elements(payload[:8], 0, 2)
+    bound = rounded(1.7014117e38)
+    values = []
+    for code in unpacked(payload[8:], bitwidth, count):
+        half = rounded(rounded(code * step) + rounded(least * 0.5))
+        values.append(rounded(2 * (bound if bound < half else half)))
+    return values
+
+
+def decode_sparse(payload: bytes, count: int, ratio: float) -> list[float]:
+    assert len(payload) >= 4
+    (sent,) = struct.unpack("<i", payload[:4])
+    assert 0 <= sent <= math.ceil(count * ratio)
+    assert len(payload) == 4 + 8 * sent
+    values, last = [0.0] * count, -1
+    for i in range(sent):
+        (index,) = struct.unpack_from("<i", payload, 4 + 4 * i)
+        assert last < index < count
+        (values[index],) = struct.unpack_from("<f", payload, 4 + 4 * sent + 4 * i)
+        last = index
+    return values
+
+
+def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str, float]) -> list[float]:
+    """The values of one payload; AssertionError where the document says that it is refused."""
+    agreed = {**DEFAULTS, **options}
     if count == 0:
         assert payload == b""
         return []
-    assert len(payload) == 8 + (count + 7) // 8
-    negative, non_negative = struct.unpack("<ff", payload[:8])
-    bits = [(payload[8 + j // 8] >> (j % 8)) & 1 for j in range((len(payload) - 8) * 8)]
-    assert not any(bits[count:])
-    return [non_negative if bit else negative for bit in bits[:count]]
+    if payload == b"":
+        return [math.nan] * count  # what the sender had was not finite
+    if codec == NONE:
+        return decode_elements(payload, 0, count)
+    if codec == FP16:
+        return decode_elements(payload, 2, count)
+    if codec == ONEBIT:
+        return decode_onebit(payload, count, int(agreed["block"]))
+    if codec == TBQ:
+        return decode_tbq(payload, count, agreed["threshold"])
+    if codec == TERNGRAD:
+        return decode_terngrad(payload, count, int(agreed["bitwidth"]))
+    if codec in (DGC, GRADDROP):
+        return decode_sparse(payload, count, agreed["ratio"])
+    raise ValueError(f"codec {codec} is not in the document")
 
 
-def decode_message(message: bytes) -> Message:
+def decode_message(message: bytes, **options: float) -> Message:
+    """A header and its payload; `options` are those that the ranks agreed on."""
     magic, version, flags, codec, count, size, checksum, dtype = struct.unpack("<2sBBIQQIB", message[:29])
     payload = message[32:]
     assert magic == b"HP"
@@ -80,19 +150,12 @@ def decode_message(message: bytes) -> Message:
     assert message[29:32] == b"\0\0\0"
     assert len(payload) == size
     assert checksum == (crc32c(payload) if flags & CHECKSUM else 0)
+    values: list[float] | None
     if flags & ABSENT:
         assert size == 0
         values = None
     elif flags & RAW:
         values = decode_elements(payload, dtype, count)
-    elif size == 0 and count > 0:
-        values = [float("nan")] * count  # the sender's values were not finite
-    elif codec == NONE:
-        values = decode_elements(payload, 0, count)
-    elif codec == FP16:
-        values = decode_elements(payload, 2, count)
-    elif codec == ONEBIT:
-        values = decode_onebit(payload, count)
     else:
-        raise AssertionError(f"codec {codec} is not in the document")
+        values = decode_payload(codec, payload, count, options)
     return Message(version, flags, codec, count, checksum, dtype, values)
