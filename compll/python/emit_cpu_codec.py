@@ -11,6 +11,7 @@ from hipress.compll.emit_bounds import emit_bound
 from hipress.compll.emit_cpu_steps import Steps
 from hipress.compll.emit_function import Function
 from hipress.compll.emit_scope import c_type
+from hipress.compll.finite import states_guard_gradient
 from hipress.compll.fuse import fuse
 
 # Numbers on the wire of the codecs that come with HiPress; docs/wire-format.md.
@@ -73,6 +74,7 @@ def emit_codec(program: ir.Program, origin: Origin) -> str:
     decode_plan, decode_vectors = fuse(program.decode)
     encode = Function(encode_vectors, decoding=False)
     decode = Function(decode_vectors, decoding=True)
+    encode.gradient_checked = states_guard_gradient(encode_plan.steps, encode_vectors)
     items = next(s.items for s in program.encode.body if isinstance(s, ir.WriteMessage))
     encode_lines = Steps(encode, program.name).emit(encode_plan.steps, items)
     if not encode.gradient_checked:

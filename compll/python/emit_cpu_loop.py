@@ -134,11 +134,11 @@ class _Pass:
 
     def array(self, value: str, type_: str) -> str:
         """An array of the tile that gets `value` for every element."""
-        name = f"t_{value}" if value.isidentifier() else f"t_position{len(self.arrays)}"
+        name = value if value.isidentifier() else f"position{len(self.arrays)}"
         if name not in self.arrays:
-            self.arrays[name] = f"alignas(64) {type_} {name}[kTile];"
-            self.tile.lines.append(f"{name}[i] = {value};")
-        return name
+            self.arrays[name] = f"  alignas(64) {type_} {name}[kTile];"
+            self.tile.lines.append(f"t.{name}[i] = {value};")
+        return f"t.{name}"
 
     def check(self, value: str) -> None:
         """Counts values that are not finite."""
@@ -147,7 +147,12 @@ class _Pass:
 
     def text(self) -> str:
         """The body of the loop over tiles."""
-        lines = [*self.tile.before.values(), *self.arrays.values()]
+        lines = [*self.tile.before.values()]
+        if self.arrays:  # one object: one register addresses all of them
+            lines += ["struct {", *self.arrays.values(), "} t;"]
+        if ir.GRADIENT in self.tile.before and any("philoxTile" in line for line in lines):
+            # While random numbers are made, memory would have nothing to do.
+            lines.insert(0, "prefetchTile(f->gradient + tile + kTile);")
         if self.bad:
             lines.append("int32_t bad = 0;")
         if self.tile.lines:
@@ -210,9 +215,8 @@ struct {self.name} {{
         reducers, finish = [], []
         for sink in reduces:
             type_, combine = self.combiner(sink.op)
-            reducers.append(
-                f"BlockReducer<level, {type_}, {combine}> reduce_{self.names(sink.name)}({self.functor(combine)});"
-            )
+            reducer = "WrappingSum" if _wraps(type_, combine) else f"BlockReducer<level, {type_}, {combine}>"
+            reducers.append(f"{reducer} reduce_{self.names(sink.name)}{{{self.functor(combine)}}};")
             finish.append(
                 f"f->r_{self.names(sink.name)}[first / ops::kReduceBlock] = reduce_{self.names(sink.name)}.finish();"
             )
@@ -267,6 +271,8 @@ struct {self.name} {{
         type_, combine = self.combiner(sink.op)
         name = self.names(sink.name)
         results[sink.name] = f"b_{name}"
+        if _wraps(type_, combine):
+            return f"WrappingSum reduce_{name}{{ops::Sum{{}}}};"
         self.prologue["scratch"] = "ops::Scratch scratch;"
         self.prologue[f"partials_{name}"] = (
             f"{type_}* const partials_{name} = scratch.template take<{type_}>(size / ops::kReduceBlock + 1);"
@@ -299,9 +305,14 @@ struct {self.name} {{
         tile = work.tile
         match sink:
             case plan.ReduceTo(name=name, op=op) | plan.BlocksTo(name=name, op=op):
-                element = self.vectors.element(op.vector)
-                array = work.array(self.storable(tile, op.vector), stored_type(element))
-                work.after.append(f"reduce_{self.names(name)}.feed({array}, count);")
+                element, c_name = self.vectors.element(op.vector), self.names(name)
+                if _wraps(*self.combiner(op)):
+                    tile.before[f"sum {name}"] = f"int32_t sum_{c_name} = 0;"
+                    tile.lines.append(f"sum_{c_name} = ops::addInt(sum_{c_name}, {self.storable(tile, op.vector)});")
+                    work.after.append(f"reduce_{c_name}.add(sum_{c_name});")
+                else:
+                    array = work.array(self.storable(tile, op.vector), stored_type(element))
+                    work.after.append(f"reduce_{c_name}.feed({array}, count);")
             case plan.FilterTo(name=name, op=op):
                 self.filter(work, name, op)
             case plan.KeysTo(name=name, op=op):
@@ -351,7 +362,7 @@ struct {self.name} {{
                 tile.before[f"to {member}"] = f"{stored_type(type_)}* const to_{member} = f->{member} + tile;"
                 tile.lines.append(f"to_{member}[i] = {self.storable(tile, vector)};")
             case "gradient":
-                tile.before["output"] = "float* const output = f->output + tile;"
+                tile.before["output"] = "float* const output = f->output + tile;\nprefetchTile(output + kTile);"
                 value = tile.element(vector)
                 tile.lines.append(f"output[i] = kAccumulate ? output[i] + {value} : {value};")
             case "state":
@@ -388,6 +399,11 @@ struct {self.name} {{
                 work.bad = True
             case _:
                 tile.lines.append(f"f->v_{self.names(sink.target.name)}[{index}] = {value};")
+
+
+def _wraps(type_: str, combine: str) -> bool:
+    """Whether it is a sum of integers, whose order does not matter: it stays in the loop."""
+    return (type_, combine) == ("int32_t", "ops::Sum")
 
 
 def combine_functor(function: Function, op: ir.Reduce) -> str:

@@ -4,10 +4,27 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/ops/cpu/reduce.h"
 
 namespace hipress::ops {
+
+/// A sum of int32, which wraps around and so has no order: the loops add up a tile, this the tiles.
+class WrappingSum {
+ public:
+  explicit WrappingSum(Sum) {}
+
+  void add(int32_t tile) { sum_ = addInt(sum_, tile); }
+  int32_t finish() {
+    const int32_t result = sum_;
+    sum_ = 0;
+    return result;
+  }
+
+ private:
+  int32_t sum_ = 0;
+};
 
 template <IsaLevel level, typename T, typename Combine>
 class RunReducer {
