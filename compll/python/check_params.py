@@ -77,13 +77,20 @@ def _param(field: s.ParamField, scope: Scope) -> ir.Param:
         if not low < high:
             raise unit.error(field.domain.span, f"no value lies between {low:g} and {high:g}")
         domain = ir.Domain(None, low, high, field.domain.low_open, field.domain.high_open)
-    default = None if field.default is None else _number(field.default, type_, scope)
-    if default is not None and domain is not None and default not in domain:
-        assert field.default is not None
-        raise unit.error(field.default.span, f"the default {default:g} is not in {domain}")
-    if default is not None and type_ == ir.BOOL:
-        default = bool(default)
-    return ir.Param(name=field.name, type=type_, default=default, domain=domain, span=field.span)
+    default, merged = (
+        None if value is None else _allowed(what, value, type_, domain, scope)
+        for what, value in (("default", field.default), ("value for merged gradients", field.merged))
+    )
+    return ir.Param(name=field.name, type=type_, default=default, domain=domain, merged=merged, span=field.span)
+
+
+def _allowed(
+    what: str, node: s.Expression, type_: ir.Scalar, domain: ir.Domain | None, scope: Scope
+) -> bool | int | float:
+    value = _number(node, type_, scope)
+    if domain is not None and value not in domain:
+        raise scope.unit.error(node.span, f"the {what} {value:g} is not in {domain}")
+    return bool(value) if type_ == ir.BOOL else value
 
 
 def _number(node: s.Expression, type_: ir.Scalar, scope: Scope) -> int | float:

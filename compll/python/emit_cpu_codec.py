@@ -10,7 +10,7 @@ from hipress.compll import ir
 from hipress.compll.emit_bounds import emit_bound
 from hipress.compll.emit_cpu_steps import Steps
 from hipress.compll.emit_function import Function
-from hipress.compll.emit_scope import c_type
+from hipress.compll.emit_scope import c_type, constant
 from hipress.compll.finite import states_guard_gradient
 from hipress.compll.fuse import fuse
 
@@ -112,9 +112,9 @@ namespace decoding {{
 
 class {_class(program)} final : public GeneratedCodec {{
  public:
-  {_class(program)}(const CodecOptions& options, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), options, keepsStates), params(values) {{}}
-
+  {_class(program)}(const CodecOptions& given, const Params& values, bool keepsStates)
+      : GeneratedCodec(interface(), given, keepsStates), params(values){_kept(program)} {{}}
+{_for_aggregate(program)}
  protected:
   size_t bound(size_t n) const override {{
 {_indented(bound, 4)}
@@ -165,6 +165,7 @@ class {_class(program)} final : public GeneratedCodec {{
   }}
 
   const Params params;
+{"  const CodecOptions options;" if _merged(program) else ""}
 }};
 
 }}  // namespace
@@ -226,6 +227,27 @@ def _state_pointers(function: Function, states: tuple[str, ...]) -> list[str]:
         lines.append(f"f.before_{name} = kStates ? states.before[{number}] : nullptr;")
         lines.append(f"f.after_{name} = kStates ? states.after[{number}] : nullptr;")
     return lines
+
+
+def _merged(program: ir.Program) -> list[ir.Param]:
+    return [param for param in program.params if param.merged is not None]
+
+
+def _kept(program: ir.Program) -> str:
+    return ", options(given)" if _merged(program) else ""
+
+
+def _for_aggregate(program: ir.Program) -> str:
+    """Momentum, for example, is not applied a second time to what has been merged."""
+    if not _merged(program):
+        return ""
+    values = "".join(f"    merged.p_{p.name} = {constant(p.merged or 0, p.type)};\n" for p in _merged(program))
+    return f"""
+  std::shared_ptr<const Codec> forAggregate() const override {{
+    Params merged = params;
+{values}    return std::make_shared<{_class(program)}>(options, merged, !states().empty());
+  }}
+"""
 
 
 def _keeps(states: tuple[str, ...]) -> str:

@@ -36,6 +36,11 @@ class Interpreter:
         self.program = program
         self.params = bind_params(program.params, params)
 
+    def for_aggregate(self) -> Interpreter:
+        """The codec that encodes merged gradients again."""
+        replaced = {param.name: param.merged for param in self.program.params if param.merged is not None}
+        return Interpreter(self.program, **{**self.params, **replaced})
+
     def new_state(self, count: int) -> dict[str, Floats]:
         """Zeros for every state, for a gradient of `count` elements."""
         names = self.program.encode.states if self.program.encode is not None else ()

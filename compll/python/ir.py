@@ -2,7 +2,7 @@
 """The typed IR: what the checker makes of a program, and what the interpreter and the emitters read.
 
     program  = Program(name, Param* params, Function? encode, Function? decode)
-    param    = Param(name, type, default?, Domain domain)
+    param    = Param(name, type, default?, Domain? domain, merged?)
     function = Function(name, str* states, stmt* body)
     stmt     = Let(name, type, expr | op)                      one definition for each name in a function
              | LetMany(name*, type*, Map)                      a map with several results

@@ -36,3 +36,4 @@ class Param(Node):
     type: Scalar
     default: bool | int | float | None
     domain: Domain | None  # None: whatever the type holds
+    merged: bool | int | float | None = None  # the value with which merged gradients are encoded again, if another

@@ -60,8 +60,9 @@ class _Builder:
         return s.ParamBlock(span, str(children[0]), self.each(children[1:]))
 
     def on_param_field(self, span: Span, children: list[Any]) -> s.ParamField:
-        kind, name, default, domain = children
-        return s.ParamField(_span(name), self.build(kind), str(name), self.maybe(default), self.maybe(domain))
+        kind, name, *rest = children
+        default, domain, merged = map(self.maybe, rest)
+        return s.ParamField(_span(name), self.build(kind), str(name), default, domain, merged)
 
     def on_set_domain(self, span: Span, children: list[Any]) -> s.SetDomain:
         return s.SetDomain(span, self.each(children))

@@ -126,6 +126,7 @@ class ParamField(Syntax):
     name: str
     default: Expression | None
     domain: SetDomain | IntervalDomain | None
+    merged: Expression | None
 
 
 @dataclass(frozen=True)

@@ -88,22 +88,6 @@ def test_a_state_that_overflows_is_not_kept(name: str) -> None:
     assert (held(state) == LARGEST).all()
 
 
-def test_onebit_is_the_hand_written_one() -> None:
-    from hipress._library import load_core
-
-    core = load_core()
-    hand, ours = core.create_codec("onebit"), codec("onebit")
-    # One block of the reductions: beyond it both sum the same doubles in different orders.
-    for size in [*SIZES, 4095, 4096]:
-        residual, state = np.zeros(size, np.float32), ours.new_state(size)
-        for step in range(20):
-            g = normal(size, step) * np.float32(10.0 ** (step % 7 - 3))
-            assert ours.encode(g, state, scale=0.5) == hand.encode(g, residual, scale=0.5)
-            assert np.array_equal(held(state).view(np.uint32), residual.view(np.uint32))
-            message = hand.encode(g)
-            assert np.array_equal(ours.decode(message, size), hand.decode(message, size))
-
-
 def test_tbq_codes() -> None:
     run = codec("tbq", threshold=2)
     state = run.new_state(5)
