@@ -10,7 +10,7 @@ from hipress.compll.vectors import Vectors
 
 def emit_bound(function: ir.Function, vectors: Vectors) -> list[str]:
     """Statements that end in `return`; `n` and `params` are given."""
-    bounds = _Bounds(function, vectors)
+    bounds = Bounds(function, vectors)
     bounds.statements(function.body)
     return [*bounds.lines, f"return {bounds.total};"]
 
@@ -48,7 +48,9 @@ class _Lengths(Scope):
         raise _Unknown
 
 
-class _Bounds:
+class Bounds:
+    """How many elements vectors have: `scope.sizes` exactly, `most` at most, as variables of `lines`."""
+
     def __init__(self, function: ir.Function, vectors: Vectors) -> None:
         self.names = Names()
         self.scope = _Lengths(vectors, self.names)

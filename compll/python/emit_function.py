@@ -16,6 +16,8 @@ from hipress.compll.vectors import Source, Stored, Vectors
 class Function:
     """One function of a codec while it is emitted. `flag`: its kernels' template argument."""
 
+    inline, method = "inline", ""  # what stands before functions and functors' operators
+
     def __init__(self, vectors: Vectors, *, decoding: bool) -> None:
         self.vectors, self.names, self.decoding = vectors, Names(), decoding
         self.members: dict[str, str] = {}
@@ -47,16 +49,20 @@ class Function:
         name = f"at_{self.names(vector)}"
         if name not in self.at_functions:
             self.at_functions[name] = ""  # known from here on
-            scope = _Anywhere(self)
+            scope = self.anywhere()
             value = scope.element(vector)
             body = "\n".join(f"  {line}" for line in scope.lines)
             self.at_functions[name] = (
                 f"template <bool {self.flag}>\n"
-                f"inline {c_type(self.vectors.element(vector))} {name}([[maybe_unused]] const Frame* f, int32_t i) {{\n"
+                f"{self.inline} {c_type(self.vectors.element(vector))} {name}([[maybe_unused]] const Frame* f, int32_t i) {{\n"
                 f"  if (i < 0 || static_cast<size_t>(i) >= {self.count(vector, 'f->')}) return {{}};\n"
                 f"{body}\n  return {value};\n}}\n"
             )
         return name
+
+    def anywhere(self) -> Anywhere:
+        """The scope of at()."""
+        return Anywhere(self)
 
     def combine(self, op: ir.Reduce) -> str:
         """The functor of a reduction that is not one of the operators' own."""
@@ -65,7 +71,7 @@ class Function:
         (value,) = scope.call(op.function, ["a", "b"], [type_, type_])
         c, name = c_type(type_), f"Combine{len(self.functors)}"
         body = "\n".join(f"    {line}" for line in scope.lines)
-        text = f"  const Frame* f;\n  {c} operator()({c} a, {c} b) const {{\n{body}\n    return {value};\n  }}\n"
+        text = f"  const Frame* f;\n  {self.method}{c} operator()({c} a, {c} b) const {{\n{body}\n    return {value};\n  }}\n"
         for known, same in self.functors.items():
             if same == text:
                 return known
@@ -102,7 +108,7 @@ class FrameScope(Scope):
         return f"ops::philoxWord({self.frame}random, {site}u, static_cast<uint64_t>({self.position()}))"
 
 
-class _Anywhere(FrameScope):
+class Anywhere(FrameScope):
     """The element at index i."""
 
     def position(self) -> str:
