@@ -15,7 +15,7 @@ RAW, ABSENT, CHECKSUM = 1, 2, 4
 NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP = 0, 1, 16, 17, 18, 19, 20
 
 # What the options are if the ranks agreed on nothing else.
-DEFAULTS = {"block": 65536, "threshold": 1.0, "bitwidth": 2, "ratio": 0.001}
+DEFAULTS = {"block": 32768, "threshold": 1.0, "bitwidth": 2, "ratio": 0.001}
 
 # dtype number: (bytes per element, struct format of one element; bfloat16 has none)
 DTYPES = {

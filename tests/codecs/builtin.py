@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The codecs that come with HiPress, each with the interpreter that defines it, and what both are asked to encode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress import _core
+from hipress.compll import Interpreter, compile_builtin
+from tests.core.codec_reference import awkward_inputs
+
+Floats = NDArray[np.float32]
+
+NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop"]
+SPARSE = ["dgc", "graddrop"]
+
+#: Every name with its defaults, and values of options that change what is computed.
+TEXTS = [
+    *NAMES,
+    "onebit(block=100)",
+    "tbq(threshold=0.3)",
+    *(f"terngrad(bitwidth={b}, stochastic={s})" for b in (1, 2, 4, 8) for s in ("true", "false")),
+    "dgc(momentum=0.5, ratio=0.1, sample_rate=1)",
+    "dgc(momentum=0, ratio=1)",
+    "graddrop(ratio=0.05)",
+    "graddrop(ratio=0.3, sample_rate=0.5)",
+]
+
+
+@dataclass(frozen=True)
+class Builtin:
+    name: str
+    options: dict[str, Any]
+    codec: _core.Codec
+    definition: Interpreter
+
+
+@cache
+def builtin(text: str) -> Builtin:
+    """By the text that users write."""
+    name, _, inside = text.partition("(")
+    pairs = [pair.split("=") for pair in inside.rstrip(")").split(", ") if pair]
+    words = {"true": True, "false": False}
+    options = {key: words[value] if value in words else float(value) for key, value in pairs}
+    whole = {key: int(value) if key in ("block", "bitwidth") else value for key, value in options.items()}
+    return Builtin(name, whole, _core.create_codec(text), Interpreter(compile_builtin(name), **whole))
+
+
+def option(of: Builtin, name: str) -> float:
+    """Its value, or its default."""
+    return float(of.definition.params[name])
+
+
+def documented_bytes(of: Builtin, count: int) -> int:
+    """The most bytes of a payload, by docs/wire-format.md."""
+    if count == 0:
+        return 0
+    if of.name == "onebit":
+        return 8 * -(-count // int(option(of, "block"))) + -(-count // 8)
+    if of.name == "tbq":
+        return -(-count // 4)
+    if of.name == "terngrad":
+        return 8 + -(-count * int(option(of, "bitwidth")) // 8)
+    return 4 + 8 * math.ceil(count * option(of, "ratio"))
+
+
+def new_states(of: Builtin, count: int) -> dict[str, Floats]:
+    return {name: np.zeros(count, np.float32) for name in of.codec.states}
+
+
+def context(step: int, count: int) -> Mapping[str, Any]:
+    """What encoding depends on besides values: nothing here is a default."""
+    return {"seed": 3 << 40 | 7, "step": step, "tensor": 5, "first_element": 1024 + count % 4, "scale": 0.5}
+
+
+def normal(count: int, seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float32)
+
+
+def inputs(count: int) -> dict[str, Floats]:
+    """Finite and other values that have broken codecs before."""
+    generator = np.random.default_rng(count + 1)
+    with np.errstate(over="ignore"):
+        huge = (generator.standard_normal(count) * 1e38).astype(np.float32)
+    last, middle, first = normal(count), normal(count), normal(count)
+    last[-1:], middle[count // 2 : count // 2 + 1], first[:1] = np.nan, -np.inf, np.inf
+    return awkward_inputs(count) | {
+        "signed zeros": np.where(generator.random(count) < 0.5, -0.0, 0.0).astype(np.float32),
+        "ties": generator.integers(-2, 3, count).astype(np.float32),
+        "huge": huge,
+        "NaN at the end": last,
+        "infinite in the middle": middle,
+        "infinite at the start": first,
+    }
+
+
+class Guarded:
+    """An array of sentinels between other sentinels."""
+
+    MARGIN = 64
+
+    def __init__(self, count: int, dtype: type[np.generic] = np.float32) -> None:
+        self._memory = np.full(count + 2 * self.MARGIN, 77, dtype)
+        self.array = self._memory[self.MARGIN : self.MARGIN + count]
+
+    def intact_around(self) -> bool:
+        return bool((self._memory[: self.MARGIN] == 77).all() and (self._memory[-self.MARGIN :] == 77).all())
+
+    def untouched(self) -> bool:
+        return bool((self._memory == 77).all())
+
+
+def same(left: Floats, right: Floats) -> bool:
+    """Bit by bit; what is not a number may be so in another way."""
+    return bool(((left.view(np.uint32) == right.view(np.uint32)) | (np.isnan(left) & np.isnan(right))).all())

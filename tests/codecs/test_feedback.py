@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing is lost: what a codec does not send is in its states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.codecs.builtin import SPARSE, TEXTS, builtin, inputs, new_states, normal, option, same
+from tests.core.codec_reference import SMALLEST
+
+COUNTS = [1, 7, 17, 1024, 1025, 4097]
+DENSE = ["onebit", "onebit(block=100)", "tbq", "tbq(threshold=0.3)"]
+
+
+@pytest.mark.parametrize("text", DENSE)
+def test_gradient_and_old_residual_are_decoded_and_new_residual(text: str, isa: str) -> None:
+    """To rounding, because the decoded value, or the mean of many, is another rounding of what is subtracted."""
+    codec = builtin(text).codec
+    for count in COUNTS:
+        for name, values in inputs(count).items():
+            states = new_states(builtin(text), count)
+            for step in range(3):
+                with np.errstate(all="ignore"):
+                    corrected = np.float32(0.5) * values + states["residual"]
+                payload = codec.encode(values, states, scale=0.5, step=step)
+                if not payload:
+                    assert not np.isfinite(corrected).all(), (count, name)
+                    break
+                decoded = codec.decode(payload, count)
+                largest = np.maximum(np.abs(corrected), np.abs(decoded)).astype(np.float64)
+                error = np.abs(decoded.astype(np.float64) + states["residual"] - corrected)
+                assert (error <= 1e-6 * largest + SMALLEST).all(), (count, name, step)
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if text.split("(")[0] in SPARSE])
+def test_every_value_is_sent_whole_or_kept_whole(text: str, isa: str) -> None:
+    """Exact. value = residual + velocity, where graddrop's velocity is the gradient, and dgc's is
+    momentum·(old velocity) + gradient. What is sent leaves zeros in all states; what is not leaves them as computed."""
+    of = builtin(text)
+    for count in COUNTS:
+        for name, values in inputs(count).items():
+            if not np.isfinite(values).all() or np.abs(values).max() > 1e38:
+                continue  # other tests are about what is not finite
+            states = new_states(of, count)
+            for step in range(3):
+                speed = np.float32(0.5) * values
+                if of.name == "dgc":
+                    speed = np.float32(option(of, "momentum")) * states["velocity"] + speed
+                value = states["residual"] + speed
+                payload = of.codec.encode(values, states, scale=0.5, step=step)
+                sent = np.zeros(count, bool)
+                (number,) = np.frombuffer(payload[:4], np.int32)
+                sent[np.frombuffer(payload[4 : 4 + 4 * number], np.int32)] = True
+                where = (count, name, step)
+                assert same(of.codec.decode(payload, count), np.where(sent, value, np.float32(0))), where
+                assert same(states["residual"], np.where(sent, np.float32(0), value)), where
+                if of.name == "dgc":
+                    assert same(states["velocity"], np.where(sent, np.float32(0), speed)), where
+
+
+@pytest.mark.parametrize("text", [*DENSE, "graddrop", "graddrop(ratio=0.05)"])
+def test_what_is_held_back_comes_out_later(text: str, isa: str) -> None:
+    """The sum of 20 decoded gradients and the last residual is the sum of the 20 gradients."""
+    codec, states = builtin(text).codec, new_states(builtin(text), 1000)
+    sent, wanted, size = np.zeros(1000), np.zeros(1000), np.zeros(1000)
+    for step in range(20):
+        gradient = normal(1000, step)
+        decoded = codec.decode(codec.encode(gradient, states, step=step), 1000)
+        sent += decoded
+        wanted += gradient
+        size += np.abs(decoded) + np.abs(states["residual"])
+    assert (np.abs(sent + states["residual"] - wanted) <= 1e-6 * size).all()
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if not text.startswith("terngrad")])
+def test_without_states_zeros_are_read(text: str) -> None:
+    of, gradient = builtin(text), normal(1025)
+    assert of.codec.encode(gradient) == of.codec.encode(gradient, new_states(of, 1025))
+
+
+def test_onebit_of_huge_and_tiny_values_has_a_mean(isa: str) -> None:
+    largest = np.float32(np.finfo(np.float32).max)
+    codec = builtin("onebit(block=16777216)").codec
+    for value in (largest, -largest, np.float32(SMALLEST), np.float32(-7 * SMALLEST)):
+        values = np.full(300_001, value, np.float32)
+        decoded = codec.decode(codec.encode(values), len(values))
+        assert np.isfinite(decoded).all()
+        # Means come from sums of parts of the values, and parts of the smallest numbers are zero.
+        if abs(value) == largest:
+            np.testing.assert_allclose(decoded, values, rtol=1e-4)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options out of range are refused with codec, option and range; arrays that do not fit, with what would."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hipress import _core
+from hipress.errors import InvalidArgument
+from tests.codecs.builtin import NAMES, builtin
+
+
+@pytest.mark.parametrize(
+    ("codec", "option", "values", "allowed"),
+    [
+        ("onebit", "block", ["63", "0", "-1", "16777217"], r"in \[64, "),
+        ("tbq", "threshold", ["0", "-1"], r"in \(0, inf\)"),
+        ("terngrad", "bitwidth", ["0", "3", "16", "-1"], "one of 1, 2, 4, 8"),
+        ("dgc", "momentum", ["1", "-0.1", "1.5"], r"in \[0, 1\)"),
+        ("dgc", "ratio", ["0", "1.1", "-1"], r"in \(0, 1\]"),
+        ("dgc", "sample_rate", ["0", "1.1"], r"in \(0, 1\]"),
+        ("graddrop", "ratio", ["0", "2"], r"in \(0, 1\]"),
+        ("graddrop", "sample_rate", ["0", "-0.5"], r"in \(0, 1\]"),
+    ],
+)
+def test_out_of_range(codec: str, option: str, values: list[str], allowed: str) -> None:
+    for value in values:
+        with pytest.raises(InvalidArgument, match=f"^codec {codec}: option {option} is {value}; it must be {allowed}"):
+            _core.create_codec(f"{codec}({option}={value})")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("onebit(block=64.5)", "option block is '64.5', which is not an integer"),
+        ("onebit(block=1e3)", "not an integer"),
+        ("tbq(threshold=nan)", "threshold"),
+        ("tbq(threshold=inf)", "threshold"),
+        ("tbq(threshold=one)", "not a number"),
+        ("terngrad(bitwidth=2.0)", "not an integer"),
+        ("terngrad(stochastic=1)", "option stochastic is '1', must be true or false"),
+        ("dgc(ratio=nan)", "ratio"),
+        ("terngrad(error_feedback=true)", "no option 'error_feedback'"),
+    ],
+)
+def test_not_of_the_options_type(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        _core.create_codec(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["onebit(block=64)", "onebit(block=16777216)", "dgc(momentum=0, ratio=1, sample_rate=1)", "tbq(threshold=1e-40)"],
+)
+def test_the_ends_of_ranges_belong_to_them(text: str) -> None:
+    assert _core.create_codec(text).signature.startswith(text[:-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_that_do_not_fit_are_refused(name: str) -> None:
+    codec, values = builtin(name).codec, np.ones(10, np.float32)
+    with pytest.raises(TypeError):
+        codec.encode(values.astype(np.float64))
+    with pytest.raises(TypeError):
+        codec.encode(np.ones(20, np.float32)[::2])
+    with pytest.raises(InvalidArgument, match="room for"):
+        codec.encode_into(values, [], [], np.empty(codec.max_encoded_bytes(10) - 1, np.uint8))
+    for state in codec.states:
+        states = {each: np.zeros(10, np.float32) for each in codec.states}
+        with pytest.raises(InvalidArgument, match="9 elements"):
+            codec.encode(values, states | {state: np.zeros(9, np.float32)})
+        states[state].flags.writeable = False
+        with pytest.raises(InvalidArgument, match="read-only"):
+            codec.encode(values, states)
+    if not codec.states:
+        with pytest.raises(InvalidArgument, match="keeps none"):
+            codec.encode(values, {"residual": np.zeros(10, np.float32)})
+    values.flags.writeable = False
+    assert codec.encode(values)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "terngrad"])
+def test_without_error_feedback_there_are_no_states(name: str) -> None:
+    without = _core.create_codec(f"{name}(error_feedback=false)")
+    values = np.linspace(-1, 1, 100, dtype=np.float32)
+    assert without.states == ()
+    assert without.encode(values) == builtin(name).codec.encode(values)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stochastic rounding has no bias, and depends on nothing but what it is keyed with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.codecs.builtin import builtin, normal
+
+SEEDS = 1000
+COUNT = 500
+
+
+@pytest.mark.parametrize("bitwidth", [1, 2, 4, 8])
+def test_the_mean_over_many_seeds_is_the_input(bitwidth: int) -> None:
+    """A value at fraction p between two levels is the upper one with probability p: variance gap²·p·(1 - p).
+
+    In units of its standard error, each value's mean error is nearly a standard normal number, independent of the
+    others'. Their mean, and the mean of their squares, must be within three standard errors of 0 and 1; and all but
+    what is to be expected of the values within three of their own.
+    """
+    codec = builtin(f"terngrad(bitwidth={bitwidth}, stochastic=true)").codec
+    values = normal(COUNT, bitwidth)
+    total = np.zeros(COUNT)
+    for seed in range(SEEDS):
+        total += codec.decode(codec.encode(values, seed=seed), COUNT)
+    exact = values.astype(np.float64)
+    gap = (exact.max() - exact.min()) / (2**bitwidth - 1)
+    fraction = (exact - exact.min()) / gap % 1
+    error = total / SEEDS - exact
+    # Where rounding decides alone, there is no distribution to compare with.
+    certain = np.minimum(fraction, 1 - fraction) < 0.01
+    assert (np.abs(error[certain]) <= 0.02 * gap).all()
+    assert certain.mean() < 0.05
+    error, fraction = error[~certain], fraction[~certain]
+    z = error / (gap * np.sqrt(fraction * (1 - fraction) / SEEDS))
+    assert abs(z.mean()) <= 3 / np.sqrt(z.size)
+    assert abs((z**2).mean() - 1) <= 3 * np.sqrt(2 / z.size)
+    assert (np.abs(z) > 3).sum() <= 6, "1.3 of 500 are to be expected, 7 in one of 2000 tests"
+    assert np.abs(z).max() < 5
+
+
+@pytest.mark.parametrize("bitwidth", [1, 2, 4, 8])
+def test_rounding_moves_by_less_than_a_level(bitwidth: int) -> None:
+    values = normal(20_000)
+    gap = (values.max() - values.min()) / (2**bitwidth - 1)
+    for stochastic, moved in (("true", 1.0), ("false", 0.5)):
+        codec = builtin(f"terngrad(bitwidth={bitwidth}, stochastic={stochastic})").codec
+        assert np.abs(codec.decode(codec.encode(values), 20_000) - values).max() <= moved * gap * (1 + 1e-5)
+
+
+def test_what_random_numbers_depend_on() -> None:
+    codec, values = builtin("terngrad").codec, normal(COUNT)
+    keys = [{}, {"seed": 1}, {"seed": 1 << 32}, {"step": 1}, {"tensor": 1}, {"first_element": 4}]
+    payloads = [codec.encode(values, **key) for key in keys]
+    assert len(set(payloads)) == len(keys)
+    assert payloads == [codec.encode(values, **key) for key in keys]
+    nearest = builtin("terngrad(bitwidth=2, stochastic=false)").codec
+    assert len({nearest.encode(values, **key) for key in keys}) == 1
+
+
+def test_a_part_of_a_tensor_is_rounded_as_in_the_whole() -> None:
+    codec, values = builtin("terngrad(bitwidth=8, stochastic=true)").codec, normal(4000)
+    values[[0, 1999, 2000, 3999]] = [-5, 5, -5, 5]  # the same levels in both halves
+    whole = codec.encode(values, seed=3)[8:]
+    halves = [codec.encode(values[at : at + 2000], seed=3, first_element=at)[8:] for at in (0, 2000)]
+    assert b"".join(halves) == whole
