@@ -20,7 +20,7 @@ class Steps:
     def __init__(self, function: Function, codec: str) -> None:
         self.function, self.codec = function, codec
         self.vectors, self.names = function.vectors, function.names
-        self.scope = _Driver(function)
+        self.scope: FrameScope = _Driver(function)
         self.sizes: dict[int, ir.Vec | ir.Expr] = {}
         self.lines: list[str] = []
 

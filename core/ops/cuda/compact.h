@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Filters: a bit for each element says whether it is kept, and a number for each tile how many are. Once
+// these are summed up (scan.h), each tile knows where its elements go.
+#pragma once
+
+#include "core/ops/cuda/execution.h"
+
+namespace hipress::cuda {
+
+inline constexpr unsigned kMaskWords = kTile / 32;
+
+/// Room for the mask of a vector of `length`, and for its tiles' counts.
+inline size_t maskWords(size_t length) {
+  return (length + kTile - 1) / kTile * kMaskWords;
+}
+inline size_t tileCounts(size_t length) {
+  return length / kTile + 1;
+}
+
+/// Of a tile: `keep` has 0 or 1 for each of its elements, in shared memory.
+HIPRESS_DEVICE inline void maskTile(const Block& block, const uint8_t* keep, unsigned count, size_t tile,
+                                    uint32_t* mask, uint32_t* counts) {
+  HIPRESS_SHARED uint32_t kept[kMaskWords];
+  uint32_t* const words = mask + tile / 32;
+  block.threads([&](unsigned t) {
+    if (t >= kMaskWords) return;
+    uint32_t word = 0;
+    for (unsigned bit = 0; bit < 32; ++bit) {
+      // Neighbours begin at different bits, for banks of shared memory.
+      const unsigned place = (bit + 4 * t) % 32;
+      if (32 * t + place < count) word |= static_cast<uint32_t>(keep[32 * t + place]) << place;
+    }
+    words[t] = word;
+    kept[t] = bitsSet(word);
+  });
+  block.sync();
+  block.once([&] {
+    uint32_t sum = 0;
+    for (unsigned t = 0; t < kMaskWords; ++t) sum += kept[t];
+    counts[tile / kTile] = sum;
+  });
+}
+
+/// By all blocks of a grid: write(place, i) for each element i that is kept, place counting these.
+template <typename Write>
+HIPRESS_DEVICE void compact(const Block& block, const uint32_t* mask, const uint32_t* places, size_t length,
+                            Write write) {
+  HIPRESS_SHARED uint32_t words[kMaskWords];
+  for (size_t tile = block.index * kTile; tile < length; tile += block.count * kTile) {
+    block.threads([&](unsigned t) {
+      if (t < kMaskWords) words[t] = load(mask + tile / 32 + t);
+    });
+    block.sync();
+    const uint32_t base = load(places + tile / kTile);
+    block.threads([&](unsigned t) {
+      static_assert(kTile == 4 * kThreads);
+      const unsigned word = t / 8;
+      const unsigned from = t % 8 * 4;
+      unsigned four = (words[word] >> from) & 15u;
+      if (four == 0) return;
+      size_t place = base + bitsSet(words[word] & ((1u << from) - 1u));
+      for (unsigned before = 0; before < word; ++before) place += bitsSet(words[before]);
+      for (size_t i = tile + 4 * t; four != 0; ++i, four >>= 1) {
+        if ((four & 1u) != 0) write(place++, i);
+      }
+    });
+    block.sync();
+  }
+}
+
+}  // namespace hipress::cuda

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels on a GPU; execution.h says how they are written.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#define HIPRESS_DEVICE __device__
+#define HIPRESS_SHARED __shared__
+
+namespace hipress::cuda {
+
+struct Block {
+  size_t index;
+  size_t count;  ///< Blocks of the grid.
+
+  __device__ void sync() const { __syncthreads(); }
+
+  /// body(t) for every thread.
+  template <typename Body>
+  __device__ void threads(Body body) const {
+    body(threadIdx.x);
+  }
+
+  /// body() once.
+  template <typename Body>
+  __device__ void once(Body body) const {
+    if (threadIdx.x == 0) body();
+  }
+
+  /// body(j) for every j < elements, of which there are kTile at most. Successive threads have successive
+  /// elements; those of a whole tile are independent for the compiler, so that their loads overlap.
+  template <typename Body>
+  __device__ void elements(unsigned elements, Body body) const {
+    if (elements == kTile) {
+#pragma unroll
+      for (unsigned j = 0; j < kTile; j += kThreads) body(j + threadIdx.x);
+    } else {
+      for (unsigned j = threadIdx.x; j < elements; j += kThreads) body(j);
+    }
+  }
+};
+
+namespace detail {
+
+template <typename Kernel>
+__global__ void __launch_bounds__(kThreads) run(const Kernel kernel) {
+  kernel(Block{blockIdx.x, gridDim.x});
+}
+
+}  // namespace detail
+
+/// Starts a kernel; errors show where the stream is asked for them, as those of all launches.
+template <typename Kernel>
+void launch(Stream stream, unsigned blocks, const Kernel& kernel) {
+  detail::run<<<blocks, kThreads, 0, stream>>>(kernel);
+}
+
+/// A value that no thread of the kernel writes.
+template <typename T>
+__device__ T load(const T* at) {
+  return __ldg(at);
+}
+
+/// *at += value, for all threads of the grid.
+__device__ inline void addTo(unsigned long long* at, unsigned long long value) {
+  atomicAdd(at, value);
+}
+__device__ inline void addTo(uint32_t* at, uint32_t value) {
+  atomicAdd(at, value);
+}
+
+__device__ inline unsigned bitsSet(uint32_t word) {
+  return static_cast<unsigned>(__popc(word));
+}
+
+}  // namespace hipress::cuda

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How kernels are written: a kernel is a type with `void operator()(const Block&) const`, which is called for
+// every block of threads. What all threads do goes through the block's functions; between writing shared
+// memory and reading what another thread wrote stands block.sync(). Everything else a kernel does is the same
+// for all threads of a block. So the same source runs on a GPU, where each thread calls the kernel, and for
+// tests on a processor, where the kernel is called once for a block and threads are loops.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/ops/tile.h"
+
+namespace hipress::cuda {
+
+inline constexpr unsigned kThreads = 256;  ///< Threads of a block.
+inline constexpr unsigned kTile = 1024;    ///< Elements that a block computes at a time.
+inline constexpr size_t kMostBlocks =
+    4096;  ///< Of a grid: more than run at once, few enough to start quickly.
+
+static_assert(kTile % kThreads == 0 && ops::kReduceBlock % kTile == 0);
+
+/// cudaStream_t
+using Stream = struct CUstream_st*;
+
+/// Blocks for up to `count` elements, `each` at a time; kernels go on with the next ones until all are done.
+inline unsigned gridFor(size_t count, size_t each = kTile) {
+  return static_cast<unsigned>(std::clamp<size_t>((count + each - 1) / each, 1, kMostBlocks));
+}
+
+}  // namespace hipress::cuda
+
+#if defined(__CUDACC__)
+#include "core/ops/cuda/device_execution.h"
+#else
+#include "core/ops/cuda/host_execution.h"
+#endif
+
+namespace hipress::cuda {
+
+/// Elements of the tile that begins at `tile`, in a vector of `length`.
+HIPRESS_DEVICE inline unsigned tileCount(size_t tile, size_t length) {
+  return length - tile < kTile ? static_cast<unsigned>(length - tile) : kTile;
+}
+
+HIPRESS_DEVICE inline size_t atMost(size_t value, size_t limit) {
+  return value < limit ? value : limit;
+}
+
+}  // namespace hipress::cuda

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reductions in the language's order (docs/extending/codec.md): blocks of kReduceBlock elements; in a block,
+// element i belongs to lane i mod kLanes; each lane combines its elements in order, from its first one; then
+// the lanes are combined in order, those without an element left out. The results of several blocks are
+// reduced in the same way. Elements are staged in shared memory by all threads; a lane is one thread's.
+//
+// A Combine is a type with T operator()(T, T).
+#pragma once
+
+#include "core/ops/block.h"
+#include "core/ops/cuda/execution.h"
+
+namespace hipress::cuda {
+
+/// Continues a reduction of one block with the next tile of it; `begins` with the first. Reductions of
+/// different `group` (below kThreads / 32) run beside each other. `lanes` has kLanes values, in shared
+/// memory.
+template <unsigned group, typename T, typename Element, typename Combine>
+HIPRESS_DEVICE void feedLanes(const Block& block, const Element* staged, unsigned count, bool begins,
+                              T* lanes, Combine combine) {
+  block.threads([&](unsigned t) {
+    const unsigned lane = t - 32 * group;  // of threads before the group, greater than any lane
+    if (lane >= ops::kLanes || lane >= count) return;
+    unsigned j = lane;
+    T value = lanes[lane];
+    if (begins) {
+      value = static_cast<T>(staged[j]);
+      j += ops::kLanes;
+    }
+    for (; j < count; j += ops::kLanes) value = combine(value, static_cast<T>(staged[j]));
+    lanes[lane] = value;
+  });
+}
+
+/// The lanes of a block of `count` elements, one or more, combined.
+template <typename T, typename Combine>
+HIPRESS_DEVICE T finishLanes(const T* lanes, size_t count, Combine combine) {
+  const size_t used = count < ops::kLanes ? count : ops::kLanes;
+  T result = lanes[0];
+  for (size_t lane = 1; lane < used; ++lane) result = combine(result, lanes[lane]);
+  return result;
+}
+
+/// By one block: partials[0] becomes the reduction of all `count` partials; the others are overwritten.
+template <typename T, typename Combine>
+HIPRESS_DEVICE void reducePartials(const Block& block, T* partials, size_t count, Combine combine) {
+  HIPRESS_SHARED T staged[kTile];
+  HIPRESS_SHARED T lanes[ops::kLanes];
+  while (count > 1) {
+    size_t done = 0;
+    for (size_t first = 0; first < count; first += ops::kReduceBlock, ++done) {
+      const size_t last = atMost(first + ops::kReduceBlock, count);
+      for (size_t tile = first; tile < last; tile += kTile) {
+        const unsigned here = tileCount(tile, last);
+        block.elements(here, [&](unsigned j) { staged[j] = partials[tile + j]; });
+        block.sync();
+        feedLanes<0>(block, staged, here, tile == first, lanes, combine);
+        block.sync();
+      }
+      block.once([&] { partials[done] = finishLanes(lanes, last - first, combine); });
+      block.sync();
+    }
+    count = done;
+  }
+}
+
+/// How the blocks of reduce_blocks are shared out: several short ones to a tile, or a part of one long one.
+class BlockParts {
+ public:
+  /// Of a vector of `length` < 2^31, blocks of `size`, which is positive.
+  HIPRESS_DEVICE BlockParts(size_t length, size_t size)
+      : length_(static_cast<uint32_t>(length)),
+        size_(static_cast<uint32_t>(size)),
+        rows_(length_ / size_ + (length_ % size_ != 0 ? 1u : 0u)),
+        each_(size <= kTile ? kTile / size_ : partials(size_ < length_ ? size_ : length_)),
+        units_(size <= kTile ? (rows_ + each_ - 1) / each_ : rows_ * each_) {}
+
+  HIPRESS_DEVICE bool isShort() const { return size_ <= kTile; }
+  /// Blocks, the last one maybe shorter.
+  HIPRESS_DEVICE uint32_t rows() const { return rows_; }
+  /// Blocks that share a tile, if they are short; otherwise the partial results that a block may have.
+  HIPRESS_DEVICE uint32_t each() const { return each_; }
+  /// What thread blocks take turns with.
+  HIPRESS_DEVICE uint32_t units() const { return units_; }
+
+  HIPRESS_DEVICE size_t first(uint32_t unit) const {
+    if (isShort()) return size_t{unit} * each_ * size_;
+    return size_t{unit / each_} * size_ + size_t{unit % each_} * ops::kReduceBlock;
+  }
+  /// Not behind first(unit) if the unit has no elements.
+  HIPRESS_DEVICE size_t last(uint32_t unit) const {
+    if (isShort()) return atMost(first(unit) + each_ * size_, length_);
+    return atMost(atMost(first(unit) + ops::kReduceBlock, size_t{unit / each_ + 1} * size_), length_);
+  }
+  /// Partial results that a block has, if blocks are long.
+  HIPRESS_DEVICE uint32_t partialsOf(uint32_t row) const {
+    const size_t left = length_ - size_t{row} * size_;
+    return partials(left < size_ ? static_cast<uint32_t>(left) : size_);
+  }
+
+ private:
+  HIPRESS_DEVICE static uint32_t partials(uint32_t elements) {
+    constexpr auto block = static_cast<uint32_t>(ops::kReduceBlock);
+    return elements / block + (elements % block != 0 ? 1u : 0u);
+  }
+
+  uint32_t length_;
+  uint32_t size_;
+  uint32_t rows_;
+  uint32_t each_;
+  uint32_t units_;
+};
+
+/// Room for the partial results of any blocks of a vector of `length`.
+inline size_t mostPartials(size_t length) {
+  return length / 512 + 4;
+}
+
+/// Reduces the short blocks of a staged tile of `count` elements: results[q] = init combined with block q's.
+template <typename T, typename Element, typename Result, typename Combine>
+HIPRESS_DEVICE void reduceShortBlocks(const Block& block, const Element* staged, unsigned count,
+                                      unsigned size, T init, Result* results, Combine combine) {
+  constexpr unsigned kLanes = ops::kLanes;
+  HIPRESS_SHARED T lanes[kThreads];
+  const unsigned blocks = (count + size - 1) / size;
+  for (unsigned begin = 0; begin < blocks; begin += kThreads / kLanes) {
+    block.threads([&](unsigned t) {
+      const unsigned first = (begin + t / kLanes) * size;
+      const unsigned last = first + size < count ? first + size : count;
+      unsigned j = first + t % kLanes;
+      if (j >= last) return;
+      T value = static_cast<T>(staged[j]);
+      for (j += kLanes; j < last; j += kLanes) value = combine(value, static_cast<T>(staged[j]));
+      lanes[t] = value;
+    });
+    block.sync();
+    block.threads([&](unsigned t) {
+      const unsigned number = begin + t;
+      if (t >= kThreads / kLanes || number >= blocks) return;
+      const unsigned length = count - number * size < size ? count - number * size : size;
+      results[number] = combine(init, finishLanes(lanes + t * kLanes, length, combine));
+    });
+    block.sync();
+  }
+}
+
+/// By all blocks of a grid: the results of long blocks, from the partial ones.
+template <typename T, typename Result, typename Combine>
+HIPRESS_DEVICE void finishLongBlocks(const Block& block, const BlockParts& parts, T* partials, T init,
+                                     Result* results, Combine combine) {
+  if (parts.isShort()) return;
+  for (auto row = static_cast<uint32_t>(block.index); row < parts.rows(); row += block.count) {
+    T* const own = partials + size_t{row} * parts.each();
+    reducePartials(block, own, parts.partialsOf(row), combine);
+    block.once([&] { results[row] = combine(init, own[0]); });
+  }
+}
+
+}  // namespace hipress::cuda

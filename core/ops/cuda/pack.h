@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Elements of 1, 2, 4 or 8 bits in a message.
+#pragma once
+
+#include <cstring>
+
+#include "core/ops/block.h"
+#include "core/ops/cuda/execution.h"
+
+namespace hipress::cuda {
+
+/// Writes the codes of a tile; each thread writes whole bytes. `field` is where the vector begins.
+HIPRESS_DEVICE inline void packTile(const Block& block, const uint8_t* codes, unsigned count, unsigned width,
+                                    uint8_t* field, size_t tile) {
+  const unsigned each = 8 / width;
+  uint8_t* const to = field + tile / each;
+  const auto bytes = static_cast<unsigned>(ops::packedBytes(count, width));
+  block.threads([&](unsigned t) {
+    for (unsigned byte = t; byte < bytes; byte += kThreads) {
+      const unsigned first = byte * each;
+      unsigned packed = 0;
+      for (unsigned j = 0; j < each; ++j) {
+        if (first + j < count) packed |= static_cast<unsigned>(codes[first + j]) << (j * width);
+      }
+      to[byte] = static_cast<uint8_t>(packed);
+    }
+  });
+}
+
+/// The element's code.
+HIPRESS_DEVICE inline int32_t unpackAt(const uint8_t* field, int32_t element, unsigned width) {
+  const size_t bit = static_cast<size_t>(element) * width;
+  return (load(field + bit / 8) >> (bit % 8)) & static_cast<int32_t>((1u << width) - 1u);
+}
+
+/// A vector of codes, one to an int32; by all blocks of a grid.
+HIPRESS_DEVICE inline void unpackAll(const Block& block, const uint8_t* field, size_t count, unsigned width,
+                                     int32_t* to) {
+  for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+    block.elements(tileCount(tile, count), [&](unsigned j) {
+      to[tile + j] = unpackAt(field, static_cast<int32_t>(tile + j), width);
+    });
+  }
+}
+
+/// Writes a value of 32 bits at any address.
+template <typename T>
+HIPRESS_DEVICE void putBytes(uint8_t* at, T value) {
+  static_assert(sizeof(T) == 4);
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, 4);
+  for (unsigned byte = 0; byte < 4; ++byte) at[byte] = static_cast<uint8_t>(bits >> (8 * byte));
+}
+
+}  // namespace hipress::cuda

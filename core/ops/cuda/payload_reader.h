@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes a message apart, as `extract` says, in one thread. Everything is checked before it is used: the first
+// thing that is wrong sets *stop to the code of its field, and nothing is read after that.
+#pragma once
+
+#include <cstring>
+
+#include "core/ops/block.h"
+#include "core/ops/cuda/execution.h"
+
+namespace hipress::cuda {
+
+class PayloadReader {
+ public:
+  HIPRESS_DEVICE PayloadReader(const uint8_t* payload, size_t bytes, uint32_t* stop)
+      : at_(payload), left_(bytes), stop_(stop) {}
+
+  HIPRESS_DEVICE float scalarFloat(uint32_t code) { return scalar<float>(code); }
+  HIPRESS_DEVICE int32_t scalarInt(uint32_t code) { return scalar<int32_t>(code); }
+  HIPRESS_DEVICE int32_t scalarUint(unsigned width, uint32_t code) {
+    const int32_t value = scalar<uint8_t>(code);
+    return (value >> width) == 0 ? value : refuse(code);
+  }
+
+  HIPRESS_DEVICE size_t count(int32_t elements, uint32_t code) {
+    return static_cast<size_t>(elements < 0 ? refuse(code) : elements);
+  }
+  /// Elements of the last field, which takes all that is left.
+  HIPRESS_DEVICE size_t rest(unsigned width, uint32_t code) {
+    return left_ * 8 % width != 0 ? static_cast<size_t>(refuse(code)) : left_ * 8 / width;
+  }
+
+  /// Elements of 32 bits.
+  HIPRESS_DEVICE const uint8_t* words(size_t elements, uint32_t code) { return take(4 * elements, code); }
+
+  HIPRESS_DEVICE const uint8_t* packed(size_t elements, unsigned width, uint32_t code) {
+    const size_t bytes = ops::packedBytes(elements, width);
+    const uint8_t* const field = take(bytes, code);
+    const auto used = static_cast<unsigned>(elements * width % 8);
+    if (*stop_ == 0 && used != 0 && (field[bytes - 1] >> used) != 0) refuse(code);
+    return field;
+  }
+
+  HIPRESS_DEVICE void finish(uint32_t code) {
+    if (left_ != 0) refuse(code);
+  }
+
+ private:
+  HIPRESS_DEVICE int32_t refuse(uint32_t code) {
+    if (*stop_ == 0) *stop_ = code;
+    return 0;
+  }
+
+  HIPRESS_DEVICE const uint8_t* take(size_t bytes, uint32_t code) {
+    const uint8_t* const field = at_;
+    if (*stop_ != 0 || bytes > left_) {
+      refuse(code);
+      return field;
+    }
+    at_ += bytes;
+    left_ -= bytes;
+    return field;
+  }
+
+  template <typename T>
+  HIPRESS_DEVICE T scalar(uint32_t code) {
+    const uint8_t* const field = take(sizeof(T), code);
+    if (*stop_ != 0) return T{};
+    uint8_t bytes[sizeof(T)];
+    for (size_t i = 0; i < sizeof(T); ++i) bytes[i] = field[i];
+    T value;
+    std::memcpy(&value, bytes, sizeof(T));
+    return value;
+  }
+
+  const uint8_t* at_;
+  size_t left_;
+  uint32_t* stop_;
+};
+
+}  // namespace hipress::cuda
