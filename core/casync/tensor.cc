@@ -48,7 +48,7 @@ std::string TensorSpec::describe() const {
   text += shape;
   if (collective == Collective::kBroadcast) return "broadcast " + text + " from rank " + std::to_string(root);
   text = std::string("allreduce ") + (reduction == Reduction::kAverage ? "average " : "sum ") + text +
-         " codec " + codec + " topology " + topology;
+         " codec " + (codec == "none" ? codec : createCodec(codec)->signature()) + " topology " + topology;
   if (partitions > 0) text += " partitions " + std::to_string(partitions);
   if (codec != "none") text += " compressed from " + std::to_string(minCompressBytes) + " bytes";
   if (prescale != 1.0) text += " prescale " + number(prescale);

@@ -36,7 +36,8 @@ struct TensorSpec {
   int priority = 0;               ///< Higher goes first. Ranks may differ in it.
   bool transient = false;         ///< Used once: declared anew for every operation.
 
-  /// Everything that must be equal on all ranks, as text.
+  /// Everything that must be equal on all ranks, as text: of the codec all options, and a loaded one's
+  /// fingerprint.
   std::string describe() const;
 };
 
