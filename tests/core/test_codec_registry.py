@@ -17,9 +17,18 @@ from hipress.errors import InvalidArgument
         ("none", "none", 0, ()),
         ("fp16", "fp16", 1, ()),
         ("fp16()", "fp16", 1, ()),
-        ("onebit", "onebit(block=65536, error_feedback=true)", 16, ("residual",)),
-        ("onebit()", "onebit(block=65536, error_feedback=true)", 16, ("residual",)),
-        (" onebit ( error_feedback = false ) ", "onebit(block=65536, error_feedback=false)", 16, ()),
+        ("onebit", "onebit(block=32768, error_feedback=true)", 16, ("residual",)),
+        ("onebit()", "onebit(block=32768, error_feedback=true)", 16, ("residual",)),
+        (" onebit ( error_feedback = false ) ", "onebit(block=32768, error_feedback=false)", 16, ()),
+        ("tbq(threshold=0.5)", "tbq(threshold=0.5, error_feedback=true)", 17, ("residual",)),
+        ("terngrad", "terngrad(bitwidth=2, stochastic=true)", 18, ()),
+        (
+            "dgc(ratio=0.01)",
+            "dgc(momentum=0.9, ratio=0.01, sample_rate=0.001, error_feedback=true)",
+            19,
+            ("velocity", "residual"),
+        ),
+        ("graddrop", "graddrop(ratio=0.001, sample_rate=0.001, error_feedback=true)", 20, ("residual",)),
     ],
 )
 def test_text_to_codec(text: str, signature: str, number: int, states: tuple[str, ...]) -> None:
@@ -47,7 +56,7 @@ def test_descriptions_are_those_of_the_default_codec(description: _core.CodecDes
 def test_descriptions_are_sorted_and_complete() -> None:
     names = [codec["name"] for codec in _core.describe_codecs()]
     assert names == sorted(names)
-    assert {"none", "fp16", "onebit"} <= set(names)
+    assert {"none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop"} <= set(names)
     for codec in _core.describe_codecs():
         assert codec["summary"].endswith(".")
         assert all(option["meaning"] for option in codec["options"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hipress import _core
-from tests.core.casync.engine_world import run_ranks, spec
+from tests.core.casync.engine_world import LOSSY, run_ranks, spec
 
 HEADER = 32
 
@@ -44,6 +44,21 @@ def test_fp16_sends_half() -> None:
     raw, half = (sent_per_step(codec, 1 << 20, 4) for codec in ("none", "fp16"))
     for full, compressed in zip(raw, half, strict=True):
         assert compressed["bytes_sent"] / full["bytes_sent"] == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("codec", ["fp16", *LOSSY, "dgc(ratio=0.01)", "terngrad(bitwidth=4)"])
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_every_message_is_a_header_and_what_the_codec_said(codec: str, world_size: int) -> None:
+    """Codecs that choose what they send may send less: never less than 0.7 of what they may."""
+    part = 1024 * 64
+    bound = _core.create_codec(codec).max_encoded_bytes(part)
+    for counted in sent_per_step(codec, world_size * part, world_size, partitions=world_size):
+        messages = 2 * (world_size - 1)
+        assert counted["messages_sent"] == counted["messages_received"] == messages
+        for direction in ("bytes_sent", "bytes_received"):
+            most = messages * (bound + HEADER)
+            least = 0.7 * most if codec.startswith(("dgc", "graddrop")) else most
+            assert least <= counted[direction] <= most
 
 
 @pytest.mark.parametrize("count", [(1 << 18) + 1, 1 << 20, 3_000_001])

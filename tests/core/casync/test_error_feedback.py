@@ -10,46 +10,61 @@ import pytest
 from numpy.typing import NDArray
 
 from hipress import _core
-from tests.core.casync.engine_world import gradients, run_ranks, spec
+from tests.core.casync.engine_world import LOSSY, gradients, identical, run_ranks, spec
 
 STEPS = 20
 
 
-@pytest.mark.parametrize("world_size", [2, 4])
-@pytest.mark.parametrize("partitions", [1, 3, 8])
-def test_what_goes_in_comes_out_or_stays_in_a_residual(world_size: int, partitions: int) -> None:
-    """Summed over ranks: inputs + residuals before = N · output + residuals after (aggregators', weighted N)."""
+@pytest.mark.parametrize("codec", ["onebit", "tbq(threshold=0.5)", "dgc(ratio=0.1)", "graddrop(ratio=0.1)"])
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("partitions", [1, 8])
+def test_what_goes_in_comes_out_or_stays_in_a_residual(codec: str, world_size: int, partitions: int) -> None:
+    """Summed over ranks: inputs + residuals before = N · output + residuals after (aggregators', weighted N).
+
+    Of dgc, what goes in is the workers' momentum·velocity + gradient; aggregators have no momentum.
+    """
     count = 10_000
+    momentum = np.float32(0.9) if codec.startswith("dgc") else np.float32(0)
     values = [gradients(world_size, count, seed=step) for step in range(STEPS)]
 
-    def body(engine: _core.Engine) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-        (tensor,) = engine.declare([spec("w", values[0][0], codec="onebit", partitions=partitions)])
+    def kept(engine: _core.Engine, role: str, state: str) -> NDArray[Any]:
+        found = engine.state("w", role, state) if ("w", role, state) in engine.states() else np.empty(0)
+        return found if found.size else np.zeros(count, np.float32)
+
+    def body(engine: _core.Engine) -> list[tuple[NDArray[Any], ...]]:
+        (tensor,) = engine.declare([spec("w", values[0][0], codec=codec, partitions=partitions)])
         seen = []
         for step in range(STEPS):
             result = values[step][engine.rank].copy()
             engine.wait(engine.submit(tensor, result, result))
-            seen.append((result, engine.state("w", "worker", "residual"), engine.state("w", "aggregator", "residual")))
+            residuals = kept(engine, "worker", "residual"), kept(engine, "aggregator", "residual")
+            seen.append((result, *residuals, kept(engine, "worker", "velocity")))
         return seen
 
+    def summed(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+        total: NDArray[Any] = np.sum(arrays, axis=0, dtype=np.float64)
+        return total
+
     by_rank = run_ranks(world_size, body)
-    workers = np.zeros(count)
-    aggregators = np.zeros(count)
+    workers = aggregators = velocity = np.zeros(count)
     for step in range(STEPS):
-        entering = np.sum(np.asarray(values[step], dtype=np.float64), axis=0) + workers + world_size * aggregators
-        output = by_rank[0][step][0].astype(np.float64)
-        workers = np.sum([by_rank[rank][step][1] for rank in range(world_size)], axis=0, dtype=np.float64)
-        aggregators = np.sum([by_rank[rank][step][2] for rank in range(world_size)], axis=0, dtype=np.float64)
-        leaving = world_size * output + workers + world_size * aggregators
+        outputs, worker, aggregator, speed = zip(*(seen[step] for seen in by_rank), strict=True)
+        assert identical(outputs)
+        entering = summed(values[step]) + momentum * velocity + workers + world_size * aggregators
+        workers, aggregators, velocity = summed(worker), summed(aggregator), summed(speed)
+        leaving = world_size * outputs[0].astype(np.float64) + workers + world_size * aggregators
         scale = np.max(np.abs(entering))
         assert np.max(np.abs(entering - leaving)) <= 1e-6 * scale * world_size, step
 
 
-def test_error_feedback_makes_the_average_right_in_the_long_run() -> None:
+@pytest.mark.parametrize("codec", ["onebit", "tbq(threshold=4)", "graddrop(ratio=0.1)", "terngrad(bitwidth=4)"])
+def test_the_average_is_right_in_the_long_run(codec: str) -> None:
+    """By error feedback, or because what is dropped is dropped without bias."""
     count, steps = 4096, 400
     values = gradients(2, count)
 
     def body(engine: _core.Engine) -> NDArray[Any]:
-        (tensor,) = engine.declare([spec("w", values[0], codec="onebit")])
+        (tensor,) = engine.declare([spec("w", values[0], codec=codec)])
         total = np.zeros(count)
         for _ in range(steps):
             result = values[engine.rank].copy()
@@ -62,14 +77,16 @@ def test_error_feedback_makes_the_average_right_in_the_long_run() -> None:
     assert np.linalg.norm(mean - expected) / np.linalg.norm(expected) < 0.05
 
 
-def test_without_error_feedback_no_residual_is_kept() -> None:
-    def body(engine: _core.Engine) -> int:
+@pytest.mark.parametrize("codec", [codec for codec in LOSSY if codec != "terngrad"])
+def test_without_error_feedback_nothing_is_kept(codec: str) -> None:
+    def body(engine: _core.Engine) -> list[tuple[str, str, str]]:
         values = np.ones(5000, np.float32)
-        (tensor,) = engine.declare([spec("w", values, codec="onebit(error_feedback=false)")])
+        (tensor,) = engine.declare([spec("w", values, codec=f"{codec}(error_feedback=false)")])
         engine.wait(engine.submit(tensor, values, values))
-        return int(engine.state("w", "worker", "residual").size)
+        assert engine.state("w", "worker", "residual").size == 0
+        return engine.states()
 
-    assert run_ranks(2, body) == [0, 0]
+    assert run_ranks(2, body) == [[], []]
 
 
 def test_a_rank_without_values_counts_as_zero_and_keeps_its_residual() -> None:
@@ -93,7 +110,7 @@ def test_a_rank_without_values_counts_as_zero_and_keeps_its_residual() -> None:
     assert 0.5 < results[0][0].mean() < 1.0
 
 
-@pytest.mark.parametrize("codec", ["none", "onebit"])
+@pytest.mark.parametrize("codec", ["none", *LOSSY])
 def test_if_no_rank_has_values_the_output_is_left_alone(codec: str) -> None:
     def body(engine: _core.Engine) -> tuple[bool, bool]:
         output = np.full(5000, 7.0, np.float32)
