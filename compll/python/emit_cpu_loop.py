@@ -130,6 +130,7 @@ class _Pass:
         self.tile = tile
         self.arrays: dict[str, str] = {}
         self.after: list[str] = []
+        self.feeds: list[tuple[str, str, str]] = []  # type, reducer and array
         self.bad = False
 
     def array(self, value: str, type_: str) -> str:
@@ -162,10 +163,24 @@ class _Pass:
                 *(f"  {line}" for line in self.tile.lines),
                 "}",
             ]
-        lines += self.after
+        lines += [*self.reductions(), *self.after]
         if self.bad:
             lines.append("allBad += bad;")
         return "\n".join(lines)
+
+
+    def reductions(self) -> list[str]:
+        """Reductions of one type go in pairs: each alone waits for its own additions."""
+        lines, waiting = [], list(self.feeds)
+        while waiting:
+            type_, reducer, array = waiting.pop(0)
+            partner = next((feed for feed in waiting if feed[0] == type_ == "float"), None)
+            if partner is None:
+                lines.append(f"{reducer}.feed({array}, count);")
+            else:
+                waiting.remove(partner)
+                lines.append(f"feedPair({reducer}, {array}, {partner[1]}, {partner[2]}, count);")
+        return lines
 
 
 class _LoopEmitter:
@@ -312,7 +327,7 @@ struct {self.name} {{
                     work.after.append(f"reduce_{c_name}.add(sum_{c_name});")
                 else:
                     array = work.array(self.storable(tile, op.vector), stored_type(element))
-                    work.after.append(f"reduce_{c_name}.feed({array}, count);")
+                    work.feeds.append((c_type(op.function.parameters[0][1]), f"reduce_{c_name}", array))
             case plan.FilterTo(name=name, op=op):
                 self.filter(work, name, op)
             case plan.KeysTo(name=name, op=op):

@@ -63,31 +63,18 @@ class BlockReducer {
   /// the last; all calls together have at most kReduceBlock elements.
   template <typename Element>
   void feed(const Element* values, size_t count) {
-    size_t at = 0;
-    if (filled_ == 0) {
-      // A constant number of lanes is copied in registers, and read again in them without a stall.
-      filled_ = count < kLanes ? count : kLanes;
-      if (filled_ == kLanes) {
-        for (size_t lane = 0; lane < kLanes; ++lane) lanes_[lane] = static_cast<T>(values[lane]);
-      } else {
-        for (size_t lane = 0; lane < filled_; ++lane) lanes_[lane] = static_cast<T>(values[lane]);
-      }
-      at = filled_;
-    }
-    const size_t groups = (count - at) / kLanes;
+    const size_t begin = start(values, count);
+    const size_t groups = (count - begin) / kLanes;
     if constexpr (detail::kKnownCombine<Combine>) {
-      detail::CombineLanes<level>::template run<Combine>(lanes_, values + at, groups);
+      detail::CombineLanes<level>::template run<Combine>(lanes_, values + begin, groups);
     } else {
       for (size_t group = 0; group < groups; ++group) {
         for (size_t lane = 0; lane < kLanes; ++lane) {
-          lanes_[lane] = combine_(lanes_[lane], static_cast<T>(values[at + group * kLanes + lane]));
+          lanes_[lane] = combine_(lanes_[lane], static_cast<T>(values[begin + group * kLanes + lane]));
         }
       }
     }
-    at += groups * kLanes;
-    for (size_t lane = 0; at < count; ++at, ++lane) {
-      lanes_[lane] = combine_(lanes_[lane], static_cast<T>(values[at]));
-    }
+    rest(values, begin + groups * kLanes, count);
   }
 
   /// The result of the block, which had at least one element. The next feed() begins another.
@@ -102,11 +89,57 @@ class BlockReducer {
     return result;
   }
 
+  template <IsaLevel other, typename U, typename First, typename Second, typename Element>
+  friend void feedPair(BlockReducer<other, U, First>& first, const Element* firstValues,
+                       BlockReducer<other, U, Second>& second, const Element* secondValues, size_t count);
+
  private:
+  /// A new block's lanes take their first elements; how many those are.
+  template <typename Element>
+  size_t start(const Element* values, size_t count) {
+    if (filled_ != 0) return 0;
+    // A constant number of lanes is copied in registers, and read again in them without a stall.
+    filled_ = count < kLanes ? count : kLanes;
+    if (filled_ == kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) lanes_[lane] = static_cast<T>(values[lane]);
+    } else {
+      for (size_t lane = 0; lane < filled_; ++lane) lanes_[lane] = static_cast<T>(values[lane]);
+    }
+    return filled_;
+  }
+
+  /// The elements from `at` on, fewer than there are lanes.
+  template <typename Element>
+  void rest(const Element* values, size_t at, size_t count) {
+    for (size_t lane = 0; at < count; ++at, ++lane) {
+      lanes_[lane] = combine_(lanes_[lane], static_cast<T>(values[at]));
+    }
+  }
+
   alignas(64) T lanes_[kLanes] = {};
   size_t filled_ = 0;  ///< Lanes that have an element.
   [[no_unique_address]] Combine combine_;
 };
+
+/// Feeds two reducers that have been fed alike: the additions of one fill the time that those of the other
+/// take.
+template <IsaLevel level, typename T, typename First, typename Second, typename Element>
+void feedPair(BlockReducer<level, T, First>& first, const Element* firstValues,
+              BlockReducer<level, T, Second>& second, const Element* secondValues, size_t count) {
+  if constexpr (detail::kPairsOfLanes<level, T, Element> && detail::kKnownCombine<First> &&
+                detail::kKnownCombine<Second>) {
+    const size_t begin = first.start(firstValues, count);
+    second.start(secondValues, count);
+    const size_t groups = (count - begin) / kLanes;
+    detail::combinePairV4<First, Second>(first.lanes_, firstValues + begin, second.lanes_,
+                                         secondValues + begin, groups);
+    first.rest(firstValues, begin + groups * kLanes, count);
+    second.rest(secondValues, begin + groups * kLanes, count);
+  } else {
+    first.feed(firstValues, count);
+    second.feed(secondValues, count);
+  }
+}
 
 /// The reduction of the results of blocks, of which there is at least one. Overwrites them.
 template <typename T, typename Combine>

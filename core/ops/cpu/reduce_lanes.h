@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/element/multiversion.h"
 #include "core/ops/tile.h"
@@ -17,6 +18,11 @@
 #endif
 
 namespace hipress::ops::detail {
+
+/// Whether combinePairV4() takes them.
+template <IsaLevel level, typename T, typename Element>
+inline constexpr bool kPairsOfLanes =
+    HIPRESS_X86 && level == IsaLevel::kV4 && std::is_same_v<T, float> && std::is_same_v<Element, float>;
 
 template <IsaLevel level>
 struct CombineLanes {

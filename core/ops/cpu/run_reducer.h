@@ -36,6 +36,19 @@ class RunReducer {
   template <typename Element>
   void feed(const Element* values, size_t count) {
     block_.feed(values, count);
+    fed(count);
+  }
+
+  template <typename Second, typename Element>
+  friend void feedPair(RunReducer& first, const Element* firstValues, RunReducer<level, T, Second>& second,
+                       const Element* secondValues, size_t count) {
+    feedPair(first.block(), firstValues, second.block(), secondValues, count);
+    first.fed(count);
+    second.fed(count);
+  }
+
+  BlockReducer<level, T, Combine>& block() { return block_; }
+  void fed(size_t count) {
     fed_ += count;
     if (fed_ == kReduceBlock) close();
   }
