@@ -27,6 +27,7 @@ TEXTS = [
     "onebit(block=100)",
     "tbq(threshold=0.3)",
     *(f"terngrad(bitwidth={b}, stochastic={s})" for b in (1, 2, 4, 8) for s in ("true", "false")),
+    "terngrad(block=100)",
     "dgc(momentum=0.5, ratio=0.1, sample_rate=1)",
     "dgc(momentum=0, ratio=1)",
     "graddrop(ratio=0.05)",
@@ -67,7 +68,7 @@ def documented_bytes(of: Builtin, count: int) -> int:
     if of.name == "tbq":
         return -(-count // 4)
     if of.name == "terngrad":
-        return 8 + -(-count * int(option(of, "bitwidth")) // 8)
+        return 8 * -(-count // int(option(of, "block"))) + -(-count * int(option(of, "bitwidth")) // 8)
     return 4 + 8 * math.ceil(count * option(of, "ratio"))
 
 

@@ -16,6 +16,7 @@ from tests.codecs.builtin import NAMES, builtin
     [
         ("onebit", "block", ["63", "0", "-1", "16777217"], r"in \[64, "),
         ("tbq", "threshold", ["0", "-1"], r"in \(0, inf\)"),
+        ("terngrad", "block", ["63", "16777217"], r"in \[64, "),
         ("terngrad", "bitwidth", ["0", "3", "16", "-1"], "one of 1, 2, 4, 8"),
         ("dgc", "momentum", ["1", "-0.1", "1.5"], r"in \[0, 1\)"),
         ("dgc", "ratio", ["0", "1.1", "-1"], r"in \(0, 1\]"),

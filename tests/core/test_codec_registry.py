@@ -21,7 +21,7 @@ from hipress.errors import InvalidArgument
         ("onebit()", "onebit(block=32768, error_feedback=true)", 16, ("residual",)),
         (" onebit ( error_feedback = false ) ", "onebit(block=32768, error_feedback=false)", 16, ()),
         ("tbq(threshold=0.5)", "tbq(threshold=0.5, error_feedback=true)", 17, ("residual",)),
-        ("terngrad", "terngrad(bitwidth=2, stochastic=true)", 18, ()),
+        ("terngrad", "terngrad(bitwidth=2, stochastic=true, block=1024)", 18, ()),
         (
             "dgc(ratio=0.01)",
             "dgc(momentum=0.9, ratio=0.01, sample_rate=0.001, error_feedback=true)",

@@ -235,9 +235,12 @@ def test_the_documents_tables_have_our_numbers() -> None:
         number = _core.pack_header(0, name, 0, 0)[28]
         size = wire_decoder.DTYPES[number][0]
         assert re.search(rf"^\| {number} \| {name} \| {size} \|", text, re.MULTILINE), name
-    for codec in _core.describe_codecs():
-        for option in codec["options"]:
-            if option["name"] in wire_decoder.DEFAULTS:
-                assert float(option["default"]) == wire_decoder.DEFAULTS[option["name"]]
-                assert f"Option `{option['name']}` ({option['default']})" in text, option
+    described = {codec["id"]: codec for codec in _core.describe_codecs()}
+    for number, defaults in wire_decoder.DEFAULTS.items():
+        page = re.search(rf"\n### [^\n]*{described[number]['name']}(.*?)\n#", text, re.DOTALL)
+        assert page is not None
+        for option in described[number]["options"]:
+            if option["name"] in defaults:
+                assert float(option["default"]) == defaults[option["name"]]
+                assert f"Option `{option['name']}` ({option['default']})" in page.group(1), option
     assert struct.calcsize("<2sBBIQQIB3x") == 32

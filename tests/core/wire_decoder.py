@@ -15,7 +15,13 @@ RAW, ABSENT, CHECKSUM = 1, 2, 4
 NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP = 0, 1, 16, 17, 18, 19, 20
 
 # What the options are if the ranks agreed on nothing else.
-DEFAULTS = {"block": 32768, "threshold": 1.0, "bitwidth": 2, "ratio": 0.001}
+DEFAULTS: dict[int, dict[str, float]] = {
+    ONEBIT: {"block": 32768},
+    TBQ: {"threshold": 0.05},
+    TERNGRAD: {"bitwidth": 2, "block": 1024},
+    DGC: {"ratio": 0.001},
+    GRADDROP: {"ratio": 0.001},
+}
 
 # dtype number: (bytes per element, struct format of one element; bfloat16 has none)
 DTYPES = {
@@ -92,11 +98,13 @@ def decode_tbq(payload: bytes, count: int, threshold: float) -> list[float]:
     return [rounded((code - 1) * rounded(threshold)) for code in unpacked(payload, 2, count)]
 
 
-def decode_terngrad(payload: bytes, count: int, bitwidth: int) -> list[float]:
-    least, step = decode_elements(payload[:8], 0, 2)
+def decode_terngrad(payload: bytes, count: int, bitwidth: int, block: int) -> list[float]:
+    blocks = (count + block - 1) // block
+    scalars = decode_elements(payload[: 8 * blocks], 0, 2 * blocks)
     bound = rounded(1.7014117e38)
     values = []
-    for code in unpacked(payload[8:], bitwidth, count):
+    for j, code in enumerate(unpacked(payload[8 * blocks :], bitwidth, count)):
+        least, step = scalars[j // block], scalars[blocks + j // block]
         half = rounded(rounded(code * step) + rounded(least * 0.5))
         values.append(rounded(2 * (bound if bound < half else half)))
     return values
@@ -118,7 +126,7 @@ def decode_sparse(payload: bytes, count: int, ratio: float) -> list[float]:
 
 def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str, float]) -> list[float]:
     """The values of one payload; AssertionError where the document says that it is refused."""
-    agreed = {**DEFAULTS, **options}
+    agreed = {**DEFAULTS.get(codec, {}), **options}
     if count == 0:
         assert payload == b""
         return []
@@ -133,7 +141,7 @@ def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str,
     if codec == TBQ:
         return decode_tbq(payload, count, agreed["threshold"])
     if codec == TERNGRAD:
-        return decode_terngrad(payload, count, int(agreed["bitwidth"]))
+        return decode_terngrad(payload, count, int(agreed["bitwidth"]), int(agreed["block"]))
     if codec in (DGC, GRADDROP):
         return decode_sparse(payload, count, agreed["ratio"])
     raise ValueError(f"codec {codec} is not in the document")
