@@ -155,6 +155,7 @@ class {_class(program)} final : public GeneratedCodec {{
   template <bool kAccumulate>
   void decodeWith(ConstBytes payload, std::span<float> output, Parallel* parallel) const {{
     using namespace decoding;
+    checkCount(output.size());
     Frame f;
     f.n = output.size();
     f.params = params;

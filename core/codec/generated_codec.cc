@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "core/codec/arguments.h"
 #include "core/error.h"
@@ -50,10 +51,24 @@ std::span<const std::string> GeneratedCodec::states() const {
   return keepsStates_ ? std::span<const std::string>(face_.states) : std::span<const std::string>();
 }
 
+size_t GeneratedCodec::maxEncodedBytes(size_t count) const {
+  if (count > kMostElements) return std::numeric_limits<size_t>::max();  // never worth it: it is sent raw
+  return count == 0 ? 0 : bound(count);
+}
+
 size_t GeneratedCodec::encode(std::span<const float> input, const EncodeStates& states,
                               const EncodeContext& context, Bytes output) const {
+  checkCount(input.size());
   checkEncodeArguments(*this, input, states, output);
   return input.empty() ? 0 : encodeValues(input, states, context, output);
+}
+
+void GeneratedCodec::checkCount(size_t count) const {
+  if (count > kMostElements) {
+    throw invalidArgument("codec " + face_.name + ": " + std::to_string(count) +
+                          " elements in one piece; it takes " + std::to_string(kMostElements) +
+                          " at most: use more partitions");
+  }
 }
 
 void GeneratedCodec::refuse(const std::string& reason) const {

@@ -26,6 +26,9 @@ struct GeneratedCodecInterface {
 /// The description, with the option error_feedback if there are states.
 CodecDescription describeGenerated(const GeneratedCodecInterface& face);
 
+/// Elements are counted in int32.
+inline constexpr size_t kMostElements = 2147483647;
+
 class GeneratedCodec : public Codec {
  public:
   /// `values` are the options' values, in the order of `face.options`. Both the gradient's scale and the
@@ -36,16 +39,18 @@ class GeneratedCodec : public Codec {
   std::string signature() const override { return signature_; }
   CodecId id() const override { return face_.id; }
   std::span<const std::string> states() const override;
-  size_t maxEncodedBytes(size_t count) const override { return count == 0 ? 0 : bound(count); }
+  size_t maxEncodedBytes(size_t count) const override;
   size_t encode(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                 Bytes output) const override;
 
  protected:
-  /// Of one element or more.
+  /// Of one element or more, as many as the language counts at most.
   virtual size_t bound(size_t count) const = 0;
   virtual size_t encodeValues(std::span<const float> input, const EncodeStates& states,
                               const EncodeContext& context, Bytes output) const = 0;
 
+  /// Throws InvalidArgument if there are more elements than the language counts.
+  void checkCount(size_t count) const;
   [[noreturn]] void refuse(const std::string& reason) const;  ///< CorruptPayload
   [[noreturn]] void wrong(
       const std::string& reason) const;  ///< InvalidArgument: the program does what it must not
