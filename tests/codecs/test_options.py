@@ -87,3 +87,11 @@ def test_without_error_feedback_there_are_no_states(name: str) -> None:
     values = np.linspace(-1, 1, 100, dtype=np.float32)
     assert without.states == ()
     assert without.encode(values) == builtin(name).codec.encode(values)
+
+
+@pytest.mark.parametrize("name", ["onebit", "tbq", "terngrad", "dgc", "graddrop"])
+def test_more_elements_than_the_language_counts_are_never_worth_encoding(name: str) -> None:
+    codec = _core.create_codec(name)
+    assert codec.max_encoded_bytes(2**31 - 1) < 4 * (2**31 - 1)
+    for count in (2**31, 2**32, 2**64 - 1):
+        assert codec.max_encoded_bytes(count) == 2**64 - 1
