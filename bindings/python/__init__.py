@@ -6,6 +6,7 @@ Use it through a framework's adapter: `import hipress.torch as hp`. What is here
 
 from __future__ import annotations
 
+from hipress.codecs import load_codec
 from hipress.errors import (
     CorruptPayload,
     DuplicateName,
@@ -45,4 +46,5 @@ __all__ = [
     "Timeout",
     "TransportError",
     "Unsupported",
+    "load_codec",
 ]

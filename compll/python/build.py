@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a program to the files of `hipress compll build`, and to the library that `hipress.load_codec` loads."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipress.compll import ir, wrappers_mxnet, wrappers_tensorflow, wrappers_torch
+from hipress.compll.cache import cache_folder, cached
+from hipress.compll.codec_interface import CodecInterface, codec_interface
+from hipress.compll.compiler import FLAGS, Toolchain, compile_library, find_toolchain
+from hipress.compll.emit_cpu_codec import Origin, emit_codec, emit_plugin
+from hipress.compll.library import read
+from hipress.compll.typecheck import compile_text
+from hipress.errors import InvalidArgument
+
+#: Seconds for a codec's C++; the largest of those that come with HiPress takes six.
+COMPILE_TIMEOUT = 300.0
+_WRAPPERS = {"torch": wrappers_torch, "tensorflow": wrappers_tensorflow, "mxnet": wrappers_mxnet}
+FRAMEWORKS = tuple(_WRAPPERS)
+
+
+@dataclass(frozen=True)
+class CodecSource:
+    """A whole program that has been checked, and what its operators have."""
+
+    program: ir.Program
+    interface: CodecInterface
+    text: str
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+
+def read_codec(path: str | Path) -> CodecSource:
+    """Raises CompileError if the program is wrong or not whole, InvalidArgument if it cannot be read."""
+    text = read(path)
+    program = compile_text(text, str(path))
+    return CodecSource(program, codec_interface(program), text)
+
+
+def body(codec: CodecSource) -> str:
+    """The C++ of a codec, complete: compiled and linked with libhipress, it can be loaded.
+
+    Depends on nothing but the program, so that a copy of its file elsewhere need not be compiled again.
+    """
+    origin = Origin(f"{codec.name}.cll", codec.text)
+    return emit_codec(codec.program, origin) + emit_plugin(codec.program, origin)
+
+
+def write_sources(codec: CodecSource, parts: Iterable[str], frameworks: Iterable[str], folder: Path) -> list[Path]:
+    """Writes the `parts` ("body", "wrapper", "register"), the latter two for each framework; returns what it wrote."""
+    parts, texts = set(parts), {}
+    if "body" in parts:
+        texts[f"{codec.name}_body.cc"] = body(codec)
+    for framework in frameworks:
+        if "wrapper" in parts:
+            texts[f"{codec.name}_{framework}_wrapper.cc"] = _WRAPPERS[framework].wrapper(codec.interface)
+        if "register" in parts:
+            texts[f"{codec.name}_{framework}_register.cc"] = _WRAPPERS[framework].registration(codec.interface)
+    return [_write(folder, name, text.encode()) for name, text in texts.items()]
+
+
+def write_library(codec: CodecSource, folder: Path, timeout: float = COMPILE_TIMEOUT) -> Path:
+    """Writes <name>.so, for machines without a compiler."""
+    return _write(folder, f"{codec.name}.so", library_of(codec, timeout).read_bytes())
+
+
+def library_of(codec: CodecSource, timeout: float = COMPILE_TIMEOUT) -> Path:
+    """The codec's library, from the cache or compiled now.
+
+    Raises Unsupported without a compiler, HipressError if the C++ does not compile, Timeout, and InvalidArgument if
+    the cache cannot be written.
+    """
+    toolchain, text = find_toolchain(), body(codec)
+    key = f"{codec.name}-{_fingerprint(toolchain, text)}"
+
+    def make(work: Path) -> Path:
+        source, library = work / f"{codec.name}.cc", work / f"{codec.name}.so"
+        source.write_text(text, encoding="utf-8")
+        compile_library(toolchain, source, library, cache_folder() / f"{key}.log", timeout)
+        return library
+
+    # Who waits gives the one that compiles all its time, and some more to begin and to end.
+    return cached(key, make, timeout + 30.0)
+
+
+def _fingerprint(toolchain: Toolchain, text: str) -> str:
+    """Of everything that the library depends on. The emitter is in the text that it emitted."""
+    compiler = toolchain.compiler
+    parts = [text, *compiler.command, *FLAGS, compiler.version, _headers(toolchain.include)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _headers(include: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted((include / "core").rglob("*.h")):
+        digest.update(f"{file.relative_to(include)}\0".encode() + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _write(folder: Path, name: str, content: bytes) -> Path:
+    """By renaming: a library may be in use by a process that has loaded it."""
+    path = folder / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            (Path(work) / name).write_bytes(content)
+            os.replace(Path(work) / name, path)
+    except OSError as error:
+        raise InvalidArgument(f"cannot write {path}: {error}") from None
+    return path

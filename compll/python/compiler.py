@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ compiler of this machine, and how a codec's C++ becomes a library with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipress.errors import HipressError, Timeout, Unsupported
+
+#: Looked for in this order if $CXX is not set.
+_USUAL = ("g++", "c++", "clang++")
+#: As libhipress itself is compiled. Products are not fused into sums: all instruction sets must give the same bits.
+#: Without traps and errno, comparisons and rounding become vector code; values stay the same.
+FLAGS = ("-std=c++20", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno")
+_ANSWER_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """`version`: all it says about itself, with the machine that it compiles for."""
+
+    command: tuple[str, ...]
+    version: str
+
+    @property
+    def title(self) -> str:
+        """For messages: the line with the version's number."""
+        return next((line for line in self.version.splitlines() if " version " in line), shlex.join(self.command))
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler with the headers of this HiPress and the library that codecs are linked with."""
+
+    compiler: Compiler
+    include: Path
+    libhipress: Path
+
+    def command(self, source: Path, library: Path) -> list[str]:
+        """What makes `library` of `source`."""
+        # libhipress has what it needs itself from the process that loads it.
+        link = [str(self.libhipress), "-Wl,--allow-shlib-undefined"]
+        return [*self.compiler.command, *FLAGS, f"-I{self.include}", str(source), "-o", str(library), *link]
+
+
+def find_toolchain() -> Toolchain:
+    """Raises Unsupported, with what to install, if there is no compiler."""
+    import hipress
+
+    package = Path(hipress.__path__[0])
+    return Toolchain(find_compiler(), package / "include", package / "libhipress.so")
+
+
+def find_compiler() -> Compiler:
+    """$CXX, which may have arguments, or else the first of g++, c++ and clang++ in PATH."""
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    if chosen:
+        if shutil.which(chosen[0]) is None:
+            raise Unsupported(f"CXX is {shlex.join(chosen)}, and there is no such program; correct it or unset it")
+        return _asked(tuple(chosen))
+    found = next((name for name in _USUAL if shutil.which(name) is not None), None)
+    if found is None:
+        raise Unsupported(
+            f"a C++20 compiler is needed to compile a codec, and none of {', '.join(_USUAL)} is in PATH. Install one "
+            "(apt install g++, dnf install gcc-c++, or conda install gxx), or set CXX to one. Where that cannot be: "
+            "hipress compll build --library on another machine, and load the file that it writes."
+        )
+    return _asked((found,))
+
+
+def _asked(command: tuple[str, ...]) -> Compiler:
+    code, output = _finished([*command, "-v"], _ANSWER_TIMEOUT)
+    if code != 0:
+        raise Unsupported(f"the compiler does not work: {shlex.join(command)} -v ended with {code}: {output.strip()}")
+    return Compiler(command, output)
+
+
+def compile_library(toolchain: Toolchain, source: Path, library: Path, log: Path, timeout: float) -> None:
+    """Compiles a codec's C++. If that fails, everything that is needed to find out why is kept in `log`.
+
+    Raises Timeout after `timeout` seconds, HipressError if the compiler finds an error.
+    """
+    command = toolchain.command(source, library)
+    code, output = _finished(command, timeout)
+    if code == 0:
+        return
+    text = source.read_text(encoding="utf-8")
+    log.write_text(f"{shlex.join(command)}\n{toolchain.compiler.version}\n{output}\n{text}", encoding="utf-8")
+    lines = output.strip().splitlines() or [f"the compiler ended with {code}"]
+    first = next((line for line in lines if "error" in line.lower()), lines[0])
+    raise HipressError(
+        f"the C++ of codec {source.stem} does not compile: {first}. If {toolchain.compiler.title} does not know all of "
+        f"C++20, set CXX to a newer compiler. Otherwise this is a defect of HiPress; please report it with {log}"
+    )
+
+
+def _finished(command: list[str], timeout: float) -> tuple[int, str]:
+    """Exit code and output. The compiler starts programs of its own: at the deadline all of them are ended."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Timeout(f"{shlex.join(command)} was not ready after {timeout:g} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return process.returncode, output
