@@ -112,7 +112,7 @@ def doctor(
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
 )
 def compll(context: typer.Context) -> None:
-    """Check, run and count codecs written in CompLL's language."""
+    """Check, run, build and count codecs written in CompLL's language."""
     from hipress.compll.cli import app as compll_app
 
     compll_app(context.args, prog_name="hipress compll")

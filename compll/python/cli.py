@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress compll`: check, run and count programs. What a subcommand needs is imported when it runs."""
+"""`hipress compll`: check, run, build and count programs. What a subcommand needs is imported when it runs."""
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -97,6 +98,46 @@ def run(
         np.save(path, states[name])
     output.write_bytes(message)
     typer.echo(f"{len(gradient)} elements, {len(message)} bytes (at most {codec.max_encoded_bytes(len(gradient))})")
+
+
+class Framework(str, enum.Enum):
+    """Whose operators `build` writes."""
+
+    TORCH = "torch"
+    TENSORFLOW = "tensorflow"
+    MXNET = "mxnet"
+    ALL = "all"
+
+
+@app.command()
+@_explained
+def build(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .cll file.")],
+    body: Annotated[bool, typer.Option("--body", "-b", help="Write the codec's C++.")] = False,
+    wrapper: Annotated[bool, typer.Option("--wrapper", "-w", help="Write the C++ of a framework's operators.")] = False,
+    register: Annotated[bool, typer.Option("--register", "-r", help="Write the operators' registration.")] = False,
+    framework: Annotated[
+        Framework, typer.Option("--framework", "-f", help="Whose operators -w and -r are for.")
+    ] = Framework.TORCH,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where all that goes.")] = Path(),
+    library: Annotated[
+        bool, typer.Option("--library", help="Compile the codec to a library that hipress.load_codec loads.")
+    ] = False,
+) -> None:
+    """Write a program's C++, and what makes it an operator of a framework.
+
+    Without -b, -w, -r and --library: body, wrapper and registration.
+    """
+    from hipress.compll.build import FRAMEWORKS, read_codec, write_library, write_sources
+
+    wanted = {"body": body, "wrapper": wrapper, "register": register}
+    parts = [name for name, chosen in wanted.items() if chosen or not (any(wanted.values()) or library)]
+    codec = read_codec(file)
+    written = write_sources(codec, parts, FRAMEWORKS if framework is Framework.ALL else [framework.value], output)
+    if library:
+        written.append(write_library(codec, output))
+    for path in written:
+        typer.echo(f"wrote {path}")
 
 
 @app.command()
