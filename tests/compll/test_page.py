@@ -37,13 +37,37 @@ def test_pieces(statements: str) -> None:
     compile_text(f"void XEncode(float* gradient, uint8* compressed) {{\n{body}\n}}", complete=False)
 
 
-def test_commands_and_python(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A reader's folder, with the first program saved in it."""
+    # Not HIPRESS_CACHE: the page's commands run without such variables.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     (tmp_path / "sign.cll").write_text(pages.blocks(PAGE, "cpp")[0])
-    (commands,) = pages.blocks(PAGE, "bash")
-    output = pages.run(["bash", "-euc", commands], tmp_path)
+    return tmp_path
+
+
+def test_commands_and_python(folder: Path) -> None:
+    output = pages.run(["bash", "-euc", pages.blocks(PAGE, "bash")[0]], folder)
     assert "1000 elements, 129 bytes (at most 129)" in output
-    (script,) = pages.blocks(PAGE, "python")
-    assert pages.run([sys.executable, "-c", script], tmp_path).startswith("129 129 [")
+    script = pages.blocks(PAGE, "python")[0]
+    assert pages.run([sys.executable, "-c", script], folder).startswith("129 129 [")
+
+
+def test_training(folder: Path) -> None:
+    (folder / "train.py").write_text(pages.blocks(PAGE, "python")[1])
+    output = pages.run(["bash", "-euc", pages.blocks(PAGE, "bash")[1]], folder)
+    sent = re.search(r"^\[0\] sign: (\d+) bytes sent$", output, re.MULTILINE)
+    assert sent, output
+    # Ten gradients, half of each to the other rank and half of the mean back; the first parameters whole.
+    assert int(sent[1]) < 7850 * 4 * 2
+
+
+def test_building(folder: Path) -> None:
+    output = pages.run(["bash", "-euc", pages.blocks(PAGE, "bash")[2]], folder)
+    assert output.splitlines()[-1] == "sign"
+    assert len(list((folder / "cpp").iterdir())) == 1 + 2 * 3
+    for row in re.findall(r"^\| `-\S+.* \| `(sign\S*)` \|", TEXT, flags=re.MULTILINE):
+        assert (folder / row).exists() or (folder / "cpp" / row).exists()
 
 
 def test_tables_are_complete() -> None:
