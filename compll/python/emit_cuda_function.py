@@ -71,6 +71,12 @@ def _aligned(body: ir.Function, vectors: Vectors) -> set[int]:
 
 
 class _Anywhere(Anywhere):
+    def payload(self, name: str) -> str:
+        type_ = self.vectors.element(name)
+        if type_.kind == "uint":
+            return f"cuda::unpackAt(f->v_{self.names(name)}, i, {self.bits(type_)})"
+        return super().payload(name)
+
     def stored(self, name: str) -> str:
         definition = self.vectors.definitions[name]
         assert isinstance(definition, Stored)

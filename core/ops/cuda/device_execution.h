@@ -47,7 +47,7 @@ struct Block {
 namespace detail {
 
 template <typename Kernel>
-__global__ void __launch_bounds__(kThreads) run(const Kernel kernel) {
+__global__ void __launch_bounds__(kThreads, 3) run(const Kernel kernel) {
   kernel(Block{blockIdx.x, gridDim.x});
 }
 

@@ -14,7 +14,7 @@ namespace hipress::cuda {
 HIPRESS_DEVICE inline void packTile(const Block& block, const uint8_t* codes, unsigned count, unsigned width,
                                     uint8_t* field, size_t tile) {
   const unsigned each = 8 / width;
-  uint8_t* const to = field + tile / each;
+  uint8_t* const to = field + tile * width / 8;
   const auto bytes = static_cast<unsigned>(ops::packedBytes(count, width));
   block.threads([&](unsigned t) {
     for (unsigned byte = t; byte < bytes; byte += kThreads) {

@@ -10,13 +10,13 @@ namespace hipress::cuda {
 /// Made once for a tile.
 class TileBlocks {
  public:
-  /// `size` is positive.
+  /// Of a vector of less than 2^31 elements; `size` is positive.
   HIPRESS_DEVICE TileBlocks(size_t tile, size_t size)
-      : first_(static_cast<int32_t>(tile / size)),
-        offset_(static_cast<uint32_t>(tile % size)),
-        size_(static_cast<uint32_t>(size)),
+      : size_(static_cast<uint32_t>(size)),
+        first_(static_cast<int32_t>(static_cast<uint32_t>(tile) / size_)),
+        offset_(static_cast<uint32_t>(tile) % size_),
         // Below 2^16, the product's upper half is exactly the quotient of numbers below 2^16.
-        reciprocal_(size < kTile ? static_cast<uint32_t>((uint64_t{1} << 32) / size + 1) : 0) {}
+        reciprocal_(size < kTile ? 0xffffffffu / size_ + 1 : 0) {}
 
   /// Of element j < kTile of the tile.
   HIPRESS_DEVICE int32_t of(unsigned j) const {
@@ -27,9 +27,9 @@ class TileBlocks {
   }
 
  private:
+  uint32_t size_;
   int32_t first_;
   uint32_t offset_;
-  uint32_t size_;
   uint32_t reciprocal_;
 };
 
