@@ -12,7 +12,14 @@ from hipress.compll.emit_scope import c_type
 from hipress.compll.finite import states_guard_gradient
 from hipress.compll.fuse import fuse
 
-_COMMON = ("size_t n = 0;", "Params params;", "uint32_t stop = 0;", "unsigned long long bad = 0;", "size_t bytes = 0;")
+_COMMON = (
+    "size_t n = 0;",
+    "Params params;",
+    "uint32_t stop = 0;",
+    "unsigned long long bad = 0;",
+    "size_t bytes = 0;",
+    "uint32_t ticket = 0;",
+)
 _ENCODING = (
     "const float* gradient = nullptr;",
     "float scale = 1;",
@@ -83,7 +90,6 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
   initial.messageBytes = call->messageBytes;
   initial.error = call->error;
 {indented(_state_pointers(encode, states), 2)}
-  cuda::launch(stream, 1, cuda::Begin<Frame>{{frame, initial}});
 {indented(encode_host, 2)}
   return arena.bytes();
 }}
@@ -99,7 +105,6 @@ size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const
   initial.capacity = capacity;
   initial.output = call->output;
   initial.error = call->error;
-  cuda::launch(stream, 1, cuda::Begin<Frame>{{frame, initial}});
 {indented(decode_host, 2)}
   return arena.bytes();
 }}
@@ -195,13 +200,10 @@ def _decode(function: ir.Function, name: str, refusals: list[str]) -> tuple[Cuda
     ]
     steps.settle()
     steps.emit(plan_.steps)
+    steps.end("*f->error = f->stop == cuda::kLost ? 0u : f->stop;")
+    steps.guard = "f->stop == cuda::kLost"
+    steps.kernel("cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));", "n / 16")
     steps.flush()
-    steps.launched(
-        "if (f->stop == cuda::kLost) cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));\n"
-        "if (block.index == 0) block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });",
-        "cuda::gridFor(n)",
-        "",
-    )
     return emitted, "\n".join(steps.host), steps.sorts
 
 

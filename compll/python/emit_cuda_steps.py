@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plan as kernels, and as the host's lines that launch them.
 
-Nothing of what depends on the data comes back to the host: scalars are computed by kernels of one thread block, where
-steps that need only one thread are collected; grids are as large as the most elements need, and kernels look at the
-real counts. Once the frame's `stop` is set, kernels do nothing; those of a branch that is not taken do nothing, too.
+Nothing of what depends on the data comes back to the host: scalars are computed on the device; grids are as large as
+the most elements need, and kernels look at the real counts. Steps that need one thread, or one thread block, follow in
+the kernel before them, done by its last thread block. Once the frame's `stop` is set, nothing happens any more; nor
+does what belongs to a branch that is not taken.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class CudaSteps(OrderSteps):
         self.function: CudaFunction = function
         self.serial = self.scope = _Serial(function)
         self.host: list[str] = []
-        self.block: list[str] = []
+        self.body, self.grid = "", "1"  # the next kernel: what all thread blocks do, and how many there are
+        self.block = ["block.once([&] { *frame = initial; });\nblock.sync();"]  # and what one of them does then
         self.guard = "f->stop == 0"
         self.checked: set[tuple[str, str, bool]] = set()
         function.selected = only_ranks(body)
@@ -60,25 +62,31 @@ class CudaSteps(OrderSteps):
         self.settle()
         self.block.append(f"if ({self.guard}) {{\n{indented(statement, 2)}\n}}")
 
-    def flush(self) -> None:
-        self.settle()
-        if self.block:
-            statements, self.block = self.block, []
-            self.launched("\n".join(statements), "1", "")
-
     def kernel(self, body: str, most: str) -> None:
         self.flush()
-        self.launched(body, f"cuda::gridFor({most})", f"if (!({self.guard})) return;")
+        self.body = f"if ({self.guard}) {{\n{indented(body, 2)}\n}}"
+        self.grid = f"cuda::gridFor({most})"
 
-    def launched(self, body: str, grid: str, guard: str) -> None:
+    def flush(self) -> None:
+        """Ends a kernel. What one thread block has to do is done by the last one of the grid before."""
+        self.settle()
+        if not self.body and not self.block:
+            return
+        after = "\n".join(self.block)
+        if self.body and after:
+            after = f"if (block.last(&f->ticket)) {{\n{indented(after, 2)}\n}}"
+        text = "\n".join(filter(None, [self.body, after]))
         function, number = self.function, len(self.function.kernels)
-        checks = f"    {guard}\n" if guard else ""
+        first = number == 0
         function.kernels.append(
             f"template <bool {function.flag}>\nstruct Kernel{number} {{\n  Frame* frame;\n"
-            "  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {\n"
-            f"    [[maybe_unused]] Frame* const f = frame;\n{checks}{indented(body, 4)}\n  }}\n}};\n"
+            + ("  Frame initial;  // as far as the host knows it\n" if first else "")
+            + "  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {\n"
+            f"    [[maybe_unused]] Frame* const f = frame;\n{indented(text, 4)}\n  }}\n}};\n"
         )
-        self.host.append(f"cuda::launch(stream, {grid}, Kernel{number}<{function.flag}>{{frame}});")
+        frame = "frame, initial" if first else "frame"
+        self.host.append(f"cuda::launch(stream, {self.grid}, Kernel{number}<{function.flag}>{{{frame}}});")
+        self.body, self.grid, self.block = "", "1", []
 
     # Steps that are not as on processors
 
@@ -273,7 +281,7 @@ class CudaSteps(OrderSteps):
         no = self.function.member(f"c_no{number}", "bool", " = false")
         condition = self.text(step.condition)
         self.lines += [f"f.{yes} = {condition};", f"f.{no} = !f.{yes};"]
-        self.flush()
+        self.settle()
         for side, flag, inner in (("yes", yes, step.yes), ("no", no, step.no)):
             # What a branch checks says nothing about the other one.
             finite, checked = self.function.gradient_checked, set(self.checked)
@@ -282,7 +290,7 @@ class CudaSteps(OrderSteps):
                 self.step(one)
             for join in step.joins:
                 self.join(join, getattr(join, side))
-            self.flush()
+            self.settle()
             self.function.gradient_checked, self.checked = finite, checked
         self.guard = outer
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The few functions of the CUDA runtime that tests and benchmarks call through the library of a generated codec, so
-// that they need no other. All return cudaError_t.
+// The few functions of the CUDA runtime that tests and benchmarks call through the library of a generated
+// codec, so that they need no other. All return cudaError_t.
 #include <cuda_runtime.h>
 
 #include <cstddef>

@@ -31,6 +31,21 @@ struct Block {
     if (threadIdx.x == 0) body();
   }
 
+  /// Whether this block is the last one of its grid to come here; it sees what all others did before.
+  /// `*ticket` is 0 before and afterwards.
+  __device__ bool last(uint32_t* ticket) const {
+    __shared__ bool isLast;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      isLast = atomicAdd(ticket, 1u) == count - 1;
+      if (isLast) *ticket = 0;
+      __threadfence();
+    }
+    __syncthreads();
+    return isLast;
+  }
+
   /// body(j) for every j < elements, of which there are kTile at most. Successive threads have successive
   /// elements; those of a whole tile are independent for the compiler, so that their loads overlap.
   template <typename Body>

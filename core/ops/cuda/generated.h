@@ -42,16 +42,6 @@ namespace hipress::cuda {
 /// Frame::stop if the gradient was lost: an empty payload.
 inline constexpr uint32_t kLost = 0xffffffffu;
 
-/// The first kernel: writes the frame, which the host has filled in as far as it can.
-template <typename Frame>
-struct Begin {
-  Frame* frame;
-  Frame initial;
-  HIPRESS_DEVICE void operator()(const Block& block) const {
-    block.once([&] { *frame = initial; });
-  }
-};
-
 /// By all blocks of a grid.
 template <typename T>
 HIPRESS_DEVICE void fillAll(const Block& block, T* values, size_t count, T value) {

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #define HIPRESS_DEVICE
-#define HIPRESS_SHARED
+#define HIPRESS_SHARED static thread_local
 
 namespace hipress::cuda {
 
@@ -27,6 +27,11 @@ struct Block {
   template <typename Body>
   void once(Body body) const {
     body();
+  }
+
+  bool last(uint32_t* ticket) const {
+    *ticket = (*ticket + 1) % static_cast<uint32_t>(count);
+    return *ticket == 0;
   }
 
   /// Backwards: nothing may depend on an order.

@@ -42,11 +42,17 @@ HIPRESS_DEVICE T finishLanes(const T* lanes, size_t count, Combine combine) {
   return result;
 }
 
+/// Shared memory for a tile and its lanes, for one reduction after the other.
+HIPRESS_DEVICE inline void* stagingMemory() {
+  HIPRESS_SHARED double memory[kTile + ops::kLanes];
+  return memory;
+}
+
 /// By one block: partials[0] becomes the reduction of all `count` partials; the others are overwritten.
 template <typename T, typename Combine>
 HIPRESS_DEVICE void reducePartials(const Block& block, T* partials, size_t count, Combine combine) {
-  HIPRESS_SHARED T staged[kTile];
-  HIPRESS_SHARED T lanes[ops::kLanes];
+  T* const staged = static_cast<T*>(stagingMemory());
+  T* const lanes = staged + kTile;
   while (count > 1) {
     size_t done = 0;
     for (size_t first = 0; first < count; first += ops::kReduceBlock, ++done) {
