@@ -86,6 +86,10 @@ std::shared_ptr<Engine> shared(std::unique_ptr<Engine> engine) {
           }};
 }
 
+const char* roleName(StateRole role) {
+  return role == StateRole::kWorker ? "worker" : "aggregator";
+}
+
 StateRole roleFromName(const std::string& name) {
   if (name == "worker") return StateRole::kWorker;
   if (name == "aggregator") return StateRole::kAggregator;
@@ -209,6 +213,9 @@ void bindEngine(py::module_& module) {
       .def("declare", &Engine::declare, py::arg("specs"), py::call_guard<py::gil_scoped_release>())
       .def("agree", &Engine::agree, py::arg("list_name"), py::arg("specs"),
            py::call_guard<py::gil_scoped_release>())
+      .def("agree_anew", &Engine::agreeAnew, py::arg("list_name"), py::arg("handles"), py::arg("specs"),
+           py::call_guard<py::gil_scoped_release>(),
+           "Agrees on other specifications for tensors that exist; returns their handles from now on.")
       .def("submit", &submitArrays, py::arg("tensor"), py::arg("input").none(true), py::arg("output"))
       .def("poll", &Engine::poll, py::arg("operation"), py::call_guard<py::gil_scoped_release>())
       .def("wait", &waitFor, py::arg("operation"),
@@ -246,12 +253,29 @@ void bindEngine(py::module_& module) {
           [](Engine& engine) {
             py::list result;
             for (const StateStore::Entry& entry : engine.states().entries()) {
-              result.append(py::make_tuple(
-                  entry.tensor, entry.role == StateRole::kWorker ? "worker" : "aggregator", entry.state));
+              result.append(py::make_tuple(entry.tensor, roleName(entry.role), entry.state));
             }
             return result;
           },
           "(tensor, role, state) of all that is kept.")
+      .def(
+          "take_unused_states",
+          [](Engine& engine, TensorHandle handle) {
+            std::vector<Engine::UnusedState> unused;
+            {
+              const py::gil_scoped_release nogil;
+              unused = engine.takeUnusedStates(handle);
+            }
+            py::list result;
+            for (const auto& [role, state, values] : unused) {
+              result.append(
+                  py::make_tuple(roleName(role), state,
+                                 py::array_t<float>(static_cast<py::ssize_t>(values.size()), values.data())));
+            }
+            return result;
+          },
+          py::arg("tensor"),
+          "(role, state, values) of what no encoding of a tensor uses; nothing keeps it now.")
       .def("record_span", &recordSpan, py::arg("name"), py::arg("start_ns"), py::arg("end_ns"))
       .def_property_readonly("traced", [](const Engine& engine) { return engine.trace() != nullptr; })
       .def(

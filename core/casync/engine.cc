@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement, submission and waiting. How an operation's tasks run is in engine_tasks.cc, how failures spread
-// in engine_failures.cc.
+// Submission and waiting. How ranks agree on tensors is in engine_agreement.cc, how an operation's tasks run
+// in engine_tasks.cc, how failures spread in engine_failures.cc.
 #include "core/casync/engine.h"
 
 #include <algorithm>
 #include <utility>
-
-#include "core/casync/agreement.h"
 
 namespace hipress {
 
@@ -44,53 +42,6 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
 
 Engine::~Engine() {
   shutdown(Milliseconds(0));
-}
-
-TensorHandle Engine::declareOne(TensorSpec spec) {
-  checkSpec(spec, worldSize_);
-  throwIfFailed("declaring tensor '" + spec.name + "'");
-  const uint32_t id = control_->declare(spec.name, spec.describe(), spec.transient, options_.timeout);
-  TensorPlan plan;
-  plan.rank = rank_;
-  plan.worldSize = worldSize_;
-  plan.partitionBytes = options_.partitionBytes;
-  auto planned = planTensor(std::move(spec), id, plan);
-  if (trace() != nullptr) {
-    auto named = std::make_shared<Tensor>(*planned);
-    named->traceName = trace()->intern(planned->spec.name);
-    planned = std::move(named);
-  }
-  const std::lock_guard lock(mutex_);
-  Entry& entry = tensors_[id];
-  // Declared again, by a second optimizer or module: the steps go on, so that tags stay unique.
-  if (!entry.active || entry.active->finished()) entry.tensor = std::move(planned);
-  if (auto early = earlyConflicts_.extract(id)) entry.conflict = std::move(early.mapped());
-  return id;
-}
-
-std::vector<TensorHandle> Engine::declare(std::vector<TensorSpec> specs) {
-  std::vector<TensorHandle> handles;
-  for (auto& spec : specs) handles.push_back(declareOne(std::move(spec)));
-  return handles;
-}
-
-std::vector<TensorHandle> Engine::agree(const std::string& listName, std::vector<TensorSpec> specs) {
-  std::set<std::string> names;
-  for (const auto& spec : specs) {
-    if (!names.insert(spec.name).second) {
-      throw Error(ErrorKind::kDuplicateName, "two tensors are called '" + spec.name +
-                                                 "'; give every tensor of '" + listName + "' its own name");
-    }
-    checkSpec(spec, worldSize_);
-  }
-  throwIfFailed("agreeing on '" + listName + "'");
-  const auto lists = control_->allgather("list." + listName, listAsText(specs), options_.timeout);
-  for (size_t other = 1; other < lists.size(); ++other) {
-    if (lists[other] == lists[0]) continue;
-    throw Error(ErrorKind::kMismatch,
-                listName + ": " + firstDifference(lists[0], lists[other], static_cast<int>(other)));
-  }
-  return declare(std::move(specs));
 }
 
 std::shared_ptr<const Tensor> Engine::tensor(TensorHandle handle) const {

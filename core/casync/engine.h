@@ -72,6 +72,23 @@ class Engine {
   /// compares the lists and shows the first difference (Mismatch). Waits for all ranks.
   std::vector<TensorHandle> agree(const std::string& listName, std::vector<TensorSpec> specs);
 
+  /// agree() anew on tensors that exist, by names, counts and element types: to send them in another way,
+  /// with another codec. Those that stay as they are keep their handle and their steps; the others' handles
+  /// end, and their first step has the number 0 again. States stay with the name. Throws what agree() throws,
+  /// and InvalidArgument if one is in flight or a handle is not that of the name.
+  std::vector<TensorHandle> agreeAnew(const std::string& listName, const std::vector<TensorHandle>& handles,
+                                      std::vector<TensorSpec> specs);
+
+  /// A state that no encoding of a tensor reads or writes any more.
+  struct UnusedState {
+    StateRole role;
+    std::string state;
+    std::vector<float> values;
+  };
+  /// What codecs kept of a tensor before agreeAnew() and its codec now does not know, or all if it is sent as
+  /// it is; it is the caller's from here on. Throws as tensor() does.
+  std::vector<UnusedState> takeUnusedStates(TensorHandle handle);
+
   /// What was agreed on. Throws InvalidArgument for an unknown handle, NotInitialized after shutdown().
   std::shared_ptr<const Tensor> tensor(TensorHandle handle) const;
 
@@ -110,7 +127,8 @@ class Engine {
     Failure conflict;  // ranks disagree on this tensor
   };
 
-  TensorHandle declareOne(TensorSpec spec);
+  TensorHandle declareOne(TensorSpec spec, const std::string& ledgerName);
+  void compareLists(const std::string& listName, const std::vector<TensorSpec>& specs);
   void throwIfFailed(const std::string& doing);
   void stop(Milliseconds linger);
   void throwIfInFlight(const Entry& entry) const;

@@ -94,6 +94,17 @@ void StateStore::cut(TensorStates::Vector& vector, const std::vector<size_t>& co
   memory_->trim();
 }
 
+std::vector<float> StateStore::joined(const TensorStates::Vector& vector) {
+  std::vector<float> values(vector.size());
+  auto target = values.begin();
+  for (size_t partition = 0; partition < vector.counts.size(); ++partition) {
+    const float* block = vector.blocks[partition].get();
+    if (block != nullptr) std::copy_n(block, vector.counts[partition], target);
+    target += static_cast<ptrdiff_t>(vector.counts[partition]);
+  }
+  return values;
+}
+
 std::vector<float> StateStore::copy(const std::string& tensor, StateRole role,
                                     const std::string& state) const {
   TensorStates::Vector found;
@@ -103,13 +114,22 @@ std::vector<float> StateStore::copy(const std::string& tensor, StateRole role,
     if (position == vectors_.end()) return {};
     found = *position->second;  // shares the blocks: nobody writes to what a lease may read
   }
-  std::vector<float> values(found.size());
-  auto target = values.begin();
-  for (size_t partition = 0; partition < found.counts.size(); ++partition) {
-    const float* block = found.blocks[partition].get();
-    if (block != nullptr) std::copy_n(block, found.counts[partition], target);
-    target += static_cast<ptrdiff_t>(found.counts[partition]);
+  return joined(found);
+}
+
+std::vector<float> StateStore::take(const std::string& tensor, StateRole role, const std::string& state) {
+  std::vector<float> values;
+  {
+    TensorStates::Vector found;
+    {
+      const std::lock_guard lock(*mutex_);
+      const auto node = vectors_.extract(Key{tensor, role, state});
+      if (node.empty()) return {};
+      found = *node.mapped();
+    }
+    values = joined(found);
   }
+  memory_->trim();
   return values;
 }
 
@@ -119,6 +139,16 @@ std::vector<StateStore::Entry> StateStore::entries() const {
   result.reserve(vectors_.size());
   for (const auto& [key, vector] : vectors_) {
     result.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), vector->size()});
+  }
+  return result;
+}
+
+std::vector<StateStore::Entry> StateStore::entries(const std::string& tensor) const {
+  const std::lock_guard lock(*mutex_);
+  std::vector<Entry> result;
+  auto item = vectors_.lower_bound(Key{tensor, StateRole::kWorker, ""});
+  for (; item != vectors_.end() && std::get<0>(item->first) == tensor; ++item) {
+    result.push_back({tensor, std::get<1>(item->first), std::get<2>(item->first), item->second->size()});
   }
   return result;
 }

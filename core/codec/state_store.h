@@ -88,6 +88,11 @@ class StateStore {
     size_t count;
   };
   std::vector<Entry> entries() const;
+  /// Those of one tensor.
+  std::vector<Entry> entries(const std::string& tensor) const;
+
+  /// As copy(), and the state is forgotten: for values that go on their way without the codec that kept them.
+  std::vector<float> take(const std::string& tensor, StateRole role, const std::string& state);
 
   void erase(const std::string& tensor);
   void clear();
@@ -97,6 +102,7 @@ class StateStore {
  private:
   using Key = std::tuple<std::string, StateRole, std::string>;
 
+  static std::vector<float> joined(const TensorStates::Vector& vector);
   void cut(TensorStates::Vector& vector, const std::vector<size_t>& counts);
 
   std::shared_ptr<StateBlocks> memory_;

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 
 from hipress import runtime
 from hipress._library import load_core
+from hipress.errors import InvalidArgument
 from hipress.torch.operators import is_dense
 from hipress.torch.synchronizer import GradientSynchronizer
 
@@ -52,6 +53,15 @@ class BackwardSynchronization:
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         return self._named
+
+    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None) -> None:
+        """From the next round on: see GradientSynchronizer.set_codec(). Raises InvalidArgument within backward."""
+        if self._handles or torch._C._current_graph_task_id() != -1:
+            raise InvalidArgument(
+                "set_codec() was called while gradients are in flight; call it between steps, not within backward(), "
+                "and after a backward() that failed call synchronize() first"
+            )
+        self._synchronizer.set_codec(codec, codec_for)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

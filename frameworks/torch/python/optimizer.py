@@ -48,6 +48,19 @@ class _DistributedMixin:
         with self._hipress.paused():
             yield
 
+    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
+        """From the next backward on gradients travel with these codecs, as if given to DistributedOptimizer.
+
+        Every rank calls it between the same steps. It replaces both `codec` and `codec_for`. What codecs remember is
+        kept where the old and the new one call it the same: residuals live on when a ratio falls, or when onebit
+        becomes graddrop. A residual that the new codec does not know joins the next gradient; momentum that it does not
+        know (dgc's velocity) is forgotten.
+
+        Raises InvalidArgument, also while gradients are in flight; Mismatch if the ranks' codecs differ (the old ones
+        stay); Timeout if a rank does not call it.
+        """
+        self._hipress.set_codec(codec, codec_for)
+
     def _synchronized(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def evaluate() -> Any:
             value = closure()
@@ -120,7 +133,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     Arguments:
         optimizer: any torch optimizer.
         named_parameters: `model.named_parameters()`; names appear in errors and traces and key what codecs remember.
-        codec: how gradients are compressed: "none", "fp16", "onebit"; with options: "onebit(error_feedback=false)".
+        codec: how gradients are compressed: "none", "fp16", "onebit", "tbq", "terngrad", "dgc" or "graddrop", or a
+            loaded one; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.
         topology: how they travel: "ps".
         partitions: pieces per tensor; 0: by size.
         min_compress_bytes: smaller gradients travel as they are.

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
@@ -14,6 +15,10 @@ from hipress._library import load_core
 from hipress.errors import DuplicateName, InvalidArgument
 from hipress.torch import operators
 from hipress.torch.collectives import Average, ReduceOp
+from hipress.torch.held_back import HeldBack
+
+#: What errors call the tensors that ranks compare.
+_LIST = "the list of tensors"
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,23 @@ class SynchronizationOptions:
     """The combined values are multiplied by it."""
     codec_for: Mapping[str, str] = field(default_factory=dict)
     """Codecs of single tensors, by name; the others get `codec`."""
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A tensor as ranks know it."""
+
+    name: str
+    own_name: str  # unlike that of any other tensor of this process
+    dtype: torch.dtype
+    count: int
+    shape: str
+
+
+def _check_names(codec_for: Mapping[str, str], names: list[str]) -> None:
+    unknown = sorted(set(codec_for) - set(names))
+    if unknown:
+        raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} tensors")
 
 
 class GradientSynchronizer:
@@ -60,49 +82,83 @@ class GradientSynchronizer:
         for name, count in Counter(names).items():
             if count > 1:
                 raise DuplicateName(f"two tensors are called '{name}'; give every tensor its own name")
-        unknown = sorted(set(options.codec_for) - set(names))
-        if unknown:
-            raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} tensors")
-        core = load_core()
+        _check_names(options.codec_for, names)
         process = runtime.current()
         self._engine = process.engine
-        # A second model with the same names, or the same model wrapped again, gets tensors of its own.
-        self._names = [process.numbered(name) for name in names]
-        specs = []
-        for index, (name, tensor) in enumerate(tensors):
+        for name, tensor in tensors:
             operators.check_tensor(tensor.detach(), name)
-            specs.append(
-                core.TensorSpec(
-                    self._names[index],
-                    dtype=operators.DTYPE_NUMBERS[tensor.dtype],
-                    count=tensor.numel(),
-                    shape=operators.shape_text(tensor),
-                    op=options.op.name,
-                    prescale=options.prescale_factor,
-                    postscale=options.postscale_factor,
-                    codec=options.codec_for.get(name, options.codec),
-                    topology=options.topology,
-                    partitions=options.partitions,
-                    min_compress_bytes=options.min_compress_bytes,
-                    priority=-index,
-                )
-            )
-        self._declared = self._engine.agree(process.numbered("the list of tensors"), specs)
+        self._tensors = [
+            # A second model with the same names, or the same model wrapped again, gets tensors of its own.
+            _Described(name, process.numbered(name), tensor.dtype, tensor.numel(), operators.shape_text(tensor))
+            for name, tensor in tensors
+        ]
+        self._options = options
+        self._held_back = HeldBack()
+        self._declared = self._engine.agree(process.numbered(_LIST), self._specs(options))
 
     def __len__(self) -> int:
         return len(self._declared)
 
+    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
+        """From now on tensors travel with these codecs. On all ranks alike, while nothing is in flight.
+
+        What the old codec remembers is the new one's where both have a state of that name: residuals live on. A
+        residual that the new codec does not have joins the tensor's next values; other states, such as a velocity,
+        are forgotten. Tensors whose codec stays as it is notice nothing.
+
+        Raises InvalidArgument, also if a tensor is in flight; Mismatch if the ranks' codecs differ, and the old ones
+        stay; Timeout if a rank does not call it.
+        """
+        options = replace(self._options, codec=codec, codec_for=dict(codec_for or {}))
+        _check_names(options.codec_for, [tensor.name for tensor in self._tensors])
+        listed = runtime.current().numbered(_LIST)
+        self._declared = self._engine.agree_anew(listed, self._declared, self._specs(options))
+        self._options = options
+        # In the aggregate's unit and in that of one rank's values: see Tensor's factors in core/casync/tensor.h.
+        per_worker = 1.0 / options.prescale_factor
+        shares = self._engine.world_size if options.op == Average else 1
+        per_aggregator = per_worker * shares / options.postscale_factor
+        for index, declared in enumerate(self._declared):
+            for role, state, values in self._engine.take_unused_states(declared):
+                if state == "residual":
+                    factor = per_worker if role == "worker" else per_aggregator
+                    self._held_back.keep(index, factor * torch.from_numpy(values))
+
+    def _specs(self, options: SynchronizationOptions) -> list[Any]:
+        core = load_core()
+        return [
+            core.TensorSpec(
+                tensor.own_name,
+                dtype=operators.DTYPE_NUMBERS[tensor.dtype],
+                count=tensor.count,
+                shape=tensor.shape,
+                op=options.op.name,
+                prescale=options.prescale_factor,
+                postscale=options.postscale_factor,
+                codec=options.codec_for.get(tensor.name, options.codec),
+                topology=options.topology,
+                partitions=options.partitions,
+                min_compress_bytes=options.min_compress_bytes,
+                priority=-index,
+            )
+            for index, tensor in enumerate(self._tensors)
+        ]
+
     def name(self, index: int) -> str:
         """The name under which ranks know the tensor at `index`."""
-        return self._names[index]
+        return self._tensors[index].own_name
 
     def submit(self, index: int, tensor: torch.Tensor) -> int:
         """Starts synchronising the values of the tensor at `index`, in place; returns a handle for `wait()`.
 
         Returns at once. `tensor` must not be touched until `wait()`.
         """
-        operators.check_tensor(tensor, self._names[index])
-        return operators.submit_in_place(tensor, self._declared[index])
+        operators.check_tensor(tensor, self.name(index))
+        added = self._held_back.add_to(index, tensor)
+        handle = operators.submit_in_place(tensor, self._declared[index])
+        if added:
+            self._held_back.sent_with(handle, index, tensor)
+        return handle
 
     def submit_absent(self, index: int, output: torch.Tensor) -> int:
         """Takes part without values: `output` receives what the other ranks have."""
@@ -113,4 +169,6 @@ class GradientSynchronizer:
 
         Raises what made it fail: PeerLost, Timeout, CorruptPayload.
         """
-        return not self._engine.wait(handle)
+        absent = self._engine.wait(handle)
+        self._held_back.arrived(handle)
+        return not absent

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hipress import _core
+from hipress.errors import InvalidArgument, Mismatch
 from tests.core.casync.engine_world import gradients, identical, run_ranks, spec
 
 WORLD = 3
@@ -148,3 +149,79 @@ def test_large_partitions_are_encoded_by_several_threads_with_one_result(momentu
     for one, several in zip(*results, strict=True):
         assert one[0].tobytes() == several[0].tobytes()
         assert all(one[1][key].tobytes() == several[1][key].tobytes() for key in one[1])
+
+
+def test_another_codec_goes_on_with_the_states_it_knows_and_the_rest_can_be_taken() -> None:
+    count = 6000
+    values = large(count, 0)
+
+    def body(engine: _core.Engine) -> Any:
+        specs = {codec: spec("w", values[0], codec=codec, partitions=3) for codec in ("dgc", "graddrop", "none")}
+        (first,) = engine.agree("list", [specs["dgc"]])
+        engine.wait(engine.submit(first, values[engine.rank], np.empty(count, np.float32)))
+        before = states_of(engine)
+        (second,) = engine.agree_anew("list 2", [first], [specs["graddrop"]])
+        dropped = engine.take_unused_states(second)
+        kept = states_of(engine)
+        (third,) = engine.agree_anew("list 3", [second], [specs["none"]])
+        held_back = engine.take_unused_states(third)
+        with pytest.raises(InvalidArgument, match="there is no tensor"):
+            engine.submit(first, values[0], np.empty(count, np.float32))
+        return before, dropped, kept, held_back, states_of(engine)
+
+    for before, dropped, kept, held_back, left in run_ranks(WORLD, body):
+        assert set(before) == {(r, s) for r in ("worker", "aggregator") for s in ("velocity", "residual")}
+        for taken, names in ((dropped, {"velocity"}), (held_back, {"residual"})):
+            assert {(role, state) for role, state, _ in taken} == {(r, s) for r, s in before if s in names}
+            assert all(same.tobytes() == before[role, state].tobytes() for role, state, same in taken)
+        assert kept.keys() == {("worker", "residual"), ("aggregator", "residual")}
+        assert left == {}
+
+
+def test_what_stays_as_it_is_keeps_its_number_and_its_steps() -> None:
+    values = large(5000, 0)
+
+    def body(engine: _core.Engine) -> Any:
+        specs = [spec(name, values[0], codec="terngrad") for name in ("a", "b")]
+        handles = engine.agree("list", specs)
+        anew = engine.agree_anew("list 2", handles, [specs[0], spec("b", values[0], codec="onebit")])
+        return handles, anew
+
+    for handles, anew in run_ranks(WORLD, body):
+        assert anew[0] == handles[0]
+        assert anew[1] not in handles
+
+
+def test_ranks_that_want_different_codecs_keep_the_one_they_have() -> None:
+    values = large(5000, 0)
+
+    def body(engine: _core.Engine) -> Any:
+        handles = engine.agree("list", [spec("w", values[0], codec="onebit")])
+        with pytest.raises(Mismatch, match=r"list 2.*'w'.*tbq"):
+            engine.agree_anew("list 2", handles, [spec("w", values[0], codec="tbq" if engine.rank == 1 else "none")])
+        result = np.empty(5000, np.float32)
+        engine.wait(engine.submit(handles[0], values[engine.rank], result))
+        return result
+
+    assert identical(run_ranks(WORLD, body))
+
+
+def test_only_a_codec_can_be_another_one() -> None:
+    def body(engine: _core.Engine) -> None:
+        values = np.ones(5000, np.float32)
+        handles = engine.agree("list", [spec("w", values, codec="onebit")])
+        for other in (spec("v", values), spec("w", values[1:]), spec("w", values.astype(np.float64))):
+            with pytest.raises(InvalidArgument, match="tensor 'w' can be sent in another way"):
+                engine.agree_anew("list 2", handles, [other])
+        with pytest.raises(InvalidArgument, match="one handle per tensor"):
+            engine.agree_anew("list 2", handles, [])
+        if engine.rank == 0:  # the others have not submitted: it cannot have ended
+            operation = engine.submit(handles[0], values, values)
+            with pytest.raises(InvalidArgument, match="being synchronised"):
+                engine.agree_anew("list 2", handles, [spec("w", values, codec="tbq")])
+        engine.allgather("now", b"")
+        if engine.rank != 0:
+            operation = engine.submit(handles[0], values, values)
+        engine.wait(operation)
+
+    run_ranks(WORLD, body)
