@@ -43,4 +43,6 @@ def test_the_tables_are_complete() -> None:
     fields = RuntimeOptions.__dataclass_fields__
     assert rows("Environment variables") == {f"HIPRESS_{name.upper()}" for name in fields}
     assert rows("Errors") == set(errors.__all__) - {"HipressError"}
-    assert rows("Choosing a codec") == {codec["name"] for codec in load_core().describe_codecs()}
+    # Other tests may have loaded codecs of their own, whose numbers begin at 1024.
+    own = {codec["name"] for codec in load_core().describe_codecs() if codec["id"] < 1024}
+    assert rows("Choosing a codec") == own
