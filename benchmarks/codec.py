@@ -10,14 +10,16 @@ feedback; states begin as zeros and go from step to step. Decoding adds to a ten
     decode_memcpy_ratio   the same for decoding and adding
     error                 relative L2 distance of the decoded values of the first step from the tensor
     bytes                 payload of the first step; headers are not included
-    torch_encode_ratio    time of torch's encode (codec_torch.py) by ours: 2 means that ours is twice as fast
+    torch_encode_ratio    time of encode in plain torch operations, as research code has them (codec_torch.py), by ours:
+                          2 means that ours is twice as fast
     encode_ms, decode_ms, memcpy_ms     medians, in milliseconds
     size_bytes, threads, isa, repeats   what was measured: of the tensor, of everybody but memcpy, of our code, and how
                                         often (torch: five times at most)
 
 Ratios are medians, too: of pairs, because memory is not as fast at all times. memcpy runs directly before and after
-each encode and decode, and ours directly before torch's. All have huge pages; THP_MEM_ALLOC_ENABLE=0 in the environment
-takes them from torch.
+each encode and decode, and ours directly before torch's. memcpy and ours have huge pages. torch is as it is installed:
+it reads the same tensor, but allocates its own as usual, which on most systems means small pages, and fresh ones for
+each large temporary. THP_MEM_ALLOC_ENABLE=1 in the environment gives it huge pages, too, and makes it faster.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import math
-import os
 import statistics
 import sys
 import time
@@ -48,7 +49,7 @@ CODECS = ("onebit", "tbq", "terngrad(bitwidth=2)", "dgc", "graddrop")
 #: Of Linux on x86-64. All buffers begin with a page of their own, so that pages slow nobody down more than others.
 HUGE_PAGE = 2 << 20
 WARM_UPS = 3
-#: At 64M it needs a second or two for each.
+#: At 64M it needs up to two seconds for each.
 TORCH_REPEATS = 5
 SEED = 1
 
@@ -196,9 +197,7 @@ def measure(codec: Any, gradient: Floats, threads: int, repeats: int, torch_enco
 
 def torch_encoder(text: str, gradient: Floats, threads: int) -> Callable[[], object] | None:
     """One step of the same codec in torch; None if there is none. Raises ValueError if it lacks one of the options."""
-    # As ours has them: without huge pages, making torch's temporary tensors takes as long as computing them.
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-    # Here, and not above: torch reads the variable once, and --no-torch is for where it is not installed, too.
+    # Here, and not above: --no-torch is for where it is not installed, too.
     import torch
     from codec_torch import create_torch_codec
 
@@ -234,14 +233,10 @@ def main() -> int:
         figures = measure(codec, gradient, given.threads, given.repeats, torch_encode)
         rows.append({"codec": text, **figures, "isa": core.isa_level()})
     print(f"{format_size(gradient.nbytes)} of float32; times by memcpy's time (1: as fast), torch's time by ours:")
-    print_table([{name: _milliseconds(name, value) for name, value in row.items()} for row in rows])
+    print_table(rows)
     if given.json:
         write_json(given.json, rows)
     return 0
-
-
-def _milliseconds(name: str, value: Any) -> Any:
-    return f"{value:.3f}" if name.endswith("_ms") else value
 
 
 if __name__ == "__main__":

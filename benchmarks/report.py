@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every benchmark reports in: rows whose column names say their units, as a table and as JSON.
 
-Endings of column names: `_s` seconds, `_ratio` a quotient (2 means twice as good), `_gbps` 10^9 bytes per second,
-`bytes` bytes. A measured quantity is three columns: the median (`time_s`), the smallest and the largest
-(`time_min_s`, `time_max_s`). null in JSON, "-" in tables: does not apply.
+Endings of column names: `_s` seconds, `_ms` milliseconds, `_ratio` a quotient in which more is better (2: twice as
+good) except `_memcpy_ratio`, a time as a multiple of memcpy's (2: takes twice as long), `_gbps` 10^9 bytes per second,
+`bytes` bytes. A measured quantity is three columns: the median (`time_s`), the smallest and the largest (`time_min_s`,
+`time_max_s`). null in JSON, "-" in tables: does not apply.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ def _text(name: str, value: Value) -> str:
     if isinstance(value, int) and name.startswith("size"):
         return format_size(value)
     if isinstance(value, float):
+        if name.endswith("_ms"):
+            return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
         if name.endswith("_s"):
             return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
         return f"{value:.2f}" if name.endswith(("_ratio", "_gbps")) else f"{value:.2g}"
