@@ -18,7 +18,7 @@ feedback; states begin as zeros and go from step to step. Decoding adds to a ten
 
 Ratios are medians, too: of pairs, because memory is not as fast at all times. memcpy runs directly before and after
 each encode and decode, and ours directly before torch's. memcpy and ours have huge pages. torch is as it is installed:
-it reads the same tensor, but allocates its own as usual, which on most systems means small pages, and fresh ones for
+it reads the same tensor, but allocates its own as usual, which on many systems means small pages, and fresh ones for
 each large temporary. THP_MEM_ALLOC_ENABLE=1 in the environment gives it huge pages, too, and makes it faster.
 """
 
