@@ -148,13 +148,10 @@ class Largest(Compressor):
         threshold = torch.topk(sample, math.ceil(self.samples * self.ratio)).values.min()
         mask = magnitude >= threshold
         for _ in range(10):
-            selected = int(mask.sum())
-            if selected > 1.3 * self.wanted:
-                threshold = threshold * 1.3
-            elif selected < 0.7 * self.wanted:
-                threshold = threshold * 0.7
-            else:
+            chosen_by_wanted = int(mask.sum()) / self.wanted
+            if 0.7 <= chosen_by_wanted <= 1.3:
                 break
+            threshold = threshold * (1.3 if chosen_by_wanted > 1 else 0.7)
             mask = magnitude >= threshold
         (index,) = torch.where(mask)
         return tensor[index], index, mask
