@@ -39,7 +39,7 @@ _DECODING = (
 
 def table_function(name: str) -> str:
     """The name of the C function that gives a codec's table."""
-    return f"hipress_cuda_{name}"
+    return f"hipress_cuda_codec_{name}"
 
 
 def emit_cuda_codec(program: ir.Program, origin: Origin) -> str:
@@ -58,7 +58,7 @@ def emit_cuda_codec(program: ir.Program, origin: Origin) -> str:
 // Made by `hipress compll build` from {origin.file}.
 #include "core/ops/cuda/generated.h"
 {sort}
-namespace hipress::generated_cuda::{program.name} {{
+namespace hipress::generated_cuda::codec_{program.name} {{
 
 using namespace hipress;
 
@@ -148,10 +148,10 @@ inline const char* refusal(uint32_t error) {{
   return error < known ? reasons[error] : "unknown";
 }}
 
-}}  // namespace hipress::generated_cuda::{program.name}
+}}  // namespace hipress::generated_cuda::codec_{program.name}
 
 extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec* {table_function(program.name)}() {{
-  namespace codec = hipress::generated_cuda::{program.name};
+  namespace codec = hipress::generated_cuda::codec_{program.name};
   static const hipress::cuda::CudaCodec table{{"{program.name}",
                                               {len(states)},
                                               {len(program.params)},

@@ -117,66 +117,40 @@ class CudaCodec:
         values = bind_params(program.params, dict(params))
         function = getattr(ctypes.CDLL(str(library)), table_function(program.name))
         function.restype = ctypes.POINTER(_Table)
-        self._table = function().contents
-        assert self._table.params == len(program.params)
-        self._params = (ctypes.c_double * max(1, len(program.params)))(*(float(values[p.name]) for p in program.params))
+        self.table = function().contents
+        assert self.table.params == len(program.params)
+        self.params = (ctypes.c_double * max(1, len(program.params)))(*(float(values[p.name]) for p in program.params))
         assert program.encode is not None
-        self._states, self._memory = program.encode.states, memory
+        self.states, self.memory = program.encode.states, memory
 
     def max_encoded_bytes(self, count: int) -> int:
-        return int(self._table.max_encoded_bytes(self._params, count))
+        return int(self.table.max_encoded_bytes(self.params, count))
 
     def new_state(self, count: int) -> dict[str, Array]:
-        return {name: np.zeros(count, np.float32) for name in self._states}
+        return {name: np.zeros(count, np.float32) for name in self.states}
 
     def encode(self, gradient: Array, state: dict[str, Array] | None, call: Call) -> bytes:
         """The message; states change in place."""
-        memory, count = self._memory, len(gradient)
-        kept = [] if state is None else [memory.put(state[name]) for name in self._states]
-        new = [memory.room(4 * count) for _ in kept]
-        pointers = ctypes.c_void_p * max(1, len(kept))
-        source, message = memory.put(gradient), memory.room(self.max_encoded_bytes(count))
-        results = memory.put(np.full(2, 0xFFFFFFFF, np.uint32))
-        scratch = memory.room(self._table.encode_scratch_bytes(self._params, count))
-        self._table.encode(
-            _Encode(
-                params=self._params,
-                gradient=memory.address(source),
-                count=count,
-                before=None if state is None else pointers(*map(memory.address, kept)),
-                after=None if state is None else pointers(*map(memory.address, new)),
-                seed=call.seed,
-                step=call.step,
-                first_element=call.first_element,
-                tensor=call.tensor,
-                scale=call.scale,
-                message=memory.address(message),
-                message_bytes=memory.address(results),
-                error=memory.address(results) + 4,
-                scratch=memory.address(scratch),
-            ),
-            None,
-        )
-        size, error = map(int, memory.get(results, np.uint32))
-        if error:
-            raise Refused(self._table.refusal(error).decode())
+        prepared = Prepared(self, gradient, state, call)
+        prepared.encode()
+        size = prepared.check()
         if size and state is not None:
-            for name, values in zip(self._states, new, strict=True):
-                state[name][:] = memory.get(values, np.float32)
-        assert size <= self.max_encoded_bytes(count)
-        return bytes(memory.get(message, np.uint8)[:size])
+            for name, values in zip(self.states, prepared.before, strict=True):
+                state[name][:] = self.memory.get(values, np.float32)
+        assert size <= self.max_encoded_bytes(len(gradient))
+        return bytes(self.memory.get(prepared.message, np.uint8)[:size])
 
     def decode_into(self, data: bytes, output: Array, *, accumulate: bool = False, spare: int = 0) -> None:
         """With `spare` more bytes of room, the size is given on the device. Raises Refused."""
-        memory, count, capacity = self._memory, len(output), len(data) + spare
+        memory, count, capacity = self.memory, len(output), len(data) + spare
         payload = memory.put(np.frombuffer(data + bytes(spare), np.uint8))
         target = memory.put(output)
         size = memory.put(np.array([len(data)], np.uint32))
         error = memory.put(np.full(1, 0xFFFFFFFF, np.uint32))
-        scratch = memory.room(self._table.decode_scratch_bytes(self._params, count, capacity))
-        self._table.decode(
+        scratch = memory.room(self.table.decode_scratch_bytes(self.params, count, capacity))
+        self.table.decode(
             _Decode(
-                params=self._params,
+                params=self.params,
                 payload=memory.address(payload),
                 payload_bytes=memory.address(size) if spare else None,
                 capacity=capacity,
@@ -191,4 +165,70 @@ class CudaCodec:
         code = int(memory.get(error, np.uint32)[0])
         output[:] = memory.get(target, np.float32)
         if code:
-            raise Refused(self._table.refusal(code).decode())
+            raise Refused(self.table.refusal(code).decode())
+
+
+class Prepared:
+    """Calls of a codec with memory of their own: ready to be repeated, step after step."""
+
+    def __init__(self, codec: CudaCodec, gradient: Array, state: dict[str, Array] | None, call: Call) -> None:
+        memory, count = codec.memory, len(gradient)
+        room = codec.max_encoded_bytes(count)
+        self._codec, self._call, self.message = codec, call, memory.room(room)
+        self._step = call.step
+        self.before = [] if state is None else [memory.put(state[name]) for name in codec.states]
+        self._after = [memory.room(4 * count) for _ in self.before]
+        self._results = memory.put(np.full(3, 0xFFFFFFFF, np.uint32))
+        self._source, self._count, self._stateless = memory.put(gradient), count, state is None
+        self._scratch = memory.room(codec.table.encode_scratch_bytes(codec.params, count))
+        self._output = memory.put(np.zeros(count, np.float32))
+        self._decode_scratch = memory.room(codec.table.decode_scratch_bytes(codec.params, count, room))
+        self._decode = _Decode(
+            params=codec.params,
+            payload=memory.address(self.message),
+            payload_bytes=memory.address(self._results),
+            capacity=room,
+            output=memory.address(self._output),
+            count=count,
+            accumulate=1,
+            error=memory.address(self._results) + 8,
+            scratch=memory.address(self._decode_scratch),
+        )
+
+    def encode(self) -> None:
+        """The next step; what it writes to states, the one after it reads."""
+        memory, call = self._codec.memory, self._call
+        pointers = ctypes.c_void_p * max(1, len(self.before))
+        self._codec.table.encode(
+            _Encode(
+                params=self._codec.params,
+                gradient=memory.address(self._source),
+                count=self._count,
+                before=None if self._stateless else pointers(*map(memory.address, self.before)),
+                after=None if self._stateless else pointers(*map(memory.address, self._after)),
+                seed=call.seed,
+                step=self._step,
+                first_element=call.first_element,
+                tensor=call.tensor,
+                scale=call.scale,
+                message=memory.address(self.message),
+                message_bytes=memory.address(self._results),
+                error=memory.address(self._results) + 4,
+                scratch=memory.address(self._scratch),
+            ),
+            None,
+        )
+        self.before, self._after = self._after, self.before
+        self._step += 1
+
+    def decode(self) -> None:
+        """Adds what the last message says to a vector."""
+        self._codec.table.decode(self._decode, None)
+
+    def check(self) -> int:
+        """Bytes of the last message. Raises Refused if the codec set its error."""
+        size, *errors = map(int, self._codec.memory.get(self._results, np.uint32))
+        for error in errors:
+            if error not in (0, 0xFFFFFFFF):
+                raise Refused(self._codec.table.refusal(error).decode())
+        return size
