@@ -67,7 +67,7 @@ def summary(text: str) -> str:
 
 
 def emit_codec(program: ir.Program, origin: Origin) -> str:
-    """The C++ file; `describe` and `create` in namespace hipress::generated::<name> are its interface."""
+    """The C++ file; `describe` and `create` in namespace hipress::generated::codec_<name> are its interface."""
     assert program.encode is not None
     assert program.decode is not None
     encode_plan, encode_vectors = fuse(program.encode)
@@ -91,7 +91,7 @@ def emit_codec(program: ir.Program, origin: Origin) -> str:
 #include "core/codec/generated_codec.h"
 #include "core/ops/cpu/generated.h"
 
-namespace hipress::generated::{program.name} {{
+namespace hipress::generated::codec_{program.name} {{
 namespace {{
 
 using namespace hipress::ops;
@@ -181,7 +181,7 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {{
   return std::make_shared<{_class(program)}>(options, params, {_keeps(states)});
 }}
 
-}}  // namespace hipress::generated::{program.name}
+}}  // namespace hipress::generated::codec_{program.name}
 """
 
 
@@ -190,8 +190,8 @@ def emit_plugin(program: ir.Program, origin: Origin) -> str:
     return f"""
 extern "C" __attribute__((visibility("default"))) const hipress::CodecPlugin* hipress_codec_plugin() {{
   static const hipress::CodecPlugin plugin{{hipress::kCodecPluginAbi, __VERSION__,
-                                            &hipress::generated::{program.name}::describe,
-                                            &hipress::generated::{program.name}::create, "{origin.fingerprint}"}};
+                                            &hipress::generated::codec_{program.name}::describe,
+                                            &hipress::generated::codec_{program.name}::create, "{origin.fingerprint}"}};
   return &plugin;
 }}
 """
@@ -314,10 +314,10 @@ def _options(program: ir.Program) -> list[str]:
 def emit_builtins(names: list[str]) -> str:
     """The list of the codecs that come with HiPress."""
     declared = "".join(
-        f"namespace {name} {{\nCodecDescription describe();\nCodecPointer create(const CodecOptions& options);\n}}\n"
+        f"namespace codec_{name} {{\nCodecDescription describe();\nCodecPointer create(const CodecOptions& options);\n}}\n"
         for name in names
     )
-    entries = "".join(f"      {{{name}::describe, {name}::create}},\n" for name in names)
+    entries = "".join(f"      {{codec_{name}::describe, codec_{name}::create}},\n" for name in names)
     return f"""// SPDX-License-Identifier: Apache-2.0
 #include "core/codec/generated_builtins.h"
 
