@@ -10,8 +10,8 @@ pages makes it three to ten times as fast, depending on the codec.
 
 Unlike in GRACE, codes are packed into bits, after the memory is through, and terngrad's levels reach from the least to
 the greatest value; tbq and graddrop, which it does not have, are written in the same way. Unlike in compll/algorithms,
-onebit's means and terngrad's levels are of the whole tensor; dgc and graddrop adapt a threshold, so that they send about
-as many values as they should, not at most; huge values may overflow. Random numbers are torch's own.
+onebit's means and terngrad's levels are of the whole tensor; dgc and graddrop adapt a threshold, so that they send
+about as many values as they should, not at most; huge values may overflow. Random numbers are torch's own.
 """
 
 from __future__ import annotations
