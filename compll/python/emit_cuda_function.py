@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One function of a codec while it is emitted for GPUs: its frame is in the device's memory, its vectors in scratch.
 
-More members of the frame than emit_function.py names: m_ masks of filters, y_ and z_ counts of tiles, q_ selections of
-ranks, i_ ranks, c_ whether a branch runs, u_ fields of the message at addresses that their type does not allow.
+More members of the frame than emit_function.py names: m_ masks of filters, y_ their tiles' counts, q_ and qr_
+selections of ranks, yl_ and ye_ counts of smaller and equal keys, i_ ranks, pi_ ko_ pc_ kc_ sort_ what sorting needs,
+c_ whether a branch runs, u_ fields of the message at addresses that their type does not allow, codes_ unpacked vectors.
 """
 
 from __future__ import annotations

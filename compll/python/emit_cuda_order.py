@@ -45,13 +45,13 @@ class OrderSteps(Steps):
         """Selects the key of a rank, and counts ties; the arguments that operators have in common then."""
         type_, count, most = self.key_type(keys), self.counted(vector), self.function.most(vector)
         self.function.buffer(selection, f"cuda::Selection<{type_}>", "1")
-        for counts in (f"y_{keys}", f"z_{keys}"):
+        for counts in (f"yl_{keys}", f"ye_{keys}"):
             self.function.buffer(counts, "uint32_t", f"cuda::tileCounts({most})")
         self.one_block(f"cuda::beginSelection(block, f->{selection}, {rank}, {count});")
         for _ in range({"uint32_t": 3, "uint64_t": 6}[type_]):
             self.kernel(f"cuda::countKeys(block, f->{keys}, {count}, f->{selection});", most)
             self.one_block(f"cuda::pickBucket(block, f->{selection});")
-        ties = f"f->y_{keys}, f->z_{keys}"
+        ties = f"f->yl_{keys}, f->ye_{keys}"
         self.kernel(f"cuda::countTies(block, f->{keys}, {count}, f->{selection}, {ties});", most)
         self.one_block(f"cuda::scanTies(block, f->{selection}, {ties}, {count});")
         return f"f->{selection}, {ties}"

@@ -113,8 +113,8 @@ class CudaSteps(OrderSteps):
             number = len(self.serial.selected)
             rank = self.function.member(f"i_{number}", "int32_t", " = 0")
             self.lines.append(f"f.{rank} = {self.text(part.index)};")
-            self.position(f"k_{self.names(part.vector)}", f"q_rank{number}", sort.vector, f"f->{rank}")
-            element = self.serial.at(sort.vector, f"f.q_rank{number}->position")
+            self.position(f"k_{self.names(part.vector)}", f"qr_{number}", sort.vector, f"f->{rank}")
+            element = self.serial.at(sort.vector, f"f.qr_{number}->position")
             inside = f"static_cast<size_t>(f.{rank}) < {self.serial.count(sort.vector)}"
             zero = f"{c_type(part.type)}{{}}"
             self.serial.selected[part] = f"({inside} ? {element} : {zero})"
@@ -187,7 +187,10 @@ class CudaSteps(OrderSteps):
             case plan.StoreTo(target=plan.Target(kind="buffer", name=name), vector=vector):
                 function.buffer(f"v_{self.names(name)}", stored_type(self.vectors.element(vector)), most)
             case plan.ScatterTo(target=plan.Target(kind="gradient")):
-                self.kernel("if (!kAccumulate) cuda::fillAll(block, f->output, f->n, 0.0f);", "n")
+                self.flush()
+                self.kernel("cuda::fillAll(block, f->output, f->n, 0.0f);", "n")
+                self.flush()
+                self.host[-1] = f"if (!kAccumulate) {self.host[-1]}"
 
     def finished(self, sink: plan.Sink, loop: plan.Loop) -> None:
         count = self.counted(loop.vector)

@@ -52,9 +52,10 @@ class Function:
             scope = self.anywhere()
             value = scope.element(vector)
             body = "\n".join(f"  {line}" for line in scope.lines)
+            type_ = c_type(self.vectors.element(vector))
             self.at_functions[name] = (
                 f"template <bool {self.flag}>\n"
-                f"{self.inline} {c_type(self.vectors.element(vector))} {name}([[maybe_unused]] const Frame* f, int32_t i) {{\n"
+                f"{self.inline} {type_} {name}([[maybe_unused]] const Frame* f, int32_t i) {{\n"
                 f"  if (i < 0 || static_cast<size_t>(i) >= {self.count(vector, 'f->')}) return {{}};\n"
                 f"{body}\n  return {value};\n}}\n"
             )
@@ -71,7 +72,8 @@ class Function:
         (value,) = scope.call(op.function, ["a", "b"], [type_, type_])
         c, name = c_type(type_), f"Combine{len(self.functors)}"
         body = "\n".join(f"    {line}" for line in scope.lines)
-        text = f"  const Frame* f;\n  {self.method}{c} operator()({c} a, {c} b) const {{\n{body}\n    return {value};\n  }}\n"
+        operator = f"{self.method}{c} operator()({c} a, {c} b) const"
+        text = f"  const Frame* f;\n  {operator} {{\n{body}\n    return {value};\n  }}\n"
         for known, same in self.functors.items():
             if same == text:
                 return known
