@@ -56,7 +56,7 @@ def test_kernels_compile_for_all_architectures_without_spilling(tmp_path: Path) 
             used = [
                 int(e["registers"])
                 for e in entries
-                if e["architecture"] == architecture and f"{len(name)}{name}8encoding" in e["kernel"]
+                if e["architecture"] == architecture and f"codec_{name}8encoding" in e["kernel"]
             ]
             assert used, f"no report of {name} for sm_{architecture}"
             print(f"{name} sm_{architecture}: {len(used)} kernels of encode, {max(used)} registers at most")
