@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SOURCES := $(shell find core bindings compll frameworks cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint typecheck format sanitize install clean bench
+.PHONY: demo test lint typecheck format sanitize install clean bench test-gpu bench-gpu
 
 install: $(VENV)/installed
 
@@ -44,6 +44,13 @@ format: $(VENV)/requirements
 
 bench: install
 	$(BIN)/python benchmarks/regenerate.py
+
+# What needs a GPU and nvcc. Both fail, and say why, where there is none.
+test-gpu: install
+	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest tests/compll/cuda/test_gpu.py
+
+bench-gpu: install
+	$(BIN)/python -m benchmarks.codec_gpu --json benchmarks/results/codec_gpu.json
 
 # The core's stress test under the address and undefined-behaviour sanitizers, then under the thread sanitizer.
 # UCX must not hook memory functions here: it does so within the sanitizers' own, in threads that have ended for them.
