@@ -22,7 +22,7 @@ def hipress(*words: str, code: int = 0) -> str:
 
 
 def test_check(tmp_path: Path) -> None:
-    assert "codec 'tbq' is fine; parameters: threshold=1.0" in hipress("check", str(builtin_files()["tbq"]))
+    assert "codec 'tbq' is fine; parameters: threshold=0.05" in hipress("check", str(builtin_files()["tbq"]))
     wrong = tmp_path / "wrong.cll"
     wrong.write_text("void XEncode(")
     assert hipress("check", str(wrong), code=1).startswith(f"{wrong}:1:14: error: the text ends")

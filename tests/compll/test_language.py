@@ -105,6 +105,7 @@ def test_parameters_from_text() -> None:
     assert Interpreter(compile_builtin("terngrad"), bitwidth="4", stochastic="false").params == {
         "bitwidth": 4,
         "stochastic": False,
+        "block": 1024,
     }
 
 

@@ -62,7 +62,7 @@ def test_the_interface_of_a_program() -> None:
     assert DGC.states == ("velocity", "residual")
     assert DGC.options[1:] == (
         ("ratio", "0.001", "double"),
-        ("sample_rate", "0.005", "double"),
+        ("sample_rate", "0.001", "double"),
         ("error_feedback", "true", "bool"),
     )
     assert codec_interface(compile_builtin("terngrad")).states == ()

@@ -50,8 +50,11 @@ from hipress.torch.collectives import (
     synchronize,
 )
 from hipress.torch.optimizer import DistributedOptimizer
+from hipress.torch.registered import register_codecs
 from hipress.torch.state import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from hipress.torch.synchronizer import GradientSynchronizer
+
+register_codecs()
 
 __all__ = [
     "Average",

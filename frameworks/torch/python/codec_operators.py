@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs as operators, eagerly and under torch.compile. After `import hipress.torch.codec_operators`, for each codec:
+"""Codecs as operators, eagerly and under torch.compile. After `import hipress.torch`, for each codec:
 
     torch.ops.hipress.<codec>_encode(gradient, <state>=None…, *, options="", seed=0, step=0, tensor=0, scale=1.0)
     torch.ops.hipress.<codec>_decode(payload, count, *, options="")
