@@ -21,25 +21,31 @@ BEGIN, END = "<!-- figures: begin (docs/update_figures.py) -->\n", "<!-- figures
 
 
 def render(record: dict[str, Any]) -> str:
-    """The table and the sentence below it."""
+    """The table and the sentences below it. Step times are there if the record is of an idle machine."""
     runs = record["runs"]
     plain = runs[0]
+    idle = record["load_before"] < record["cores"] / 4
     lines = [
-        "| Codec | Test accuracy | Sent per step and rank | Step time |",
-        "|-------|--------------:|-----------------------:|----------:|",
+        "| Codec | Test accuracy | Sent per step and rank | in the last epoch |" + " Step time |" * idle,
+        "|-------|--------------:|-----------------------:|------------------:|" + "----------:|" * idle,
     ]
     for run in runs:
         sent, seconds = run["bytes_per_step_and_rank"], run["median_step_seconds"]
         lines.append(
             f"| `{run['codec']}` | {run['test_accuracy']:.2%} "
             f"| {sent / 1e3:,.1f} kB ({sent / plain['bytes_per_step_and_rank']:.1%}) "
-            f"| {seconds * 1e3:.1f} ms ({seconds / plain['median_step_seconds']:.2f}×) |"
+            f"| {run['bytes_by_epoch'][-1] / plain['bytes_by_epoch'][-1]:.1%} |"
+            + (f" {seconds * 1e3:.1f} ms ({seconds / plain['median_step_seconds']:.2f}×) |" if idle else "")
         )
     lines.append("")
     lines.append(
         f"{plain['world_size']} processes on {record['cores']} cores of one machine, {len(plain['loss'])} steps, "
-        f"seed {plain['seed']}; median step time."
+        f"seed {plain['seed']}" + ("; median step time." if idle else ". The machine was busy: no step times.")
     )
+    for run in runs:
+        if run["warmup_codecs"]:
+            first, epochs = run["warmup_codecs"][0], len(run["warmup_codecs"])
+            lines.append(f"`{run['codec']}` began as `{first}` and sent less from epoch to epoch for {epochs} epochs.")
     return "\n".join(lines) + "\n"
 
 

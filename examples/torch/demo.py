@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make demo` shows: the same training with three codecs, its accuracy, its traffic and its speed.
+"""What `make demo` shows: the same training with every codec, its accuracy, its traffic and its speed.
 
 Runs digits.py with four processes once per codec, through `hipress run` as a user would, and writes digits.png and
-digits.json. Fails if a run fails, or if a codec costs more than one point of accuracy.
+digits.json. Fails if a run fails, or if a codec costs more than 1.5 points of accuracy.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -19,9 +20,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-CODECS = ("none", "fp16", "onebit")
+CODECS = ("none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop")
 #: The accuracy that a codec may cost, as a fraction of the test images.
-TOLERANCE = 0.01
+TOLERANCE = 0.015
 
 Results = dict[str, Any]
 
@@ -43,15 +44,16 @@ def train(codec: str, ranks: int, extra: list[str]) -> Results:
 def make_table(runs: list[Results]) -> Table:
     plain = runs[0]
     table = Table(title=f"{plain['world_size']} processes, {len(plain['loss'])} steps; per process")
-    table.add_column("codec")
-    for heading in ("test accuracy", "sent per step", "of none", "step time", "of none"):
-        table.add_column(heading, justify="right")
+    table.add_column("codec", no_wrap=True)
+    for heading in ("accuracy", "sent/step", "of none", "last epoch", "time/step", "of none"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for run in runs:
         table.add_row(
             run["codec"],
             f"{run['test_accuracy']:.2%}",
             f"{run['bytes_per_step_and_rank'] / 1e3:,.1f} kB",
             f"{run['bytes_per_step_and_rank'] / plain['bytes_per_step_and_rank']:.1%}",
+            f"{run['bytes_by_epoch'][-1] / plain['bytes_by_epoch'][-1]:.1%}",
             f"{run['median_step_seconds'] * 1e3:.1f} ms",
             f"{run['median_step_seconds'] / plain['median_step_seconds']:.2f}×",
         )
@@ -67,6 +69,13 @@ def smooth(values: list[float], weight: float = 0.9) -> list[float]:
     return smoothed
 
 
+def megabytes_sent(run: Results) -> list[float]:
+    """By each step since the start: epochs differ where a codec warms up."""
+    steps = len(run["loss"]) // len(run["bytes_by_epoch"])
+    per_step = [sent / steps / 1e6 for sent in run["bytes_by_epoch"] for _ in range(steps)]
+    return list(itertools.accumulate(per_step))
+
+
 def plot_losses(runs: list[Results], file: Path) -> None:
     """The same loss curves twice: against steps, where they should end alike, and against bytes sent."""
     import matplotlib
@@ -74,18 +83,19 @@ def plot_losses(runs: list[Results], file: Path) -> None:
     matplotlib.use("Agg")  # no display needed
     from matplotlib import pyplot
 
-    figure, (by_step, by_bytes) = pyplot.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
-    for run, style in zip(runs, ("-", "--", "-"), strict=False):
+    figure, (by_step, by_bytes) = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
+    for index, run in enumerate(runs):
         loss = smooth(run["loss"])
-        megabytes = [(step + 1) * run["bytes_per_step_and_rank"] / 1e6 for step in range(len(loss))]
-        by_step.plot(loss, style, label=run["codec"], linewidth=1.4)
-        by_bytes.plot(megabytes, loss, style, label=run["codec"], linewidth=1.4)
+        # The reference is black; styles help where colours lie over one another.
+        look = {"color": "black" if index == 0 else f"C{index - 1}", "linestyle": ("-", "--", "-.")[index % 3]}
+        by_step.plot(loss, linewidth=1.2, **look)
+        by_bytes.plot(megabytes_sent(run), loss, label=run["codec"], linewidth=1.2, **look)
     by_step.set(xlabel="step", ylabel="training loss (running mean)", yscale="log")
     by_bytes.set(xlabel="megabytes sent per rank", xscale="log")
     for axes in (by_step, by_bytes):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    by_step.legend(frameon=False)
+    figure.legend(loc="outside right center", frameon=False)
     figure.savefig(file, dpi=150)
 
 
@@ -97,6 +107,7 @@ def main() -> int:
     arguments = parser.parse_args()
     console = Console()
 
+    load = os.getloadavg()[0]
     runs = []
     for codec in CODECS:
         console.print(f"\n[bold]codec {codec}[/bold]: {arguments.ranks} processes train on handwritten digits")
@@ -104,7 +115,9 @@ def main() -> int:
 
     arguments.output.mkdir(parents=True, exist_ok=True)
     cores = len(os.sched_getaffinity(0))
-    (arguments.output / "digits.json").write_text(json.dumps({"cores": cores, "runs": runs}) + "\n")
+    (arguments.output / "digits.json").write_text(
+        json.dumps({"cores": cores, "load_before": load, "runs": runs}) + "\n"
+    )
     plot_losses(runs, arguments.output / "digits.png")
     console.print()
     console.print(make_table(runs))
@@ -116,7 +129,7 @@ def main() -> int:
 
     worse = [run["codec"] for run in runs if run["test_accuracy"] < runs[0]["test_accuracy"] - TOLERANCE]
     if worse:
-        console.print(f"[red]More than one point of accuracy lost with: {', '.join(worse)}[/red]")
+        console.print(f"[red]More than 1.5 points of accuracy lost with: {', '.join(worse)}[/red]")
     return 1 if worse else 0
 
 

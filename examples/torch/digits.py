@@ -4,6 +4,11 @@
     python digits.py                                            one process
     hipress run -np 4 python digits.py --codec onebit           four, on this machine
     torchrun --nproc-per-node 4 digits.py --codec onebit        the same, started by PyTorch's launcher
+    hipress run -np 4 python digits.py --codec "dgc(ratio=0.01)" --warmup-epochs 2
+
+dgc and graddrop send few values: in warm-up epochs they send more, 1/4 of them, then 1/16, and so on until it is what
+was asked for (Lin et al., Deep Gradient Compression, section 3.3). dgc applies momentum before it drops values: the
+optimizer then has none.
 
 The data are the 1797 real images of 8×8 pixels that come with scikit-learn: nothing is downloaded.
 """
@@ -23,13 +28,40 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import hipress.torch as hp
+from hipress._core import describe_codecs
+
+#: What an epoch of warm-up leaves of the values that the epoch before sent.
+WARMUP_FACTOR = 1 / 4
+
+
+def codec_options() -> dict[str, dict[str, str]]:
+    """The options of each codec with their defaults, as text."""
+    codecs = sorted(describe_codecs(), key=lambda codec: codec["id"])
+    return {codec["name"]: {option["name"]: option["default"] for option in codec["options"]} for codec in codecs}
+
+
+def codec_text(name: str, options: dict[str, str]) -> str:
+    return f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})" if options else name
+
+
+def warmup_codecs(codec: str, epochs: int) -> list[str]:
+    """The codec of each warm-up epoch; none for codecs that have no ratio."""
+    name, _, text = codec.replace(" ", "").rstrip(")").partition("(")
+    options = dict(option.split("=") for option in text.split(",") if option)
+    ratio = options.get("ratio", codec_options().get(name, {}).get("ratio"))
+    if ratio is None:
+        return []
+    ratios = [max(float(ratio), WARMUP_FACTOR ** (epoch + 1)) for epoch in range(epochs)]
+    return [codec_text(name, {**options, "ratio": str(each)}) for each in ratios]
 
 
 def parse_arguments() -> argparse.Namespace:
+    codecs = "; ".join(codec_text(name, options) for name, options in codec_options().items())
     parser = argparse.ArgumentParser(
         description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--codec", default="none", help="what travels: none, fp16, onebit")
+    parser.add_argument("--codec", default="none", help=f"what travels, with any options: {codecs}")
+    parser.add_argument("--warmup-epochs", type=int, default=4, help="epochs in which dgc and graddrop send more")
     parser.add_argument("--topology", default="ps", help="which way it travels")
     parser.add_argument("--partitions", type=int, default=0, help="pieces per gradient; 0: by size")
     parser.add_argument("--epochs", type=int, default=20)
@@ -82,7 +114,9 @@ def main() -> None:
     steps = arguments.epochs * steps_per_epoch
 
     model = build_model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=0.9)
+    momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own
+    optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=momentum)
+    warmup = warmup_codecs(arguments.codec, arguments.warmup_epochs)
     optimizer = hp.DistributedOptimizer(
         optimizer,
         model.named_parameters(),
@@ -100,9 +134,16 @@ def main() -> None:
     losses: list[float] = []
     seconds: list[float] = []
     accuracy = 0.0
-    sent_before = hp.counters()["bytes_sent"]
+    sent_by_epoch: list[int] = []
     order_generator = torch.Generator().manual_seed(arguments.seed)
     for epoch in range(arguments.epochs):
+        # The first epochs' codec, then the one asked for: what was held back so far lives on.
+        codec = warmup[epoch] if epoch < len(warmup) else arguments.codec
+        if warmup and epoch <= len(warmup):
+            optimizer.set_codec(codec)
+            if hp.rank() == 0:
+                print(f"epoch {epoch + 1:2}/{arguments.epochs}   codec {codec}", flush=True)
+        sent_before = hp.counters()["bytes_sent"]
         # Every rank draws the same order and takes its own part of it, so that no image is used twice.
         order = torch.randperm(len(images), generator=order_generator)[hp.rank() :: hp.size()]
         for step in range(steps_per_epoch):
@@ -115,6 +156,7 @@ def main() -> None:
             schedule.step()
             seconds.append(time.perf_counter() - started)
             losses.append(loss.item())
+        sent_by_epoch.append(hp.counters()["bytes_sent"] - sent_before)
         if hp.rank() == 0:  # all ranks hold the same model: one test is enough
             accuracy = measure_accuracy(model, test_images, test_labels)
             loss_of_epoch = statistics.mean(losses[-steps_per_epoch:])
@@ -122,19 +164,20 @@ def main() -> None:
                 f"epoch {epoch + 1:2}/{arguments.epochs}   loss {loss_of_epoch:.4f}   test accuracy {accuracy:.2%}",
                 flush=True,
             )
-    sent = hp.counters()["bytes_sent"] - sent_before
 
     # Averages over the ranks: each has seen its own images and has aggregated its own share of the gradients.
     mean_losses = hp.allreduce(torch.tensor(losses, dtype=torch.float64), name="losses")
-    mean_sent = hp.allreduce(torch.tensor([sent / steps], dtype=torch.float64), name="bytes sent")
+    mean_sent = hp.allreduce(torch.tensor(sent_by_epoch, dtype=torch.float64), name="bytes sent")
     if hp.rank() == 0 and arguments.json is not None:
         results = {
             "codec": arguments.codec,
+            "warmup_codecs": warmup,
             "topology": arguments.topology,
             "world_size": hp.size(),
             "seed": arguments.seed,
             "test_accuracy": accuracy,
-            "bytes_per_step_and_rank": round(mean_sent.item()),
+            "bytes_per_step_and_rank": round(mean_sent.sum().item() / steps),
+            "bytes_by_epoch": [round(sent) for sent in mean_sent.tolist()],
             "median_step_seconds": statistics.median(seconds),
             "loss": [round(value, 5) for value in mean_losses.tolist()],
         }

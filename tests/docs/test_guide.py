@@ -15,6 +15,8 @@ from tests.docs import pages
 
 PAGE = "docs/guide/training.md"
 COMMANDS = pages.blocks(PAGE, "bash")
+#: Other tests may have loaded codecs of their own, whose numbers begin at 1024.
+BUILTIN = [codec for codec in load_core().describe_codecs() if codec["id"] < 1024]
 TEXT = (pages.ROOT / PAGE).read_text()
 
 
@@ -43,6 +45,12 @@ def test_the_tables_are_complete() -> None:
     fields = RuntimeOptions.__dataclass_fields__
     assert rows("Environment variables") == {f"HIPRESS_{name.upper()}" for name in fields}
     assert rows("Errors") == set(errors.__all__) - {"HipressError"}
-    # Other tests may have loaded codecs of their own, whose numbers begin at 1024.
-    own = {codec["name"] for codec in load_core().describe_codecs() if codec["id"] < 1024}
-    assert rows("Choosing a codec") == own
+    assert rows("Which codec") == {codec["name"] for codec in BUILTIN}
+
+
+def test_the_options_are_those_that_the_codecs_have() -> None:
+    table = re.findall(r"^\| (`[a-z`, ]+) \| `(\w+)` \| ([\w.]+) \|", TEXT, flags=re.MULTILINE)
+    described = {(name, option, value) for names, option, value in table for name in re.findall(r"\w+", names)}
+    assert described == {
+        (codec["name"], option["name"], option["default"]) for codec in BUILTIN for option in codec["options"]
+    }
