@@ -45,7 +45,7 @@ def make_table(runs: list[Results]) -> Table:
     plain = runs[0]
     table = Table(title=f"{plain['world_size']} processes, {len(plain['loss'])} steps; per process")
     table.add_column("codec", no_wrap=True)
-    for heading in ("accuracy", "sent/step", "of none", "last epoch", "time/step", "of none"):
+    for heading in ("accuracy", "sent/step", "of none", "last epoch", "a step", "of none"):
         table.add_column(heading, justify="right", no_wrap=True)
     for run in runs:
         table.add_row(
