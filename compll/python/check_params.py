@@ -102,7 +102,10 @@ def _number(node: s.Expression, type_: ir.Scalar, scope: Scope) -> int | float:
         expr = convert(scope.unit, expr, type_, node.span)
     if isinstance(expr, ir.Const):
         return expr.value
-    value = evaluate_static(expr, {})
+    try:
+        value = evaluate_static(expr, {})
+    except KeyError:  # as bounds.py has it: random
+        raise scope.unit.error(node.span, "a parameter's limits and default are constants") from None
     low, high = limits(type_) if type_.kind in ("bool", "uint", "int") else (-math.inf, math.inf)
     if not low <= value <= high:
         raise scope.unit.error(node.span, f"{value:g} does not fit in {type_}")
