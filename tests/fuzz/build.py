@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the fuzzers of C++ in build/fuzz/tree: python -m tests.fuzz.build"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TREE = ROOT / "build" / "fuzz" / "tree"
+
+
+def build() -> Path:
+    """Only what has changed is compiled. Returns the directory with the executables."""
+    here = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
+    configure = ["cmake", "-G", "Ninja", "-S", str(Path(__file__).parent), "-B", str(TREE), "--log-level=WARNING"]
+    for command in ([*configure, f"-DPython_EXECUTABLE={sys.executable}"], ["cmake", "--build", str(TREE)]):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return TREE
+
+
+if __name__ == "__main__":
+    print(build())

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inputs of the decoders' fuzzer: one byte says which codec, one how it is called, two how many elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/codec/codec.h"
+#include "tests/fuzz/target.h"
+
+namespace hipress::fuzz {
+
+/// The codecs under test: all built-in ones, with the options that change their messages.
+inline constexpr const char* kCodecs[] = {
+    "none",
+    "fp16",
+    "onebit",
+    "onebit(block=64)",
+    "onebit(block=1000)",
+    "tbq",
+    "tbq(threshold=1e38)",
+    "terngrad(bitwidth=1)",
+    "terngrad(bitwidth=2)",
+    "terngrad(bitwidth=4)",
+    "terngrad(bitwidth=8)",
+    "dgc",
+    "dgc(ratio=0.1)",
+    "dgc(ratio=1)",
+    "graddrop",
+    "graddrop(ratio=0.1)",
+    "graddrop(ratio=1)",
+};
+inline constexpr size_t kCodecCount = sizeof(kCodecs) / sizeof(*kCodecs);
+
+inline constexpr size_t kMaxElements = 8192;
+
+/// The second byte: bits 0 and 1 are the address of the payload modulo four, 2 and 3 the instruction-set
+/// level; with bit 4 the payload is repeated or cut to the size of the longest message.
+inline constexpr uint8_t kFitBit = 1 << 4;
+
+inline constexpr size_t kPrefixBytes = 4;
+
+/// The codec of that number; made once.
+const Codec& codecNumber(size_t number);
+
+}  // namespace hipress::fuzz

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every decoder, given any bytes: it decodes them or throws CorruptPayload and has then written nothing, and
+// never touches anything else. What it decodes is the same at every instruction-set level, and accumulating
+// adds just that.
+#include <sanitizer/asan_interface.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "core/codec/registry.h"
+#include "core/element/multiversion.h"
+#include "core/error.h"
+#include "tests/core/stress/check.h"
+#include "tests/fuzz/codecs.h"
+
+namespace hipress::fuzz {
+namespace {
+
+constexpr size_t kGuard = 64;  // floats: the widest store, four times
+constexpr float kGuardValue = -1234.5f;
+
+/// Known contents between guards. While they are poisoned, ordinary code that touches them is reported at
+/// once; masked and scattered stores are not seen by the sanitizer, so the values are looked at as well.
+class Output {
+ public:
+  explicit Output(size_t count) : values_(kGuard + count + kGuard, kGuardValue), count_(count) {
+    for (size_t i = 0; i < count; ++i) values_[kGuard + i] = known(i);
+    ASAN_POISON_MEMORY_REGION(values_.data(), kGuard * sizeof(float));
+    ASAN_POISON_MEMORY_REGION(end(), kGuard * sizeof(float));
+  }
+  ~Output() {
+    ASAN_UNPOISON_MEMORY_REGION(values_.data(), kGuard * sizeof(float));
+    ASAN_UNPOISON_MEMORY_REGION(end(), kGuard * sizeof(float));
+    for (size_t i = 0; i < kGuard; ++i) {
+      CHECK(values_[i] == kGuardValue, i);
+      CHECK(end()[i] == kGuardValue, i);
+    }
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  static float known(size_t i) { return 0.5f + static_cast<float>(i % 97); }
+  std::span<float> values() { return {values_.data() + kGuard, count_}; }
+
+ private:
+  float* end() { return values_.data() + kGuard + count_; }
+
+  std::vector<float> values_;
+  size_t count_;
+};
+
+bool same(float left, float right) {
+  return std::bit_cast<uint32_t>(left) == std::bit_cast<uint32_t>(right) ||
+         (std::isnan(left) && std::isnan(right));
+}
+
+/// Empty if the payload was decoded, otherwise why not.
+std::string decode(const Codec& codec, ConstBytes payload, Output& output, DecodeMode mode, IsaLevel level) {
+  setIsaLevel(std::min(level, bestIsaLevel()));
+  try {
+    codec.decode(payload, output.values(), mode);
+    return {};
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kCorruptPayload, error.what());
+    for (size_t i = 0; i < output.values().size(); ++i) {
+      CHECK(same(output.values()[i], Output::known(i)), codec.signature(), i, error.what());
+    }
+    CHECK(*error.what() != '\0', codec.signature());
+    return error.what();
+  }
+}
+
+/// Copies the payload to the very end of a block of its own.
+struct Payload {
+  Payload(std::span<const uint8_t> from, size_t bytes, size_t offset)
+      : block(new std::byte[offset + bytes]), view(block.get() + offset, bytes) {
+    for (size_t i = 0; i < bytes; ++i) view[i] = static_cast<std::byte>(from[i % from.size()]);
+  }
+  std::unique_ptr<std::byte[]> block;
+  Bytes view;
+};
+
+}  // namespace
+
+const Codec& codecNumber(size_t number) {
+  static const auto codecs = [] {
+    std::vector<CodecPointer> all;
+    for (const char* text : kCodecs) all.push_back(createCodec(text));
+    for (const CodecDescription& known : describeCodecs()) {
+      const bool listed =
+          std::ranges::any_of(all, [&](const auto& one) { return one->name() == known.name; });
+      CHECK(listed, known.name, "is not fuzzed: add it to kCodecs");
+    }
+    return all;
+  }();
+  return *codecs[number % kCodecCount];
+}
+
+void runTarget(std::span<const uint8_t> input) {
+  if (input.size() < kPrefixBytes) return;
+  const Codec& codec = codecNumber(input[0]);
+  const uint8_t choice = input[1];
+  const size_t count = (input[2] + 256u * input[3]) % kMaxElements;
+  const auto from = input.subspan(kPrefixBytes);
+  const bool fit = (choice & kFitBit) != 0 && !from.empty();
+  const Payload payload(from, fit ? codec.maxEncodedBytes(count) : from.size(), choice & 3);
+
+  Output reference(count);
+  const std::string refused = decode(codec, payload.view, reference, DecodeMode::kAssign, IsaLevel::kGeneric);
+  for (const DecodeMode mode : {DecodeMode::kAssign, DecodeMode::kAccumulate}) {
+    Output output(count);
+    const auto level = static_cast<IsaLevel>(choice >> 2 & 3);
+    const std::string refusedToo = decode(codec, payload.view, output, mode, level);
+    CHECK(refused == refusedToo, codec.signature(), "generic:", refused, "here:", refusedToo);
+    if (!refused.empty()) continue;
+    for (size_t i = 0; i < count; ++i) {
+      const float decoded = reference.values()[i];
+      const float expected = mode == DecodeMode::kAccumulate ? Output::known(i) + decoded : decoded;
+      CHECK(same(output.values()[i], expected), codec.signature(), i, output.values()[i], expected);
+    }
+  }
+}
+
+}  // namespace hipress::fuzz

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shows that the fuzzer fuzzes.
+#include "tests/fuzz/planted_bug.h"
+#include "tests/fuzz/target.h"
+
+namespace hipress::fuzz {
+
+std::vector<Seed> targetSeeds() {
+  return {{"zeros", Input(64)}};
+}
+
+void runTarget(std::span<const uint8_t> input) {
+  [[maybe_unused]] volatile int result = plantedBug(input);
+}
+
+}  // namespace hipress::fuzz

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The header in front of every payload, given any bytes and any expectation: what is accepted is what was
+// agreed, and the checksum is the same at every instruction-set level.
+//
+// Input: by which bits the expectation differs from the header: codec (4 bytes), element count (8), bound of
+// the payload (8), dtype (1); the header; the payload. So fields that change agree until a difference
+// changes.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "core/codec/crc32c.h"
+#include "core/codec/wire_header.h"
+#include "core/element/multiversion.h"
+#include "core/error.h"
+#include "tests/core/stress/check.h"
+#include "tests/fuzz/target.h"
+
+namespace hipress::fuzz {
+namespace {
+
+constexpr size_t kExpectedBytes = 21;
+
+template <typename T>
+T take(std::span<const uint8_t>& input) {
+  T value;
+  std::memcpy(&value, input.data(), sizeof(T));
+  input = input.subspan(sizeof(T));
+  return value;
+}
+
+void checkAccepted(const WireHeader& header, const WireHeaderBytes& bytes, const ExpectedMessage& expected) {
+  CHECK(packHeader(header) == bytes);
+  CHECK(header.magic == kWireMagic && header.version == kWireVersion);
+  CHECK(header.codec == expected.codec && header.elementCount == expected.elementCount);
+  CHECK(header.dtype == expected.dtype && static_cast<int>(header.dtype) < kDTypeCount);
+  if ((header.flags & kFlagAbsent) != 0) {
+    CHECK(header.payloadBytes == 0);
+  } else if ((header.flags & kFlagRaw) != 0) {
+    uint64_t bytesOfAll = 0;
+    CHECK(!__builtin_mul_overflow(header.elementCount, elementSize(header.dtype), &bytesOfAll));
+    CHECK(header.payloadBytes == bytesOfAll);
+  } else {
+    CHECK(header.payloadBytes <= expected.maxPayloadBytes);
+  }
+}
+
+/// Calls and returns whether CorruptPayload was thrown.
+template <typename Call>
+bool refuses(const Call& call) {
+  try {
+    call();
+    return false;
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kCorruptPayload, error.what());
+    CHECK(std::string(error.what()).find("expected") != std::string::npos ||
+              std::string(error.what()).find("CRC-32C") != std::string::npos,
+          error.what());
+    return true;
+  }
+}
+
+Input agreed(const WireHeader& header, const Input& payload) {
+  Input input(kExpectedBytes);
+  const WireHeaderBytes bytes = packHeader(header);
+  for (const std::byte byte : bytes) input.push_back(static_cast<uint8_t>(byte));
+  input.insert(input.end(), payload.begin(), payload.end());
+  return input;
+}
+
+}  // namespace
+
+std::vector<Seed> targetSeeds() {
+  Input payload(40);
+  for (size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<uint8_t>(37 * i);
+  const uint32_t checksum = crc32c(std::as_bytes(std::span(payload)));
+  const WireHeader encoded{.codec = 18, .elementCount = 128, .payloadBytes = payload.size()};
+  WireHeader checked = encoded;
+  checked.flags = kFlagChecksum;
+  checked.checksum = checksum;
+  WireHeader raw = checked;
+  raw.flags = kFlagRaw | kFlagChecksum;
+  raw.dtype = DType::kFloat64;
+  raw.elementCount = payload.size() / 8;
+  WireHeader absent = encoded;
+  absent.flags = kFlagAbsent;
+  absent.payloadBytes = 0;
+  return {{"encoded", agreed(encoded, payload)},
+          {"checked", agreed(checked, payload)},
+          {"raw", agreed(raw, payload)},
+          {"absent", agreed(absent, {})}};
+}
+
+void runTarget(std::span<const uint8_t> input) {
+  if (input.size() < kExpectedBytes + kWireHeaderBytes) return;
+  ExpectedMessage expected;
+  expected.codec = take<CodecId>(input);
+  expected.elementCount = take<uint64_t>(input);
+  expected.maxPayloadBytes = take<uint64_t>(input);
+  auto dtype = take<uint8_t>(input);
+  const auto bytes = take<WireHeaderBytes>(input);
+  static_assert(std::endian::native == std::endian::little);
+  const auto sent = std::bit_cast<WireHeader>(bytes);
+  expected.codec ^= sent.codec;
+  expected.elementCount ^= sent.elementCount;
+  expected.maxPayloadBytes ^= sent.payloadBytes;
+  dtype ^= static_cast<uint8_t>(sent.dtype);
+  expected.dtype = static_cast<DType>(dtype);
+  WireHeader header;
+  if (refuses([&] { header = unpackHeader(bytes, expected); })) return;
+  checkAccepted(header, bytes, expected);
+
+  const std::vector<std::byte> payload(std::as_bytes(input).begin(), std::as_bytes(input).end());
+  setIsaLevel(IsaLevel::kGeneric);
+  const uint32_t checksum = crc32c(payload);
+  for (const IsaLevel level : {IsaLevel::kV2, IsaLevel::kV3, IsaLevel::kV4}) {
+    if (level > bestIsaLevel()) continue;
+    setIsaLevel(level);
+    CHECK(crc32c(payload) == checksum, isaLevelName(level));
+  }
+  const bool wrong = (header.flags & kFlagChecksum) != 0 && header.checksum != checksum;
+  CHECK(refuses([&] { verifyChecksum(header, payload); }) == wrong);
+}
+
+}  // namespace hipress::fuzz
