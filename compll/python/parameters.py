@@ -26,8 +26,8 @@ class Domain:
 
     def __str__(self) -> str:
         if self.values is not None:
-            return "{" + ", ".join(f"{value:g}" for value in self.values) + "}"
-        return f"{'(' if self.low_open else '['}{self.low:g}, {self.high:g}{')' if self.high_open else ']'}"
+            return "{" + ", ".join(f"{value:.12g}" for value in self.values) + "}"
+        return f"{'(' if self.low_open else '['}{self.low:.12g}, {self.high:.12g}{')' if self.high_open else ']'}"
 
 
 @dataclass(frozen=True, kw_only=True)
