@@ -267,12 +267,18 @@ def _default(param: ir.Param) -> str:
     return f"{param.default:.9g}"
 
 
+def _meaning(param: ir.Param, text: str) -> str:
+    """The comment behind the parameter, its type and range."""
+    comment = text.splitlines()[param.span.line - 1].partition("//")[2].strip()
+    values = f"{param.type}" + (f" in {param.domain}" if param.domain is not None else "")
+    return f"{comment[:1].upper()}{comment[1:]}: {values}" if comment else values
+
+
 def _interface(program: ir.Program, origin: Origin) -> str:
     assert program.encode is not None
     options = []
     for p in program.params:
-        where = f" in {p.domain}" if p.domain is not None else ""
-        options.append(f"{{{_quoted(p.name)}, {_quoted(_default(p))}, {_quoted(str(p.type) + where)}}}")
+        options.append(f"{{{_quoted(p.name)}, {_quoted(_default(p))}, {_quoted(_meaning(p, origin.text))}}}")
     states = ", ".join(_quoted(s) for s in program.encode.states)
     return f"""const GeneratedCodecInterface& interface() {{
   static const GeneratedCodecInterface face{{
