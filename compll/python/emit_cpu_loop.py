@@ -168,7 +168,6 @@ class _Pass:
             lines.append("allBad += bad;")
         return "\n".join(lines)
 
-
     def reductions(self) -> list[str]:
         """Reductions of one type go in pairs: each alone waits for its own additions."""
         lines, waiting = [], list(self.feeds)
