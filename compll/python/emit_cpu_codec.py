@@ -319,10 +319,8 @@ def _options(program: ir.Program) -> list[str]:
 
 def emit_builtins(names: list[str]) -> str:
     """The list of the codecs that come with HiPress."""
-    declared = "".join(
-        f"namespace codec_{name} {{\nCodecDescription describe();\nCodecPointer create(const CodecOptions& options);\n}}\n"
-        for name in names
-    )
+    functions = "CodecDescription describe();\nCodecPointer create(const CodecOptions& options);\n"
+    declared = "".join(f"namespace codec_{name} {{\n{functions}}}\n" for name in names)
     entries = "".join(f"      {{codec_{name}::describe, codec_{name}::create}},\n" for name in names)
     return f"""// SPDX-License-Identifier: Apache-2.0
 #include "core/codec/generated_builtins.h"
