@@ -7,7 +7,7 @@
 
 namespace hipress::ops {
 
-inline constexpr size_t kTile = 512;           ///< Elements per pass of a fused loop: a few tiles fit into L1.
+inline constexpr size_t kTile = 512;          ///< Elements per pass of a fused loop: a few tiles fit into L1.
 inline constexpr size_t kReduceBlock = 4096;  ///< Elements per block of a reduction: part of the language.
 inline constexpr size_t kLanes = 16;          ///< Lanes of a block of a reduction: part of the language.
 
