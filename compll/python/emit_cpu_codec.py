@@ -256,7 +256,9 @@ def _keeps(states: tuple[str, ...]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    """A string literal; characters that cannot stand in one become blanks."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return '"' + printable.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _default(param: ir.Param) -> str:
@@ -269,7 +271,7 @@ def _default(param: ir.Param) -> str:
 
 def _meaning(param: ir.Param, text: str) -> str:
     """The comment behind the parameter, its type and range."""
-    comment = text.splitlines()[param.span.line - 1].partition("//")[2].strip()
+    comment = text.split("\n")[param.span.line - 1].partition("//")[2].strip()
     values = f"{param.type}" + (f" in {param.domain}" if param.domain is not None else "")
     return f"{comment[:1].upper()}{comment[1:]}: {values}" if comment else values
 

@@ -216,7 +216,7 @@ def test_what_does_not_compile_is_a_defect_with_a_log(
     with pytest.raises(HipressError, match=r"error: something.*stand-in version 1\.0.*defect of HiPress") as caught:
         hipress.load_codec(plain)
     log = Path(str(caught.value).rpartition(" ")[2])
-    for part in (f"{compiler} -std=c++20", "stand-in version 1.0", "note", "namespace hipress::generated::plain"):
+    for part in (f"{compiler} -std=c++20", "stand-in version 1.0", "note", "namespace hipress::generated::codec_plain"):
         assert part in log.read_text()
     assert not list(log.parent.glob("*.so"))
 

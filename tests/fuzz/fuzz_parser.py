@@ -38,7 +38,7 @@ def run_one(data: bytes) -> None:
         if not error.message or error.line < 1:
             raise AssertionError("an error that does not say what and where") from error
         return
-    emit_codec(program, Origin("fuzzed.cll", "text"))
+    emit_codec(program, Origin("fuzzed.cll", text.encode("utf-8", errors="replace").decode()))
     # A program may make vectors of 2^31 elements; that is no mistake of the interpreter.
     with contextlib.suppress(HipressError, MemoryError):
         interpret(Interpreter(program, **{param.name: example(param) for param in program.params}))

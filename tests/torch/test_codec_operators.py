@@ -135,7 +135,7 @@ class Remember final : public hipress::Codec {
  public:
   std::string_view name() const override { return "remember"; }
   std::string signature() const override { return "remember"; }
-  hipress::CodecId id() const override { return 5000; }
+  hipress::CodecId id() const override { return 5001; }
   std::span<const std::string> states() const override {
     static const std::string names[] = {"calls", "step"};
     return names;
@@ -159,7 +159,7 @@ class Remember final : public hipress::Codec {
 };
 
 hipress::CodecDescription describe() {
-  return {.name = "remember", .id = 5000, .summary = "", .options = {}, .states = {"calls", "step"}};
+  return {.name = "remember", .id = 5001, .summary = "", .options = {}, .states = {"calls", "step"}};
 }
 
 hipress::CodecPointer create(const hipress::CodecOptions&) { return std::make_shared<Remember>(); }
