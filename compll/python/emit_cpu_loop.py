@@ -7,6 +7,8 @@ pack, reduce, compact and store. A kernel handles the elements from `begin` to `
 
 from __future__ import annotations
 
+import re
+
 from hipress.compll import ir, plan
 from hipress.compll.emit_function import FrameScope, Function
 from hipress.compll.emit_scope import c_type, stored_type
@@ -153,7 +155,8 @@ class _Pass:
             lines += ["struct {", *self.arrays.values(), "} t;"]
         if ir.GRADIENT in self.tile.before and any("philoxTile" in line for line in lines):
             # While random numbers are made, memory would have nothing to do.
-            lines.insert(0, "prefetchTile(f->gradient + tile + kTile);")
+            ahead = "kTile" if self.tile.loop.block is None else "size"
+            lines.insert(0, f"prefetchTile<kTile>(f->gradient + tile + {ahead});")
         if self.bad:
             lines.append("int32_t bad = 0;")
         if self.tile.lines:
@@ -206,6 +209,8 @@ struct {self.name} {{
   }};
 }};
 """
+        if self.loop.block is not None:
+            text = re.sub(r"\bkTile\b", "kBlockTile", text)
         self.function.kernels.append(text)
         return self.name
 
@@ -376,7 +381,7 @@ struct {self.name} {{
                 tile.before[f"to {member}"] = f"{stored_type(type_)}* const to_{member} = f->{member} + tile;"
                 tile.lines.append(f"to_{member}[i] = {self.storable(tile, vector)};")
             case "gradient":
-                tile.before["output"] = "float* const output = f->output + tile;\nprefetchTile(output + kTile);"
+                tile.before["output"] = "float* const output = f->output + tile;\nprefetchTile<kTile>(output + kTile);"
                 value = tile.element(vector)
                 tile.lines.append(f"output[i] = kAccumulate ? output[i] + {value} : {value};")
             case "state":

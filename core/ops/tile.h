@@ -7,10 +7,11 @@
 
 namespace hipress::ops {
 
-inline constexpr size_t kTile = 512;          ///< Elements per pass of a fused loop: a few tiles fit into L1.
+inline constexpr size_t kTile = 512;        ///< Elements per pass of a fused loop: a few tiles fit into L1.
+inline constexpr size_t kBlockTile = 1024;  ///< The same in loops over blocks, which find more in the caches.
 inline constexpr size_t kReduceBlock = 4096;  ///< Elements per block of a reduction: part of the language.
 inline constexpr size_t kLanes = 16;          ///< Lanes of a block of a reduction: part of the language.
 
-static_assert(kReduceBlock % kTile == 0 && kTile % kLanes == 0);
+static_assert(kReduceBlock % kBlockTile == 0 && kBlockTile % kTile == 0 && kTile % kLanes == 0);
 
 }  // namespace hipress::ops

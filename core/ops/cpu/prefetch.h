@@ -10,9 +10,10 @@ namespace hipress::ops {
 /// Asks for the tile of floats that is next in order, so that memory works while this one is computed on:
 /// between two loops over memory come others over the first cache, in which the processor's own prefetching
 /// stops. `tile` may lie behind the end of the vector.
-inline void prefetchTile(const float* tile) {
+template <size_t elements>
+void prefetchTile(const float* tile) {
   constexpr size_t line = 64 / sizeof(float);
-  for (size_t i = 0; i < kTile; i += line) __builtin_prefetch(tile + i, 0, 3);
+  for (size_t i = 0; i < elements; i += line) __builtin_prefetch(tile + i, 0, 3);
 }
 
 }  // namespace hipress::ops

@@ -32,7 +32,7 @@ class RunReducer {
   /// `partials` has room for one result per kReduceBlock elements.
   RunReducer(T* partials, Combine combine) : partials_(partials), block_(combine), combine_(combine) {}
 
-  /// Tiles in order, all of them of kTile elements but the last.
+  /// Tiles in order, all of them of a divisor of kReduceBlock elements but the last.
   template <typename Element>
   void feed(const Element* values, size_t count) {
     block_.feed(values, count);
