@@ -139,7 +139,7 @@ class _Pass:
         """An array of the tile that gets `value` for every element."""
         name = value if value.isidentifier() else f"position{len(self.arrays)}"
         if name not in self.arrays:
-            self.arrays[name] = f"  alignas(64) {type_} {name}[kTile];"
+            self.arrays[name] = f"  alignas(64) {type_} {name}[kTile + kApart];"
             self.tile.lines.append(f"t.{name}[i] = {value};")
         return f"t.{name}"
 

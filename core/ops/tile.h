@@ -9,6 +9,8 @@ namespace hipress::ops {
 
 inline constexpr size_t kTile = 512;        ///< Elements per pass of a fused loop: a few tiles fit into L1.
 inline constexpr size_t kBlockTile = 1024;  ///< The same in loops over blocks, which find more in the caches.
+inline constexpr size_t kApart =
+    80;  ///< Arrays of a tile lie no multiple of a page apart: stores would seem to collide with loads.
 inline constexpr size_t kReduceBlock = 4096;  ///< Elements per block of a reduction: part of the language.
 inline constexpr size_t kLanes = 16;          ///< Lanes of a block of a reduction: part of the language.
 
