@@ -148,7 +148,6 @@ class {_class(program)} final : public GeneratedCodec {{
     f.message = reinterpret_cast<uint8_t*>(output.data());
 {_indented(_state_pointers(encode, states), 4)}
 {_indented(encode_lines, 4)}
-    if (f.stream) ops::streamFence();
     return f.bad.load(std::memory_order_relaxed) == 0 ? f.bytes : 0;
   }}
 

@@ -390,6 +390,8 @@ struct {self.name} {{
                 array = work.array(value, "float")
                 after = f"f->after_{self.names(target.name)} + tile"
                 work.after.append(f"if (kStates) storeTile<level>({after}, {array}, count, f->stream);")
+                # Of the thread that streamed: another one's fence does not order these stores.
+                self.epilogue = ["if (kStates && f->stream) streamFence();"]
             case "message":
                 array = work.array(self.storable(tile, vector), stored_type(type_))
                 field = f"f->message + f->o_{target.item}"

@@ -21,7 +21,6 @@ class Steps:
         self.function, self.codec = function, codec
         self.vectors, self.names = function.vectors, function.names
         self.scope: FrameScope = _Driver(function)
-        self.sizes: dict[int, ir.Vec | ir.Expr] = {}
         self.lines: list[str] = []
 
     def emit(self, steps: list[plan.Step], items: tuple[ir.Vec | ir.Expr, ...] = ()) -> list[str]:
@@ -142,7 +141,7 @@ class Steps:
 
     def order(self, step: plan.Order) -> None:
         name, count = self.names(step.name), self.scope.count(step.vector)
-        keys = f"k_{self._keys(step)}"
+        keys = f"k_{name}"
         if step.mode == "rank":
             self.function.by_rank.add(step.name)
             return
@@ -167,9 +166,6 @@ class Steps:
                 f"ops::{how}(f.{keys}, {count}, {limit}f.{positions});",
             ]
             self.copied(step, kept, f"static_cast<int32_t>(f.{positions}[i])")
-
-    def _keys(self, step: plan.Order) -> str:
-        return self.names(step.name)
 
     def copied(self, step: plan.Order, kept: str, position: str = "static_cast<int32_t>(i)") -> None:
         """The vector's elements at the positions."""

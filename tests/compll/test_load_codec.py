@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from hipress.compll.build import library_of, read_codec
 from hipress.errors import HipressError, InvalidArgument, Timeout, Unsupported
 from tests.compll import compilers
 from tests.compll.programs import ROOT, codec, normal
+from tests.core.conftest import isa  # noqa: F401  (a fixture)
 
 SIZES = [0, 1, 15, 16, 17, 127, 128, 129, 1000, 4095, 4096, 4097, 33_000, 262_145]
 
@@ -62,21 +62,11 @@ def library(plain: Path) -> Path:
     return library_of(read_codec(plain))
 
 
-@pytest.fixture(params=["generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"])
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param not in _core.isa_levels():
-        pytest.skip(f"this processor has no {request.param}")
-    before = _core.isa_level()
-    _core.set_isa_level(request.param)
-    yield request.param
-    _core.set_isa_level(before)
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [("blockquant4", {}), ("blockquant4", {"block": 32}), ("adacomp", {}), ("adacomp", {"bin": 50, "limit": 0.2})],
 )
-def test_examples_do_what_the_interpreter_does(name: str, options: dict[str, Any], isa: str) -> None:
+def test_examples_do_what_the_interpreter_does(name: str, options: dict[str, Any], isa: str) -> None:  # noqa: F811
     assert hipress.load_codec(ROOT / "examples" / "compll" / f"{name}.cll") == name
     loaded = _core.create_codec(f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})")
     definition = codec(name, **options)
