@@ -10,179 +10,17 @@ from __future__ import annotations
 import re
 
 from hipress.compll import ir, plan
-from hipress.compll.emit_function import FrameScope, Function
+from hipress.compll.emit_cpu_pass import Pass
+from hipress.compll.emit_cpu_scope import BlockScope, Tile
+from hipress.compll.emit_function import Function
 from hipress.compll.emit_scope import c_type, stored_type
+
+_VECTOR_FUNCTORS = ("ops::Sum", "ops::Least", "ops::Greatest")  # those that core/ops/cpu has vector code for
 
 
 def emit_loop(function: Function, loop: plan.Loop, number: int) -> str:
     """The kernel's name; its text is added to the function."""
     return _LoopEmitter(function, loop, f"Loop{number}").emit()
-
-
-class _KernelScope(FrameScope):
-    """Inside a kernel: scalars and parameters are copied to locals first, so that they stay in registers."""
-
-    def __init__(self, function: Function, prologue: dict[str, str]) -> None:
-        super().__init__(function)
-        self.prologue = prologue
-
-    def scalar(self, name: str) -> str:
-        return self._local_copy(super().scalar(name), f"s_{self.names(name)}")
-
-    def param(self, name: str) -> str:
-        return self._local_copy(super().param(name), f"p_{name}")
-
-    def _local_copy(self, text: str, name: str) -> str:
-        self.prologue[name] = f"[[maybe_unused]] const auto {name} = {text};"
-        return name
-
-
-class _Tile(_KernelScope):
-    """Element i of the tile that begins at `tile`."""
-
-    def __init__(self, function: Function, prologue: dict[str, str], loop: plan.Loop) -> None:
-        super().__init__(function, prologue)
-        self.loop = loop
-        self.before: dict[str, str] = {}  # what is set up before the loop over the tile
-        self.spread_scope: _Block | None = None
-        self.sources: set[str] = set()
-
-    def position(self) -> str:
-        return "(static_cast<int32_t>(tile) + static_cast<int32_t>(i))"
-
-    def index(self, expr: ir.Index) -> str:
-        inner = self.expr(expr.index)
-        if inner == self.position() and self.vectors.length(expr.vector) == self.loop.length:
-            return self.element(expr.vector)
-        return self.at(expr.vector, inner)
-
-    def source(self, name: str) -> str:
-        self.sources.add(name)
-        if name == ir.GRADIENT:
-            if self.function.decoding:
-                return "0.0f"
-            self.prologue["scale"] = "const float scale = f->scale;"
-            self.before[name] = "const float* const gradient = f->gradient + tile;"
-            return "gradient[i] * scale"
-        pointer = f"before_{self.names(name)}"
-        self.before[name] = f"const float* const {pointer} = kStates ? f->{pointer} + tile : nullptr;"
-        return f"kStates ? {pointer}[i] : 0.0f"
-
-    def payload(self, name: str) -> str:
-        type_, c_name = self.vectors.element(name), self.names(name)
-        if type_.kind == "uint":
-            self.before[name] = (
-                f"alignas(64) int32_t u_{c_name}[kTile];\n"
-                f"unpackTile<level>(f->v_{c_name}, tile, count, {self.bits(type_)}, u_{c_name});"
-            )
-            return f"u_{c_name}[i]"
-        self.before[name] = f"const {c_type(type_)}* const v_{c_name} = f->v_{c_name} + tile;"
-        return f"v_{c_name}[i]"
-
-    def stored(self, name: str) -> str:
-        type_, c_name = self.vectors.element(name), self.names(name)
-        if name in self.function.by_rank:
-            return self.at(name, self.position())
-        self.function.member(f"v_{c_name}", f"{stored_type(type_)}*", " = nullptr")
-        self.before[name] = f"const {stored_type(type_)}* const v_{c_name} = f->v_{c_name} + tile;"
-        return f"v_{c_name}[i]" + (" != 0" if type_.kind == "bool" else "")
-
-    def spread(self, access: ir.Spread) -> str:
-        if self.spread_scope is not None and access.block == self.loop.block:
-            return self.spread_scope.element(access.vector)
-        block = f"ops::atLeastOne({self.expr(access.block)})"
-        return self.at(access.vector, f"({self.position()} / {block})")
-
-    def word(self, site: int) -> str:
-        self.before[f"random {site}"] = (
-            f"alignas(64) uint32_t w_{site}[kTile];\nphiloxTile<level>(f->random, {site}u, tile, count, w_{site});"
-        )
-        return f"w_{site}[i]"
-
-
-class _Block(_KernelScope):
-    """Block number `block` of a block-wise loop."""
-
-    def __init__(self, function: Function, prologue: dict[str, str], results: dict[str, str]) -> None:
-        super().__init__(function, prologue)
-        self.results = results
-        self._fresh = 100000  # the loops over elements inside see these variables
-
-    def position(self) -> str:
-        return "static_cast<int32_t>(block)"
-
-    def source(self, name: str) -> str:
-        return self.at(name, self.position())
-
-    def payload(self, name: str) -> str:
-        return self.at(name, self.position())
-
-    def stored(self, name: str) -> str:
-        return self.results[name] if name in self.results else self.at(name, self.position())
-
-    def spread(self, access: ir.Spread) -> str:
-        block = f"ops::atLeastOne({self.expr(access.block)})"
-        return self.at(access.vector, f"({self.position()} / {block})")
-
-
-class _Pass:
-    """One pass over the elements of a tile, and what consumes its arrays afterwards."""
-
-    def __init__(self, tile: _Tile) -> None:
-        self.tile = tile
-        self.arrays: dict[str, str] = {}
-        self.after: list[str] = []
-        self.feeds: list[tuple[str, str, str]] = []  # type, reducer and array
-        self.bad = False
-
-    def array(self, value: str, type_: str) -> str:
-        """An array of the tile that gets `value` for every element."""
-        name = value if value.isidentifier() else f"position{len(self.arrays)}"
-        if name not in self.arrays:
-            self.arrays[name] = f"  alignas(64) {type_} {name}[kTile + kApart];"
-            self.tile.lines.append(f"t.{name}[i] = {value};")
-        return f"t.{name}"
-
-    def check(self, value: str) -> None:
-        """Counts values that are not finite."""
-        self.tile.lines.append(f"bad += ops::isFinite({value}) ? 0 : 1;")
-        self.bad = True
-
-    def text(self) -> str:
-        """The body of the loop over tiles."""
-        lines = [*self.tile.before.values()]
-        if self.arrays:  # one object: one register addresses all of them
-            lines += ["struct {", *self.arrays.values(), "} t;"]
-        if ir.GRADIENT in self.tile.before and any("philoxTile" in line for line in lines):
-            # While random numbers are made, memory would have nothing to do.
-            ahead = "kTile" if self.tile.loop.block is None else "size"
-            lines.insert(0, f"prefetchTile<kTile>(f->gradient + tile + {ahead});")
-        if self.bad:
-            lines.append("int32_t bad = 0;")
-        if self.tile.lines:
-            lines += [
-                "#pragma GCC ivdep",
-                "for (size_t i = 0; i < count; ++i) {",
-                *(f"  {line}" for line in self.tile.lines),
-                "}",
-            ]
-        lines += [*self.reductions(), *self.after]
-        if self.bad:
-            lines.append("allBad += bad;")
-        return "\n".join(lines)
-
-    def reductions(self) -> list[str]:
-        """Reductions of one type go in pairs: each alone waits for its own additions."""
-        lines, waiting = [], list(self.feeds)
-        while waiting:
-            type_, reducer, array = waiting.pop(0)
-            partner = next((feed for feed in waiting if feed[0] == type_ == "float"), None)
-            if partner is None:
-                lines.append(f"{reducer}.feed({array}, count);")
-            else:
-                waiting.remove(partner)
-                lines.append(f"feedPair({reducer}, {array}, {partner[1]}, {partner[2]}, count);")
-        return lines
 
 
 class _LoopEmitter:
@@ -214,10 +52,10 @@ struct {self.name} {{
         self.function.kernels.append(text)
         return self.name
 
-    def pass_over(self, sinks: list[plan.Sink], blocks: _Block | None, *, of_block: bool) -> _Pass:
-        tile = _Tile(self.function, self.prologue, self.loop)
+    def pass_over(self, sinks: list[plan.Sink], blocks: BlockScope | None, *, of_block: bool) -> Pass:
+        tile = Tile(self.function, self.prologue, self.loop)
         tile.spread_scope = blocks
-        result = _Pass(tile)
+        result = Pass(tile)
         for sink in sinks:
             self.sink(result, sink, of_block=of_block)
         checks = self.loop.length == "gradient.size" and not self.function.decoding
@@ -234,8 +72,9 @@ struct {self.name} {{
         reducers, finish = [], []
         for sink in reduces:
             type_, combine = self.combiner(sink.op)
-            reducer = "WrappingSum" if _wraps(type_, combine) else f"BlockReducer<level, {type_}, {combine}>"
-            reducers.append(f"{reducer} reduce_{self.names(sink.name)}{{{self.functor(combine)}}};")
+            reducers.append(
+                f"BlockReducer<level, {type_}, {combine}> reduce_{self.names(sink.name)}{{{self.functor(combine)}}};"
+            )
             finish.append(
                 f"f->r_{self.names(sink.name)}[first / ops::kReduceBlock] = reduce_{self.names(sink.name)}.finish();"
             )
@@ -249,7 +88,7 @@ struct {self.name} {{
 
     def blocks(self) -> str:
         results: dict[str, str] = {}
-        scope = _Block(self.function, self.prologue, results)
+        scope = BlockScope(self.function, self.prologue, results)
         assert self.loop.block is not None
         block = scope.expr(self.loop.block)
         self.prologue["size"] = f"const auto size = static_cast<size_t>(ops::atLeastOne({block}));"
@@ -290,15 +129,13 @@ struct {self.name} {{
         type_, combine = self.combiner(sink.op)
         name = self.names(sink.name)
         results[sink.name] = f"b_{name}"
-        if _wraps(type_, combine):
-            return f"WrappingSum reduce_{name}{{ops::Sum{{}}}};"
         self.prologue["scratch"] = "ops::Scratch scratch;"
         self.prologue[f"partials_{name}"] = (
             f"{type_}* const partials_{name} = scratch.template take<{type_}>(size / ops::kReduceBlock + 1);"
         )
         return f"RunReducer<level, {type_}, {combine}> reduce_{name}(partials_{name}, {self.functor(combine)});"
 
-    def block_result(self, sink: plan.BlocksTo, scope: _Block, results: dict[str, str]) -> str:
+    def block_result(self, sink: plan.BlocksTo, scope: BlockScope, results: dict[str, str]) -> str:
         type_, combine = self.combiner(sink.op)
         name = self.names(sink.name)
         element = stored_type(self.vectors.element(sink.name))
@@ -308,7 +145,7 @@ struct {self.name} {{
             f"f->v_{name}[block] = b_{name};"
         )
 
-    def store_block(self, sink: plan.StoreTo, scope: _Block) -> str:
+    def store_block(self, sink: plan.StoreTo, scope: BlockScope) -> str:
         """One element of a vector of block results goes to the message or a buffer."""
         value, type_ = scope.element(sink.vector), self.vectors.element(sink.vector)
         if sink.target.kind != "message":
@@ -320,18 +157,15 @@ struct {self.name} {{
             return f"ops::packElement({value}, {field}, block, {scope.bits(type_)});"
         return f"std::memcpy({field} + 4 * block, &{value}, 4);"
 
-    def sink(self, work: _Pass, sink: plan.Sink, *, of_block: bool) -> None:
+    def sink(self, work: Pass, sink: plan.Sink, *, of_block: bool) -> None:
         tile = work.tile
         match sink:
             case plan.ReduceTo(name=name, op=op) | plan.BlocksTo(name=name, op=op):
-                element, c_name = self.vectors.element(op.vector), self.names(name)
-                if _wraps(*self.combiner(op)):
-                    tile.before[f"sum {name}"] = f"int32_t sum_{c_name} = 0;"
-                    tile.lines.append(f"sum_{c_name} = ops::addInt(sum_{c_name}, {self.storable(tile, op.vector)});")
-                    work.after.append(f"reduce_{c_name}.add(sum_{c_name});")
-                else:
-                    array = work.array(self.storable(tile, op.vector), stored_type(element))
-                    work.feeds.append((c_type(op.function.parameters[0][1]), f"reduce_{c_name}", array))
+                type_, combine = self.combiner(op)
+                stored = stored_type(self.vectors.element(op.vector))
+                in_registers = combine in _VECTOR_FUNCTORS and type_ == stored in ("float", "int32_t")
+                value = self.storable(tile, op.vector)
+                work.reduce(f"reduce_{self.names(name)}", value, stored, in_registers=in_registers)
             case plan.FilterTo(name=name, op=op):
                 self.filter(work, name, op)
             case plan.KeysTo(name=name, op=op):
@@ -347,14 +181,14 @@ struct {self.name} {{
             case plan.ScatterTo():
                 self.scatter(work, sink)
 
-    def storable(self, tile: _Tile, vector: str) -> str:
+    def storable(self, tile: Tile, vector: str) -> str:
         """The element as it is kept in arrays."""
         value = tile.element(vector)
         if self.vectors.element(vector).kind == "bool":
             return tile.variable("int32_t", f"{value} ? 1 : 0")
         return value
 
-    def filter(self, work: _Pass, name: str, op: ir.Filter) -> None:
+    def filter(self, work: Pass, name: str, op: ir.Filter) -> None:
         tile, c_name = work.tile, self.names(name)
         value = tile.element(op.vector)
         (kept,) = tile.call(op.predicate, [value], [self.vectors.element(op.vector)])
@@ -372,7 +206,7 @@ struct {self.name} {{
             compact = f"compactValues<level>({keep}, {values}, count, a_{c_name}.reserve(count + 16))"
         work.after.append(f"a_{c_name}.added({compact});")
 
-    def store(self, work: _Pass, vector: str, target: plan.Target) -> None:
+    def store(self, work: Pass, vector: str, target: plan.Target) -> None:
         tile, type_ = work.tile, self.vectors.element(vector)
         match target.kind:
             case "buffer":
@@ -393,14 +227,15 @@ struct {self.name} {{
                 # Of the thread that streamed: another one's fence does not order these stores.
                 self.epilogue = ["if (kStates && f->stream) streamFence();"]
             case "message":
-                array = work.array(self.storable(tile, vector), stored_type(type_))
+                value = self.storable(tile, vector)
+                array = work.array(value, "uint8_t" if type_.kind == "uint" else stored_type(type_))
                 field = f"f->message + f->o_{target.item}"
                 if type_.kind == "uint":
                     work.after.append(f"packTile<level>({array}, count, {tile.bits(type_)}, {field}, tile);")
                 else:
                     work.after.append(f"std::memcpy({field} + 4 * tile, {array}, 4 * count);")
 
-    def scatter(self, work: _Pass, sink: plan.ScatterTo) -> None:
+    def scatter(self, work: Pass, sink: plan.ScatterTo) -> None:
         """Indices have been checked before: each is in range and occurs once."""
         tile = work.tile
         index = tile.element(sink.indices)
@@ -420,11 +255,6 @@ struct {self.name} {{
                 work.bad = True
             case _:
                 tile.lines.append(f"f->v_{self.names(sink.target.name)}[{index}] = {value};")
-
-
-def _wraps(type_: str, combine: str) -> bool:
-    """Whether it is a sum of integers, whose order does not matter: it stays in the loop."""
-    return (type_, combine) == ("int32_t", "ops::Sum")
 
 
 def combine_functor(function: Function, op: ir.Reduce) -> str:

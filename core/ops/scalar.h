@@ -180,6 +180,8 @@ HIPRESS_HOST_DEVICE constexpr int32_t blocksOf(int32_t size, int32_t block) {
 /// random<float>: in [low, high), of the word's upper 24 bits; every operation is rounded to float.
 HIPRESS_HOST_DEVICE constexpr float uniform(uint32_t word, float low, float high) {
   const float unit = static_cast<float>(static_cast<int32_t>(word >> 8)) * (1.0f / 16777216.0f);
+  if (low == 0.0f && high == 1.0f)
+    return unit;  // what is below, without an addition that compilers must keep
   return low + unit * (high - low);
 }
 

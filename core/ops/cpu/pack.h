@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Vectors of unsigned integers in a message: element i of width b has the bits from i·b on, low bits first.
-// In tiles, such elements are 32 bits wide.
+// A tile to be packed has a byte for each, as stores of 32 bits would cost more than to narrow them; in an
+// unpacked tile they have 32 bits.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "core/element/multiversion.h"
 #include "core/ops/cpu/pack_bytes.h"
+#include "core/ops/tile.h"
 
 namespace hipress::ops {
 
 namespace detail {
 
 template <IsaLevel level, unsigned width>
-void packWidth(const int32_t* __restrict codes, size_t count, uint8_t* __restrict field, size_t first) {
+void packWidth(const uint8_t* __restrict codes, size_t count, uint8_t* __restrict field, size_t first) {
   constexpr size_t each = 8 / width;
   uint8_t* byte = field + first / each;
-  if constexpr (width < 8) {
-    // The first byte may have elements already.
-    const size_t before = first % each;
-    if (before != 0 && count != 0) {
-      uint32_t value = *byte & ((1u << (before * width)) - 1u);
-      const size_t here = count < each - before ? count : each - before;
-      for (size_t i = 0; i < here; ++i) value |= static_cast<uint32_t>(codes[i]) << ((before + i) * width);
-      *byte++ = static_cast<uint8_t>(value);
-      codes += here;
-      count -= here;
-    }
+  const size_t before = first % each;  // elements that the first byte has already
+  if (before != 0 && count != 0) {
+    uint32_t value = *byte & ((1u << (before * width)) - 1u);
+    const size_t here = count < each - before ? count : each - before;
+    for (size_t i = 0; i < here; ++i) value |= static_cast<uint32_t>(codes[i]) << ((before + i) * width);
+    *byte++ = static_cast<uint8_t>(value);
+    codes += here;
+    count -= here;
   }
   const size_t whole = count / each;
   const size_t done = PackBytes<level>::template pack<width>(codes, whole, byte);
@@ -67,13 +67,29 @@ void unpackWidth(const uint8_t* __restrict field, size_t first, size_t count, in
   }
 }
 
+#if HIPRESS_X86
+HIPRESS_TARGET_V4 inline void narrowLanesV4(const int32_t* lanes, uint8_t* codes) {
+  _mm_storeu_si128(reinterpret_cast<__m128i_u*>(codes),
+                   _mm512_maskz_cvtepi32_epi8(0xffff, _mm512_loadu_si512(lanes)));
+}
+#endif
+
 }  // namespace detail
+
+/// kLanes codes as bytes.
+template <IsaLevel level>
+void narrowLanes(const int32_t* lanes, uint8_t* codes) {
+#if HIPRESS_X86
+  if constexpr (level == IsaLevel::kV4) return detail::narrowLanesV4(lanes, codes);
+#endif
+  for (size_t lane = 0; lane < kLanes; ++lane) codes[lane] = static_cast<uint8_t>(lanes[lane]);
+}
 
 /// Writes elements first … first + count − 1 of the vector that begins at `field`. The lower bits of the
 /// first byte are kept, unused ones of the last become 0; no other byte is touched. Codes are below 2^width;
 /// width is 1, 2, 4 or 8.
 template <IsaLevel level>
-void packTile(const int32_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
+void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
   switch (width) {
     case 1:
       return detail::packWidth<level, 1>(codes, count, field, first);
@@ -82,7 +98,7 @@ void packTile(const int32_t* codes, size_t count, unsigned width, uint8_t* field
     case 4:
       return detail::packWidth<level, 4>(codes, count, field, first);
     default:
-      return detail::packWidth<level, 8>(codes, count, field, first);
+      if (count != 0) std::memcpy(field + first, codes, count);
   }
 }
 

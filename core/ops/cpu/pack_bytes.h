@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packing and unpacking of whole bytes. PackBytes has, for every level,
+// Packing and unpacking of whole bytes of a message; codes to pack are a byte each,
+// unpacked ones 32 bits. PackBytes has, for every level,
 //   pack<width>(codes, bytes, field)     bytes · 8 / width codes to bytes
 //   unpack<width>(field, bytes, codes)   and back
-// which do as many bytes as fill registers and return how many that were.
+// which do as many bytes as fill registers and return how many that were. Width 8 is a copy, and not here.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 namespace hipress::ops::detail {
 
 template <unsigned width>
-void packBytesPlain(const int32_t* __restrict codes, size_t bytes, uint8_t* __restrict field) {
+void packBytesPlain(const uint8_t* __restrict codes, size_t bytes, uint8_t* __restrict field) {
   constexpr size_t each = 8 / width;
   for (size_t byte = 0; byte < bytes; ++byte) {
     uint32_t value = 0;
@@ -43,7 +44,7 @@ void unpackBytesPlain(const uint8_t* __restrict field, size_t bytes, int32_t* __
 template <IsaLevel level>
 struct PackBytes {
   template <unsigned width>
-  static size_t pack(const int32_t*, size_t, uint8_t*) {
+  static size_t pack(const uint8_t*, size_t, uint8_t*) {
     return 0;
   }
   template <unsigned width>
@@ -58,23 +59,14 @@ template <>
 struct PackBytes<IsaLevel::kV3> {
   /// 32 codes at a time.
   template <unsigned width>
-  HIPRESS_TARGET_V3 static size_t pack(const int32_t* codes, size_t bytes, uint8_t* field) {
+  HIPRESS_TARGET_V3 static size_t pack(const uint8_t* codes, size_t bytes, uint8_t* field) {
     constexpr size_t step = 4 * width;
     size_t done = 0;
     for (; done + step <= bytes; done += step, codes += 32) {
-      const auto* in = reinterpret_cast<const __m256i_u*>(codes);
-      // The packs work within halves of 128 bits; the permutation undoes that.
-      const __m256i low = _mm256_packus_epi32(_mm256_loadu_si256(in), _mm256_loadu_si256(in + 1));
-      const __m256i high = _mm256_packus_epi32(_mm256_loadu_si256(in + 2), _mm256_loadu_si256(in + 3));
-      const __m256i all = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high),
-                                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-      if constexpr (width == 8) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(field + done), all);
-      } else if constexpr (width == 4) {
-        const __m256i pairs = _mm256_maddubs_epi16(all, _mm256_set1_epi16(0x1001));
-        const __m128i packed =
-            _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-        _mm_storeu_si128(reinterpret_cast<__m128i_u*>(field + done), packed);
+      const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(codes));
+      if constexpr (width == 1) {
+        const int32_t bits = _mm256_movemask_epi8(_mm256_slli_epi16(all, 7));
+        std::memcpy(field + done, &bits, sizeof(bits));
       } else if constexpr (width == 2) {
         const __m256i pairs = _mm256_maddubs_epi16(all, _mm256_set1_epi16(0x0401));
         const __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x00100001));
@@ -82,8 +74,10 @@ struct PackBytes<IsaLevel::kV3> {
             _mm_packus_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
         _mm_storel_epi64(reinterpret_cast<__m128i_u*>(field + done), _mm_packus_epi16(words, words));
       } else {
-        const int32_t bits = _mm256_movemask_epi8(_mm256_slli_epi16(all, 7));
-        std::memcpy(field + done, &bits, sizeof(bits));
+        const __m256i pairs = _mm256_maddubs_epi16(all, _mm256_set1_epi16(0x1001));
+        const __m128i packed =
+            _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+        _mm_storeu_si128(reinterpret_cast<__m128i_u*>(field + done), packed);
       }
     }
     return done;
@@ -117,36 +111,23 @@ struct PackBytes<IsaLevel::kV4> {
 
   /// 64 codes at a time.
   template <unsigned width>
-  HIPRESS_TARGET_V4 static size_t pack(const int32_t* codes, size_t bytes, uint8_t* field) {
+  HIPRESS_TARGET_V4 static size_t pack(const uint8_t* codes, size_t bytes, uint8_t* field) {
     constexpr size_t step = 8 * width;
-    // The packs work within quarters of 128 bits; this permutation undoes that.
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     size_t done = 0;
     for (; done + step <= bytes; done += step, codes += 64) {
-      const __m512i a = _mm512_loadu_si512(codes);
-      const __m512i b = _mm512_loadu_si512(codes + 16);
-      const __m512i c = _mm512_loadu_si512(codes + 32);
-      const __m512i d = _mm512_loadu_si512(codes + 48);
+      const __m512i all = _mm512_loadu_si512(codes);
       if constexpr (width == 1) {
-        const __mmask32 low = _mm512_kunpackw(_mm512_test_epi32_mask(b, b), _mm512_test_epi32_mask(a, a));
-        const __mmask32 high = _mm512_kunpackw(_mm512_test_epi32_mask(d, d), _mm512_test_epi32_mask(c, c));
-        const __mmask64 bits = _mm512_kunpackd(high, low);
+        const __mmask64 bits = _mm512_test_epi8_mask(all, all);
         std::memcpy(field + done, &bits, sizeof(bits));
+      } else if constexpr (width == 2) {
+        const __m512i pairs = _mm512_maddubs_epi16(all, _mm512_set1_epi16(0x0401));
+        const __m512i fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x00100001));
+        _mm_storeu_si128(reinterpret_cast<__m128i_u*>(field + done),
+                         _mm512_maskz_cvtepi32_epi8(0xffff, fours));
       } else {
-        const __m512i mixed = _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
-        const __m512i all = _mm512_maskz_permutexvar_epi32(0xffff, order, mixed);
-        if constexpr (width == 8) {
-          _mm512_storeu_si512(field + done, all);
-        } else if constexpr (width == 4) {
-          const __m512i pairs = _mm512_maddubs_epi16(all, _mm512_set1_epi16(0x1001));
-          _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(field + done),
-                              _mm512_maskz_cvtepi16_epi8(~0u, pairs));
-        } else {
-          const __m512i pairs = _mm512_maddubs_epi16(all, _mm512_set1_epi16(0x0401));
-          const __m512i fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x00100001));
-          _mm_storeu_si128(reinterpret_cast<__m128i_u*>(field + done),
-                           _mm512_maskz_cvtepi32_epi8(0xffff, fours));
-        }
+        const __m512i pairs = _mm512_maddubs_epi16(all, _mm512_set1_epi16(0x1001));
+        _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(field + done),
+                            _mm512_maskz_cvtepi16_epi8(~0u, pairs));
       }
     }
     return done;

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "core/element/multiversion.h"
+#include "core/ops/cpu/lane_group.h"
 #include "core/ops/cpu/reduce_lanes.h"
 #include "core/ops/scalar.h"
 #include "core/ops/tile.h"
@@ -89,9 +90,11 @@ class BlockReducer {
     return result;
   }
 
-  template <IsaLevel other, typename U, typename First, typename Second, typename Element>
-  friend void feedPair(BlockReducer<other, U, First>& first, const Element* firstValues,
-                       BlockReducer<other, U, Second>& second, const Element* secondValues, size_t count);
+  /// The lanes, for a loop that combines kLanes elements at a time; combined() says then how many it were.
+  LaneGroup<level, T, Combine> lanes() { return {lanes_, filled_ != 0}; }
+  void combined(size_t count) {
+    if (count != 0) filled_ = kLanes;
+  }
 
  private:
   /// A new block's lanes take their first elements; how many those are.
@@ -120,26 +123,6 @@ class BlockReducer {
   size_t filled_ = 0;  ///< Lanes that have an element.
   [[no_unique_address]] Combine combine_;
 };
-
-/// Feeds two reducers that have been fed alike: the additions of one fill the time that those of the other
-/// take.
-template <IsaLevel level, typename T, typename First, typename Second, typename Element>
-void feedPair(BlockReducer<level, T, First>& first, const Element* firstValues,
-              BlockReducer<level, T, Second>& second, const Element* secondValues, size_t count) {
-  if constexpr (detail::kPairsOfLanes<level, T, Element> && detail::kKnownCombine<First> &&
-                detail::kKnownCombine<Second>) {
-    const size_t begin = first.start(firstValues, count);
-    second.start(secondValues, count);
-    const size_t groups = (count - begin) / kLanes;
-    detail::combinePairV4<First, Second>(first.lanes_, firstValues + begin, second.lanes_,
-                                         secondValues + begin, groups);
-    first.rest(firstValues, begin + groups * kLanes, count);
-    second.rest(secondValues, begin + groups * kLanes, count);
-  } else {
-    first.feed(firstValues, count);
-    second.feed(secondValues, count);
-  }
-}
 
 /// The reduction of the results of blocks, of which there is at least one. Overwrites them.
 template <typename T, typename Combine>

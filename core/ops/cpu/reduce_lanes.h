@@ -19,11 +19,6 @@
 
 namespace hipress::ops::detail {
 
-/// Whether combinePairV4() takes them.
-template <IsaLevel level, typename T, typename Element>
-inline constexpr bool kPairsOfLanes =
-    HIPRESS_X86 && level == IsaLevel::kV4 && std::is_same_v<T, float> && std::is_same_v<Element, float>;
-
 template <IsaLevel level>
 struct CombineLanes {
   template <typename Combine, typename T, typename Element>

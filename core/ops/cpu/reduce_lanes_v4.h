@@ -77,20 +77,6 @@ HIPRESS_TARGET_V4 inline void combineLanesV4(float* lanes, const Element* values
   _mm512_storeu_ps(lanes, sums);
 }
 
-/// Two reductions of floats at once.
-template <typename First, typename Second>
-HIPRESS_TARGET_V4 inline void combinePairV4(float* first, const float* firstValues, float* second,
-                                            const float* secondValues, size_t groups) {
-  __m512 a = _mm512_loadu_ps(first);
-  __m512 b = _mm512_loadu_ps(second);
-  for (size_t i = 0; i < 16 * groups; i += 16) {
-    a = combineV4<First>(a, _mm512_loadu_ps(firstValues + i));
-    b = combineV4<Second>(b, _mm512_loadu_ps(secondValues + i));
-  }
-  _mm512_storeu_ps(first, a);
-  _mm512_storeu_ps(second, b);
-}
-
 template <typename Combine>
 HIPRESS_TARGET_V4 inline void combineLanesV4(int32_t* lanes, const int32_t* values, size_t groups) {
   __m512i sums = _mm512_loadu_si512(lanes);

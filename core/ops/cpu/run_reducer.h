@@ -10,22 +10,6 @@
 
 namespace hipress::ops {
 
-/// A sum of int32, which wraps around and so has no order: the loops add up a tile, this the tiles.
-class WrappingSum {
- public:
-  explicit WrappingSum(Sum) {}
-
-  void add(int32_t tile) { sum_ = addInt(sum_, tile); }
-  int32_t finish() {
-    const int32_t result = sum_;
-    sum_ = 0;
-    return result;
-  }
-
- private:
-  int32_t sum_ = 0;
-};
-
 template <IsaLevel level, typename T, typename Combine>
 class RunReducer {
  public:
@@ -39,18 +23,11 @@ class RunReducer {
     fed(count);
   }
 
-  template <typename Second, typename Element>
-  friend void feedPair(RunReducer& first, const Element* firstValues, RunReducer<level, T, Second>& second,
-                       const Element* secondValues, size_t count) {
-    feedPair(first.block(), firstValues, second.block(), secondValues, count);
-    first.fed(count);
-    second.fed(count);
-  }
-
-  BlockReducer<level, T, Combine>& block() { return block_; }
-  void fed(size_t count) {
-    fed_ += count;
-    if (fed_ == kReduceBlock) close();
+  /// As BlockReducer's.
+  LaneGroup<level, T, Combine> lanes() { return block_.lanes(); }
+  void combined(size_t count) {
+    block_.combined(count);
+    fed(count);
   }
 
   /// The result of what was fed, at least one element; ready for the next run then.
@@ -62,6 +39,10 @@ class RunReducer {
   }
 
  private:
+  void fed(size_t count) {
+    fed_ += count;
+    if (fed_ == kReduceBlock) close();
+  }
   void close() {
     partials_[closed_++] = block_.finish();
     fed_ = 0;

@@ -61,7 +61,7 @@ struct Half {
 
 template <IsaLevel level>
 struct Pack {
-  static void run(const int32_t* codes, size_t count, uint32_t width, uint8_t* field, size_t first) {
+  static void run(const uint8_t* codes, size_t count, uint32_t width, uint8_t* field, size_t first) {
     packTile<level>(codes, count, width, field, first);
   }
 };
@@ -191,7 +191,7 @@ double half_double_float(const float* values, size_t count, double* partials) {
   return multiversion<Reduction<double, float, Half>::Kernel>(values, count, partials);
 }
 
-void pack_tile(const int32_t* codes, size_t count, uint32_t width, uint8_t* field, size_t first) {
+void pack_tile(const uint8_t* codes, size_t count, uint32_t width, uint8_t* field, size_t first) {
   multiversion<Pack>(codes, count, width, field, first);
 }
 void unpack_tile(const uint8_t* field, size_t first, size_t count, uint32_t width, int32_t* codes) {

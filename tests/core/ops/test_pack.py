@@ -13,8 +13,8 @@ from tests.core.ops.arrays import SIZES, guarded, pointer, size
 WIDTHS = [1, 2, 4, 8]
 
 
-def codes_of(count: int, width: int) -> NDArray[np.int32]:
-    return np.random.default_rng(count).integers(0, 1 << width, count, dtype=np.int32)
+def codes_of(count: int, width: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(count).integers(0, 1 << width, count, dtype=np.uint8)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -23,7 +23,7 @@ def test_a_vector_at_once(ops: ctypes.CDLL, count: int, width: int) -> None:
     codes = guarded(codes_of(count, width))
     field = guarded(np.full(packed_bytes(count, width), 0xFF, np.uint8))
     ops.pack_tile(pointer(codes), size(count), width, pointer(field), size(0))
-    assert field.tobytes() == pack(codes.astype(np.uint8), width)
+    assert field.tobytes() == pack(codes, width)
     back = guarded(np.full(count, -1, np.int32))
     ops.unpack_tile(pointer(field), size(0), size(count), width, pointer(back))
     assert np.array_equal(back, codes)
@@ -39,7 +39,7 @@ def test_tiles_that_begin_within_a_byte(ops: ctypes.CDLL, step: int, width: int)
     for first in range(0, count, step):
         part = guarded(codes[first : first + step])
         ops.pack_tile(pointer(part), size(len(part)), width, pointer(field), size(first))
-    assert field[:-1].tobytes() == pack(codes.astype(np.uint8), width)
+    assert field[:-1].tobytes() == pack(codes, width)
     assert field[-1] == 0xFF
     for first in range(0, count, step):
         here = min(step, count - first)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass over the elements of a tile, and what consumes its arrays afterwards.
+
+A pass with reductions makes kLanes elements at a time and combines them in registers (core/ops/cpu/lane_group.h); only
+what does not fit there goes through arrays of the tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hipress.compll import ir
+from hipress.compll.emit_cpu_scope import Tile
+
+
+@dataclass(frozen=True)
+class _Array:
+    """What gets a value of each element."""
+
+    name: str
+    type: str
+    value: str
+
+    @property
+    def narrow(self) -> bool:
+        return self.type == "uint8_t"
+
+    def declaration(self, length: str) -> str:
+        return f"alignas(64) {self.type} {self.name}[{length}];"
+
+
+class Pass:
+    def __init__(self, tile: Tile) -> None:
+        self.tile = tile
+        self.after: list[str] = []  # what follows the loop over elements
+        self.bad = False
+        self._arrays: dict[str, _Array] = {}  # of the tile
+        self._lanes: dict[str, _Array] = {}  # of kLanes elements
+        self._feeds: list[tuple[str, str]] = []  # a reducer and its array
+        self._combines: list[tuple[str, str]] = []  # the same, an array of lanes
+
+    def array(self, value: str, type_: str) -> str:
+        """An array of the tile that gets `value` for every element."""
+        return "t." + _add(self._arrays, "codes_" if type_ == "uint8_t" else "", type_, value)
+
+    def reduce(self, reducer: str, value: str, type_: str, *, in_registers: bool) -> None:
+        if in_registers:
+            self._combines.append((reducer, _add(self._lanes, "lanes_", type_, value)))
+        else:
+            self._feeds.append((reducer, self.array(value, type_)))
+
+    def check(self, value: str) -> None:
+        """Counts values that are not finite."""
+        self.tile.lines.append(f"bad += ops::isFinite({value}) ? 0 : 1;")
+        self.bad = True
+
+    def text(self) -> str:
+        """The body of the loop over tiles."""
+        lines = [*self.tile.before.values()]
+        if self._arrays:  # one object: one register addresses all of them
+            arrays = (f"  {array.declaration('kTile + kApart')}" for array in self._arrays.values())
+            lines += ["struct {", *arrays, "} t;"]
+        if ir.GRADIENT in self.tile.before and any("philoxTile" in line for line in lines):
+            # While random numbers are made, memory would have nothing to do.
+            ahead = "kTile" if self.tile.loop.block is None else "size"
+            lines.insert(0, f"prefetchTile<kTile>(f->gradient + tile + {ahead});")
+        lines += self._by_lanes() if self._combines else self._by_elements()
+        lines += [f"{reducer}.feed({array}, count);" for reducer, array in self._feeds]
+        return "\n".join([*lines, *self.after])
+
+    def _by_elements(self) -> list[str]:
+        if not self.tile.lines and not self._arrays:
+            return []
+        loop = [
+            "#pragma GCC ivdep",
+            "for (size_t i = 0; i < count; ++i) {",
+            *(f"  {line}" for line in self.tile.lines),
+            *(f"  {_kept(array)}" for array in self._arrays.values()),
+            "}",
+        ]
+        return ["int32_t bad = 0;", *loop, "allBad += bad;"] if self.bad else loop
+
+    def _by_lanes(self) -> list[str]:
+        """Whole groups of kLanes elements, then the rest."""
+        narrow = [array for array in self._arrays.values() if array.narrow]
+        # GCC would choose the registers of a loop in which elements of one and of four bytes mix for the narrow ones.
+        wide = [_Array(f"lanes_{array.name}", "int32_t", array.value) for array in narrow]
+        lanes = [*self._lanes.values(), *wide]
+        declarations = [array.declaration("kLanes") for array in lanes]
+        reducers = {reducer: f"group_{reducer}" for reducer, _ in self._combines}
+        before = [f"auto {group} = {reducer}.lanes();" for reducer, group in reducers.items()]
+        element = [
+            *self.tile.lines,
+            *(f"{array.name}[lane] = {array.value};" for array in lanes),
+            *(_kept(array) for array in self._arrays.values() if not array.narrow),
+        ]
+        combine = [f"{reducers[reducer]}.combine({array});" for reducer, array in self._combines]
+        after = [f"{group}.store();" for group in reducers.values()]
+        after += [f"{reducer}.combined(whole);" for reducer in reducers]
+        rest = [f"{reducer}.feed({array}, count - whole);" for reducer, array in self._combines]
+        if self.bad:
+            declarations.append("alignas(64) int32_t lanes_bad[kLanes] = {};")
+            element.insert(0, "int32_t& bad = lanes_bad[lane];")
+            before.append("alignas(64) int32_t sum_bad[kLanes] = {};")
+            before.append("LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);")
+            combine.append("group_bad.combine(lanes_bad);")
+            after += ["group_bad.store();", "for (const int32_t bad : sum_bad) allBad += bad;"]
+            rest.append("for (const int32_t bad : lanes_bad) allBad += bad;")
+        return [
+            *before,
+            "const size_t whole = count / kLanes * kLanes;",
+            "for (size_t group = 0; group < whole; group += kLanes) {",
+            *(f"  {line}" for line in declarations),
+            "#pragma GCC ivdep",
+            "  for (size_t lane = 0; lane < kLanes; ++lane) {",
+            "    const size_t i = group + lane;",
+            *(f"    {line}" for line in element),
+            "  }",
+            *(f"  {line}" for line in combine),
+            *(f"  narrowLanes<level>(lanes_{array.name}, t.{array.name} + group);" for array in narrow),
+            "}",
+            *after,
+            "if (whole != count) {",
+            *(f"  {line}" for line in declarations),
+            "  for (size_t lane = 0; lane < count - whole; ++lane) {",
+            "    const size_t i = whole + lane;",
+            *(f"    {line}" for line in element),
+            *(f"    t.{array.name}[i] = static_cast<uint8_t>(lanes_{array.name}[lane]);" for array in narrow),
+            "  }",
+            *(f"  {line}" for line in rest),
+            "}",
+        ]
+
+
+def _add(arrays: dict[str, _Array], prefix: str, type_: str, value: str) -> str:
+    """The name of the array; what has no name of its own, as the position has not, gets a number."""
+    name = prefix + (value if value.isidentifier() else f"value{len(arrays)}")
+    arrays[name] = _Array(name, type_, value)
+    return name
+
+
+def _kept(array: _Array) -> str:
+    return f"t.{array.name}[i] = " + (f"static_cast<uint8_t>({array.value});" if array.narrow else f"{array.value};")
