@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emulated nodes on one machine, joined by a switch over links of a given rate.
+
+A node has its own network, host name, process numbers, System V IPC and mounts, with a private /dev/shm and /etc/hosts:
+no transport can take a way around the link. Files, cores and memory are the machine's. The switch is a bridge in a
+namespace of its own, the hub; nothing is added to the machine's own network.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from types import TracebackType
+
+from .errors import ClusterError, ClusterUnavailable
+from .namespaces import Holder, run, start_holder
+from .network import INTERFACE, Network, address, on_network, port
+from .rate import bits_per_second
+
+MAX_NODES = 64
+PROGRAMS = ("ip", "tc", "nsenter", "unshare", "mount")
+_PACKET_BYTES = "1500"
+
+#: "cat" ends when the other end of its standard input is closed, which only the cluster's owner has: so when the owner
+#: dies, however, this first process ends, and with it all of the cluster (the nodes' processes are its descendants).
+_HUB = """\
+set -e
+ip link set lo up
+ip link add bridge0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
+ip link set bridge0 up
+echo ready
+cat > /dev/null
+"""
+
+#: What the sysctls say: streams do not start slowly again after each pause between steps, and do not inherit what
+#: earlier ones saw of the link; buffers may grow beyond what any of the rates here needs. For every system alike.
+_NODE = """\
+set -e
+echo "$1" > /proc/sys/kernel/hostname
+mount -t tmpfs -o size=50% tmpfs /dev/shm
+echo "$2" > /dev/shm/hosts
+mount --bind /dev/shm/hosts /etc/hosts
+rm /dev/shm/hosts
+ip link set lo up
+cd /proc/sys/net/ipv4
+echo 0 > tcp_slow_start_after_idle
+echo 1 > tcp_no_metrics_save
+echo "4096 131072 67108864" > tcp_rmem
+echo "4096 65536 67108864" > tcp_wmem
+cd /
+echo ready
+sleep infinity & wait
+"""
+
+_numbers = itertools.count()
+
+
+class Cluster(Network):
+    """`with Cluster(nodes=4, rate="1gbit") as cluster: cluster.popen(0, ["hostname"]).wait()`
+
+    It ends with the `with` statement, or with this process, however that ends. Raises ClusterUnavailable if this
+    machine cannot have one, ClusterError for what makes no sense.
+    """
+
+    def __init__(self, nodes: int, rate: str) -> None:
+        if not 1 <= nodes <= MAX_NODES:
+            raise ClusterError(f"a cluster of {nodes} nodes cannot be made; expected 1 to {MAX_NODES}")
+        bits_per_second(rate)
+        check_available()
+        # The process' number: several clusters may run at once.
+        super().__init__(f"hipress-cluster-{os.getpid()}-{next(_numbers)}", 0, [])
+        self._count = nodes
+        self._rate = rate
+        self._holders: list[Holder] = []
+
+    def __enter__(self) -> Cluster:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every process in the cluster, and the cluster."""
+        holders, self._holders = self._holders, []
+        for holder in holders:  # The hub first: the nodes' processes end with it.
+            holder.end()
+
+    def wait(self) -> None:
+        """Waits, without a deadline, until somebody takes the cluster down."""
+        self._holders[0].process.wait()
+
+    def _start(self) -> None:
+        hub = start_holder([], ["--net"], _HUB, f"{self.name}-hub")
+        self._holders.append(hub)
+        self.hub = hub.pid
+        for node in range(self._count):
+            self._start_node(node)
+        self.set_rate(self._rate)
+
+    def _start_node(self, node: int) -> None:
+        # Within the hub's PID namespace: what kills the hub's first process kills the node too.
+        inside = ["nsenter", "--target", str(self.hub), "--net", "--mount", "--pid", "--"]
+        lines = ["127.0.0.1 localhost", *(f"{address(index)} node{index}" for index in range(self._count))]
+        own = ["--net", "--uts", "--ipc"]
+        holder = start_holder(inside, own, _NODE, f"{self.name}-node{node}", f"node{node}", "\n".join(lines))
+        self._holders.append(holder)
+        self.nodes.append(holder.pid)
+        end = port(node)
+        pair = ["link", "add", end, "mtu", _PACKET_BYTES, "type", "veth"]
+        peer = ["peer", "name", INTERFACE, "mtu", _PACKET_BYTES, "netns", str(holder.pid)]
+        run(on_network(self.hub, ["ip", *pair, *peer]))
+        run(on_network(self.hub, ["ip", "link", "set", end, "master", "bridge0", "up"]))
+        run(on_network(holder.pid, ["ip", "address", "add", f"{address(node)}/24", "dev", INTERFACE]))
+        run(on_network(holder.pid, ["ip", "link", "set", INTERFACE, "up"]))
+        # Per route: outside the first network namespace the sysctl refuses algorithms that are not on a list. cubic,
+        # because bbr, some systems' default, retransmits heavily on such links.
+        route = ["10.77.0.0/24", "dev", INTERFACE, "scope", "link", "src", address(node), "congctl", "cubic"]
+        run(on_network(holder.pid, ["ip", "route", "replace", *route]))
+
+
+def check_available() -> None:
+    """Raises ClusterUnavailable, with what is missing, if this machine or this user cannot have clusters."""
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    if missing:
+        raise ClusterUnavailable(
+            f"an emulated cluster needs {' and '.join(missing)}; install iproute2 and util-linux (Linux only)"
+        )
+    if os.geteuid() != 0:
+        raise ClusterUnavailable("an emulated cluster needs root, for namespaces and links; run it with sudo")
+    try:
+        run(["unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--mount-proc", "true"])
+    except ClusterError as error:
+        raise ClusterUnavailable(f"this system allows no new namespaces, perhaps as a container: {error}") from error

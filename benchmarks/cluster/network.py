@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running cluster: entering its nodes and changing its links.
+
+Every node has one device, eth0, whose other end is a port of the bridge in the hub. A link is shaped where packets
+enter it on either side: eth0 for what the node sends, the port for what it receives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .errors import ClusterError
+from .namespaces import DEADLINE, find_holder, holders, run
+from .rate import queue_arguments
+
+INTERFACE = "eth0"
+
+
+def address(node: int) -> str:
+    """Of a node. All clusters use the same ones: each has a network of its own."""
+    return f"10.77.0.{node + 1}"
+
+
+def port(node: int) -> str:
+    """The bridge's end of a node's link."""
+    return f"port{node}"
+
+
+def enter(pid: int, command: Sequence[str]) -> list[str]:
+    """The command that runs `command` in the node whose holder is `pid`, in the directory of the caller."""
+    namespaces = ["--mount", "--uts", "--ipc", "--net", "--pid"]
+    return ["nsenter", "--target", str(pid), *namespaces, f"--wdns={os.getcwd()}", "--", *command]
+
+
+def on_network(pid: int, command: Sequence[str]) -> list[str]:
+    """The command that runs `command` with the network of the holder `pid` and all else of the caller."""
+    return ["nsenter", "--target", str(pid), "--net", "--", *command]
+
+
+@dataclass
+class Network:
+    """`hub` and `nodes`: the processes that hold them."""
+
+    name: str
+    hub: int
+    nodes: list[int]
+
+    def popen(
+        self, node: int, command: Sequence[str], env: Mapping[str, str] | None = None, **options: object
+    ) -> subprocess.Popen[bytes]:
+        """Starts a command in a node, with `env` on top of this process' environment; `options` as subprocess.Popen
+        has them. It leads a session of its own, to be ended with `kill`; at the latest it ends with the cluster."""
+        options = {"start_new_session": True, **options}
+        environment = {**os.environ, **node_environment(node, len(self.nodes)), **(env or {})}
+        return subprocess.Popen(enter(self.holder(node), command), env=environment, **options)  # type: ignore[call-overload,no-any-return]
+
+    @contextlib.contextmanager
+    def running(
+        self, node: int, command: Sequence[str], env: Mapping[str, str] | None = None, **options: object
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A command that runs while inside and is killed afterwards."""
+        process = self.popen(node, command, env, **options)
+        with process:
+            try:
+                yield process
+            finally:
+                kill(process)
+
+    def set_rate(self, rate: str, node: int | None = None) -> None:
+        """Changes the rate of a node's link, or of all, both ways. What is queued stays queued."""
+        for index in range(len(self.nodes)) if node is None else [node]:
+            run(on_network(self.holder(index), ["tc", *queue_arguments(INTERFACE, rate)]))
+            run(on_network(self.hub, ["tc", *queue_arguments(port(index), rate)]))
+
+    def cut(self, node: int) -> None:
+        """Takes a node's link down: packets are lost both ways, nobody is told."""
+        self.holder(node)
+        run(on_network(self.hub, ["ip", "link", "set", port(node), "down"]))
+
+    def restore(self, node: int) -> None:
+        """Takes a link that was cut up again."""
+        self.holder(node)
+        run(on_network(self.hub, ["ip", "link", "set", port(node), "up"]))
+
+    def kill(self) -> None:
+        """Ends every process in the cluster, and with them the cluster. Raises ClusterError if that takes too long."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.hub, signal.SIGKILL)
+        end = time.monotonic() + DEADLINE
+        while any(name.startswith(self.name + "-") for name, _ in holders()):
+            if time.monotonic() > end:
+                raise ClusterError(f"{self.name} still runs {DEADLINE:g} s after its processes were killed")
+            time.sleep(0.01)
+
+    def holder(self, node: int) -> int:
+        """The process that holds a node. Raises ClusterError if there is no such node."""
+        if not 0 <= node < len(self.nodes):
+            raise ClusterError(f"there is no node {node}; {self.name} has nodes 0 to {len(self.nodes) - 1}")
+        return self.nodes[node]
+
+
+def node_environment(node: int, nodes: int) -> dict[str, str]:
+    """What a process in a node finds in its environment."""
+    return {
+        "NODE_RANK": str(node),
+        "NODE_COUNT": str(nodes),
+        "NODE_ADDRESS": address(node),
+        "MASTER_ADDR": address(0),
+        # Gloo would otherwise ask the name service which interface is this host's.
+        "GLOO_SOCKET_IFNAME": INTERFACE,
+    }
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends what `Network.popen` started. Not process.kill(): that is nsenter, whose child would live on."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def attach(name: str) -> Network:
+    """The cluster of that name, made by whomever. Raises ClusterError if it does not run."""
+    hub = find_holder(f"{name}-hub")
+    prefix = f"{name}-node"
+    numbered = sorted((int(held.removeprefix(prefix)), pid) for held, pid in holders() if held.startswith(prefix))
+    return Network(name, hub, [pid for _, pid in numbered])
+
+
+def names() -> list[str]:
+    """Of all clusters that run on this machine."""
+    return [name.removesuffix("-hub") for name, _ in holders() if name.endswith("-hub")]
