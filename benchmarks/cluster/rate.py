@@ -38,8 +38,8 @@ def queue_arguments(device: str, rate: str) -> list[str]:
     an iperf3 stream gets 95.5 % of a rate of 1 Gbit/s as payload, of 95.6 % that headers leave."""
     bits = bits_per_second(rate)
     if bits is None:
-        # Not del, which fails where nothing shapes.
-        return ["qdisc", "replace", "dev", device, "root", "pfifo", "limit", "10000"]
+        # What such a device has by itself. Not del, which fails where nothing shapes.
+        return ["qdisc", "replace", "dev", device, "root", "noqueue"]
     # Half a millisecond and five milliseconds of the line rate.
     burst = max(_MIN_BURST, bits // 8 // 2000)
     limit = max(_MIN_LIMIT, bits // 8 // 200)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model's gradients as benchmarks take them: names, shapes, and when backward has each one."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+#: Those that have a file.
+MODELS = ("vgg19", "resnet50", "bert-base", "gpt2")
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """`ready_s`: seconds from the start of backward until the gradient is complete."""
+
+    name: str
+    shape: tuple[int, ...]
+    ready_s: float
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class GradientSet:
+    """All gradients of a model in the order in which its parameters are registered. `backward_s`: what backward takes
+    in all; `measured`: how times were measured; empty: they were not, and all are 0."""
+
+    model: str
+    gradients: tuple[Gradient, ...]
+    backward_s: float = 0.0
+    measured: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes in float32."""
+        return 4 * sum(gradient.count for gradient in self.gradients)
+
+    def write(self, path: Path) -> None:
+        """One line per tensor, so that version control shows what has changed."""
+        head = {"model": self.model, "measured": self.measured, "backward_s": self.backward_s}
+        lines = [f' "{name}": {json.dumps(value)},' for name, value in head.items()]
+        tensors = [json.dumps([one.name, list(one.shape), one.ready_s]) for one in self.gradients]
+        text = "\n".join(["{", *lines, ' "tensors": [', "  " + ",\n  ".join(tensors), " ]", "}"])
+        path.write_text(text + "\n")
+
+
+def load(model: str) -> GradientSet:
+    """One of `MODELS`."""
+    content = json.loads((HERE / f"{model}.json").read_text())
+    gradients = tuple(Gradient(name, tuple(shape), ready_s) for name, shape, ready_s in content["tensors"])
+    return GradientSet(content["model"], gradients, content["backward_s"], content["measured"])
+
+
+def one_tensor(size: int) -> GradientSet:
+    """A single tensor of `size` bytes, rounded down to whole elements."""
+    return GradientSet("one tensor", (Gradient("tensor", (size // 4,), 0.0),))
