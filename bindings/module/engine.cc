@@ -19,6 +19,7 @@
 
 #include "bindings/module/module.h"
 #include "core/casync/current_engine.h"
+#include "core/casync/hosts.h"
 #include "core/casync/topology.h"
 #include "core/control/local_control.h"
 #include "core/transport/inproc.h"
@@ -54,6 +55,8 @@ EngineOptions optionsFrom(const py::dict& given) {
       options.inlineElements = value.cast<size_t>();
     } else if (name == "seed") {
       options.seed = value.cast<uint64_t>();
+    } else if (name == "hosts") {
+      options.hosts = value.cast<std::vector<int>>();
     } else if (name == "trace_rank") {
       options.trace = std::make_shared<TraceRecorder>(value.cast<int>());
     } else {
@@ -298,6 +301,7 @@ void bindEngine(py::module_& module) {
         ucx.localAddress = localAddress;
         ucx.timeout = options.timeout;
         auto transport = makeUcxTransport(*control, ucx);
+        if (options.hosts.empty()) options.hosts = gatherHosts(*control, options.timeout);
         return shared(std::make_unique<Engine>(control, std::move(transport), std::move(options)));
       },
       py::arg("control"), py::arg("local_address"), py::arg("options"),

@@ -37,6 +37,7 @@ struct EngineOptions {
       << 20;  ///< Handed to the transport per peer at a time; the rest keeps its order by priority.
   size_t inlineElements = 16384;         ///< Compute tasks up to this size run where they became ready.
   uint64_t seed = 0;                     ///< Of random rounding.
+  std::vector<int> hosts;                ///< Number of each rank's host; empty: all ranks are on one.
   std::shared_ptr<TraceRecorder> trace;  ///< nullptr: not traced.
 };
 

@@ -18,6 +18,7 @@ TensorHandle Engine::declareOne(TensorSpec spec, const std::string& ledgerName) 
   plan.rank = rank_;
   plan.worldSize = worldSize_;
   plan.partitionBytes = options_.partitionBytes;
+  plan.hosts = options_.hosts;
   auto planned = planTensor(std::move(spec), id, plan);
   if (trace() != nullptr) {
     auto named = std::make_shared<Tensor>(*planned);

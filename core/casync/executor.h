@@ -32,12 +32,15 @@ class Executor {
  private:
   void encode(Operation& operation, const Task& task);
   void compress(Operation& operation, const Task& task);
-  void merge(Operation& operation, const Task& task);
   void decode(Operation& operation, const Task& task);
-  void mergeRaw(Operation& operation, const Task& task);
-  void mergeEncoded(Operation& operation, const Task& task);
-  void addLocal(const Operation& operation, const TensorPartition& partition, std::span<float> sum,
-                bool first);
+
+  // executor_merge.cc
+  void merge(Operation& operation, const Task& task);
+  bool mergeRaw(Operation& operation, const Task& task);
+  bool mergeEncoded(Operation& operation, const Task& task, std::span<float> sum);
+  void add(Operation& operation, const Task& task, const Operand& operand, std::span<float> sum, bool first);
+  void addElements(const Operation& operation, std::span<const std::byte> elements, std::span<float> sum,
+                   bool first);
 
   BufferPool& pool_;
   Parallel& parallel_;

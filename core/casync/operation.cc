@@ -12,7 +12,7 @@ Operation::Operation(std::shared_ptr<const Tensor> agreed, uint32_t stepNumber)
       complete(tensor->graph.tasks().size()),
       startedNs(tensor->graph.tasks().size()),
       messages(tensor->graph.messages().size()),
-      aggregates(tensor->partitions.size()),
+      sums(tensor->graph.sums()),
       remaining(static_cast<uint32_t>(tensor->graph.tasks().size())) {
   const auto& tasks = tensor->graph.tasks();
   for (size_t index = 0; index < tasks.size(); ++index) {

@@ -31,10 +31,10 @@ struct MessageState {
   bool absent() const { return (header.flags & kFlagAbsent) != 0; }
 };
 
-/// The merged values of a partition this rank aggregates.
-struct AggregateState {
+/// What a merge left for other tasks.
+struct SumState {
   BufferPool::Buffer values;  // float32; raw partitions are merged into the output instead
-  bool absent = false;
+  bool absent = false;        // nobody had values
 };
 
 class Operation {
@@ -52,12 +52,12 @@ class Operation {
   std::shared_ptr<TensorStates> aggregatorStates;  // the same for aggregateCodec
   Clock::time_point submitted;
 
-  // By task, message and partition; each is touched only by tasks that the graph orders.
+  // By task, message and sum; each is touched only by tasks that the graph orders.
   std::vector<std::atomic<uint32_t>> pending;
   std::vector<std::atomic<bool>> complete;
   std::vector<int64_t> startedNs;
   std::vector<MessageState> messages;
-  std::vector<AggregateState> aggregates;
+  std::vector<SumState> sums;
   std::atomic<uint32_t> remaining{0};
   std::atomic<bool> absent{false};  // no rank had values; the output was not written
 

@@ -5,8 +5,8 @@
 
 namespace hipress {
 
-MessageIndex TaskGraph::addMessage(uint16_t partition) {
-  messages_.push_back({partition, false});
+MessageIndex TaskGraph::addMessage(uint16_t partition, bool plain) {
+  messages_.push_back({partition, plain, false});
   return static_cast<MessageIndex>(messages_.size() - 1);
 }
 
@@ -19,12 +19,14 @@ TaskIndex TaskGraph::add(Task task, const std::vector<TaskIndex>& after) {
   return index;
 }
 
-TaskIndex TaskGraph::encode(MessageIndex into, EncodeSource source, const std::vector<TaskIndex>& after) {
+TaskIndex TaskGraph::encode(MessageIndex into, Operand from, EncodeAs as,
+                            const std::vector<TaskIndex>& after) {
   Task task;
   task.primitive = Primitive::kEncode;
-  task.source = source;
+  task.encodeAs = as;
   task.partition = messages_[into].partition;
   task.message = into;
+  task.from = {from};
   return add(std::move(task), after);
 }
 
@@ -48,12 +50,14 @@ TaskIndex TaskGraph::recv(MessageIndex into, int peer, uint16_t hop) {
   return add(std::move(task), {});
 }
 
-TaskIndex TaskGraph::merge(uint16_t partition, std::vector<MessageIndex> contributions,
+TaskIndex TaskGraph::merge(uint16_t partition, SumIndex into, std::vector<Operand> contributions, MergeAs as,
                            const std::vector<TaskIndex>& after) {
   Task task;
   task.primitive = Primitive::kMerge;
+  task.mergeAs = as;
   task.partition = partition;
-  task.contributions = std::move(contributions);
+  task.sum = into;
+  task.from = std::move(contributions);
   return add(std::move(task), after);
 }
 

@@ -19,49 +19,78 @@ constexpr const char* primitiveName(Primitive primitive) {
 
 /// Index of a task in its graph.
 using TaskIndex = uint32_t;
-/// Index of an encoded message that this rank makes or receives.
+/// Index of a message that this rank makes or receives.
 using MessageIndex = uint32_t;
+/// Index of a sum of several ranks' values.
+using SumIndex = uint32_t;
 
-/// In a merge's contributions: this rank's own gradient, not encoded.
-inline constexpr MessageIndex kLocalContribution = UINT32_MAX;
+/// Values of a partition, wherever they are.
+struct Operand {
+  enum class Kind : uint8_t {
+    kInput,    ///< This rank's gradient.
+    kMessage,  ///< What a message carries.
+    kSum,      ///< What a merge left.
+    kOutput,   ///< The result, where the caller wants it.
+  };
+  Kind kind = Kind::kInput;
+  uint32_t index = 0;  // of the message or the sum
 
-/// What an encode reads.
-enum class EncodeSource : uint8_t {
-  kInput,      ///< This rank's gradient; by the tensor's codec, with the worker's states.
-  kAggregate,  ///< The merged gradient; by its aggregateCodec, with the aggregator's states.
+  static Operand input() { return {Kind::kInput, 0}; }
+  static Operand message(MessageIndex index) { return {Kind::kMessage, index}; }
+  static Operand sum(SumIndex index) { return {Kind::kSum, index}; }
+  static Operand output() { return {Kind::kOutput, 0}; }
+};
+
+/// As what an encode sends values: decides on codec, states and factor.
+enum class EncodeAs : uint8_t {
+  kContribution,  ///< To the sum of all ranks: the tensor's codec, the worker's states.
+  kPartialSum,    ///< To which others will add: its aggregateCodec, the aggregator's states.
+  kResult,        ///< The same for the whole sum, which is multiplied by the aggregate's factor.
+};
+
+/// What a merge makes.
+enum class MergeAs : uint8_t {
+  kPartialSum,  ///< To which others will add.
+  kWholeSum,    ///< Of all ranks, to be encoded as the result.
+  kOutput,      ///< Of all ranks, with the aggregate's factor, where the caller wants it.
 };
 
 struct Task {
   Primitive primitive = Primitive::kEncode;
-  EncodeSource source = EncodeSource::kInput;  // encode
+  EncodeAs encodeAs = EncodeAs::kContribution;
+  MergeAs mergeAs = MergeAs::kWholeSum;
   uint16_t partition = 0;
-  uint16_t hop = 0;                         // send, recv: distinguishes the messages of a partition
-  int peer = -1;                            // send, recv
-  MessageIndex message = 0;                 // written by encode and recv, read by send and decode
-  std::vector<MessageIndex> contributions;  // merge: in rank order
+  uint16_t hop = 0;           // send, recv: distinguishes the messages of a partition
+  int peer = -1;              // send, recv
+  MessageIndex message = 0;   // written by encode and recv, read by send and decode
+  SumIndex sum = 0;           // merge
+  std::vector<Operand> from;  // encode: one; merge: the contributions, in rank order
   std::vector<TaskIndex> successors;
   uint32_t dependencies = 0;  // how many tasks must be complete before this one
 };
 
 struct Message {
   uint16_t partition = 0;
-  bool decoded = false;  // some task decodes it into the output: a raw payload may be received there directly
+  bool plain = false;    // elements as they are, also if the tensor is compressed: between ranks of a host
+  bool decoded = false;  // some task decodes it into the output: raw elements may be received there directly
 };
 
 class TaskGraph {
  public:
-  MessageIndex addMessage(uint16_t partition);
+  MessageIndex addMessage(uint16_t partition, bool plain = false);
+  SumIndex addSum() { return sums_++; }
 
-  TaskIndex encode(MessageIndex into, EncodeSource source, const std::vector<TaskIndex>& after);
+  TaskIndex encode(MessageIndex into, Operand from, EncodeAs as, const std::vector<TaskIndex>& after);
   TaskIndex send(MessageIndex message, int peer, uint16_t hop, const std::vector<TaskIndex>& after);
   TaskIndex recv(MessageIndex into, int peer, uint16_t hop);
-  TaskIndex merge(uint16_t partition, std::vector<MessageIndex> contributions,
+  TaskIndex merge(uint16_t partition, SumIndex into, std::vector<Operand> contributions, MergeAs as,
                   const std::vector<TaskIndex>& after);
   /// Decodes into the output.
   TaskIndex decode(MessageIndex message, const std::vector<TaskIndex>& after);
 
   const std::vector<Task>& tasks() const { return tasks_; }
   const std::vector<Message>& messages() const { return messages_; }
+  size_t sums() const { return sums_; }
   /// Tasks without dependencies: receives, and encodes of this rank's own gradient.
   const std::vector<TaskIndex>& roots() const { return roots_; }
 
@@ -70,6 +99,7 @@ class TaskGraph {
 
   std::vector<Task> tasks_;
   std::vector<Message> messages_;
+  SumIndex sums_ = 0;
   std::vector<TaskIndex> roots_;
 };
 

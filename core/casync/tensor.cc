@@ -104,8 +104,9 @@ std::shared_ptr<const Tensor> planTensor(TensorSpec spec, uint32_t id, const Ten
   const bool broadcast = spec.collective == Collective::kBroadcast;
   const size_t size = elementSize(spec.dtype);
   const size_t rawBytes = static_cast<size_t>(spec.count) * size;
-  // Alone there is nobody to send to, so nothing is worth losing precision for.
-  const bool mayCompress = !broadcast && plan.worldSize > 1 && rawBytes >= spec.minCompressBytes;
+  // Where nothing crosses a network, nothing is worth losing precision for.
+  const bool mayCompress = !broadcast && rawBytes >= spec.minCompressBytes &&
+                           crossesNetwork(spec.topology, plan.hosts, plan.worldSize);
   tensor->codec = createCodec(mayCompress ? spec.codec : "none");
   tensor->aggregateCodec = tensor->codec->forAggregate();
   if (tensor->aggregateCodec == nullptr) tensor->aggregateCodec = tensor->codec;
@@ -127,6 +128,7 @@ std::shared_ptr<const Tensor> planTensor(TensorSpec spec, uint32_t id, const Ten
   TopologyContext context;
   context.rank = plan.rank;
   context.worldSize = plan.worldSize;
+  context.hosts = plan.hosts;
   context.partitions = static_cast<uint16_t>(tensor->partitions.size());
   context.firstRank = broadcast ? spec.root : firstAggregator(spec.name, plan.worldSize);
   tensor->graph = broadcast ? buildBroadcast(context) : buildTopology(spec.topology, context);

@@ -70,6 +70,7 @@ struct TensorPlan {
   int rank = 0;
   int worldSize = 1;
   size_t partitionBytes = size_t{4} << 20;
+  std::vector<int> hosts;  ///< Number of each rank's host; empty: all on one.
 };
 
 /// Checks the specification and builds codec, partitions and graph. Throws InvalidArgument, Unsupported.

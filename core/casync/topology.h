@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A topology turns (rank, world, partitions) into this rank's task graph. Each is one file in topologies/.
+// Steps, bytes and computations of each as formulas: docs/algorithms.md.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +17,24 @@ struct TopologyContext {
   int rank = 0;
   int worldSize = 1;
   uint16_t partitions = 1;
-  /// Ps: aggregator of partition 0, spread over the ranks by tensor. Broadcast: the root.
+  /// Whose share partition 0 is, spread over the ranks by tensor. Broadcast: the root.
   int firstRank = 0;
+  /// Number of each rank's host, from 0; empty: all ranks are on one.
+  std::vector<int> hosts;
 };
-
-/// Parameter server with co-located aggregators: rank (firstRank + p) mod N aggregates partition p.
-/// Per rank and partition: 2(N−1) messages at the aggregator, 2 at each other rank.
-TaskGraph buildPs(const TopologyContext& context);
 
 /// One rank's values to all others, along a binomial tree rooted at firstRank: ⌈log2 N⌉ hops.
 TaskGraph buildBroadcast(const TopologyContext& context);
 
-/// Names that users may give for gradients: {"ps"}.
+/// Names that users may give for gradients: ps, ring, allgather, hierarchical. The last may name the topology
+/// between hosts: "hierarchical(ring)"; it is ps otherwise.
 const std::vector<std::string>& topologyNames();
 
-/// Builds the graph of a topology in topologyNames(). Throws InvalidArgument that lists them for any other
-/// name.
+/// Builds the graph of a topology. Throws InvalidArgument that lists the names for one that does not exist.
 TaskGraph buildTopology(std::string_view name, const TopologyContext& context);
 void checkTopologyName(std::string_view name);
+
+/// Whether values cross the network, where compressing them may pay.
+bool crossesNetwork(std::string_view topology, const std::vector<int>& hosts, int worldSize);
 
 }  // namespace hipress

@@ -16,8 +16,9 @@ TaskGraph buildBroadcast(const TopologyContext& context) {
   TaskGraph graph;
   for (uint16_t partition = 0; partition < context.partitions; ++partition) {
     const MessageIndex values = graph.addMessage(partition);
-    const TaskIndex ready = position == 0 ? graph.encode(values, EncodeSource::kInput, {})
-                                          : graph.recv(values, rankAt(position - highestBit / 2), 0);
+    const TaskIndex ready = position == 0
+                                ? graph.encode(values, Operand::input(), EncodeAs::kContribution, {})
+                                : graph.recv(values, rankAt(position - highestBit / 2), 0);
     // The nearest child has the largest subtree: it goes first.
     for (int step = highestBit; position + step < world; step *= 2) {
       graph.send(values, rankAt(position + step), 0, {ready});

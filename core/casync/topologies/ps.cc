@@ -6,58 +6,52 @@
 //   aggregator:  recv from all → merge in rank order (its own gradient unencoded) → encode → send to all →
 //   decode
 // The aggregator decodes what it sends, so that every rank ends with the same bytes.
-#include "core/casync/topology.h"
+#include "core/casync/topologies/exchange.h"
 
 namespace hipress {
 namespace {
 
-constexpr uint16_t kPush = 0;
-constexpr uint16_t kPull = 1;
-
-void addWorker(TaskGraph& graph, uint16_t partition, int aggregator) {
-  const MessageIndex gradient = graph.addMessage(partition);
-  const TaskIndex encode = graph.encode(gradient, EncodeSource::kInput, {});
-  const TaskIndex send = graph.send(gradient, aggregator, kPush, {encode});
-  const MessageIndex aggregate = graph.addMessage(partition);
-  const TaskIndex recv = graph.recv(aggregate, aggregator, kPull);
+Outcome addWorker(TaskGraph& graph, const Exchange& exchange) {
+  const int aggregator = exchange.members[exchange.owner];
+  const MessageIndex gradient = graph.addMessage(exchange.partition);
+  const TaskIndex encode = graph.encode(gradient, exchange.own, EncodeAs::kContribution, exchange.ownReady);
+  const TaskIndex send = graph.send(gradient, aggregator, kToAggregate, {encode});
+  const MessageIndex aggregate = graph.addMessage(exchange.partition);
+  const TaskIndex recv = graph.recv(aggregate, aggregator, kFromAggregate);
   // Decoding overwrites the gradient that the send may still read.
   graph.decode(aggregate, {recv, send});
+  return {aggregate, recv};
 }
 
-void addAggregator(TaskGraph& graph, uint16_t partition, const TopologyContext& context) {
-  std::vector<MessageIndex> contributions;
-  std::vector<TaskIndex> received;
-  for (int rank = 0; rank < context.worldSize; ++rank) {
-    if (rank == context.rank) {
-      contributions.push_back(kLocalContribution);
+Outcome addAggregator(TaskGraph& graph, const Exchange& exchange) {
+  std::vector<Operand> contributions;
+  std::vector<TaskIndex> received = exchange.ownReady;
+  for (size_t member = 0; member < exchange.size(); ++member) {
+    if (member == exchange.position) {
+      contributions.push_back(exchange.own);
       continue;
     }
-    contributions.push_back(graph.addMessage(partition));
-    received.push_back(graph.recv(contributions.back(), rank, kPush));
+    const MessageIndex message = graph.addMessage(exchange.partition);
+    contributions.push_back(Operand::message(message));
+    received.push_back(graph.recv(message, exchange.members[member], kToAggregate));
   }
-  const TaskIndex merge = graph.merge(partition, contributions, received);
-  const MessageIndex aggregate = graph.addMessage(partition);
-  const TaskIndex encode = graph.encode(aggregate, EncodeSource::kAggregate, {merge});
+  const SumIndex sum = graph.addSum();
+  const TaskIndex merge =
+      graph.merge(exchange.partition, sum, std::move(contributions), MergeAs::kWholeSum, received);
+  const MessageIndex aggregate = graph.addMessage(exchange.partition);
+  const TaskIndex encode = graph.encode(aggregate, Operand::sum(sum), EncodeAs::kResult, {merge});
   // Starting behind itself, so that aggregators that finish together do not all send to rank 0 first.
-  for (int offset = 1; offset < context.worldSize; ++offset) {
-    graph.send(aggregate, (context.rank + offset) % context.worldSize, kPull, {encode});
+  for (size_t steps = 1; steps < exchange.size(); ++steps) {
+    graph.send(aggregate, exchange.memberAfter(exchange.position, steps), kFromAggregate, {encode});
   }
   graph.decode(aggregate, {encode});
+  return {aggregate, encode};
 }
 
 }  // namespace
 
-TaskGraph buildPs(const TopologyContext& context) {
-  TaskGraph graph;
-  for (uint16_t partition = 0; partition < context.partitions; ++partition) {
-    const int aggregator = (context.firstRank + partition) % context.worldSize;
-    if (aggregator == context.rank) {
-      addAggregator(graph, partition, context);
-    } else {
-      addWorker(graph, partition, aggregator);
-    }
-  }
-  return graph;
+Outcome addPs(TaskGraph& graph, const Exchange& exchange) {
+  return exchange.position == exchange.owner ? addAggregator(graph, exchange) : addWorker(graph, exchange);
 }
 
 }  // namespace hipress

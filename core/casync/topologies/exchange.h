@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What topologies are made of: one partition's exchange among some ranks. The flat topologies exchange among
+// all ranks, the hierarchical one among one rank of each host.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/casync/task_graph.h"
+
+namespace hipress {
+
+/// Numbers of a partition's messages, so that a pair of ranks has no two of the same.
+enum Hop : uint16_t {
+  kToAggregate = 0,
+  kFromAggregate = 1,
+  kToHost = 2,
+  kFromHost = 3,
+};
+
+struct Exchange {
+  uint16_t partition = 0;
+  std::vector<int> members;         ///< Ranks that take part.
+  size_t position = 0;              ///< Of this rank among them.
+  size_t owner = 0;                 ///< Position of the one whose share the partition is.
+  Operand own;                      ///< What this rank contributes, and
+  std::vector<TaskIndex> ownReady;  ///< after which tasks it is there (none: from the start).
+
+  size_t size() const { return members.size(); }
+  /// The rank `steps` places behind `from`.
+  int memberAfter(size_t from, size_t steps) const { return members[(from + steps) % members.size()]; }
+};
+
+/// Where the result is, on this rank.
+struct Outcome {
+  std::optional<MessageIndex> message;  ///< The bytes that all have; nothing: only in the output.
+  TaskIndex ready = 0;                  ///< After it the message, or the output, is there.
+};
+
+/// Each adds its tasks for one partition to the graph, the decoding into the output included.
+using AddExchange = Outcome (*)(TaskGraph& graph, const Exchange& exchange);
+
+/// Parameter server with co-located aggregators: the owner aggregates.
+Outcome addPs(TaskGraph& graph, const Exchange& exchange);
+/// Reduction along the ring, which ends at the owner, then the result along the ring.
+Outcome addRing(TaskGraph& graph, const Exchange& exchange);
+/// Everybody's contribution to everybody.
+Outcome addAllgather(TaskGraph& graph, const Exchange& exchange);
+
+struct TopologyContext;
+/// Ranks of a host among each other, then `between` among one rank of each host.
+void addHierarchical(TaskGraph& graph, const TopologyContext& context, uint16_t partition,
+                     AddExchange between);
+
+}  // namespace hipress
