@@ -327,6 +327,39 @@ void bindEngine(py::module_& module) {
       "Engines whose ranks are threads of this process. `intercept(source, destination, payload)` may drop a "
       "message.");
 
+  module.def(
+      "build_topology",
+      [](const std::string& name, int rank, int worldSize, int partitions, int firstRank,
+         std::vector<int> hosts) {
+        const TopologyContext context{rank, worldSize, static_cast<uint16_t>(partitions), firstRank,
+                                      std::move(hosts)};
+        const TaskGraph graph = buildTopology(name, context);
+        py::list tasks;
+        for (const Task& task : graph.tasks()) {
+          const bool moves = task.primitive != Primitive::kMerge;
+          int messages = 0;  // that a merge decodes, or adds up if they are plain
+          int plain = 0;
+          for (const Operand& operand : task.from) {
+            if (operand.kind != Operand::Kind::kMessage) continue;
+            (graph.messages()[operand.index].plain ? plain : messages) += 1;
+          }
+          py::dict entry;
+          entry["primitive"] = primitiveName(task.primitive);
+          entry["partition"] = task.partition;
+          entry["peer"] = task.peer;
+          entry["hop"] = task.hop;
+          entry["plain"] = moves && graph.messages()[task.message].plain;
+          entry["merged_messages"] = messages;
+          entry["merged_plain"] = plain;
+          entry["successors"] = task.successors;
+          tasks.append(std::move(entry));
+        }
+        return tasks;
+      },
+      py::arg("name"), py::arg("rank"), py::arg("world_size"), py::arg("partitions"),
+      py::arg("first_rank") = 0, py::arg("hosts") = std::vector<int>{},
+      "One rank's task graph, in an order in which each task comes before its successors.");
+
   module.def("set_current_engine", &setCurrentEngine, py::arg("engine").none(true),
              py::call_guard<py::gil_scoped_release>());
   module.def("raise_kept_error", &rethrowError,

@@ -87,7 +87,8 @@ class Engine {
     std::vector<float> values;
   };
   /// What codecs kept of a tensor before agreeAnew() and its codec now does not know, or all if it is sent as
-  /// it is; it is the caller's from here on. Throws as tensor() does.
+  /// it is; it is the caller's from here on, in the unit of one rank's values times prescale. Throws as
+  /// tensor() does.
   std::vector<UnusedState> takeUnusedStates(TensorHandle handle);
 
   /// What was agreed on. Throws InvalidArgument for an unknown handle, NotInitialized after shutdown().

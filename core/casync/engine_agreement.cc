@@ -101,6 +101,21 @@ std::vector<TensorHandle> Engine::agreeAnew(const std::string& listName,
   return result;
 }
 
+namespace {
+
+/// A result is encoded with the aggregate's factor in it, contributions and partial sums are not.
+void toUnitOfContributions(const Tensor& tensor, std::vector<float>& aggregatorState) {
+  if (aggregatorState.empty()) return;
+  const auto factor = static_cast<float>(1.0 / tensor.aggregateFactor);
+  for (const Task& task : tensor.graph.tasks()) {
+    if (task.primitive != Primitive::kEncode || task.encodeAs != EncodeAs::kResult) continue;
+    const Partition& range = tensor.partitions[task.partition].range;
+    for (size_t i = range.first; i < range.first + range.count; ++i) aggregatorState[i] *= factor;
+  }
+}
+
+}  // namespace
+
 std::vector<Engine::UnusedState> Engine::takeUnusedStates(TensorHandle handle) {
   const auto planned = tensor(handle);
   const bool allEncoded = std::none_of(planned->partitions.begin(), planned->partitions.end(),
@@ -111,6 +126,7 @@ std::vector<Engine::UnusedState> Engine::takeUnusedStates(TensorHandle handle) {
     const auto used = (worker ? planned->codec : planned->aggregateCodec)->states();
     if (allEncoded && std::find(used.begin(), used.end(), entry.state) != used.end()) continue;
     result.push_back({entry.role, entry.state, states_.take(entry.tensor, entry.role, entry.state)});
+    if (!worker) toUnitOfContributions(*planned, result.back().values);
   }
   return result;
 }

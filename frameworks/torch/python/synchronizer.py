@@ -114,15 +114,10 @@ class GradientSynchronizer:
         listed = runtime.current().numbered(_LIST)
         self._declared = self._engine.agree_anew(listed, self._declared, self._specs(options))
         self._options = options
-        # In the aggregate's unit and in that of one rank's values: see Tensor's factors in core/casync/tensor.h.
-        per_worker = 1.0 / options.prescale_factor
-        shares = self._engine.world_size if options.op == Average else 1
-        per_aggregator = per_worker * shares / options.postscale_factor
         for index, declared in enumerate(self._declared):
-            for role, state, values in self._engine.take_unused_states(declared):
+            for _, state, values in self._engine.take_unused_states(declared):
                 if state == "residual":
-                    factor = per_worker if role == "worker" else per_aggregator
-                    self._held_back.keep(index, factor * torch.from_numpy(values))
+                    self._held_back.keep(index, torch.from_numpy(values) / options.prescale_factor)
 
     def _specs(self, options: SynchronizationOptions) -> list[Any]:
         core = load_core()
