@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,9 +18,28 @@ namespace {
 /// What a rank that left had sent may still be on its way for this long.
 constexpr Milliseconds kLeaveGrace{2000};
 
+/// How much longer than the deadline a rank waits for each message that must come before the one it waits
+/// for.
+constexpr Milliseconds kGracePerHop{1000};
+
 /// Tensor numbers start at 1: this one is for telling peers about a failure.
 constexpr MessageTag kFailureTag{};
 constexpr size_t kMaxFailureText = 4096;
+
+bool isWaitedFor(const Operation& operation, size_t task) {
+  return operation.tensor->graph.tasks()[task].primitive == Primitive::kRecv &&
+         !operation.complete[task].load(std::memory_order_relaxed);
+}
+
+/// The smallest depth of a message that has not come; 1 if all have.
+int nearestWaitedFor(const Operation& operation) {
+  const auto& tasks = operation.tensor->graph.tasks();
+  int nearest = std::numeric_limits<int>::max();
+  for (size_t index = 0; index < tasks.size(); ++index) {
+    if (isWaitedFor(operation, index)) nearest = std::min<int>(nearest, tasks[index].depth);
+  }
+  return nearest == std::numeric_limits<int>::max() ? 1 : nearest;
+}
 
 std::string seconds(Milliseconds time) {
   char text[32];
@@ -158,43 +178,29 @@ void Engine::checkDeadline(const OperationPointer& operation) {
   const auto deadline = operation->submitted + options_.timeout;
   if (now < deadline) return;
 
-  // Whoever waits for a first message knows which rank is late; a rank that only waits for an aggregate
-  // leaves the aggregator time to say so.
-  const auto& tasks = operation->tensor->graph.tasks();
-  bool knows = false;
-  for (size_t index = 0; index < tasks.size(); ++index) {
-    knows |= tasks[index].primitive == Primitive::kRecv && tasks[index].hop == 0 &&
-             !operation->complete[index].load(std::memory_order_relaxed);
-  }
-  const Milliseconds grace = knows ? Milliseconds(0) : std::min(Milliseconds(2000), options_.timeout / 4);
+  // Whoever waits for what needs the fewest messages knows best which rank is late: it speaks first.
+  const Milliseconds grace = std::min(kGracePerHop, options_.timeout / 8) * nearestWaitedFor(*operation);
   if (now >= deadline + grace) failWith(timeoutError(*operation), true);
 }
 
 Error Engine::timeoutError(const Operation& operation) const {
   const auto& tasks = operation.tensor->graph.tasks();
-  const auto waits = [&](bool firstHop) {
-    std::set<int> peers;
-    for (size_t index = 0; index < tasks.size(); ++index) {
-      if (tasks[index].primitive == Primitive::kRecv && (tasks[index].hop == 0) == firstHop &&
-          !operation.complete[index].load(std::memory_order_relaxed)) {
-        peers.insert(tasks[index].peer);
-      }
-    }
-    std::string text;
-    for (const int peer : peers) text += (text.empty() ? "rank " : ", rank ") + std::to_string(peer);
-    return text;
-  };
+  const int nearest = nearestWaitedFor(operation);
+  std::set<int> peers;
+  for (size_t index = 0; index < tasks.size(); ++index) {
+    if (isWaitedFor(operation, index) && tasks[index].depth == nearest) peers.insert(tasks[index].peer);
+  }
+  std::string late;
+  for (const int peer : peers) late += (late.empty() ? "rank " : ", rank ") + std::to_string(peer);
   const std::string what = "tensor '" + operation.tensor->spec.name + "' (step " +
                            std::to_string(operation.step) + ") was not synchronised within " +
                            seconds(options_.timeout) + ": rank " + std::to_string(rank_);
   const std::string advice =
       ". The rank may be stopped, slow, or may not have submitted the tensor; a longer deadline is set by "
       "HIPRESS_TIMEOUT or init(timeout=...)";
-  if (const std::string late = waits(true); !late.empty()) {
-    return {ErrorKind::kTimeout, what + " got nothing from " + late + advice};
-  }
-  if (const std::string late = waits(false); !late.empty()) {
-    return {ErrorKind::kTimeout, what + " got no aggregate from " + late + advice};
+  if (!late.empty()) {
+    return {ErrorKind::kTimeout,
+            what + (nearest == 0 ? " got nothing from " : " got no aggregate from ") + late + advice};
   }
   std::string unsent;
   for (size_t index = 0; index < tasks.size(); ++index) {

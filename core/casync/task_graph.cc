@@ -40,9 +40,10 @@ TaskIndex TaskGraph::send(MessageIndex message, int peer, uint16_t hop, const st
   return add(std::move(task), after);
 }
 
-TaskIndex TaskGraph::recv(MessageIndex into, int peer, uint16_t hop) {
+TaskIndex TaskGraph::recv(MessageIndex into, int peer, uint16_t hop, size_t depth) {
   Task task;
   task.primitive = Primitive::kRecv;
+  task.depth = static_cast<uint16_t>(depth);
   task.partition = messages_[into].partition;
   task.hop = hop;
   task.peer = peer;

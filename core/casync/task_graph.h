@@ -62,6 +62,7 @@ struct Task {
   uint16_t partition = 0;
   uint16_t hop = 0;           // send, recv: distinguishes the messages of a partition
   int peer = -1;              // send, recv
+  uint16_t depth = 0;         // recv: how many messages in a row must come before it
   MessageIndex message = 0;   // written by encode and recv, read by send and decode
   SumIndex sum = 0;           // merge
   std::vector<Operand> from;  // encode: one; merge: the contributions, in rank order
@@ -82,7 +83,8 @@ class TaskGraph {
 
   TaskIndex encode(MessageIndex into, Operand from, EncodeAs as, const std::vector<TaskIndex>& after);
   TaskIndex send(MessageIndex message, int peer, uint16_t hop, const std::vector<TaskIndex>& after);
-  TaskIndex recv(MessageIndex into, int peer, uint16_t hop);
+  /// `depth`: how many messages in a row the peer needs before it can send this one.
+  TaskIndex recv(MessageIndex into, int peer, uint16_t hop, size_t depth);
   TaskIndex merge(uint16_t partition, SumIndex into, std::vector<Operand> contributions, MergeAs as,
                   const std::vector<TaskIndex>& after);
   /// Decodes into the output.

@@ -23,7 +23,7 @@ Outcome addAllgather(TaskGraph& graph, const Exchange& exchange) {
     }
     const MessageIndex message = graph.addMessage(exchange.partition);
     contributions.push_back(Operand::message(message));
-    before.push_back(graph.recv(message, exchange.members[member], kToAggregate));
+    before.push_back(graph.recv(message, exchange.members[member], kToAggregate, exchange.depth));
   }
   const TaskIndex merge =
       graph.merge(exchange.partition, graph.addSum(), std::move(contributions), MergeAs::kOutput, before);

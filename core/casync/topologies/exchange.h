@@ -26,6 +26,7 @@ struct Exchange {
   size_t position = 0;              ///< Of this rank among them.
   size_t owner = 0;                 ///< Position of the one whose share the partition is.
   Operand own;                      ///< What this rank contributes, and
+  size_t depth = 0;                 ///< How many messages in a row members may need for that.
   std::vector<TaskIndex> ownReady;  ///< after which tasks it is there (none: from the start).
 
   size_t size() const { return members.size(); }

@@ -48,6 +48,7 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context, uint16_t 
       neighbours = &ranks;
     }
   }
+  exchange.depth = hosts.size() < static_cast<size_t>(context.worldSize) ? 1 : 0;
   const int leader = exchange.members[exchange.position];
   // An allgather leaves the result as elements only.
   const bool plainResult = between == addAllgather;
@@ -57,7 +58,7 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context, uint16_t 
     const TaskIndex encode = graph.encode(gradient, Operand::input(), EncodeAs::kContribution, {});
     const TaskIndex send = graph.send(gradient, leader, kToHost, {encode});
     const MessageIndex result = graph.addMessage(partition, plainResult);
-    const TaskIndex recv = graph.recv(result, leader, kFromHost);
+    const TaskIndex recv = graph.recv(result, leader, kFromHost, exchange.depth + 2 * hosts.size());
     graph.decode(result, {recv, send});
     return;
   }
@@ -72,7 +73,7 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context, uint16_t 
       }
       const MessageIndex message = graph.addMessage(partition, true);
       contributions.push_back(Operand::message(message));
-      exchange.ownReady.push_back(graph.recv(message, rank, kToHost));
+      exchange.ownReady.push_back(graph.recv(message, rank, kToHost, 0));
     }
     const SumIndex sum = graph.addSum();
     exchange.ownReady = {

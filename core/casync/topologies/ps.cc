@@ -17,7 +17,7 @@ Outcome addWorker(TaskGraph& graph, const Exchange& exchange) {
   const TaskIndex encode = graph.encode(gradient, exchange.own, EncodeAs::kContribution, exchange.ownReady);
   const TaskIndex send = graph.send(gradient, aggregator, kToAggregate, {encode});
   const MessageIndex aggregate = graph.addMessage(exchange.partition);
-  const TaskIndex recv = graph.recv(aggregate, aggregator, kFromAggregate);
+  const TaskIndex recv = graph.recv(aggregate, aggregator, kFromAggregate, exchange.depth + 1);
   // Decoding overwrites the gradient that the send may still read.
   graph.decode(aggregate, {recv, send});
   return {aggregate, recv};
@@ -33,7 +33,7 @@ Outcome addAggregator(TaskGraph& graph, const Exchange& exchange) {
     }
     const MessageIndex message = graph.addMessage(exchange.partition);
     contributions.push_back(Operand::message(message));
-    received.push_back(graph.recv(message, exchange.members[member], kToAggregate));
+    received.push_back(graph.recv(message, exchange.members[member], kToAggregate, exchange.depth));
   }
   const SumIndex sum = graph.addSum();
   const TaskIndex merge =

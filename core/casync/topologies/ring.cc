@@ -11,6 +11,12 @@
 namespace hipress {
 namespace {
 
+/// How many members have added their gradient when the partial sum comes to this one.
+size_t membersBefore(const Exchange& exchange) {
+  const size_t first = exchange.owner + 1;
+  return (exchange.position + exchange.size() - first % exchange.size()) % exchange.size();
+}
+
 /// The partial sum of those before this member, and its own.
 Operand addOwn(TaskGraph& graph, const Exchange& exchange, MergeAs as, std::vector<TaskIndex>* ready) {
   const SumIndex sum = graph.addSum();
@@ -18,8 +24,9 @@ Operand addOwn(TaskGraph& graph, const Exchange& exchange, MergeAs as, std::vect
   std::vector<TaskIndex> after = exchange.ownReady;
   if (exchange.size() > 1) {
     const MessageIndex partial = graph.addMessage(exchange.partition);
-    after.push_back(
-        graph.recv(partial, exchange.memberAfter(exchange.position, exchange.size() - 1), kToAggregate));
+    const int previous = exchange.memberAfter(exchange.position, exchange.size() - 1);
+    const size_t depth = exchange.depth + membersBefore(exchange) - 1;
+    after.push_back(graph.recv(partial, previous, kToAggregate, depth));
     contributions.push_back(Operand::message(partial));
   }
   contributions.push_back(exchange.own);
@@ -55,7 +62,8 @@ Outcome addRing(TaskGraph& graph, const Exchange& exchange) {
     encode = graph.encode(partial, sum, EncodeAs::kPartialSum, merged);
   }
   const TaskIndex send = graph.send(partial, next, kToAggregate, {encode});
-  const TaskIndex recv = graph.recv(result, previous, kFromAggregate);
+  const TaskIndex recv =
+      graph.recv(result, previous, kFromAggregate, exchange.depth + size - 1 + membersBefore(exchange));
   if ((exchange.position + 1) % size != exchange.owner) graph.send(result, next, kFromAggregate, {recv});
   // Decoding overwrites what the send may still read.
   graph.decode(result, {recv, send});

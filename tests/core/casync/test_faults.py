@@ -128,3 +128,21 @@ def test_a_corrupt_payload_is_refused_on_every_rank(change: str) -> None:
         assert isinstance(failure, HipressError)
         assert "'w'" in str(failure)
         assert "rank 1" in str(failure)
+
+
+@pytest.mark.parametrize("silent", [0, 1, 2, 3])
+@pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical", "hierarchical(ring)"])
+def test_a_silent_rank_is_named_in_every_topology(topology: str, silent: int) -> None:
+    """Also by ranks that wait for others which wait for it: whoever is nearest speaks first."""
+
+    def body(engine: _core.Engine) -> None:
+        allreduce(engine, "w", np.ones(8192, np.float32), topology=topology, partitions=4)
+
+    def intercept(source: int, destination: int, payload: bytes) -> bool:
+        return source != silent
+
+    ends = outcomes(4, body, options={"timeout": 1.0, "hosts": [0, 0, 1, 1]}, intercept=intercept, linger=0.0)
+    for rank, end in enumerate(ends):
+        if rank != silent:  # which has all it needs, after an allgather
+            assert isinstance(end, Timeout), (rank, end)
+            assert f"rank {silent}" in str(end).split("got")[1], (rank, end)
