@@ -1,24 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/communication_queue.h"
 
+#include <algorithm>
 #include <chrono>
-#include <optional>
+#include <string>
 #include <utility>
+
+#include "core/transport/bundle.h"
 
 namespace hipress {
 namespace {
 
-/// A window in which nothing moved for two of these is not waited for.
+using Clock = std::chrono::steady_clock;
+
+/// Between two looks at windows that are full.
 constexpr std::chrono::milliseconds kLookInterval{50};
-constexpr int kQuietLooks = 2;
+constexpr Clock::time_point kNever = Clock::time_point::max();
+
+const BundleOptions& checked(const BundleOptions& bundle) {
+  if (bundle.bytes > kMaxBundleBytes) {
+    throw invalidArgument("bundles of " + std::to_string(bundle.bytes) +
+                          " bytes are larger than receivers take: at most " +
+                          std::to_string(kMaxBundleBytes));
+  }
+  return bundle;
+}
 
 }  // namespace
 
-CommunicationQueue::CommunicationQueue(Transport& transport, size_t windowBytes)
-    : transport_(transport),
-      windowBytes_(windowBytes),
-      links_(static_cast<size_t>(transport.worldSize())),
-      watcher_([this] { watch(); }) {}
+CommunicationQueue::CommunicationQueue(Transport& transport, size_t windowBytes, const BundleOptions& bundle)
+    : transport_(transport) {
+  BundleOptions none = checked(bundle);
+  none.bytes = 0;
+  for (int peer = 0; peer < transport.worldSize(); ++peer) {
+    links_.emplace_back(windowBytes, bundle.always || transport.bundlesPay(peer) ? bundle : none);
+  }
+  watcher_ = std::thread([this] { watch(); });
+}
 
 CommunicationQueue::~CommunicationQueue() {
   stop();
@@ -33,11 +51,12 @@ void CommunicationQueue::stop() {
   if (watcher_.joinable()) watcher_.join();
 }
 
-void CommunicationQueue::push(int priority, SendRequest request, std::function<void()> onStart) {
+void CommunicationQueue::push(int priority, SendRequest request, LinkQueue::StartCallback onStart) {
   Link& link = links_[static_cast<size_t>(request.peer)];
   {
     const std::lock_guard lock(link.mutex);
-    link.waiting.push({priority, link.sequence++, std::move(request), std::move(onStart)});
+    link.queue.push(priority, std::move(request), std::move(onStart), Clock::now());
+    if (link.dispatching) return;
   }
   dispatch(link);
 }
@@ -46,75 +65,118 @@ void CommunicationQueue::push(int priority, SendRequest request, std::function<v
 // closed transport answers within send(), and thousands of waiting messages would nest as deeply.
 void CommunicationQueue::dispatch(Link& link) {
   for (bool mine = false;; mine = true) {
-    std::optional<Item> next;
-    size_t bytes = 0;
-    uint64_t window = 0;
-    bool full = false;
+    LinkQueue::Flight* flight = nullptr;
+    LinkQueue::Hold hold = LinkQueue::Hold::kEmpty;
     {
       const std::lock_guard lock(link.mutex);
       if (!mine && link.dispatching) return;
-      if (!link.waiting.empty()) {
-        bytes = link.waiting.top().request.payload.size() + kMessageHeaderBytes;
-        // A message larger than the window goes alone.
-        full = link.inFlight > 0 && link.inFlight + bytes > windowBytes_;
-      }
-      link.dispatching = bytes > 0 && !full;
-      if (link.dispatching) {
-        link.inFlight += bytes;
-        window = link.window;
-        next = std::move(const_cast<Item&>(link.waiting.top()));
-        link.waiting.pop();
-      }
+      flight = link.queue.next(Clock::now());
+      link.dispatching = flight != nullptr;
+      hold = link.queue.hold();
     }
-    if (!next) {
-      if (full && !blocked_.exchange(true)) {
-        const std::lock_guard lock(mutex_);  // not between the watcher's look and its sleep
-        changed_.notify_one();
-      }
-      return;
+    if (flight != nullptr) {
+      hand(link, *flight);
+      continue;
     }
-    next->onStart();
-    auto onSent = std::move(next->request.onSent);
-    next->request.onSent = [this, &link, bytes, window, onSent = std::move(onSent)](const Failure& failure) {
-      {
-        const std::lock_guard lock(link.mutex);
-        if (link.window == window) link.inFlight -= bytes;
-        link.quietLooks = 0;
-      }
-      // Before the callback: the network should not wait for what completion triggers.
-      dispatch(link);
-      onSent(failure);
-    };
-    transport_.send(std::move(next->request));
+    if (hold == LinkQueue::Hold::kGather) askWatcher(watchesGathering_);
+    if (hold == LinkQueue::Hold::kWindow) askWatcher(watchesWindows_);
+    return;
   }
 }
 
+void CommunicationQueue::hand(Link& link, LinkQueue::Flight& flight) {
+  for (const auto& item : flight.items) item.onStart();
+  const int peer = flight.items.front().request.peer;
+  auto onSent = [this, &link, &flight](const Failure& failure) { sent(link, flight, failure); };
+  if (flight.items.size() > 1) return transport_.sendBundle({peer, flight.views, std::move(onSent)});
+  SendRequest request;
+  static_cast<MessageView&>(request) = flight.views.front();
+  request.peer = peer;
+  request.onSent = std::move(onSent);
+  transport_.send(std::move(request));
+}
+
+void CommunicationQueue::sent(Link& link, LinkQueue::Flight& flight, const Failure& failure) {
+  {
+    const std::lock_guard lock(link.mutex);
+    link.queue.sent(flight);
+  }
+  // Before the callbacks: the network should not wait for what completion triggers.
+  dispatch(link);
+  for (const auto& item : flight.items) item.request.onSent(failure);
+  const std::lock_guard lock(link.mutex);
+  link.queue.recycle(flight);
+}
+
+void CommunicationQueue::askWatcher(std::atomic<bool>& watches) {
+  if (watches.exchange(true)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    asked_ = true;
+  }
+  changed_.notify_one();
+}
+
 void CommunicationQueue::watch() {
+  Time gathering = kNever;
+  Time windows = kNever;
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopped_ || blocked_; });
-    if (stopped_ || changed_.wait_for(lock, kLookInterval, [this] { return stopped_; })) return;
-    blocked_ = false;
+    const auto needed = [this] { return stopped_ || asked_; };
+    if (const Time next = std::min(gathering, windows); next == kNever) {
+      changed_.wait(lock, needed);
+    } else {
+      changed_.wait_until(lock, next, needed);
+    }
+    if (stopped_) return;
+    asked_ = false;
     lock.unlock();
-    for (Link& link : links_) {
-      if (openNextWindow(link)) dispatch(link);
+    // Links that ask have flags set: a first look finds out when to look again.
+    if (watchesGathering_) gathering = lookAtGathering();
+    if (windows <= Clock::now()) {
+      windows = lookAtWindows();
+    } else if (windows == kNever && watchesWindows_) {
+      windows = Clock::now() + kLookInterval;
     }
     lock.lock();
   }
 }
 
-bool CommunicationQueue::openNextWindow(Link& link) {
-  const std::lock_guard lock(link.mutex);
-  if (link.waiting.empty()) {
-    link.quietLooks = 0;
-    return false;
+CommunicationQueue::Time CommunicationQueue::lookAtGathering() {
+  // First, so that a link that starts to gather behind this look asks again.
+  watchesGathering_ = false;
+  Time next = kNever;
+  const Time now = Clock::now();
+  for (Link& link : links_) {
+    bool due = false;
+    {
+      const std::lock_guard lock(link.mutex);
+      if (link.dispatching || link.queue.hold() != LinkQueue::Hold::kGather) continue;
+      due = link.queue.due() <= now;
+      if (!due) next = std::min(next, link.queue.due());
+    }
+    if (due) dispatch(link);
   }
-  blocked_ = true;  // look again
-  if (++link.quietLooks <= kQuietLooks) return false;
-  link.quietLooks = 0;
-  ++link.window;
-  link.inFlight = 0;
-  return true;
+  if (next != kNever) watchesGathering_ = true;
+  return next;
+}
+
+CommunicationQueue::Time CommunicationQueue::lookAtWindows() {
+  watchesWindows_ = false;
+  bool again = false;
+  for (Link& link : links_) {
+    bool opened = false;
+    bool waits = false;
+    {
+      const std::lock_guard lock(link.mutex);
+      opened = link.queue.look(&waits);
+    }
+    again |= waits;
+    if (opened) dispatch(link);
+  }
+  if (!again) return kNever;
+  watchesWindows_ = true;
+  return Clock::now() + kLookInterval;
 }
 
 }  // namespace hipress

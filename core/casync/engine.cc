@@ -33,7 +33,7 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       control_(std::move(control)),
       executor_(pool_, compute_, options_.seed),
       transport_(std::move(transport)),
-      communication_(*transport_, options_.windowBytes),
+      communication_(*transport_, options_.windowBytes, options_.bundle),
       compute_(options_.computeThreads) {
   transport_->onPeerFailure([this](int peer, const std::string& reason) { onPeerFailure(peer, reason); });
   control_->onNotice([this](const ControlNotice& notice) { onNotice(notice); });

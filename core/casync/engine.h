@@ -35,6 +35,7 @@ struct EngineOptions {
   size_t windowBytes =
       size_t{16}
       << 20;  ///< Handed to the transport per peer at a time; the rest keeps its order by priority.
+  BundleOptions bundle;                  ///< Small messages that go together.
   size_t inlineElements = 16384;         ///< Compute tasks up to this size run where they became ready.
   uint64_t seed = 0;                     ///< Of random rounding.
   std::vector<int> hosts;                ///< Number of each rank's host; empty: all ranks are on one.

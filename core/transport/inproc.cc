@@ -9,8 +9,10 @@
 #include <thread>
 #include <utility>
 
+#include "core/transport/bundle.h"
 #include "core/transport/mailbox.h"
 #include "core/transport/matcher.h"
+#include "core/transport/statistics.h"
 
 namespace hipress {
 namespace {
@@ -28,7 +30,8 @@ struct Hub {
 
 class InprocTransport final : public Transport {
  public:
-  InprocTransport(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {
+  InprocTransport(std::shared_ptr<Hub> hub, int rank)
+      : hub_(std::move(hub)), rank_(rank), brokenLinks_(hub_->members.size()) {
     hub_->members[static_cast<size_t>(rank)] = this;
     thread_ = std::thread([this] { run(); });
   }
@@ -40,33 +43,38 @@ class InprocTransport final : public Transport {
   int worldSize() const override { return hub_->options.worldSize; }
 
   void send(SendRequest request) override {
-    InprocMessage message{
-        rank_, request.peer, request.tag, request.header, {request.payload.begin(), request.payload.end()}};
-    // The payload is copied: the sender's memory is free at once, as with a network's eager protocol.
-    const size_t bytes = request.payload.size() + kMessageHeaderBytes;
-    auto onSent = std::make_shared<std::function<void(const Failure&)>>(std::move(request.onSent));
-    const bool taken =
-        mailbox_.post([this, bytes, onSent, shared = std::make_shared<InprocMessage>(std::move(message))] {
-          if (failure_) return (*onSent)(failure_);
-          const bool deliver = !hub_->options.intercept || hub_->options.intercept(*shared);
-          count([&](TransportCounters& counters) {
-            counters.bytesSent += bytes;
-            ++counters.messagesSent;
-          });
-          if (deliver) deliverTo(shared);
-          (*onSent)(nullptr);
-        });
-    if (!taken) (*onSent)(closedFailure());
+    command([this, request = std::move(request)] {
+      if (failure_) return request.onSent(failure_);
+      if (auto message = passed(request.peer, request)) deliverTo(std::move(message));
+      statistics_.sent(1, request.payload.size());
+      request.onSent(nullptr);
+    });
   }
 
-  void recv(RecvRequest request) override {
-    auto shared = std::make_shared<RecvRequest>(std::move(request));
-    const bool taken = mailbox_.post([this, shared] {
-      if (failure_) return shared->onReceived(failure_);
-      // post() moves from the request only when it keeps it.
-      if (auto message = matcher_.post(*shared)) receive(*shared, *message);
+  void sendBundle(BundleRequest request) override {
+    command([this, request = std::move(request)] {
+      if (failure_) return request.onSent(failure_);
+      deliverBundle(request);
+      size_t bytes = 0;
+      for (const auto& message : request.messages) bytes += message.payload.size();
+      statistics_.sent(request.messages.size(), bytes);
+      request.onSent(nullptr);
     });
-    if (!taken) shared->onReceived(closedFailure());
+  }
+
+  bool bundlesPay(int) const override { return true; }  // so that tests see them
+
+  void recv(RecvRequest request) override {
+    command([this, request = std::move(request)]() mutable {
+      if (failure_) return request.onReceived(failure_);
+      if (const Failure& broken = brokenLinks_[static_cast<size_t>(request.peer)])
+        return request.onReceived(broken);
+      // post() moves from the request only when it keeps it.
+      const auto message = matcher_.post(request);
+      if (!message) return;
+      statistics_.released((*message)->payload.size());
+      receive(request, (*message)->header, (*message)->payload);
+    });
   }
 
   void fail(const Failure& failure) override {
@@ -75,10 +83,7 @@ class InprocTransport final : public Transport {
 
   void onPeerFailure(std::function<void(int, const std::string&)>) override {}
 
-  TransportCounters counters() const override {
-    const std::lock_guard lock(countersMutex_);
-    return counters_;
-  }
+  TransportCounters counters() const override { return statistics_.counters(); }
 
   void close() override {
     {
@@ -91,7 +96,7 @@ class InprocTransport final : public Transport {
       running_ = false;
     });
     thread_.join();
-    for (auto& command : mailbox_.shut()) command();
+    for (const auto& late : mailbox_.shut()) late();
   }
 
  private:
@@ -101,67 +106,122 @@ class InprocTransport final : public Transport {
     return std::make_shared<Error>(ErrorKind::kNotInitialized, "the transport is closed");
   }
 
+  /// Once the progress thread has ended, whoever calls runs the command: there is a failure to hand over.
+  template <typename Body>
+  void command(Body body) {
+    static_assert(Mailbox::Command::kFits<Body>);
+    Mailbox::Command command(std::move(body));
+    if (!mailbox_.post(std::move(command))) command();
+  }
+
   void run() {
+    std::vector<Mailbox::Command> commands;
     while (running_) {
-      for (auto& command : mailbox_.take()) command();
-      if (!running_) break;
+      mailbox_.take(commands);
+      for (const auto& each : commands) each();
+      if (!running_ || !mailbox_.prepareToSleep()) continue;
       pollfd descriptor{mailbox_.wakeFd(), POLLIN, 0};
       ::poll(&descriptor, 1, -1);
     }
   }
 
-  void deliverTo(const Arrived& message) {
+  /// A copy, as it leaves; nullptr if it is dropped. The sender's memory is free at once, as with a network's
+  /// eager protocol.
+  Arrived passed(int destination, const MessageView& view) const {
+    auto message = std::make_shared<InprocMessage>(
+        InprocMessage{rank_, destination, view.tag, view.header, {view.payload.begin(), view.payload.end()}});
+    const auto& intercept = hub_->options.intercept;
+    return !intercept || intercept(*message) ? message : nullptr;
+  }
+
+  void deliverBundle(const BundleRequest& request) const {
+    std::vector<Arrived> messages;
+    std::vector<MessageView> views;
+    for (const auto& view : request.messages) {
+      const auto message = passed(request.peer, view);
+      if (!message) continue;
+      views.push_back({message->tag, message->header, message->payload});
+      messages.push_back(message);
+    }
+    if (views.empty()) return;
+    auto bundle = std::make_shared<InprocMessage>(InprocMessage{rank_, request.peer, kBundleTag, {}, {}});
+    bundle->header = packBundle(views, bundle->payload);
+    const auto& intercept = hub_->options.interceptBundle;
+    if (!intercept || intercept(*bundle)) deliverTo(std::move(bundle));
+  }
+
+  void deliverTo(Arrived message) const {
     const std::lock_guard lock(hub_->mutex);
     auto* destination = hub_->members[static_cast<size_t>(message->destination)];
     if (destination == nullptr) return;
-    destination->mailbox_.post([destination, message] { destination->arrive(message); });
+    destination->mailbox_.post([destination, message = std::move(message)] { destination->arrive(message); });
   }
 
   void arrive(const Arrived& message) {
-    if (failure_) return;
+    if (failure_ || brokenLinks_[static_cast<size_t>(message->source)]) return;
+    if (message->tag == kBundleTag) return arriveBundle(*message);
     const MessageKey key{message->source, message->tag};
-    if (auto request = matcher_.match(key)) return receive(*request, message);
-    matcher_.keep(key, message);
+    if (auto request = matcher_.match(key)) return receive(*request, message->header, message->payload);
+    keep(key, message);
   }
 
-  void receive(RecvRequest& request, const Arrived& message) {
+  void arriveBundle(const InprocMessage& bundle) {
+    try {
+      splitBundle(bundle.header, bundle.payload, pieces_);
+    } catch (const Error& error) {
+      return breakLink(bundle.source, error);
+    }
+    for (const auto& [tag, header, payload] : pieces_) {
+      const MessageKey key{bundle.source, tag};
+      if (auto request = matcher_.match(key)) {
+        receive(*request, header, payload);
+      } else {
+        keep(key, std::make_shared<InprocMessage>(
+                      InprocMessage{bundle.source, rank_, tag, header, {payload.begin(), payload.end()}}));
+      }
+    }
+  }
+
+  void keep(const MessageKey& key, const Arrived& message) {
+    if (matcher_.keep(key, message)) statistics_.kept(message->payload.size());
+  }
+
+  void receive(const RecvRequest& request, const MessageHeader& header, std::span<const std::byte> payload) {
     Failure failure;
     try {
-      const auto destination = request.onHeader(message->header, message->payload.size());
-      if (destination.size() != message->payload.size()) {
+      const auto destination = request.onHeader(header, payload.size());
+      if (destination.size() != payload.size()) {
         throw corruptPayload("a payload has another size than its receiver expects");
       }
-      if (!destination.empty()) std::memcpy(destination.data(), message->payload.data(), destination.size());
-      count([&](TransportCounters& counters) {
-        counters.bytesReceived += message->payload.size() + kMessageHeaderBytes;
-        ++counters.messagesReceived;
-      });
+      if (!destination.empty()) std::memcpy(destination.data(), payload.data(), destination.size());
+      statistics_.received(payload.size());
     } catch (const Error& error) {
       failure = std::make_shared<Error>(error);
     }
     request.onReceived(failure);
   }
 
+  void breakLink(int peer, const Error& reason) {
+    const Failure failure = std::make_shared<Error>(refusedBundle(rank_, peer, reason));
+    brokenLinks_[static_cast<size_t>(peer)] = failure;
+    for (const auto& request : matcher_.takePosted(peer)) request.onReceived(failure);
+  }
+
   void giveUp(const Failure& failure) {
     if (failure_) return;
     failure_ = failure;
-    for (auto& request : matcher_.takePosted()) request.onReceived(failure);
-    matcher_.takeArrived();
-  }
-
-  template <typename Change>
-  void count(Change change) {
-    const std::lock_guard lock(countersMutex_);
-    change(counters_);
+    for (const auto& request : matcher_.takePosted()) request.onReceived(failure);
+    for (const auto& message : matcher_.takeArrived()) statistics_.released(message->payload.size());
   }
 
   const std::shared_ptr<Hub> hub_;
   const int rank_;
   Mailbox mailbox_;
-  mutable std::mutex countersMutex_;
-  TransportCounters counters_;
+  TransportStatistics statistics_;
   // Below: used by the progress thread only, and by close() after it has ended.
   Matcher<Arrived> matcher_;
+  std::vector<Failure> brokenLinks_;  // by peer, once a bundle of it was refused
+  std::vector<MessageView> pieces_;   // of the bundle that arrives
   Failure failure_;
   bool running_ = true;
   std::thread thread_;

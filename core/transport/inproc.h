@@ -23,8 +23,11 @@ struct InprocMessage {
 
 struct InprocOptions {
   int worldSize = 1;
-  /// Called on the sender's thread for every message; may change it; false drops it. Used to inject faults.
+  /// Called on the sender's progress thread for every message, before it is put into a bundle with others;
+  /// may change it; false drops it. Used to inject faults.
   std::function<bool(InprocMessage&)> intercept;
+  /// The same for every bundle as it travels: its bytes, and a header of its own.
+  std::function<bool(InprocMessage&)> interceptBundle;
 };
 
 /// One transport per rank, connected with each other.

@@ -22,25 +22,37 @@ Mailbox::~Mailbox() {
   ::close(fd_);
 }
 
-bool Mailbox::post(Command command) {
+bool Mailbox::post(Command&& command) {
   const std::lock_guard lock(mutex_);
   if (shut_) return false;
   commands_.push_back(std::move(command));
-  if (commands_.size() == 1) {
+  if (asleep_) {
     // Under the lock: a wake-up that comes after its command was taken would stay, and keep the progress
     // thread awake until the next command.
+    asleep_ = false;
+    woken_ = true;
     const uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(fd_, &one, sizeof one);
   }
   return true;
 }
 
-std::vector<Mailbox::Command> Mailbox::take() {
+void Mailbox::take(std::vector<Command>& commands) {
+  commands.clear();
   const std::lock_guard lock(mutex_);
-  if (commands_.empty()) return {};
-  uint64_t count = 0;
-  [[maybe_unused]] const auto read = ::read(fd_, &count, sizeof count);
-  return std::exchange(commands_, {});
+  asleep_ = false;
+  if (woken_) {
+    woken_ = false;
+    uint64_t count = 0;
+    [[maybe_unused]] const auto read = ::read(fd_, &count, sizeof count);
+  }
+  commands_.swap(commands);
+}
+
+bool Mailbox::prepareToSleep() {
+  const std::lock_guard lock(mutex_);
+  asleep_ = commands_.empty();
+  return asleep_;
 }
 
 std::vector<Mailbox::Command> Mailbox::shut() {

@@ -3,15 +3,17 @@
 // How other threads hand work to a progress thread: commands in order, and a file descriptor that wakes it.
 #pragma once
 
-#include <functional>
 #include <mutex>
 #include <vector>
+
+#include "core/transport/inline_function.h"
 
 namespace hipress {
 
 class Mailbox {
  public:
-  using Command = std::function<void()>;
+  /// Large enough for a transport's pointer and a request.
+  using Command = InlineFunction<void(), 144>;
 
   Mailbox();
   ~Mailbox();
@@ -19,21 +21,27 @@ class Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
 
   /// Thread-safe. False once the mailbox is shut: the command was not taken and will not run.
-  bool post(Command command);
+  bool post(Command&& command);
 
-  /// All commands so far, in order; clears the wake-up.
-  std::vector<Command> take();
+  /// Puts all commands so far, in order, into `commands`, whose memory is used again; the owner is awake.
+  void take(std::vector<Command>& commands);
+
+  /// To be called before sleeping until wakeFd() is readable: only who sleeps is woken, because that is a
+  /// system call on both sides. False if commands wait: do not sleep, take() them.
+  bool prepareToSleep();
 
   /// Takes no more commands; returns those that were not taken yet.
   std::vector<Command> shut();
 
-  /// Readable while commands wait.
+  /// Readable when a command came for an owner that sleeps.
   int wakeFd() const { return fd_; }
 
  private:
   int fd_ = -1;
   std::mutex mutex_;
   std::vector<Command> commands_;
+  bool asleep_ = false;  // or about to be
+  bool woken_ = false;   // the descriptor is readable
   bool shut_ = false;
 };
 

@@ -4,10 +4,10 @@
 // transport uses one on its progress thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,12 +18,28 @@ namespace hipress {
 struct MessageKey {
   int peer = 0;
   MessageTag tag;
-  auto operator<=>(const MessageKey&) const = default;
+  bool operator==(const MessageKey&) const = default;
+};
+
+struct MessageKeyHash {
+  size_t operator()(const MessageKey& key) const {
+    const uint64_t name = uint64_t{key.tag.tensor} << 32 | key.tag.step;
+    const uint64_t place =
+        uint64_t{static_cast<uint32_t>(key.peer)} << 32 | uint64_t{key.tag.partition} << 16 | key.tag.hop;
+    // Numbers that count up differ in few bits: two odd constants spread them over all.
+    const uint64_t mixed = name * 0x9e3779b97f4a7c15u + place * 0xc2b2ae3d27d4eb4fu;
+    return static_cast<size_t>(mixed ^ mixed >> 32);
+  }
 };
 
 template <typename Arrived>
 class Matcher {
  public:
+  Matcher() {
+    posted_.reserve(kRoom);
+    arrived_.reserve(kRoom);
+  }
+
   /// The message this receive waits for, if it is here already; else the receive is kept.
   std::optional<Arrived> post(RecvRequest& request) {
     const MessageKey key{request.peer, request.tag};
@@ -52,10 +68,12 @@ class Matcher {
   }
 
   std::vector<RecvRequest> takePosted() {
-    std::vector<RecvRequest> all;
-    for (auto& [key, request] : posted_) all.push_back(std::move(request));
-    posted_.clear();
-    return all;
+    return takePosted([](const MessageKey&) { return true; });
+  }
+
+  /// Those of one link.
+  std::vector<RecvRequest> takePosted(int peer) {
+    return takePosted([peer](const MessageKey& key) { return key.peer == peer; });
   }
 
   std::vector<Arrived> takeArrived() {
@@ -66,8 +84,24 @@ class Matcher {
   }
 
  private:
-  std::map<MessageKey, RecvRequest> posted_;
-  std::map<MessageKey, Arrived> arrived_;
+  static constexpr size_t kRoom = 1024;  // messages expected at a time, before a table grows
+
+  template <typename Chosen>
+  std::vector<RecvRequest> takePosted(const Chosen& chosen) {
+    std::vector<RecvRequest> all;
+    for (auto entry = posted_.begin(); entry != posted_.end();) {
+      if (!chosen(entry->first)) {
+        ++entry;
+        continue;
+      }
+      all.push_back(std::move(entry->second));
+      entry = posted_.erase(entry);
+    }
+    return all;
+  }
+
+  std::unordered_map<MessageKey, RecvRequest, MessageKeyHash> posted_;
+  std::unordered_map<MessageKey, Arrived, MessageKeyHash> arrived_;
 };
 
 }  // namespace hipress

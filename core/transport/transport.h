@@ -16,6 +16,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/transport/inline_function.h"
 
 namespace hipress {
 
@@ -37,14 +38,27 @@ using MessageHeader = std::array<std::byte, kMessageHeaderBytes>;
 /// How an operation ended: nullptr, or what went wrong.
 using Failure = std::shared_ptr<const Error>;
 
-/// One outgoing message. `payload` stays valid and unchanged until `onSent`.
-struct SendRequest {
-  int peer = 0;
+/// A message, for whoever owns its payload.
+struct MessageView {
   MessageTag tag;
   MessageHeader header{};
   std::span<const std::byte> payload;
-  std::function<void(const Failure&)>
-      onSent;  ///< The payload may be reused. Says nothing about the receiver.
+};
+
+using EndCallback = InlineFunction<void(const Failure&)>;
+
+/// One outgoing message. `payload` stays valid and unchanged until `onSent`.
+struct SendRequest : MessageView {
+  int peer = 0;
+  EndCallback onSent;  ///< The payload may be reused. Says nothing about the receiver.
+};
+
+/// Small messages for one peer that share the cost of one. List and payloads stay valid and unchanged until
+/// `onSent`, which is called once for all of them.
+struct BundleRequest {
+  int peer = 0;
+  std::span<const MessageView> messages;
+  EndCallback onSent;
 };
 
 /// One expected message. Callbacks run on the progress thread and must not block.
@@ -53,16 +67,21 @@ struct RecvRequest {
   MessageTag tag;
   /// The header and the payload's size are here: returns where the payload goes (exactly `payloadBytes`,
   /// valid until onReceived). May throw Error to refuse the message; onReceived then gets that error.
-  std::function<std::span<std::byte>(const MessageHeader&, size_t payloadBytes)> onHeader;
-  std::function<void(const Failure&)> onReceived;  ///< The payload is complete, or the failure.
+  InlineFunction<std::span<std::byte>(const MessageHeader&, size_t payloadBytes)> onHeader;
+  EndCallback onReceived;  ///< The payload is complete, or the failure.
 };
 
-/// Bytes since the start, payloads and headers as handed to the network; of messages between different ranks.
+/// Of messages between different ranks. A message counts, with its payload and its header, whether it went
+/// alone or in a bundle: the counters say what was exchanged, and do not depend on what happened to wait
+/// together.
 struct TransportCounters {
-  uint64_t bytesSent = 0;
+  uint64_t bytesSent = 0;  ///< Payloads and headers since the start.
   uint64_t bytesReceived = 0;
   uint64_t messagesSent = 0;
   uint64_t messagesReceived = 0;
+  uint64_t bundlesSent = 0;      ///< Each carried two messages or more.
+  uint64_t unexpectedBytes = 0;  ///< Payloads kept now, because they came before their receives.
+  uint64_t unexpectedPeakBytes = 0;
 };
 
 class Transport {
@@ -75,6 +94,11 @@ class Transport {
   /// Thread-safe; return at once. After fail() or close() the callback gets the failure, on the progress
   /// thread or, if that has ended, on the caller's.
   virtual void send(SendRequest request) = 0;
+  /// The receiver sees the same as after a send() of each message. At most kMaxBundleBytes (bundle.h).
+  virtual void sendBundle(BundleRequest request) = 0;
+  /// Whether a message to this peer costs so much that several are better sent as one. In shared memory it
+  /// costs less than the copies that bundles need. Thread-safe.
+  virtual bool bundlesPay(int peer) const = 0;
   virtual void recv(RecvRequest request) = 0;
 
   /// Gives up every operation in flight and every later one with `failure`. When a callback has run, its

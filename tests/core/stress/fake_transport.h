@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/transport/transport.h"
 
@@ -21,17 +22,18 @@ class FakeTransport final : public Transport {
   int rank() const override { return 0; }
   int worldSize() const override { return 2; }
   void send(SendRequest request) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!closed_) {
-        inFlight_ += request.payload.size() + kMessageHeaderBytes;
-        most_ = std::max(most_, requests_.empty() ? 0 : inFlight_);  // one alone may be any size
-        requests_.push_back(std::move(request));
-        return;
-      }
-    }
-    request.onSent(std::make_shared<Error>(ErrorKind::kNotInitialized, "closed"));
+    take({{request.tag}, request.payload.size() + kMessageHeaderBytes, std::move(request.onSent)});
   }
+  void sendBundle(BundleRequest request) override {
+    Sent bundle;
+    for (const auto& message : request.messages) {
+      bundle.tags.push_back(message.tag);
+      bundle.bytes += message.payload.size() + kMessageHeaderBytes;
+    }
+    bundle.onSent = std::move(request.onSent);
+    take(std::move(bundle));
+  }
+  bool bundlesPay(int) const override { return true; }
   void recv(RecvRequest) override {}
   void fail(const Failure&) override {}
   void onPeerFailure(std::function<void(int, const std::string&)>) override {}
@@ -41,24 +43,50 @@ class FakeTransport final : public Transport {
     closed_ = true;
   }
 
-  /// The oldest message is out. False if there is none.
+  /// The oldest message, or bundle, is out. False if there is none.
   bool complete() {
-    SendRequest oldest;
+    Sent oldest;
     {
       const std::lock_guard lock(mutex_);
-      if (requests_.empty()) return false;
-      oldest = std::move(requests_.front());
-      requests_.pop_front();
-      inFlight_ -= oldest.payload.size() + kMessageHeaderBytes;
+      if (sent_.empty()) return false;
+      oldest = std::move(sent_.front());
+      sent_.pop_front();
+      inFlight_ -= oldest.bytes;
     }
     oldest.onSent(nullptr);
     return true;
   }
   size_t mostInFlight() const { return most_; }
+  /// What was handed over so far: of each message alone its tag, of each bundle its messages'.
+  std::vector<std::vector<MessageTag>> handed() const {
+    const std::lock_guard lock(mutex_);
+    return handed_;
+  }
 
  private:
-  std::mutex mutex_;
-  std::deque<SendRequest> requests_;
+  struct Sent {
+    std::vector<MessageTag> tags;
+    size_t bytes = 0;
+    EndCallback onSent;
+  };
+
+  void take(Sent sent) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!closed_) {
+        inFlight_ += sent.bytes;
+        most_ = std::max(most_, sent_.empty() ? 0 : inFlight_);  // one alone may be any size
+        handed_.push_back(sent.tags);
+        sent_.push_back(std::move(sent));
+        return;
+      }
+    }
+    sent.onSent(std::make_shared<Error>(ErrorKind::kNotInitialized, "closed"));
+  }
+
+  mutable std::mutex mutex_;
+  std::deque<Sent> sent_;
+  std::vector<std::vector<MessageTag>> handed_;
   size_t inFlight_ = 0;
   size_t most_ = 0;
   bool closed_ = false;

@@ -21,6 +21,12 @@
 namespace hipress::stress {
 namespace {
 
+BundleOptions noBundles() {
+  BundleOptions options;
+  options.bytes = 0;
+  return options;
+}
+
 SendRequest message(std::span<const std::byte> payload, std::function<void(const Failure&)> onSent) {
   SendRequest request;
   request.peer = 1;
@@ -32,7 +38,7 @@ SendRequest message(std::span<const std::byte> payload, std::function<void(const
 void sendsByPriorityWithinTheWindow(Random& random) {
   constexpr size_t kWindow = 1000;
   FakeTransport transport;
-  CommunicationQueue queue(transport, kWindow);
+  CommunicationQueue queue(transport, kWindow, noBundles());
   const std::vector<std::byte> bytes(2 * kWindow);
   std::vector<std::pair<int, int>> started;  // (priority, number)
   const auto push = [&](int priority, int number, size_t size) {
@@ -57,7 +63,8 @@ void sendsByPriorityWithinTheWindow(Random& random) {
 
 void survivesManyThreadsAndItsTransportsEnd(Random& random) {
   FakeTransport transport;
-  CommunicationQueue queue(transport, random.among<size_t>({1, 1000}));
+  CommunicationQueue queue(transport, random.among<size_t>({1, 1000}),
+                           random.oneIn(2) ? BundleOptions() : noBundles());
   const std::vector<std::byte> bytes(64);
   constexpr int kThreads = 3;
   constexpr int kEach = 3000;
@@ -82,7 +89,7 @@ void survivesManyThreadsAndItsTransportsEnd(Random& random) {
 /// Thousands of waiting messages that fail within send() must not nest: a thread's stack is small.
 void manyWaitingMessagesFailOnASmallStack() {
   FakeTransport transport;
-  CommunicationQueue queue(transport, 1);
+  CommunicationQueue queue(transport, 1, noBundles());
   int ended = 0;
   constexpr int kMessages = 20000;
   for (int number = 0; number < kMessages; ++number) {
@@ -96,7 +103,7 @@ void manyWaitingMessagesFailOnASmallStack() {
 /// Rendezvous: the first message is taken only after a later one, which its window keeps back.
 void aWindowThatDoesNotMoveLetsOthersPass() {
   FakeTransport transport;
-  CommunicationQueue queue(transport, 1);
+  CommunicationQueue queue(transport, 1, BundleOptions());
   std::atomic<int> started{0};
   for (int number = 0; number < 3; ++number) {
     queue.push(0, message({}, [](const Failure&) {}), [&] { ++started; });
@@ -173,9 +180,11 @@ void mailboxDeliversAndSleeps(Random& random) {
       }
       return;
     }
+    std::vector<Mailbox::Command> commands;
     while (total < kThreads * kEach) {
-      for (auto& command : mailbox.take()) command();
-      if (total == kThreads * kEach) break;
+      mailbox.take(commands);
+      for (const auto& command : commands) command();
+      if (total == kThreads * kEach || !mailbox.prepareToSleep()) continue;
       pollfd descriptor{mailbox.wakeFd(), POLLIN, 0};
       CHECK(::poll(&descriptor, 1, 60000) == 1);
     }
@@ -185,7 +194,9 @@ void mailboxDeliversAndSleeps(Random& random) {
   CHECK(mailbox.post([] {}));
   CHECK(mailbox.shut().size() == 1);
   CHECK(!mailbox.post([] { CHECK(false, "a command of a shut mailbox runs"); }));
-  CHECK(mailbox.take().empty());
+  std::vector<Mailbox::Command> none;
+  mailbox.take(none);
+  CHECK(none.empty());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ void stressFailures(Random& random);     ///< Lost, corrupted and late messages;
 void stressUcx(Random& random);          ///< Collectives over UCX and TCP control.
 void stressUcxFailures(Random& random);  ///< Engines that end, over the same.
 void stressQueues(Random& random);       ///< The two queues and the mailbox.
+void stressBundles(Random& random);      ///< Small messages that go together; transports that split them.
 void stressParallel(Random& random);     ///< Bodies shared out over lanes that are busy, idle or stopped.
 void stressParts(Random& random);        ///< Buffer pool.
 void stressStates(Random& random);       ///< State store: swaps, failures, other partitions, many threads.

@@ -28,6 +28,7 @@ constexpr Scenario kScenarios[] = {
     {"parts", stressParts},
     {"states", stressStates},
     {"queues", stressQueues},
+    {"bundles", stressBundles},
     {"parallel", stressParallel},
     {"trace", stressTrace},
     {"agreement", stressAgreement},

@@ -17,6 +17,10 @@ EngineOptions randomOptions(Random& random) {
   options.partitionBytes = random.among<size_t>({1 << 12, 1 << 16, 1 << 20});
   options.windowBytes = random.among<size_t>({1, 1 << 13, 1 << 20});
   options.inlineElements = random.among<size_t>({0, 16384});
+  options.bundle.bytes = random.among<size_t>({0, 100, 1 << 12, 1 << 16});
+  options.bundle.messageBytes = random.among<size_t>({0, 1 << 10, 1 << 16});
+  options.bundle.linger = std::chrono::microseconds(random.among({0, 200, 5000}));
+  options.bundle.always = random.oneIn(2);
   options.timeout = Milliseconds(60000);
   options.seed = random.seed();
   return options;
@@ -24,7 +28,7 @@ EngineOptions randomOptions(Random& random) {
 
 World inprocWorld(int size, const EngineOptions& options, Intercept intercept) {
   World world;
-  auto transports = makeInprocTransports({size, std::move(intercept)});
+  auto transports = makeInprocTransports({size, std::move(intercept), nullptr});
   auto controls = makeLocalControl(size);
   for (size_t rank = 0; rank < transports.size(); ++rank) {
     world.engines.push_back(std::make_shared<Engine>(std::shared_ptr<ControlPlane>(std::move(controls[rank])),

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/transport/ucx/ucx_inbox.h"
+
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/transport/bundle.h"
+
+namespace hipress {
+namespace {
+
+/// Where the receive wants the payload. Throws Error.
+std::span<std::byte> destinationOf(const RecvRequest& request, const MessageHeader& header, size_t bytes) {
+  const auto destination = request.onHeader(header, bytes);
+  if (destination.size() != bytes) {
+    throw corruptPayload("a payload has another size than its receiver expects");
+  }
+  return destination;
+}
+
+}  // namespace
+
+UcxInbox::UcxInbox(int rank, int worldSize, const UcxWorker& worker, TransportStatistics& statistics)
+    : rank_(rank), worker_(worker), statistics_(statistics), brokenLinks_(static_cast<size_t>(worldSize)) {
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = kUcxMessageId;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  handler.cb = [](void* self, const void* header, size_t headerLength, void* data, size_t length,
+                  const ucp_am_recv_param_t* parameters) {
+    UcxEnvelope envelope;
+    if (headerLength != sizeof envelope) return UCS_OK;
+    std::memcpy(&envelope, header, sizeof envelope);
+    return static_cast<UcxInbox*>(self)->arrive(envelope, data, length, parameters->recv_attr);
+  };
+  handler.arg = this;
+  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_.handle(), &handler);
+  if (status != UCS_OK) throw transportError(ucxMessage("UCX cannot receive active messages", status));
+}
+
+void UcxInbox::recv(RecvRequest&& request) {
+  if (failure_) return request.onReceived(failure_);
+  if (const Failure& broken = brokenLinks_[static_cast<size_t>(request.peer)])
+    return request.onReceived(broken);
+  // post() moves from the request only when it keeps it.
+  const auto message = matcher_.post(request);
+  if (!message) return;
+  statistics_.released(message->kept());
+  if (message->isRendezvous) return receive(request, *message);
+  place(request, message->header, message->held ? message->held : message->copy.data(), message->bytes);
+  if (message->held != nullptr) ucp_am_data_release(worker_.handle(), message->held);
+}
+
+/// The active message handler; says whether UCX may drop its data. Eager data is UCX's, unless the answer is
+/// that it is kept; rendezvous descriptors are ours if they are kept or fetched.
+ucs_status_t UcxInbox::arrive(const UcxEnvelope& envelope, void* data, size_t bytes, uint64_t attributes) {
+  const bool known = envelope.source >= 0 && static_cast<size_t>(envelope.source) < brokenLinks_.size();
+  if (!known || refuses(envelope.source)) return UCS_OK;
+  const bool isRendezvous = (attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+  if (envelope.tag == kBundleTag) return arriveBundle(envelope, data, bytes, isRendezvous);
+
+  const MessageKey key{envelope.source, envelope.tag};
+  Arrived message{envelope.header, bytes, nullptr, isRendezvous, {}};
+  if (auto request = matcher_.match(key)) {
+    message.held = data;
+    if (!isRendezvous) {
+      place(*request, message.header, data, bytes);
+      return UCS_OK;
+    }
+    receive(*request, message);
+    return UCS_INPROGRESS;
+  }
+  if (isRendezvous || (attributes & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
+    message.held = data;
+  } else {
+    const auto* first = static_cast<const std::byte*>(data);
+    message.copy.assign(first, first + bytes);
+  }
+  const bool held = message.held != nullptr;
+  const size_t kept = message.kept();
+  if (!matcher_.keep(key, std::move(message))) return UCS_OK;
+  statistics_.kept(kept);
+  return held ? UCS_INPROGRESS : UCS_OK;
+}
+
+ucs_status_t UcxInbox::arriveBundle(const UcxEnvelope& envelope, void* data, size_t bytes,
+                                    bool isRendezvous) {
+  if (!isRendezvous) {
+    split(envelope, {static_cast<const std::byte*>(data), bytes});
+    return UCS_OK;
+  }
+  auto bundle = std::make_unique<Fetch>();
+  try {
+    if (bytes > kMaxBundleBytes) throw corruptPayload("it has " + std::to_string(bytes) + " bytes");
+    bundle->bundle.resize(bytes);
+  } catch (const Error& error) {
+    breakLink(envelope.source, error);
+    return UCS_OK;
+  } catch (const std::bad_alloc&) {
+    breakLink(envelope.source, transportError("no memory for its " + std::to_string(bytes) + " bytes"));
+    return UCS_OK;
+  }
+  bundle->bundleEnvelope = envelope;
+  const std::span<std::byte> destination = bundle->bundle;
+  fetch(std::move(bundle), data, destination);
+  return UCS_INPROGRESS;
+}
+
+void UcxInbox::split(const UcxEnvelope& envelope, std::span<const std::byte> bytes) {
+  try {
+    splitBundle(envelope.header, bytes, pieces_);
+  } catch (const Error& error) {
+    return breakLink(envelope.source, error);
+  }
+  for (const auto& [tag, header, payload] : pieces_) {
+    const MessageKey key{envelope.source, tag};
+    if (auto request = matcher_.match(key)) {
+      place(*request, header, payload.data(), payload.size());
+    } else if (matcher_.keep(key,
+                             {header, payload.size(), nullptr, false, {payload.begin(), payload.end()}})) {
+      statistics_.kept(payload.size());
+    }
+  }
+}
+
+void UcxInbox::breakLink(int peer, const Error& reason) {
+  const Failure failure = std::make_shared<Error>(refusedBundle(rank_, peer, reason));
+  brokenLinks_[static_cast<size_t>(peer)] = failure;
+  for (const auto& request : matcher_.takePosted(peer)) request.onReceived(failure);
+}
+
+/// Rendezvous: asks for the payload, which is still with the sender. The descriptor is used up.
+void UcxInbox::receive(RecvRequest& request, const Arrived& message) {
+  std::span<std::byte> destination;
+  try {
+    destination = destinationOf(request, message.header, message.bytes);
+  } catch (const Error& error) {
+    ucp_am_data_release(worker_.handle(), message.held);
+    return request.onReceived(std::make_shared<Error>(error));
+  }
+  auto payload = std::make_unique<Fetch>();
+  payload->onReceived = std::move(request.onReceived);
+  payload->bytes = message.bytes;
+  fetch(std::move(payload), message.held, destination);
+}
+
+/// Eager: the payload is here.
+void UcxInbox::place(const RecvRequest& request, const MessageHeader& header, const void* data,
+                     size_t bytes) {
+  try {
+    const auto destination = destinationOf(request, header, bytes);
+    if (bytes > 0) std::memcpy(destination.data(), data, bytes);
+  } catch (const Error& error) {
+    return request.onReceived(std::make_shared<Error>(error));
+  }
+  statistics_.received(bytes);
+  request.onReceived(nullptr);
+}
+
+void UcxInbox::fetch(std::unique_ptr<Fetch> fetch, void* descriptor, std::span<std::byte> destination) {
+  Fetch* raw = fetch.get();
+  raw->inbox = this;
+  fetches_.emplace(raw, std::move(fetch));
+  ucp_request_param_t parameters{};
+  parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  parameters.cb.recv_am = [](void* request, ucs_status_t status, size_t, void* userData) {
+    ucp_request_free(request);
+    auto* ended = static_cast<Fetch*>(userData);
+    ended->inbox->fetched(ended, status);
+  };
+  parameters.user_data = raw;
+  const auto result =
+      ucp_am_recv_data_nbx(worker_.handle(), descriptor, destination.data(), destination.size(), &parameters);
+  if (!UCS_PTR_IS_PTR(result)) fetched(raw, UCS_PTR_STATUS(result));
+}
+
+void UcxInbox::fetched(Fetch* fetch, ucs_status_t status) {
+  const auto ended = std::move(fetches_.extract(fetch).mapped());
+  Failure failure;
+  if (status != UCS_OK) {
+    failure = failure_
+                  ? failure_
+                  : std::make_shared<Error>(ErrorKind::kTransport, ucxMessage("receiving failed", status));
+  }
+  if (!ended->onReceived) return fetchedBundle(*ended, failure);
+  if (!failure) statistics_.received(ended->bytes);
+  ended->onReceived(failure);
+}
+
+void UcxInbox::fetchedBundle(const Fetch& fetch, const Failure& failure) {
+  if (refuses(fetch.bundleEnvelope.source)) return;
+  if (failure) return breakLink(fetch.bundleEnvelope.source, *failure);
+  split(fetch.bundleEnvelope, fetch.bundle);
+}
+
+void UcxInbox::fail(const Failure& failure) {
+  failure_ = failure;
+  for (const auto& request : matcher_.takePosted()) request.onReceived(failure);
+}
+
+void UcxInbox::release() {
+  for (const auto& message : matcher_.takeArrived()) {
+    statistics_.released(message.kept());
+    if (message.held != nullptr) ucp_am_data_release(worker_.handle(), message.held);
+  }
+}
+
+void UcxInbox::finish() {
+  for (const auto& [key, fetch] : std::exchange(fetches_, {})) {
+    if (fetch->onReceived) fetch->onReceived(failure_);
+  }
+}
+
+}  // namespace hipress

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/transport/ucx/ucx_links.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+#include "core/transport/ucx/host_identity.h"
+
+namespace hipress {
+namespace {
+
+/// An endpoint has several lanes: whether TCP is the only kind.
+bool onlyTcp(ucp_ep_h endpoint) {
+  std::array<ucp_transport_entry_t, 16> lanes{};
+  ucp_ep_attr_t attributes{};
+  attributes.field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS;
+  attributes.transports.entries = lanes.data();
+  attributes.transports.num_entries = lanes.size();
+  attributes.transports.entry_size = sizeof lanes[0];
+  if (ucp_ep_query(endpoint, &attributes) != UCS_OK) return false;
+  const auto used = std::span(lanes).first(attributes.transports.num_entries);
+  return !used.empty() && std::all_of(used.begin(), used.end(), [](const auto& lane) {
+    return std::string_view(lane.transport_name) == "tcp";
+  });
+}
+
+}  // namespace
+
+UcxLinks::UcxLinks(ControlPlane& control, const UcxWorker& worker, Milliseconds timeout,
+                   std::function<void(int, const std::string&)> onBroken)
+    : onBroken_(std::move(onBroken)), peers_(static_cast<size_t>(control.worldSize())) {
+  const std::string host = hostIdentity();
+  const auto addresses =
+      control.allgather("transport.ucx", host + std::string(1, '\0') + worker.address(), timeout);
+  for (int rank = 0; rank < control.worldSize(); ++rank) {
+    if (rank == control.rank()) continue;
+    const auto& entry = addresses[static_cast<size_t>(rank)];
+    const size_t split = entry.find('\0');
+    Peer& peer = peers_[static_cast<size_t>(rank)];
+    peer.links = this;
+    peer.rank = rank;
+    connect(peer, worker, entry.substr(split + 1), entry.compare(0, split, host) == 0);
+  }
+}
+
+void UcxLinks::connect(Peer& peer, const UcxWorker& worker, const std::string& address, bool sameHost) {
+  ucp_ep_params_t parameters{};
+  parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                          UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  // Endpoints that watch for a dead peer cannot use shared memory; on one host the control plane sees a
+  // death.
+  parameters.err_mode = sameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  parameters.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
+    const auto* broken = static_cast<Peer*>(argument);
+    const std::string what = "the connection to rank " + std::to_string(broken->rank) + " broke";
+    broken->links->onBroken_(broken->rank, ucxMessage(what, status));
+  };
+  parameters.err_handler.arg = &peer;
+  const ucs_status_t status = ucp_ep_create(worker.handle(), &parameters, &peer.endpoint);
+  if (status != UCS_OK) {
+    throw transportError(ucxMessage("UCX cannot connect to rank " + std::to_string(peer.rank), status));
+  }
+  peer.usesSockets = onlyTcp(peer.endpoint);
+}
+
+}  // namespace hipress

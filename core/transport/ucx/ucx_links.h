@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A connection to each peer, made once.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/control/control_plane.h"
+#include "core/transport/ucx/ucx_context.h"
+
+namespace hipress {
+
+class UcxLinks {
+ public:
+  /// Ranks exchange their addresses. `onBroken(peer, reason)` is called by whoever makes progress. Throws
+  /// Timeout, PeerLost, Transport.
+  UcxLinks(ControlPlane& control, const UcxWorker& worker, Milliseconds timeout,
+           std::function<void(int, const std::string&)> onBroken);
+  UcxLinks(const UcxLinks&) = delete;
+  UcxLinks& operator=(const UcxLinks&) = delete;
+
+  ucp_ep_h to(int peer) const { return peers_[static_cast<size_t>(peer)].endpoint; }
+
+  /// Whether messages go through the kernel's sockets, some microseconds each. (No other transport of UCX
+  /// takes as much for a message as a bundle's two copies take.)
+  bool usesSockets(int peer) const { return peers_[static_cast<size_t>(peer)].usesSockets; }
+
+ private:
+  struct Peer {
+    UcxLinks* links = nullptr;
+    int rank = -1;
+    ucp_ep_h endpoint = nullptr;
+    bool usesSockets = false;
+  };
+
+  void connect(Peer& peer, const UcxWorker& worker, const std::string& address, bool sameHost);
+
+  const std::function<void(int, const std::string&)> onBroken_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace hipress
