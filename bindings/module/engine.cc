@@ -55,6 +55,10 @@ EngineOptions optionsFrom(const py::dict& given) {
       options.inlineElements = value.cast<size_t>();
     } else if (name == "seed") {
       options.seed = value.cast<uint64_t>();
+    } else if (name == "pipelining") {
+      options.pipelining = value.cast<bool>();
+    } else if (name == "priorities") {
+      options.priorities = value.cast<bool>();
     } else if (name == "hosts") {
       options.hosts = value.cast<std::vector<int>>();
     } else if (name == "trace_rank") {

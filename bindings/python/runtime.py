@@ -35,6 +35,10 @@ class RuntimeOptions:
     """Bytes handed to the network per peer at a time; what waits behind keeps its order by priority."""
     seed: int = 0
     """Of random rounding; the same on all ranks."""
+    pipelining: bool = True
+    """Off: one tensor after the other, in the order of submission, alike on all ranks: shows what overlap gains."""
+    priorities: bool = True
+    """Off: what is ready first goes first, instead of what the next forward pass needs first."""
     trace: str = ""
     """File for a Chrome/Perfetto trace; empty: none."""
     check_replicas: int = 0
@@ -56,13 +60,21 @@ class RuntimeOptions:
             if value is None:
                 continue
             try:
-                values[name] = kind(value)
+                values[name] = _switch(value) if kind is bool else kind(value)
             except (TypeError, ValueError):
                 raise InvalidArgument(f"{source}={value!r} is not a valid {kind.__name__}") from None
             smallest = 0 if name in ("seed", "check_replicas") else 1
             if (kind is int and values[name] < smallest) or (kind is float and not values[name] > 0):
                 raise InvalidArgument(f"{source}={value!r} is too small")
         return RuntimeOptions(**values)
+
+
+def _switch(value: Any) -> bool:
+    if value in (True, "1"):
+        return True
+    if value in (False, "0"):
+        return False
+    raise ValueError
 
 
 def _default_compute_threads(local_size: int) -> int:
@@ -106,6 +118,8 @@ class Runtime:
             "partition_bytes": options.partition_bytes,
             "window_bytes": options.window_bytes,
             "seed": options.seed,
+            "pipelining": options.pipelining,
+            "priorities": options.priorities,
         }
         if options.trace:
             engine_options["trace_rank"] = place.rank
@@ -139,6 +153,8 @@ def init(
     partition_bytes: int | None = None,
     window_bytes: int | None = None,
     seed: int | None = None,
+    pipelining: bool | None = None,
+    priorities: bool | None = None,
     trace: str | None = None,
     check_replicas: int | None = None,
 ) -> None:
@@ -160,6 +176,8 @@ def init(
             partition_bytes=partition_bytes,
             window_bytes=window_bytes,
             seed=seed,
+            pipelining=pipelining,
+            priorities=priorities,
             trace=trace,
             check_replicas=check_replicas,
         )

@@ -81,6 +81,10 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     entry.active = operation;
     result = nextOperation_++;
     operations_.emplace(result, operation);
+    if (!options_.pipelining) {
+      inOrder_.push_back(operation);
+      if (inOrder_.size() > 1) return result;
+    }
   }
   start(operation);
   return result;
@@ -177,6 +181,7 @@ void Engine::stop(Milliseconds linger) {
   {
     const std::lock_guard lock(mutex_);
     operations.swap(operations_);
+    inOrder_.clear();
     tensors.swap(tensors_);
   }
   const Failure end = std::make_shared<Error>(ErrorKind::kNotInitialized, "the engine was shut down");

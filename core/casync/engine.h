@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,9 +36,13 @@ struct EngineOptions {
   size_t windowBytes =
       size_t{16}
       << 20;  ///< Handed to the transport per peer at a time; the rest keeps its order by priority.
-  BundleOptions bundle;                  ///< Small messages that go together.
-  size_t inlineElements = 16384;         ///< Compute tasks up to this size run where they became ready.
-  uint64_t seed = 0;                     ///< Of random rounding.
+  BundleOptions bundle;           ///< Small messages that go together.
+  size_t inlineElements = 16384;  ///< Compute tasks up to this size run where they became ready.
+  uint64_t seed = 0;              ///< Of random rounding.
+  /// Off: a tensor begins when the one before it, in the order of submission, is done, and is cut into one
+  /// partition per rank at most. To measure what overlap is worth; ranks must submit in the same order then.
+  bool pipelining = true;
+  bool priorities = true;                ///< Off: first come, first served.
   std::vector<int> hosts;                ///< Number of each rank's host; empty: all ranks are on one.
   std::shared_ptr<TraceRecorder> trace;  ///< nullptr: not traced.
 };
@@ -136,6 +141,8 @@ class Engine {
   void stop(Milliseconds linger);
   void throwIfInFlight(const Entry& entry) const;
   void start(const OperationPointer& operation);
+  void startNext(const Operation& ended);
+  int priorityOf(const Operation& operation) const;
   void release(const OperationPointer& operation, TaskIndex task);
   void runCompute(const OperationPointer& operation, TaskIndex task, int lane);
   void startSend(const OperationPointer& operation, TaskIndex task);
@@ -165,7 +172,8 @@ class Engine {
   std::unordered_map<TensorHandle, Failure> earlyConflicts_;  // told of before declare() had its answer
   std::unordered_map<OperationHandle, OperationPointer> operations_;
   OperationHandle nextOperation_ = 1;
-  std::map<int, std::string> left_;  // ranks that said goodbye
+  std::deque<OperationPointer> inOrder_;  // without pipelining: the first is running
+  std::map<int, std::string> left_;       // ranks that said goodbye
   Clock::time_point leftAt_{};
   Failure failure_;
   bool stopped_ = false;

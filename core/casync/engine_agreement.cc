@@ -9,6 +9,9 @@
 
 namespace hipress {
 
+/// Of a tensor that is not cut for overlap's sake, only to share out its aggregation.
+constexpr size_t kUnlimitedPartition = size_t{1} << 50;
+
 /// The name by which rank 0 knows the tensor is its own, or another if it is agreed on again.
 TensorHandle Engine::declareOne(TensorSpec spec, const std::string& ledgerName) {
   checkSpec(spec, worldSize_);
@@ -17,7 +20,7 @@ TensorHandle Engine::declareOne(TensorSpec spec, const std::string& ledgerName) 
   TensorPlan plan;
   plan.rank = rank_;
   plan.worldSize = worldSize_;
-  plan.partitionBytes = options_.partitionBytes;
+  plan.partitionBytes = options_.pipelining ? options_.partitionBytes : kUnlimitedPartition;
   plan.hosts = options_.hosts;
   auto planned = planTensor(std::move(spec), id, plan);
   if (trace() != nullptr) {

@@ -148,6 +148,7 @@ void Engine::onNotice(const ControlNotice& notice) {
       // Only this tensor is affected. What peers sent of it stays with the transport, which keeps its memory
       // alive.
       if (active) active->finish(failure);
+      if (active && !options_.pipelining) startNext(*active);
       return;
     }
   }

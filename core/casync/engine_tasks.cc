@@ -22,13 +22,29 @@ void Engine::start(const OperationPointer& operation) {
   }
 }
 
+/// Without pipelining: begins with the operation behind the one that ended.
+void Engine::startNext(const Operation& ended) {
+  OperationPointer next;
+  {
+    const std::lock_guard lock(mutex_);
+    if (inOrder_.empty() || inOrder_.front().get() != &ended) return;
+    inOrder_.pop_front();
+    if (!inOrder_.empty()) next = inOrder_.front();
+  }
+  if (next) start(next);
+}
+
+int Engine::priorityOf(const Operation& operation) const {
+  return options_.priorities ? operation.tensor->spec.priority : 0;
+}
+
 void Engine::release(const OperationPointer& operation, TaskIndex index) {
   const Task& task = operation->tensor->graph.tasks()[index];
   if (operation->finished()) return;
   if (task.primitive == Primitive::kSend) return startSend(operation, index);
   if (task.primitive == Primitive::kRecv) return startRecv(operation, index);
   if (Executor::work(*operation, task) <= options_.inlineElements) return runCompute(operation, index, -1);
-  compute_.push(operation->tensor->spec.priority,
+  compute_.push(priorityOf(*operation),
                 [this, operation, index](int lane) { runCompute(operation, index, lane); });
 }
 
@@ -70,7 +86,7 @@ void Engine::startSend(const OperationPointer& operation, TaskIndex index) {
            operation->startedNs[index], bytes);
     completeTask(operation, index);
   };
-  communication_.push(operation->tensor->spec.priority, std::move(request), [this, operation, index] {
+  communication_.push(priorityOf(*operation), std::move(request), [this, operation, index] {
     if (trace() != nullptr) operation->startedNs[index] = TraceRecorder::now();
   });
 }
@@ -109,6 +125,7 @@ void Engine::completeTask(const OperationPointer& operation, TaskIndex index) {
     for (auto& message : operation->messages) message.buffer.release();
     operation->keepAlive.reset();
     operation->finish(nullptr);
+    if (!options_.pipelining) startNext(*operation);
   }
 }
 

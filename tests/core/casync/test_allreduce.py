@@ -193,3 +193,31 @@ def test_any_shape_of_world(world_size: int, count: int, partitions: int, codec:
     assert identical(results)
     if codec == "none":
         assert results[0].tobytes() == in_rank_order(list(values), 1.0 / world_size).tobytes()
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical"])
+@pytest.mark.parametrize("option", ["pipelining", "priorities"])
+def test_without_overlap_and_order_the_bits_are_the_same(option: str, topology: str) -> None:
+    """Both are there for speed alone."""
+    count, tensors = 3000, 12
+    values = [gradients(3, count, seed=index) for index in range(tensors)]
+
+    def body(engine: _core.Engine) -> list[NDArray[Any]]:
+        handles = engine.declare(
+            [
+                spec(f"w{index}", values[index][0], codec="onebit", topology=topology, partitions=3, priority=index)
+                for index in range(tensors)
+            ]
+        )
+        results = []
+        for _ in range(3):
+            outputs = [values[index][engine.rank].copy() for index in range(tensors)]
+            waiting = [engine.submit(handle, out, out) for handle, out in zip(handles, outputs, strict=True)]
+            for operation in reversed(waiting):
+                engine.wait(operation)
+            results += outputs
+        return results
+
+    usual = run_ranks(3, body)[0]
+    without = run_ranks(3, body, options={option: False})[0]
+    assert all(np.array_equal(first, second) for first, second in zip(usual, without, strict=True))
