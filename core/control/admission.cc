@@ -11,6 +11,14 @@ Failure refused(std::string message) {
 
 }  // namespace
 
+JobIdentity jobOf(const RendezvousOptions& options) {
+  if (options.worldSize < 1) {
+    throw invalidArgument("the world size is " + std::to_string(options.worldSize) +
+                          "; it must be at least 1");
+  }
+  return {options.worldSize, options.token};
+}
+
 bool sameSecret(std::string_view a, std::string_view b) {
   volatile unsigned char difference = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < a.size(); ++i) {

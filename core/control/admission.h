@@ -9,6 +9,7 @@
 
 #include "core/control/ledger.h"
 #include "core/control/message.h"
+#include "core/control/tcp_control.h"
 
 namespace hipress::control {
 
@@ -16,6 +17,9 @@ struct JobIdentity {
   int worldSize = 1;
   std::string token;
 };
+
+/// Throws InvalidArgument for a job that cannot be.
+JobIdentity jobOf(const RendezvousOptions& options);
 
 /// Why this process is turned away, or nothing. A stranger without the token learns nothing else about the
 /// job.

@@ -148,6 +148,10 @@ Reply decodeReply(std::string_view payload) {
   return reply;
 }
 
+std::string encodeBeat() {
+  return FrameWriter(FrameType::kBeat).finish();
+}
+
 std::string encodeNotice(const ControlNotice& notice) {
   FrameWriter writer(FrameType::kNotice);
   writer.number(static_cast<uint8_t>(notice.kind))

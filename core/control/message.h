@@ -10,6 +10,7 @@
 //   DECLARE    u64 call, name, text, u8           VALUE    u64 call, text
 //   ABORT      u64 call, u8 error, text           REPLY    u64 call, u8 error or 0, text, u32 tensor
 //   LEAVE      u64 call, u64 linger               NOTICE   u8 kind, i32 rank, u32 tensor, u8 error, text
+//   BEAT       nothing                            BEAT     nothing
 //
 // The values of an allgather travel as one VALUE each before the REPLY: so no frame is larger than one value
 // allows, however many ranks there are.
@@ -27,7 +28,7 @@
 namespace hipress::control {
 
 inline constexpr uint32_t kMagic = 0x43505248;  // "HRPC"
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 inline constexpr size_t kFrameHeader = 5;
 inline constexpr size_t kMaxFrame = kMaxValue + 4 * kMaxText;  ///< The largest payload: a value and texts.
 inline constexpr size_t kMaxHandshakeFrame = 4096;             ///< What a stranger may make rank 0 keep.
@@ -43,6 +44,7 @@ enum class FrameType : uint8_t {
   kValue,
   kReply,
   kNotice,
+  kBeat = 128,
 };
 
 struct Frame {
@@ -88,6 +90,9 @@ std::pair<uint64_t, std::string> decodeValue(std::string_view payload);
 /// Without its values.
 std::string encodeReply(const Reply& reply);
 Reply decodeReply(std::string_view payload);
+
+/// Says nothing: it is sent so that the other host acknowledges it.
+std::string encodeBeat();
 
 std::string encodeNotice(const ControlNotice& notice);
 ControlNotice decodeNotice(std::string_view payload);

@@ -33,8 +33,9 @@ Peer* ServerPeers::ofRank(int rank) {
   return found == fdOfRank_.end() ? nullptr : find(found->second);
 }
 
-void ServerPeers::introduce(Peer& peer, int rank) {
+void ServerPeers::introduce(Peer& peer, int rank, const HeartbeatOptions& heartbeat) {
   peer.rank = rank;
+  peer.heartbeat.emplace(peer.socket.get(), heartbeat);
   peer.in.setLimit(kMaxFrame);
   fdOfRank_[rank] = peer.socket.get();
 }
@@ -53,7 +54,7 @@ void ServerPeers::dropStrangers(TimePoint lateBy) {
 std::optional<TimePoint> ServerPeers::nextDeadline() const {
   std::optional<TimePoint> next;
   for (const auto& [fd, peer] : peers_) {
-    if (peer.stranger()) next = earlier(next, peer.deadline);
+    next = earlier(next, peer.heartbeat ? peer.heartbeat->next() : peer.deadline);
   }
   return next;
 }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/control/framed_stream.h"
+#include "core/control/heartbeat.h"
 #include "core/control/socket.h"
 
 namespace hipress::control {
@@ -22,9 +23,10 @@ struct Peer {
   FrameReceiver in;
   FrameSender out;
   int rank = -1;
-  bool refused = false;        ///< Stays until it has read why; what it says is not heard.
-  bool waitsForSpace = false;  ///< Its socket is full; epoll says when it takes more.
-  TimePoint deadline;          ///< Until then a stranger may stay.
+  bool refused = false;                ///< Stays until it has read why; what it says is not heard.
+  bool waitsForSpace = false;          ///< Its socket is full; epoll says when it takes more.
+  TimePoint deadline;                  ///< Until then a stranger may stay.
+  std::optional<Heartbeat> heartbeat;  ///< Not a stranger's.
 };
 
 class ServerPeers {
@@ -36,10 +38,11 @@ class ServerPeers {
 
   Peer* find(int fd);
   Peer* ofRank(int rank);
-  void introduce(Peer& peer, int rank);
+  void introduce(Peer& peer, int rank, const HeartbeatOptions& heartbeat);
   void erase(Peer& peer);
 
   void dropStrangers(TimePoint lateBy);
+  /// When somebody is to be dropped or to be sent a beat.
   std::optional<TimePoint> nextDeadline() const;
 
   Map& all() { return peers_; }

@@ -126,13 +126,6 @@ Socket openListener(const RendezvousOptions& options) {
 
 void configureConnection(int fd) {
   setOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  // A link that is cut, or a host that vanishes, is noticed within 10 s: idle by the probes, busy by the user
-  // timeout.
-  setOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  setOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 2);
-  setOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
-  setOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  setOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 8000);
 }
 
 int portOf(int fd) {

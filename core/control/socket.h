@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sockets of the control connection: owned descriptors, addresses, and the options that make a cut link
-// noticed.
+// Sockets of the control connection: owned descriptors, addresses, options.
 #pragma once
 
 #include <netdb.h>

@@ -24,10 +24,10 @@ Milliseconds withGrace(Milliseconds timeout) {
 
 class TcpControl final : public ControlPlane {
  public:
-  TcpControl(Connection connection, int rank, int worldSize)
-      : link_(std::make_unique<TcpLink>(std::move(connection), rank)),
-        rank_(rank),
-        worldSize_(worldSize),
+  TcpControl(Connection connection, const RendezvousOptions& options)
+      : link_(std::make_unique<TcpLink>(std::move(connection), options.rank, options.heartbeat)),
+        rank_(options.rank),
+        worldSize_(options.worldSize),
         pid_(::getpid()) {}
 
   ~TcpControl() override {
@@ -101,7 +101,7 @@ class TcpControl final : public ControlPlane {
 std::unique_ptr<ControlPlane> connectControl(const RendezvousOptions& options, std::string* localAddress) {
   Connection connection = connectToServer(options);
   if (localAddress != nullptr) *localAddress = localAddressOf(connection.socket.get());
-  return std::make_unique<TcpControl>(std::move(connection), options.rank, options.worldSize);
+  return std::make_unique<TcpControl>(std::move(connection), options);
 }
 
 }  // namespace hipress

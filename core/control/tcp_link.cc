@@ -19,10 +19,11 @@ constexpr Milliseconds kFarewellTime{1000};
 
 }  // namespace
 
-TcpLink::TcpLink(Connection connection, int rank)
+TcpLink::TcpLink(Connection connection, int rank, const HeartbeatOptions& heartbeat)
     : connection_(std::move(connection)),
       rank_(rank),
       out_(connection_.socket.get()),
+      heartbeat_(connection_.socket.get(), heartbeat),
       thread_([this] { run(); }) {}
 
 TcpLink::~TcpLink() {
@@ -86,13 +87,18 @@ void TcpLink::run() {
       closing = closing_;
       unsent = !out_.empty();
     }
-    int sleep = -1;
+    const TimePoint now = Clock::now();
+    TimePoint wakeUp = heartbeat_.next();
     if (closing) {
-      if (hangUpBy == TimePoint::max()) hangUpBy = Clock::now() + kFarewellTime;
+      if (hangUpBy == TimePoint::max()) hangUpBy = now + kFarewellTime;
       if (!unsent && !std::exchange(saidGoodbye, true)) ::shutdown(fd, SHUT_WR);
-      sleep = static_cast<int>(std::chrono::ceil<Milliseconds>(hangUpBy - Clock::now()).count());
-      if (sleep <= 0) break;
+      if (now >= hangUpBy) break;
+      wakeUp = hangUpBy;
+    } else if (now >= wakeUp) {
+      open = beat(now);
+      continue;
     }
+    const auto sleep = static_cast<int>(std::chrono::ceil<Milliseconds>(wakeUp - now).count());
     const auto interest = static_cast<short>(unsent ? POLLIN | POLLOUT : POLLIN);
     std::array<pollfd, 2> events{pollfd{fd, interest, 0}, pollfd{wakeUp_.fd(), POLLIN, 0}};
     ::poll(events.data(), events.size(), sleep);
@@ -100,6 +106,16 @@ void TcpLink::run() {
     if ((events[0].revents & ~POLLOUT) != 0) open = receive();
   }
   ::shutdown(fd, SHUT_RDWR);
+}
+
+bool TcpLink::beat(TimePoint now) {
+  if (const auto silence = heartbeat_.beat(now)) {
+    connectionBroke(*silence);
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  if (out_.empty()) out_.queue({encodeBeat(), nullptr});
+  return true;
 }
 
 bool TcpLink::receive() {
@@ -129,7 +145,7 @@ void TcpLink::handleFrame(Frame frame) {
     if (auto values = values_.extract(reply.call)) reply.values = std::move(values.mapped());
     const std::lock_guard lock(mutex_);
     calls_.answer(std::move(reply));
-  } else {
+  } else if (frame.type != FrameType::kBeat) {
     throw Malformed("an unknown kind of message");
   }
 }

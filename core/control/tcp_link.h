@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rank's end of the connection to rank 0: sends requests, waits for replies, hears notices. Its thread
-// receives, and sends what a caller's own try left over.
+// receives, beats, and sends what a caller's own try left over.
 #pragma once
 
 #include <map>
@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/control/heartbeat.h"
 #include "core/control/notice_queue.h"
 #include "core/control/pending_call.h"
 #include "core/control/tcp_connect.h"
@@ -20,7 +21,7 @@ namespace hipress::control {
 
 class TcpLink {
  public:
-  TcpLink(Connection connection, int rank);
+  TcpLink(Connection connection, int rank, const HeartbeatOptions& heartbeat);
   ~TcpLink();
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
@@ -40,6 +41,7 @@ class TcpLink {
  private:
   void send(const Request& request, uint64_t number);
   void run();
+  bool beat(TimePoint now);
   bool receive();
   void handleFrame(Frame frame);
   void handleNotice(ControlNotice notice);
@@ -56,6 +58,7 @@ class TcpLink {
   std::optional<Failure> ended_;  ///< Why no call can succeed any more.
   bool closing_ = false;
 
+  Heartbeat heartbeat_;  ///< The thread's.
   std::map<uint64_t, std::vector<SharedValue>>
       values_;                             ///< The thread's: values whose reply has not come yet.
   std::optional<std::string> serverGone_;  ///< The thread's: how rank 0 took its leave, if it did.

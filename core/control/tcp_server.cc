@@ -34,20 +34,13 @@ constexpr Milliseconds kFarewellTime{1000};
 /// Before trying again when descriptors have run out.
 constexpr Milliseconds kAcceptPause{200};
 
-JobIdentity checkedJob(const RendezvousOptions& options) {
-  if (options.worldSize < 1) {
-    throw invalidArgument("the world size is " + std::to_string(options.worldSize) +
-                          "; it must be at least 1");
-  }
-  return {options.worldSize, options.token};
-}
-
 }  // namespace
 
 class ControlServer::Impl {
  public:
   explicit Impl(const RendezvousOptions& options)
-      : job_(checkedJob(options)),
+      : job_(jobOf(options)),
+        heartbeat_(options.heartbeat),
         ledger_(job_.worldSize),
         listener_(openListener(options)),
         port_(portOf(listener_.get())),
@@ -84,6 +77,7 @@ class ControlServer::Impl {
       const TimePoint now = Clock::now();
       deliver(ledger_.expire(now));
       peers_.dropStrangers(now);
+      if (!stopAt_) beat(now);
       if (acceptAgainAt_ && *acceptAgainAt_ <= now && !stopAt_) {
         acceptAgainAt_.reset();
         watch(listener_.get(), EPOLLIN, EPOLL_CTL_MOD);
@@ -108,7 +102,7 @@ class ControlServer::Impl {
     std::optional<TimePoint> next = ledger_.nextDeadline();
     if (stopAt_) next = earlier(next, *stopAt_);
     if (acceptAgainAt_) next = earlier(next, *acceptAgainAt_);
-    if (const auto deadline = peers_.nextDeadline()) next = earlier(next, *deadline);
+    if (const auto deadline = peers_.nextDeadline(); deadline && !stopAt_) next = earlier(next, *deadline);
     if (!next) return -1;
     const auto left =
         std::chrono::ceil<Milliseconds>(*next - Clock::now()).count();  // floor would spin at the end
@@ -156,8 +150,21 @@ class ControlServer::Impl {
       if (frame.type != FrameType::kHello) throw Malformed("it did not say hello");
       return greet(peer, decodeHello(frame.payload));
     }
+    if (frame.type == FrameType::kBeat) return;
     auto [call, request] = decodeRequest(frame);
     deliver(ledger_.handle(peer.rank, call, std::move(request), Clock::now()));
+  }
+
+  void beat(TimePoint now) {
+    for (auto entry = peers_.all().begin(); entry != peers_.all().end();) {
+      Peer& peer = (entry++)->second;  // it may be dropped
+      if (!peer.heartbeat || peer.heartbeat->next() > now) continue;
+      if (const auto silence = peer.heartbeat->beat(now)) {
+        drop(peer, *silence);
+      } else if (peer.out.empty()) {
+        send(peer, {encodeBeat(), nullptr});
+      }
+    }
   }
 
   void greet(Peer& peer, const Hello& hello) {
@@ -166,7 +173,7 @@ class ControlServer::Impl {
       peer.refused = true;  // closed when it hangs up: closing first could destroy the sentence on its way
       return;
     }
-    peers_.introduce(peer, hello.rank);
+    peers_.introduce(peer, hello.rank, heartbeat_);
     send(peer, {encodeWelcome(job_.worldSize), nullptr});
     deliver(ledger_.join(hello.rank, "host " + hello.host + ", pid " + std::to_string(hello.pid)));
   }
@@ -210,6 +217,7 @@ class ControlServer::Impl {
   }
 
   const JobIdentity job_;
+  const HeartbeatOptions heartbeat_;
   Ledger ledger_;
   Socket listener_;
   const int port_;

@@ -27,7 +27,7 @@ MALFORMED = {
     "over the stranger's limit": frame(1, b"x" * 4097),
     "wrong magic": hello(1, 3, magic=1),
     "request before hello": frame(4, struct.pack("<QB", 1, 7) + text(b"bye")),
-    "token longer than the frame": frame(1, struct.pack("<IHI", MAGIC, 1, 1000) + b"x"),
+    "token longer than the frame": frame(1, struct.pack("<IHI", MAGIC, 2, 1000) + b"x"),
     "empty frame": frame(1, b""),
 }
 
