@@ -1,65 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long one tensor takes to be averaged over all ranks of this machine, beside PyTorch's own Gloo in the same run.
+"""How long a model's gradients take to be averaged over all ranks, beside what people use today in the same run.
 
-    python benchmarks/sync.py --world 4 --size 100M --codec none,fp16,onebit --peer gloo,gloo-fp16 --json FILE
+    python benchmarks/sync.py --nodes 4 --rate 1gbit --model vgg19 --codec onebit --topology best \\
+        --peer gloo-fp32,gloo-fp16,powersgd,horovod --json FILE
+    python benchmarks/sync.py --world 4 --size 100M --codec none,fp16,onebit --peer gloo-fp32,gloo-fp16 --json FILE
 
-Starts the ranks itself. What is measured, how, and what the columns mean: benchmarks/README.md.
+Makes the cluster (--nodes; needs root) and starts the ranks itself. What is measured, how, and what the columns mean:
+benchmarks/README.md. Exit code 77: no cluster can be made here; 3: a peer could not be measured, all else was.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
 import os
 import socket
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from report import format_size, parse_names, parse_size, print_table, write_json
-from sync_rank import Job
-from sync_systems import PEERS
+import horovod_environment
+from cluster import EXIT_UNAVAILABLE, INTERFACE, Cluster, ClusterError, ClusterUnavailable, Network, launch_on
+from report import Row, format_size, print_table, write_json
+from sync_arguments import BEST, arguments, check
+from sync_job import Job, Measured, measured_from_json
+from sync_rows import Setting, row, unavailable_row, with_best
 
-from hipress._library import load_core
-from hipress.errors import InvalidArgument
 from hipress.launcher import LaunchOptions, launch
 
-
-def arguments() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--world", type=int, default=4, help="number of ranks (default: 4)")
-    parser.add_argument(
-        "--size", type=parse_size, default="100M", help="of the float32 tensor: 1M, 4Mi (default: 100M)"
-    )
-    parser.add_argument("--codec", type=_codecs, default="none", help="of ours, by commas: none,fp16 (default: none)")
-    parser.add_argument("--topology", default="ps", help="of ours (default: ps)")
-    parser.add_argument("--partitions", type=int, default=0, help="of ours (default: by the tensor's size)")
-    parser.add_argument("--peer", type=_peers, default="gloo", help=f"by commas: {','.join(PEERS)} (default: gloo)")
-    parser.add_argument("--repeat", type=int, default=0, help="timed repetitions (default: about 10 s, at least 7)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
-    return parser
+EXIT_PEER_UNAVAILABLE = 3
+_RANK = Path(__file__).with_name("sync_rank.py")
+#: For a whole job to end that has lost its way: far above what any takes (seconds).
+_JOB_DEADLINE = 7200.0
 
 
-def _codecs(text: str) -> list[str]:
-    names = parse_names(text)
-    if not names:
-        raise argparse.ArgumentTypeError("no codec; to send values as they are: none")
-    for name in names:
-        try:
-            # Here, once and before anything starts, rather than in every rank.
-            load_core().create_codec(name)
-        except InvalidArgument as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-    return names
+class RankFailed(Exception):
+    """A rank has ended with an error, and has said which; `code` is its exit code."""
 
-
-def _peers(text: str) -> list[str]:
-    names = parse_names(text)
-    for name in names:
-        if name not in PEERS:
-            raise argparse.ArgumentTypeError(f"peer {name!r} does not exist; the peers are {', '.join(PEERS)}")
-    return names
+    def __init__(self, code: int) -> None:
+        super().__init__(f"a rank failed (exit code {code}); its output is above")
+        self.code = code
 
 
 def _free_port() -> int:
@@ -68,33 +50,99 @@ def _free_port() -> int:
         return port
 
 
+def _run(job: Job, python: str, given: argparse.Namespace, network: Network | None) -> list[Measured]:
+    """Measures a job with ranks of that Python. Raises RankFailed."""
+    with tempfile.TemporaryDirectory() as directory:
+        port = _free_port() if network is None else 0
+        job = replace(job, gloo_port=port, result=os.path.join(directory, "measured.json"))
+        command = (python, str(_RANK), job.to_json())
+        # One thread for everybody's computing: ranks share the cores.
+        env = {"OMP_NUM_THREADS": "1"}
+        if network is None:
+            code = launch(LaunchOptions(command, given.world, env=env, timeout=_JOB_DEADLINE))
+        else:
+            ranks = given.ranks_per_node
+            code = launch_on(network, command, ranks_per_node=ranks, env=env, timeout=_JOB_DEADLINE)
+        if code != 0:
+            raise RankFailed(code)
+        return measured_from_json(Path(job.result).read_text())
+
+
+def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tuple[list[Measured], str]:
+    """Everything asked for, and why Horovod is not among it (empty: it is, or was not asked for)."""
+    together = replace(job, peers=[peer for peer in job.peers if peer != "horovod"])
+    measured = _run(together, sys.executable, given, network) if together.ours or together.peers else []
+    if together.peers == job.peers:
+        return measured, ""
+    # In an environment of its own, so in processes of its own: it cannot take turns with the others.
+    try:
+        python = horovod_environment.python()
+        return measured + _run(replace(job, ours=[], peers=["horovod"]), str(python), given, network), ""
+    except (horovod_environment.BuildFailed, RankFailed) as error:
+        return measured, str(error)
+
+
+def _rows(measured: Sequence[Measured], missing: str, given: argparse.Namespace, job: Job) -> list[Row]:
+    gradients = job.gradients
+    setting = Setting(
+        model=given.model or f"one tensor of {format_size(given.size)}",
+        size=gradients.size,
+        nodes=given.nodes or 1,
+        ranks_per_node=given.ranks_per_node if given.nodes else given.world,
+        rate=given.rate if given.nodes else None,
+        release=given.release,
+        backward_s=gradients.backward_s,
+    )
+    peers = {one.system: one for one in measured if one.topology is None}
+    first = peers.get(job.peers[0]) if job.peers else None
+    rows = [row(one, setting, None if first is None else first.time_s) for one in measured]
+    if missing:
+        rows.append(unavailable_row("horovod", setting, missing))
+    rows = with_best(rows) if BEST in given.topology else rows
+    # Peers in the order in which they were asked for.
+    return sorted(rows, key=lambda one: job.peers.index(str(one["system"])) if one["system"] in job.peers else -1)
+
+
 def main() -> int:
     """Measure as the command line says; the exit code."""
-    parser = arguments()
+    parser = arguments((__doc__ or "").partition("\n")[0])
     given = parser.parse_args()
-    if given.world < 1 or given.repeat < 0 or given.size < 4:
-        parser.error("--world must be at least 1, --repeat at least 0 (0: by itself), --size at least 4")
-    with tempfile.TemporaryDirectory() as directory:
-        job = Job(
-            size=given.size,
-            codecs=given.codec,
-            topology=given.topology,
-            partitions=given.partitions,
-            peers=given.peer,
-            repeats=given.repeat,
-            gloo_port=_free_port(),
-            result=os.path.join(directory, "rows.json"),
-        )
-        # One thread for everybody's computing: ranks share the cores.
-        code = launch(LaunchOptions(command=job.command(), size=given.world, env={"OMP_NUM_THREADS": "1"}))
-        if code != 0:
-            print(f"sync.py: a rank failed (exit code {code}); its output is above", file=sys.stderr)
-            return code
-        rows = json.loads(Path(job.result).read_text())
-    print(f"{format_size(given.size)} of float32, averaged over {given.world} ranks, OMP_NUM_THREADS=1 for all:")
-    print_table(rows, leave_out=("codec", "topology"))  # the name says as much
+    check(parser, given)
+    job = Job(
+        model=given.model or "",
+        size=given.size,
+        ours=[[codec, topology] for codec in given.codec for topology in given.topologies],
+        peers=given.peer,
+        partitions=given.partitions,
+        min_compress_bytes=given.min_compress_bytes,
+        release=given.release,
+        repeats=given.repeat,
+        timeout=given.timeout,
+        interface=INTERFACE if given.nodes else "",
+        gloo_port=0,
+        result="",
+    )
+    try:
+        with contextlib.ExitStack() as stack:
+            network = stack.enter_context(Cluster(given.nodes, given.rate)) if given.nodes else None
+            measured, missing = _measure(job, given, network)
+    except RankFailed as error:
+        print(f"sync.py: {error}", file=sys.stderr)
+        return error.code
+    except ClusterError as error:
+        print(f"sync.py: {error}", file=sys.stderr)
+        return EXIT_UNAVAILABLE if isinstance(error, ClusterUnavailable) else 1
+    except KeyboardInterrupt:
+        return 130
+    rows = _rows(measured, missing, given, job)
+    place = f"{given.nodes} nodes at {given.rate}" if given.nodes else "this machine"
+    print(f"{format_size(job.gradients.size)} of float32, averaged over {place}, OMP_NUM_THREADS=1 for all:")
+    print_table(rows, leave_out=("codec", "size_bytes", "algbw_gbps", "unavailable"))  # system and time say as much
     if given.json:
         write_json(given.json, rows)
+    if missing:
+        print(f"sync.py: horovod was not measured: {missing}", file=sys.stderr)
+        return EXIT_PEER_UNAVAILABLE
     return 0
 
 

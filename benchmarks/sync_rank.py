@@ -3,89 +3,52 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
-import statistics
+import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 import torch.distributed as dist
-from report import Row, spread
-from sync_systems import PEERS, Ours, System
-
-import hipress.torch as hp
+from sync_job import Job, Measured, Samples, measured_to_json
+from sync_peers import PEERS, make_buckets
+from sync_release import Release
+from sync_systems import Ours, System
+from sync_values import Values
 
 T = TypeVar("T")
 
-#: Of one run, where the number of repetitions is not given (seconds).
+#: Of the timed rounds, where their number is not given (seconds).
 BUDGET = 10.0
 MIN_REPEATS = 7
 MAX_REPEATS = 1000
+#: Rounds that warm up: so many, or as fill the time (seconds), whichever are fewer.
 WARM_UPS = 3
-#: The error is computed in pieces of so many elements: in float64, a large tensor would not fit a second time.
-CHECK_ELEMENTS = 1 << 20
-
-
-@dataclass(frozen=True)
-class Job:
-    """What to measure, for all ranks alike. `repeats` 0: as many as the budget allows. `result`: where rank 0 leaves
-    the rows."""
-
-    size: int
-    codecs: list[str]
-    topology: str
-    partitions: int
-    peers: list[str]
-    repeats: int
-    gloo_port: int
-    result: str
-
-    def command(self) -> tuple[str, ...]:
-        """What starts one rank of it."""
-        return (sys.executable, __file__, json.dumps(dataclasses.asdict(self)))
-
-
-@dataclass
-class Samples:
-    """One rank's figures of one system, one entry per repetition."""
-
-    seconds: list[float] = field(default_factory=list)
-    cpu_seconds: list[float] = field(default_factory=list)
-    bytes_sent: list[int | None] = field(default_factory=list)
+WARM_UP_BUDGET = 5.0
 
 
 class Measurement:
     """The systems of a job on this rank, and the values they average."""
 
     def __init__(self, job: Job) -> None:
-        # Gaussian values, as gradients nearly have, that differ from rank to rank.
-        generator = torch.Generator().manual_seed(1000 + dist.get_rank())
-        self._values = torch.randn(job.size // 4, generator=generator)
-        # One tensor for all, so that all find the same pages in the same state.
-        self._tensor = self._values.clone()
-        ours = [Ours(codec, job.topology, job.partitions, self._tensor) for codec in job.codecs]
-        self.systems: list[System] = [*ours, *(PEERS[peer]() for peer in job.peers)]
+        self._interface = job.interface
+        self._values = Values(job.gradients, dist.get_rank(), dist.get_world_size())
+        self._release = Release(job.gradients, job.release)
+        tensors = self._values.tensors
+        self.systems: list[System] = [Ours(job, codec, topology, tensors) for codec, topology in job.ours]
+        buckets = make_buckets(tensors, self._release.order) if set(job.peers) & set(PEERS) else []
+        for peer in job.peers:
+            self.systems.append(_horovod(job) if peer == "horovod" else PEERS[peer](buckets))
 
     def error(self, system: System) -> float:
         """The relative L2 error of one synchronisation. Raises RuntimeError if it is above the tolerance."""
-        self._tensor.copy_(self._values)
-        system.average(self._tensor)
-        wrong = total = 0.0
-        pieces = zip(torch.split(self._values, CHECK_ELEMENTS), torch.split(self._tensor, CHECK_ELEMENTS), strict=True)
-        for values, got in pieces:
-            exact = values.double()
-            dist.all_reduce(exact)
-            exact /= dist.get_world_size()
-            wrong += float((got - exact).square().sum())
-            total += float(exact.square().sum())
-        error = math.sqrt(wrong / total)
+        self._values.reset()
+        system.average(self._values.tensors, self._release)
+        error = self._values.error()
         limit = math.inf if system.tolerance is None else system.tolerance
         if not (math.isfinite(error) and error <= limit):
             raise RuntimeError(f"{system.name}: relative error {error:g} against the exact average; limit {limit:g}")
@@ -107,71 +70,67 @@ class Measurement:
             yield (repetition + (position if repetition % 2 == 0 else -position)) % count
 
     def _once(self, system: System, samples: Samples) -> None:
-        self._tensor.copy_(self._values)
-        sent_before = system.bytes_sent()
+        self._values.reset()
         dist.barrier()
+        sent_before, link_before = system.bytes_sent(), self._link_bytes()
         cpu_start = time.process_time()
         start = time.perf_counter()
-        system.average(self._tensor)
+        system.average(self._values.tensors, self._release)
         samples.seconds.append(time.perf_counter() - start)
+        # A rank that is done may still work for the others: what that takes is its, too.
+        dist.barrier()
         samples.cpu_seconds.append(time.process_time() - cpu_start)
         sent = system.bytes_sent()
         samples.bytes_sent.append(None if sent is None or sent_before is None else sent - sent_before)
+        links = [after - before for after, before in zip(self._link_bytes(), link_before, strict=True)]
+        samples.link_bytes.append(max(links, default=None))
+
+    def _link_bytes(self) -> list[int]:
+        """Received and sent by this node's interface since the start."""
+        for line in Path("/proc/net/dev").read_text().splitlines():
+            name, _, counters = line.partition(":")
+            if self._interface and name.strip() == self._interface:
+                fields = counters.split()
+                return [int(fields[0]), int(fields[8])]
+        return []
 
 
-@dataclass(frozen=True)
-class Result:
-    """All ranks' figures of one system."""
+def _horovod(job: Job) -> System:
+    # Only its own environment has it.
+    from sync_horovod import Horovod
 
-    system: System
-    errors: list[float]
-    samples: list[Samples]
-
-    @property
-    def seconds(self) -> list[float]:
-        """Of each repetition: the slowest rank's, for which training would wait."""
-        return [max(times) for times in zip(*(samples.seconds for samples in self.samples), strict=True)]
-
-    def row(self, job: Job, yardstick: float | None) -> Row:
-        """What is reported. `yardstick`: the time that the speedup refers to."""
-        world = len(self.samples)
-        time_s = statistics.median(self.seconds)
-        bandwidth = job.size / 1e9 / time_s
-        sent = [count for samples in self.samples for count in samples.bytes_sent if count is not None]
-        return {
-            "system": self.system.name,
-            "codec": self.system.codec,
-            "topology": self.system.topology,
-            "world": world,
-            "size_bytes": job.size,
-            "repeats": len(self.seconds),
-            **spread("time", self.seconds),
-            "speedup_ratio": None if yardstick is None else yardstick / time_s,
-            "algbw_gbps": bandwidth,
-            "busbw_gbps": bandwidth * 2 * (world - 1) / world,
-            "bytes_sent": round(statistics.mean(sent)) if sent else None,
-            "cpu_s": statistics.mean(seconds for samples in self.samples for seconds in samples.cpu_seconds),
-            "error": max(self.errors),
-        }
+    return Horovod(job)
 
 
-def measure(job: Job) -> list[Row]:
-    """Runs the job on this rank; the rows are complete on all of them."""
+def measure(job: Job) -> list[Measured]:
+    """Runs the job on this rank; the answer is complete on all of them."""
     measurement = Measurement(job)
     errors = [measurement.error(system) for system in measurement.systems]
-    measurement.rounds(WARM_UPS)
-    start = time.perf_counter()
-    measurement.rounds(1)
-    # Ranks see the clock differently; all must take the same number.
-    slowest = max(_gather(time.perf_counter() - start))
-    repeats = job.repeats or min(MAX_REPEATS, max(MIN_REPEATS, int(BUDGET / slowest)))
+    spent = last = 0.0
+    for _ in range(WARM_UPS):
+        last = _slowest_round(measurement)
+        spent += last
+        if spent > WARM_UP_BUDGET:
+            break
+    repeats = job.repeats or min(MAX_REPEATS, max(MIN_REPEATS, int(BUDGET / last)))
     every_rank = _gather((errors, measurement.rounds(repeats)))
-    results = [
-        Result(system, [errors[index] for errors, _ in every_rank], [samples[index] for _, samples in every_rank])
+    return [
+        Measured(
+            system.name,
+            system.codec,
+            system.topology,
+            max(errors[index] for errors, _ in every_rank),
+            [samples[index] for _, samples in every_rank],
+        )
         for index, system in enumerate(measurement.systems)
     ]
-    yardstick = statistics.median(results[len(job.codecs)].seconds) if job.peers else None
-    return [result.row(job, yardstick) for result in results]
+
+
+def _slowest_round(measurement: Measurement) -> float:
+    start = time.perf_counter()
+    measurement.rounds(1)
+    # Ranks see the clock differently; all must draw the same conclusion.
+    return max(_gather(time.perf_counter() - start))
 
 
 def _gather(mine: T) -> list[T]:
@@ -180,23 +139,34 @@ def _gather(mine: T) -> list[T]:
     return every
 
 
+def _meeting(job: Job) -> str:
+    """Where torch.distributed's ranks find each other."""
+    if job.gloo_port:
+        return f"tcp://127.0.0.1:{job.gloo_port}"
+    return f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+
+
 def main() -> None:
     """Measure the job given as the only argument."""
-    job = Job(**json.loads(sys.argv[1]))
+    job = Job.from_json(sys.argv[1])
     # The other threads would compete with the other ranks, which are on this machine. For all systems alike.
     torch.set_num_threads(1)
-    hp.init()
+    if job.ours:
+        import hipress.torch as hp
+
+        hp.init(timeout=job.timeout)
     dist.init_process_group(
         "gloo",
-        init_method=f"tcp://127.0.0.1:{job.gloo_port}",
-        rank=hp.rank(),
-        world_size=hp.size(),
-        timeout=timedelta(seconds=60),
+        init_method=_meeting(job),
+        rank=int(os.environ["HIPRESS_RANK"]),
+        world_size=int(os.environ["HIPRESS_SIZE"]),
+        timeout=timedelta(seconds=job.timeout),
     )
-    rows = measure(job)
-    if hp.rank() == 0:
-        Path(job.result).write_text(json.dumps(rows))
-    hp.shutdown()
+    measured = measure(job)
+    if dist.get_rank() == 0:
+        Path(job.result).write_text(measured_to_json(measured))
+    if job.ours:
+        hp.shutdown()
     dist.destroy_process_group()
 
 

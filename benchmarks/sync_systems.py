@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is measured by sync.py: each system averages one float32 tensor over all ranks, in place.
+"""Who is measured by sync.py: each system averages a list of float32 tensors over all ranks, in place.
 
-To measure another, add it to `PEERS`, or nothing at all if it is a codec: `Ours` takes any.
+Ours is here, the others are in sync_peers.py and sync_horovod.py. To measure another codec or topology, add nothing:
+`Ours` takes any that the installed HiPress has.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import torch
-import torch.distributed as dist
-
-from hipress import runtime
-from hipress.torch.synchronizer import GradientSynchronizer, SynchronizationOptions
+from sync_job import Job
+from sync_release import Release
 
 #: Largest relative L2 error of one synchronisation of Gaussian values against the exact average. Rounding of float32;
 #: two roundings to 11 bits; onebit keeps a sign and two means, twice, and 1 would be no better than sending zeros (what
@@ -34,8 +33,9 @@ class System(ABC):
         return TOLERANCES.get(self.codec.partition("(")[0])
 
     @abstractmethod
-    def average(self, tensor: torch.Tensor) -> None:
-        """Replace the values by their average over the ranks; returns when they are there."""
+    def average(self, tensors: Sequence[torch.Tensor], release: Release) -> None:
+        """Replace the values by their average over the ranks, taking tensors as they are released; returns when all
+        averages are there."""
 
     def bytes_sent(self) -> int | None:
         """Of this rank since the start; None: it does not count."""
@@ -43,44 +43,36 @@ class System(ABC):
 
 
 class Ours(System):
-    """What `DistributedOptimizer` does with each gradient."""
+    """What `DistributedOptimizer` does with the gradients of a model."""
 
-    def __init__(self, codec: str, topology: str, partitions: int, tensor: torch.Tensor) -> None:
+    def __init__(self, job: Job, codec: str, topology: str, tensors: Sequence[torch.Tensor]) -> None:
+        # Not at the top: peers that run in an environment of their own have no HiPress there.
+        from hipress.torch.synchronizer import GradientSynchronizer, SynchronizationOptions
+
         self.name = f"hipress {codec}"
         self.codec = codec
         self.topology = topology
-        options = SynchronizationOptions(codec=codec, topology=topology, partitions=partitions)
-        self._synchronizer = GradientSynchronizer([(f"gradient of {codec}", tensor)], options)
+        options = SynchronizationOptions(codec=codec, topology=topology, partitions=job.partitions)
+        if job.min_compress_bytes is not None:
+            options = SynchronizationOptions(
+                codec=codec,
+                topology=topology,
+                partitions=job.partitions,
+                min_compress_bytes=job.min_compress_bytes,
+            )
+        # In the order of registration: earlier ones have priority. Two systems' tensors need different names.
+        named = [
+            (f"{codec} {topology} {gradient.name}", tensor)
+            for gradient, tensor in zip(job.gradients.gradients, tensors, strict=True)
+        ]
+        self._synchronizer = GradientSynchronizer(named, options)
 
-    def average(self, tensor: torch.Tensor) -> None:
-        self._synchronizer.wait(self._synchronizer.submit(0, tensor))
+    def average(self, tensors: Sequence[torch.Tensor], release: Release) -> None:
+        handles = [self._synchronizer.submit(index, tensors[index]) for index in release.gradients()]
+        for handle in handles:
+            self._synchronizer.wait(handle)
 
     def bytes_sent(self) -> int:
+        from hipress import runtime
+
         return runtime.counters()["bytes_sent"]
-
-
-class Gloo(System):
-    """What DistributedDataParallel does with each bucket, without a communication hook."""
-
-    name = "gloo"
-    codec = "none"
-
-    def average(self, tensor: torch.Tensor) -> None:
-        # Before the sum, as DDP does it.
-        tensor.div_(dist.get_world_size())
-        dist.all_reduce(tensor)
-
-
-class GlooHalf(System):
-    """What DistributedDataParallel does with each bucket under its `fp16_compress_hook`."""
-
-    name = "gloo-fp16"
-    codec = "fp16"
-
-    def average(self, tensor: torch.Tensor) -> None:
-        compressed = tensor.to(torch.float16).div_(dist.get_world_size())
-        dist.all_reduce(compressed)
-        tensor.copy_(compressed)
-
-
-PEERS: dict[str, Callable[[], System]] = {"gloo": Gloo, "gloo-fp16": GlooHalf}

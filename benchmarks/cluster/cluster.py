@@ -108,7 +108,9 @@ class Cluster(Network):
     def _start_node(self, node: int) -> None:
         # Within the hub's PID namespace: what kills the hub's first process kills the node too.
         inside = ["nsenter", "--target", str(self.hub), "--net", "--mount", "--pid", "--"]
-        lines = ["127.0.0.1 localhost", *(f"{address(index)} node{index}" for index in range(self._count))]
+        # Also as dual-stack sockets see them: whoever looks one up would otherwise ask a name server, in vain.
+        addresses = [f"{form}{address(index)} node{index}" for form in ("", "::ffff:") for index in range(self._count)]
+        lines = ["127.0.0.1 localhost", *addresses]
         own = ["--net", "--uts", "--ipc"]
         holder = start_holder(inside, own, _NODE, f"{self.name}-node{node}", f"node{node}", "\n".join(lines))
         self._holders.append(holder)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sync.py asks of its ranks, and what they answer. Both travel as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from dataclasses import dataclass, field
+
+from models import GradientSet, load, one_tensor
+
+#: Of --release: all gradients at once, or at the times at which backward had them.
+RELEASES = ("all", "backward")
+#: Who else there is. Here, as whoever reads a command line should not need torch for it.
+PEER_NAMES = ("gloo-fp32", "gloo-fp16", "powersgd", "horovod")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to measure, for all ranks alike.
+
+    `model`: a gradient set's name; empty: one tensor of `size` bytes. `ours`: codec and topology of each system.
+    `min_compress_bytes` None: the default. `repeats` 0: as many as the budget allows. `interface`: the device whose
+    bytes are counted; empty: none. `gloo_port`: where the ranks of a job on this machine meet; 0: the environment says
+    where. `result`: where rank 0 leaves the answer.
+    """
+
+    model: str
+    size: int
+    ours: list[list[str]]
+    peers: list[str]
+    partitions: int
+    min_compress_bytes: int | None
+    release: str
+    repeats: int
+    timeout: float
+    interface: str
+    gloo_port: int
+    result: str
+
+    @property
+    def gradients(self) -> GradientSet:
+        """What is averaged."""
+        return load(self.model) if self.model else one_tensor(self.size)
+
+    def to_json(self) -> str:
+        """For a rank's command line."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Job:
+        """What `to_json` has written."""
+        return Job(**json.loads(text))
+
+
+@dataclass
+class Samples:
+    """One rank's figures of one system: one entry per repetition. Bytes: None where nobody counts."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    bytes_sent: list[int | None] = field(default_factory=list)
+    link_bytes: list[int | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All ranks' figures of one system. `error`: the largest of any rank."""
+
+    system: str
+    codec: str
+    topology: str | None
+    error: float
+    samples: list[Samples]
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of each repetition: the slowest rank's, for which training would wait."""
+        return [max(times) for times in zip(*(samples.seconds for samples in self.samples), strict=True)]
+
+    @property
+    def time_s(self) -> float:
+        """The median of `seconds`."""
+        return statistics.median(self.seconds)
+
+
+def measured_to_json(measured: list[Measured]) -> str:
+    """The answer of all ranks."""
+    return json.dumps([dataclasses.asdict(one) for one in measured])
+
+
+def measured_from_json(text: str) -> list[Measured]:
+    """What `measured_to_json` has written."""
+    return [
+        Measured(**{**fields, "samples": [Samples(**samples) for samples in fields["samples"]]})
+        for fields in json.loads(text)
+    ]

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What train.py asks of its ranks, and what they answer. Both travel as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from dataclasses import dataclass
+
+#: Who else there is. Here, as whoever reads a command line should not need torch for it.
+PEER_NAMES = ("ddp", "ddp-fp16", "ddp-powersgd", "horovod")
+MODEL_NAMES = ("resnet50", "bert-base")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to measure, for all ranks alike. `interface`: over which Horovod talks; empty: the loopback. `gloo_port`:
+    where the ranks of a job on this machine meet; 0: the environment says where. `result`: where rank 0 leaves it."""
+
+    model: str
+    batch_size: int
+    systems: list[str]
+    steps: int
+    timeout: float
+    interface: str
+    gloo_port: int
+    result: str
+
+    def to_json(self) -> str:
+        """For a rank's command line."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Job:
+        """What `to_json` has written."""
+        return Job(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of each step, the slowest rank's, beside those of computing alone in turn with it; of the processor, the
+    mean rank's."""
+
+    system: str
+    seconds: list[float]
+    alone_seconds: list[float]
+    cpu_seconds: list[float]
+    bytes_sent: int | None
+
+    @property
+    def compute_ratio(self) -> float:
+        """How many times as long as computing alone: the median of pairs."""
+        return statistics.median(mine / alone for mine, alone in zip(self.seconds, self.alone_seconds, strict=True))

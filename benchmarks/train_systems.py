@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: disable-error-code="import-not-found"
+"""Ways to train data-parallel, each as a user writes it: a model and an optimizer become a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+from train_models import Workload
+
+#: Of plain SGD, as its state must not matter: the models are not meant to learn anything here.
+LEARNING_RATE = 1e-3
+
+Step = Callable[[torch.Tensor, torch.Tensor], None]
+
+
+def _step(model: nn.Module, optimizer: Any, workload: Workload) -> Step:
+    def step(inputs: torch.Tensor, targets: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        workload.loss(model(inputs), targets).backward()
+        optimizer.step()
+
+    return step
+
+
+def _sgd(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+
+
+def alone(workload: Workload) -> Step:
+    """Computing only: what no way of synchronising can be faster than."""
+    model = workload.make()
+    return _step(model, _sgd(model), workload)
+
+
+def ours(workload: Workload, codec: str, topology: str) -> Step:
+    """hipress.torch.DistributedOptimizer."""
+    import hipress.torch as hp
+
+    model = workload.make()
+    hp.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hp.DistributedOptimizer(_sgd(model), model.named_parameters(), codec=codec, topology=topology)
+    return _step(model, optimizer, workload)
+
+
+def ddp(workload: Workload) -> Step:
+    """DistributedDataParallel over Gloo."""
+    model = DistributedDataParallel(workload.make())
+    return _step(model, _sgd(model), workload)
+
+
+def ddp_fp16(workload: Workload) -> Step:
+    """The same with its fp16_compress_hook."""
+    model = DistributedDataParallel(workload.make())
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    return _step(model, _sgd(model), workload)
+
+
+def ddp_powersgd(workload: Workload) -> Step:
+    """The same with its powerSGD_hook of rank 1."""
+    model = DistributedDataParallel(workload.make())
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return _step(model, _sgd(model), workload)
+
+
+def horovod(workload: Workload) -> Step:
+    """horovod.torch.DistributedOptimizer; Horovod runs already."""
+    import horovod.torch as hvd
+
+    model = workload.make()
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(_sgd(model), model.named_parameters())
+    return _step(model, optimizer, workload)
+
+
+PEERS: dict[str, Callable[[Workload], Step]] = {
+    "ddp": ddp,
+    "ddp-fp16": ddp_fp16,
+    "ddp-powersgd": ddp_powersgd,
+    "horovod": horovod,
+}
+
+
+def make(system: str, workload: Workload) -> Step:
+    """The step of a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"."""
+    if system == "alone":
+        return alone(workload)
+    if system in PEERS:
+        return PEERS[system](workload)
+    _, codec, topology = system.split(" ")
+    return ours(workload, codec, topology)
