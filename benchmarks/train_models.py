@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ResNet-50 and BERT-base in plain torch operations, with random batches: what a training step computes does not depend
-on the values. Shapes of the parameters are those of models/*.json."""
+on the values. As many parameters as in models/*.json; in BERT, torch keeps queries, keys and values in one tensor."""
 
 from __future__ import annotations
 

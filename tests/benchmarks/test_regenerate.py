@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""benchmarks/regenerate.py and the plots: that what they would run and draw exists."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+regenerate = importlib.import_module("regenerate")
+sync_arguments = importlib.import_module("sync_arguments")
+sync_job = importlib.import_module("sync_job")
+sync_plot = importlib.import_module("sync_plot")
+sync_rows = importlib.import_module("sync_rows")
+
+
+@pytest.mark.parametrize("name", regenerate.RESULTS)
+def test_every_command_line_is_right(name: str) -> None:
+    script, *words = regenerate.RESULTS[name]
+    assert (BENCHMARKS / script).exists()
+    if script == "sync.py":
+        parser = sync_arguments.arguments("")
+        sync_arguments.check(parser, parser.parse_args(words))
+
+
+def test_plots_are_of_results_that_are_made() -> None:
+    assert {result for results in regenerate.PLOTS.values() for result in results} <= set(regenerate.RESULTS)
+
+
+def test_an_unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["regenerate.py", "nothing like it"])
+    assert regenerate.main() == 2
+    assert "sync-4-1gbit-vgg19-onebit" in capsys.readouterr().err
+
+
+def rows(model: str, rate: str = "1gbit") -> list[dict[str, object]]:
+    setting = sync_rows.Setting(model, 10**8, 2, 1, rate, "all", 0.0)
+    systems = (("hipress onebit", "ps", 0.5), ("hipress onebit", "ring", 0.25), ("gloo-fp32", None, 2.0))
+    measured = [
+        sync_job.Measured(system, "", topology, 0.0, [sync_job.Samples([time_s], [0.1], [None], [10**6])])
+        for system, topology, time_s in systems
+    ]
+    made = [sync_rows.row(one, setting, 2.0) for one in measured]
+    return [*sync_rows.with_best(made), sync_rows.unavailable_row("horovod", setting, "no compiler")]
+
+
+def test_a_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(tmp_path / f"{model}.json") for model in ("vgg19", "gpt2")]
+    for file, model in zip(files, ("vgg19", "gpt2"), strict=True):
+        Path(file).write_text(json.dumps(rows(model)))
+    output = tmp_path / "plot.svg"
+    monkeypatch.setattr(sys, "argv", ["sync_plot.py", *files, "--output", str(output)])
+    assert sync_plot.main() == 0
+    drawn = output.read_text()
+    for text in ("vgg19", "gpt2", "hipress onebit (ring)", "gloo-fp32", "2 nodes, links: 1gbit"):
+        assert f"<!-- {text}" in drawn or text in drawn
+    assert "horovod" not in drawn
+    Path(files[1]).write_text(json.dumps(rows("gpt2", "5gbit")))
+    assert sync_plot.main() == 1
+    assert "one plot shows one setting; these have 2" in capsys.readouterr().err
