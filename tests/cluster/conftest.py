@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.nodes import cluster, unavailable
+
+
+@pytest.fixture(scope="session")
+def _nodes() -> Iterator[Any]:
+    if (reason := unavailable()) is not None:
+        pytest.skip(reason)
+    with cluster.Cluster(nodes=4, rate="1gbit") as made:
+        yield made
+
+
+@pytest.fixture
+def nodes(_nodes: Any) -> Iterator[Any]:
+    """Four nodes whose links are as they should be."""
+    yield _nodes
+    for node in range(4):
+        _nodes.restore(node)
+    _nodes.set_rate("1gbit")

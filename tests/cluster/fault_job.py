@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs to be disturbed: real processes on this machine or in the nodes of an emulated cluster, and what must hold."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.torch.ranks import clean_environment, free_port
+
+ROOT = Path(__file__).parents[2]
+_PROGRAM = Path(__file__).with_name("rank_program.py")
+#: In a node nobody else listens; each job takes the next port, so that no late packet meets another job.
+_FIRST_PORT = 29400
+TYPED = {"PeerLost", "Timeout", "CorruptPayload", "TransportError", "Mismatch", "Refused"}
+
+Fact = dict[str, Any]
+
+
+class Broken(AssertionError):
+    """Something that must always hold did not."""
+
+
+@dataclass
+class Session:
+    """From one init() to the next: which processes take part, and what they do. `ranks[i]`: the rank of process i."""
+
+    ranks: Sequence[int | None]
+    topology: str = "ps"
+    codec: str = "none"
+    sizes: Sequence[int] = (20_000, 300)
+    steps: int = 1_000_000
+    pause: float = 0.01
+    delays: dict[int, float] = field(default_factory=dict)
+    own_steps: dict[int, int] = field(default_factory=dict)
+    timeout: float = 30.0
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(rank is not None for rank in self.ranks)
+
+
+class FaultJob:
+    """As many processes as the first session has ranks, `per_node` of them in each node of `network`."""
+
+    def __init__(
+        self, folder: Path, sessions: Session | Sequence[Session], network: Any = None, per_node: int = 1
+    ) -> None:
+        self.folder = folder
+        self.sessions = [sessions] if isinstance(sessions, Session) else list(sessions)
+        self.network = network
+        self.per_node = per_node if network is not None else len(self.sessions[0].ranks)
+        self.places = [self._rendezvous(number) for number in range(len(self.sessions))]
+        self.logs = [(folder / f"log{index}").open("wb") for index in range(self.count)]
+        self.processes = [self._start(index) for index in range(self.count)]
+
+    @property
+    def count(self) -> int:
+        return len(self.sessions[0].ranks)
+
+    def _rendezvous(self, session: int) -> str:
+        if self.network is None:
+            return f"127.0.0.1:{free_port()}"
+        first = next(index for index, rank in enumerate(self.sessions[session].ranks) if rank == 0)
+        return f"10.77.0.{first // self.per_node + 1}:{_FIRST_PORT + next_port()}"
+
+    def _start(self, index: int) -> subprocess.Popen[bytes]:
+        sessions = [self._given(number, index) for number in range(len(self.sessions))]
+        given = {"diary": str(self.folder / f"diary{index}"), "sessions": [one for one in sessions if one is not None]}
+        command = [sys.executable, str(_PROGRAM), json.dumps(given)]
+        # One thread each: as many as cores would be a few dozen, for sums of a few numbers.
+        variables = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        output = {"stdout": self.logs[index], "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+        if self.network is not None:
+            process: subprocess.Popen[bytes] = self.network.popen(
+                index // self.per_node, command, env=variables, **output
+            )
+            return process
+        return subprocess.Popen(command, env=clean_environment(**variables), start_new_session=True, **output)
+
+    def _given(self, number: int, index: int) -> Fact | None:
+        session = self.sessions[number]
+        rank = session.ranks[index] if index < len(session.ranks) else None
+        if rank is None:
+            return None
+        environment = {
+            "HIPRESS_SIZE": str(session.size),
+            "HIPRESS_RANK": str(rank),
+            # Of use for the number of threads only; after a loss nodes may differ in what they have left.
+            "HIPRESS_LOCAL_SIZE": "1",
+            "HIPRESS_LOCAL_RANK": "0",
+            "HIPRESS_RENDEZVOUS": self.places[number],
+            "HIPRESS_JOB_TOKEN": f"job{number}",
+            "HIPRESS_TIMEOUT": str(session.timeout),
+            **session.variables,
+        }
+        return {
+            "env": environment,
+            "topology": session.topology,
+            "codec": session.codec,
+            "sizes": list(session.sizes),
+            "steps": session.own_steps.get(rank, session.steps),
+            "pause": session.pause,
+            "delay": session.delays.get(rank, 0.0),
+        }
+
+    def facts(self, index: int) -> list[Fact]:
+        """What a process has written so far."""
+        file = self.folder / f"diary{index}"
+        lines = file.read_text().split("\n")[:-1] if file.exists() else []  # The last one may be half written.
+        return [json.loads(line) for line in lines]
+
+    def fact(self, index: int, event: str, timeout: float, where: Callable[[Fact], bool] = lambda fact: True) -> Fact:
+        """The first fact of this kind, waited for."""
+        end = time.monotonic() + timeout
+        while True:
+            for fact in self.facts(index):
+                if fact["event"] == event and where(fact):
+                    return fact
+            if time.monotonic() > end:
+                last = self.facts(index)[-2:]
+                raise Broken(f"process {index}: no '{event}' within {timeout:g} s; last: {last}\n{self.log(index)}")
+            time.sleep(0.02)
+
+    def log(self, index: int) -> str:
+        return (self.folder / f"log{index}").read_text(errors="replace")[-3000:]
+
+    def running(self, steps: int = 3, timeout: float = 60.0) -> None:
+        """Waits until every rank has made some steps."""
+        for index in range(self.count):
+            self.fact(index, "step", timeout, lambda fact: bool(fact["step"] >= steps))
+
+    def progress(self, indices: Sequence[int], steps: int, timeout: float) -> None:
+        """Waits until each of these has made so many steps more."""
+        for index in indices:
+            now = max((fact["step"] for fact in self.facts(index) if fact["event"] == "step"), default=-1)
+            self.fact(index, "step", timeout, lambda fact, aim=now + steps: bool(fact["step"] >= aim))  # type: ignore[misc]
+
+    def signal(self, index: int, number: int) -> float:
+        """To the process (and to what entered the node for it); the time."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.processes[index].pid, number)
+        return time.monotonic()
+
+    def wait(self, index: int, timeout: float) -> int:
+        try:
+            return self.processes[index].wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Broken(
+                f"process {index} hangs: {self.facts(index)[-2:]}\n{stacks(self.processes[index].pid)}{self.log(index)}"
+            ) from None
+
+    def end(self) -> None:
+        for index in range(self.count):
+            self.signal(index, signal.SIGKILL)
+        for process in self.processes:
+            process.wait(30.0)
+        for log in self.logs:
+            log.close()
+
+    def __enter__(self) -> FaultJob:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+_ports = iter(range(10_000))
+
+
+def next_port() -> int:
+    return next(_ports)
+
+
+def stacks(process: int) -> str:
+    """Where the kernel holds the threads of a session's processes, for reports of hangs."""
+    said = ""
+    for directory in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if directory.name.isdigit() and os.getsid(int(directory.name)) == process:
+                for task in (directory / "task").iterdir():
+                    said += f"{task}: {(task / 'comm').read_text().strip()} {(task / 'wchan').read_text()}\n"
+    return said

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emulated nodes for tests, and links that lose packets."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+cluster = importlib.import_module("cluster")
+_namespaces = importlib.import_module("cluster.namespaces")
+
+#: tc's text of a classic BPF program: ld [random]; jge #SHARE; ret -1 (match); ret 0. Not every kernel has netem.
+_RANDOM = 0xFFFFF038
+_PROGRAM = "4,32 0 0 {random},53 1 0 {share},6 0 0 4294967295,6 0 0 0"
+
+
+def unavailable() -> str | None:
+    """Why there can be no cluster here, if so."""
+    try:
+        cluster.check_available()
+    except cluster.ClusterUnavailable as error:
+        return str(error)
+    return None
+
+
+@contextmanager
+def lossy(network: Any, node: int, share: float) -> Iterator[None]:
+    """The link of `node` loses a share of the packets, each way, at random."""
+    device = cluster.network.port(node)
+    program = _PROGRAM.format(random=_RANDOM, share=min(int(share * 2**32), 2**32 - 1))
+    # Sent on to a device that is down is dropped.
+    drop = ["bpf", "bytecode", program, "action", "mirred", "egress", "redirect", "dev", "sink0"]
+    _on_hub(network, "ip", "link", "add", "sink0", "type", "veth", "peer", "name", "sink1")
+    try:
+        _on_hub(network, "tc", "qdisc", "add", "dev", device, "clsact")
+        for way in ("ingress", "egress"):
+            _on_hub(network, "tc", "filter", "add", "dev", device, way, *drop)
+        yield
+    finally:
+        _on_hub(network, "tc", "qdisc", "del", "dev", device, "clsact")
+        _on_hub(network, "ip", "link", "del", "sink0")
+
+
+def _on_hub(network: Any, *command: str) -> None:
+    _namespaces.run(cluster.network.on_network(network.hub, command))

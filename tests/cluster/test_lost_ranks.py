@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks on nodes of their own that die, stop, leave or cannot be reached: what each of the others hears, and when."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.fault_job import Fact, FaultJob, Session
+from tests.cluster.invariants import check_all
+
+JOBS = [("ps", "none"), ("ring", "onebit"), ("allgather", "none"), ("hierarchical", "onebit")]
+
+
+def errors(job: FaultJob, ranks: set[int], patience: float) -> dict[int, Fact]:
+    return {rank: job.fact(rank, "error", patience) for rank in ranks}
+
+
+@pytest.mark.parametrize(("topology", "codec"), JOBS)
+def test_a_killed_rank_is_named_at_once(nodes: Any, tmp_path: Path, topology: str, codec: str) -> None:
+    # Two of hierarchical's ranks share a host.
+    ranks, per_node = (4, 2) if topology == "hierarchical" else (3, 1)
+    with FaultJob(tmp_path, Session(range(ranks), topology, codec), nodes, per_node) as job:
+        job.running()
+        killed = job.signal(1, signal.SIGKILL)
+        others = set(range(ranks)) - {1}
+        for error in errors(job, others, 10.0).values():
+            assert error["kind"] == "PeerLost"
+            assert "rank 1" in error["message"]
+            assert error["time"] - killed < 3.0
+        check_all(job, others, 15.0)
+
+
+@pytest.mark.parametrize(("victim", "topology", "codec"), [(0, "ring", "none"), (2, "allgather", "onebit")])
+def test_a_stopped_rank_is_a_timeout(nodes: Any, tmp_path: Path, victim: int, topology: str, codec: str) -> None:
+    # Its host answers: however long it takes, it is not lost, and the deadline is what the user said.
+    session = Session(range(3), topology, codec, timeout=4.0, variables={"HIPRESS_HEARTBEAT_LIMIT": "1"})
+    with FaultJob(tmp_path, session, nodes) as job:
+        job.running()
+        stopped = job.signal(victim, signal.SIGSTOP)
+        others = {0, 1, 2} - {victim}
+        for error in errors(job, others, 15.0).values():
+            assert error["kind"] == "Timeout"
+            assert f"rank {victim}" in error["message"]
+            assert "weight'" in error["message"]
+            assert 3.5 < error["time"] - stopped < 8.0
+        check_all(job, others, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("victim", "topology", "codec"), [(2, "ps", "onebit"), (0, "ring", "none"), (1, "allgather", "none")]
+)
+def test_a_cut_link_is_a_lost_rank_within_ten_seconds(
+    nodes: Any, tmp_path: Path, victim: int, topology: str, codec: str
+) -> None:
+    with FaultJob(tmp_path, Session(range(4), topology, codec), nodes) as job:
+        job.running()
+        cut = time.monotonic()
+        nodes.cut(victim)
+        for rank, error in errors(job, {0, 1, 2, 3}, 20.0).items():
+            assert error["kind"] == "PeerLost"
+            assert error["time"] - cut < 10.0
+            if rank != victim:
+                assert f"rank {victim}" in error["message"]
+        check_all(job, {0, 1, 2, 3}, 15.0)
+
+
+def test_a_link_cut_while_nothing_is_sent_is_known_at_the_next_step(nodes: Any, tmp_path: Path) -> None:
+    variables = {"HIPRESS_HEARTBEAT_LIMIT": "1"}
+    with FaultJob(tmp_path, Session(range(3), pause=4.0, variables=variables), nodes) as job:
+        job.running(steps=0)
+        time.sleep(0.5)
+        nodes.cut(2)
+        for rank, error in errors(job, {0, 1}, 10.0).items():
+            assert error["kind"] == "PeerLost", rank
+            assert "rank 2" in error["message"]
+            assert error["seconds"] < 1.0
+        check_all(job, {0, 1, 2}, 15.0)
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring"])
+def test_a_rank_that_leaves_while_others_wait_is_named(nodes: Any, tmp_path: Path, topology: str) -> None:
+    with FaultJob(tmp_path, Session(range(3), topology, own_steps={1: 20}), nodes) as job:
+        left = job.fact(1, "step", 60.0, lambda fact: bool(fact["step"] == 19))["time"]
+        for error in errors(job, {0, 2}, 15.0).values():
+            assert error["kind"] == "PeerLost"
+            assert "rank 1 has left" in error["message"]
+            assert error["time"] - left < 6.0
+        check_all(job, {0, 1, 2}, 15.0)
+
+
+def test_a_cut_of_moments_is_no_loss(nodes: Any, tmp_path: Path) -> None:
+    with FaultJob(tmp_path, Session(range(3), "ring"), nodes) as job:
+        job.running()
+        nodes.cut(1)
+        time.sleep(2.0)
+        nodes.restore(1)
+        job.progress([0, 1, 2], 3, 20.0)

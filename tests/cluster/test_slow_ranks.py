@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that are late, slow or badly connected, yet alive: they are waited for until the deadline, and never lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.fault_job import FaultJob, Session
+from tests.cluster.invariants import check_all
+from tests.cluster.nodes import lossy
+
+#: A beat every quarter of a second, and a second of silence is a loss: what survives this survives the defaults.
+STRICT = {"HIPRESS_HEARTBEAT_LIMIT": "1"}
+
+
+def test_a_rank_that_is_stopped_for_a_while_goes_on(nodes: Any, tmp_path: Path) -> None:
+    with FaultJob(tmp_path, Session(range(3), "ring", "onebit", variables=STRICT), nodes) as job:
+        job.running()
+        for victim in (0, 2):
+            job.signal(victim, signal.SIGSTOP)
+            time.sleep(2.5)
+            job.signal(victim, signal.SIGCONT)
+            job.progress([0, 1, 2], 3, 10.0)
+        # All of them, as when a machine's jobs are suspended: none may think on waking that others were silent.
+        for rank in range(3):
+            job.signal(rank, signal.SIGSTOP)
+        time.sleep(2.5)
+        for rank in range(3):
+            job.signal(rank, signal.SIGCONT)
+        job.progress([0, 1, 2], 3, 10.0)
+
+
+def test_a_busy_machine_loses_nobody(nodes: Any, tmp_path: Path) -> None:
+    spin = [sys.executable, "-c", "import time\nend = time.monotonic() + 20\nwhile time.monotonic() < end: pass"]
+    with FaultJob(tmp_path, Session(range(3), variables=STRICT), nodes) as job, ExitStack() as spinning:
+        job.running()
+        for _ in range(4 * (os.cpu_count() or 1)):
+            process = spinning.enter_context(subprocess.Popen(spin))
+            spinning.callback(process.kill)
+        time.sleep(3.0)
+        job.progress([0, 1, 2], 3, 20.0)
+
+
+@pytest.mark.parametrize(("topology", "codec"), [("ps", "none"), ("ring", "onebit")])
+def test_a_link_at_one_percent_is_slow_but_right(nodes: Any, tmp_path: Path, topology: str, codec: str) -> None:
+    with FaultJob(tmp_path, Session(range(4), topology, codec, sizes=(150_000, 300)), nodes) as job:
+        job.running()
+        nodes.set_rate("10mbit", node=1)
+        job.progress(range(4), 3, 30.0)
+        nodes.set_rate("1gbit", node=1)
+        job.progress(range(4), 3, 10.0)
+        assert not [fact for rank in range(4) for fact in job.facts(rank) if fact["event"] == "error"]
+
+
+def test_a_link_that_is_too_slow_for_the_deadline_is_a_timeout(nodes: Any, tmp_path: Path) -> None:
+    session = Session(range(3), "ps", sizes=(4_000_000,), timeout=5.0)
+    with FaultJob(tmp_path, session, nodes) as job:
+        job.running(steps=1)
+        nodes.set_rate("10mbit", node=2)
+        slowed = time.monotonic()
+        for rank in range(3):
+            error = job.fact(rank, "error", 20.0)
+            assert error["kind"] == "Timeout"
+            assert error["time"] - slowed < 10.0
+        check_all(job, range(3), 30.0)
+
+
+@pytest.mark.parametrize(("topology", "codec"), [("allgather", "onebit"), ("ps", "none")])
+def test_lost_packets_are_sent_again(nodes: Any, tmp_path: Path, topology: str, codec: str) -> None:
+    with FaultJob(tmp_path, Session(range(3), topology, codec), nodes) as job:
+        job.running()
+        with lossy(nodes, 1, 0.05):
+            job.progress(range(3), 5, 30.0)
+        with lossy(nodes, 1, 1.0):
+            for rank in (0, 2):
+                error = job.fact(rank, "error", 15.0)
+                assert error["kind"] == "PeerLost"
+                assert "rank 1" in error["message"]
+            job.fact(1, "error", 15.0)
+        check_all(job, range(3), 15.0)
+
+
+@pytest.mark.parametrize("delay", [2.0, pytest.param(30.0, id="30s")])
+def test_a_rank_that_starts_late_is_waited_for(tmp_path: Path, delay: float) -> None:
+    if delay == 30.0 and "HIPRESS_TEST_SLOW" not in os.environ:
+        pytest.skip("takes more than 30 s; set HIPRESS_TEST_SLOW=1 to run it")
+    with FaultJob(tmp_path, Session(range(3), steps=5, delays={1: delay}, timeout=delay + 20.0)) as job:
+        check_all(job, range(3), delay + 30.0)
+        assert all(job.processes[rank].returncode == 0 for rank in range(3))
+
+
+def test_a_rank_that_starts_too_late_is_named_and_turned_away(tmp_path: Path) -> None:
+    session = Session(range(3), steps=5, delays={2: 7.0}, timeout=3.0)
+    with FaultJob(tmp_path, session) as job:
+        for rank in (0, 1):
+            error = job.fact(rank, "error", 20.0)
+            assert error["kind"] == "Timeout"
+            assert "rank 2" in error["message"]
+            assert error["seconds"] < 8.0
+        late = job.fact(2, "error", 30.0)
+        assert late["kind"] in ("Timeout", "PeerLost", "Refused")
+        assert late["seconds"] < 8.0
+        check_all(job, range(3), 15.0)
