@@ -2,7 +2,7 @@
 """How long a training step takes beside computing alone, and with what people use today in the same run.
 
     python benchmarks/train.py --nodes 4 --rate 1gbit --model resnet50 --batch-size 2 --codec none,onebit \\
-        --topology ps --peer ddp,ddp-fp16,ddp-powersgd,horovod --json FILE
+        --topology ps --peer ddp,ddp-fp16,horovod --json FILE
 
 Makes the cluster (needs root) and starts the ranks itself; without --nodes, ranks are processes of this machine. What
 is measured, how, and what the columns mean: benchmarks/README.md. Exit code 77: no cluster can be made here; 3: a peer

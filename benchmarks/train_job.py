@@ -8,8 +8,9 @@ import json
 import statistics
 from dataclasses import dataclass
 
-#: Who else there is. Here, as whoever reads a command line should not need torch for it.
-PEER_NAMES = ("ddp", "ddp-fp16", "ddp-powersgd", "horovod")
+#: Who else there is. Here, as whoever reads a command line should not need torch for it. Not powerSGD_hook: over Gloo
+#: it starts the operations of several buckets in an order that differs between ranks, and ends the process.
+PEER_NAMES = ("ddp", "ddp-fp16", "horovod")
 MODEL_NAMES = ("resnet50", "bert-base")
 
 

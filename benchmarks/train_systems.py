@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from train_models import Workload
 
@@ -61,14 +61,6 @@ def ddp_fp16(workload: Workload) -> Step:
     return _step(model, _sgd(model), workload)
 
 
-def ddp_powersgd(workload: Workload) -> Step:
-    """The same with its powerSGD_hook of rank 1."""
-    model = DistributedDataParallel(workload.make())
-    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
-    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-    return _step(model, _sgd(model), workload)
-
-
 def horovod(workload: Workload) -> Step:
     """horovod.torch.DistributedOptimizer; Horovod runs already."""
     import horovod.torch as hvd
@@ -82,7 +74,6 @@ def horovod(workload: Workload) -> Step:
 PEERS: dict[str, Callable[[Workload], Step]] = {
     "ddp": ddp,
     "ddp-fp16": ddp_fp16,
-    "ddp-powersgd": ddp_powersgd,
     "horovod": horovod,
 }
 
