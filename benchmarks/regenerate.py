@@ -3,8 +3,8 @@
 
     python benchmarks/regenerate.py [NAME...]      only results and plots whose file names contain one of these
 
-A new benchmark adds its command lines to `RESULTS`, and a plot of results to `PLOTS`. What needs an emulated cluster is left
-out, and said to be, where none can be made.
+A new benchmark adds its command lines to `RESULTS`, and a plot of results to `PLOTS`. What needs an emulated cluster is
+left out, and said to be, where none can be made.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 
     python benchmarks/sync_plot.py FILE.json... --output PLOT.svg
 
-All files of one plot have the same cluster and release. The height of a bar is the time by the first peer's, whose bars are 1;
-the line across a bar is what the link alone would take for the bytes that this system sends.
+All files of one plot have the same cluster and release. The height of a bar is the time by the first peer's, whose bars
+are 1; the line across a bar is what the link alone would take for the bytes that this system sends.
 """
 
 from __future__ import annotations
