@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SOURCES := $(shell find core bindings compll frameworks cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint typecheck format sanitize install clean bench test-gpu bench-gpu fuzz
+.PHONY: demo test lint typecheck format sanitize install clean bench test-gpu bench-gpu fuzz soak
 
 install: $(VENV)/installed
 
@@ -88,6 +88,14 @@ fuzz: install
 	  compll/algorithms examples/compll tests/compll/wrong > $(FUZZ)/parser.log 2>&1 || status=1; \
 	wait $$other || status=1; \
 	for log in decoders wire parser; do echo "$$log (seed $$seed):"; tail -n 12 $(FUZZ)/$$log.log; done; exit $$status
+
+# Half an hour of random faults, on loopback and, for root, between emulated nodes. SOAK_SEED, which each run prints, and
+# SOAK_ROUND repeat what was found; what the ranks of that round wrote stays in build/soak.
+SOAK_SECONDS ?= 1800
+
+soak: install
+	$(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) \
+	  $(if $(SOAK_ROUND),--round $(SOAK_ROUND)) --logs build/soak
 
 clean:
 	rm -rf build $(VENV) .nox demo

@@ -6,9 +6,11 @@ It writes what happens to it as lines of JSON into a file of its own. Without to
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -21,7 +23,8 @@ from hipress import _core, runtime
 from hipress.errors import HipressError
 
 #: For a joined thread to vanish from /proc.
-_SETTLE = 2.0
+_SETTLE = 0.5
+_PR_SET_PDEATHSIG = 1
 
 
 class Diary:
@@ -128,6 +131,7 @@ def run(session: dict[str, Any], diary: Diary) -> bool:
 
 def main() -> int:
     """0: all went well; 3: a session ended with an error of HiPress."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))  # Nobody is left to end it.
     given = json.loads(sys.argv[1])
     diary = Diary(Path(given["diary"]))
     before = holdings()
