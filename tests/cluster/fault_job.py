@@ -80,7 +80,7 @@ class FaultJob:
         command = [sys.executable, str(_PROGRAM), json.dumps(given)]
         # One thread each: as many as cores would be a few dozen, for sums of a few numbers.
         variables = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        output = {"stdout": self.logs[index], "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+        output: dict[str, Any] = {"stdout": self.logs[index], "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
         if self.network is not None:
             process: subprocess.Popen[bytes] = self.network.popen(
                 index // self.per_node, command, env=variables, **output

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank whose host answers is not lost, whatever its process does. Hosts that do not answer are in tests/cluster."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from contextlib import closing
+
+import pytest
+
+from hipress import _core
+from hipress.errors import InvalidArgument
+from tests.core.control.control_ranks import TOKEN, heard, join, make_world
+from tests.core.control.control_wire import dial, frame, hello, text
+
+pytestmark = pytest.mark.timeout(60)
+
+LIMIT = 0.4
+
+
+@pytest.fixture(autouse=True)
+def _short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIPRESS_HEARTBEAT_LIMIT", str(LIMIT))
+
+
+def beats(connection: socket.socket) -> int:
+    """How many beats have come, besides the welcome."""
+    connection.settimeout(0.05)
+    received = b""
+    try:
+        while part := connection.recv(65536):
+            received += part
+    except TimeoutError:
+        pass
+    return received.count(frame(128, b""))
+
+
+def test_rank_0_beats_and_a_rank_that_never_does_is_not_lost(tcp_server: _core.ControlServer) -> None:
+    with closing(join(tcp_server.port, 0, 2)) as plane, dial(tcp_server.port) as silent:
+        silent.sendall(hello(1, 2))
+        time.sleep(5 * LIMIT)
+        assert not plane.notices()
+        assert 10 <= beats(silent) <= 21  # Every quarter of the limit; fewer on a busy machine.
+        silent.close()
+        heard(plane, "lost", 1)
+
+
+def test_a_rank_beats_and_hears_rank_0s_silence_as_no_loss() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, make_world("local", 1) as helper:
+        joining = helper.pool.submit(join, listener.getsockname()[1], 1, 2)
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(frame(64, struct.pack("<I", 2)))
+            with closing(joining.result()) as plane:
+                time.sleep(5 * LIMIT)
+                assert not plane.notices()
+                assert beats(connection) >= 10
+                connection.sendall(frame(128, b""))  # Is heard, and means nothing.
+                time.sleep(0.1)
+                assert not plane.notices()
+
+
+def test_a_stopped_rank_with_a_full_buffer_is_not_lost(tcp_server: _core.ControlServer) -> None:
+    value = bytes(12 << 20)
+    with closing(join(tcp_server.port, 0, 2)) as plane, dial(tcp_server.port) as stopped:
+        stopped.sendall(hello(1, 2))
+        # It asks for 24 MB, and then reads none of them.
+        stopped.sendall(frame(2, struct.pack("<Q", 1) + text(b"k") + text(value) + struct.pack("<Q", 20_000)))
+        assert plane.allgather("k", value, 20.0) == [value, value]
+        time.sleep(8 * LIMIT)
+        assert not plane.notices()
+
+
+@pytest.mark.parametrize(
+    ("interval", "limit", "wrong"),
+    [
+        (None, "soon", "HIPRESS_HEARTBEAT_LIMIT=soon"),
+        (None, "0", "HIPRESS_HEARTBEAT_LIMIT=0 "),
+        (None, "nan", "HIPRESS_HEARTBEAT_LIMIT=nan"),
+        ("1s", "7", "HIPRESS_HEARTBEAT=1s"),
+        ("5", "7", "at most half of HIPRESS_HEARTBEAT_LIMIT"),
+    ],
+)
+def test_what_is_no_interval_or_limit(
+    monkeypatch: pytest.MonkeyPatch, interval: str | None, limit: str, wrong: str
+) -> None:
+    monkeypatch.setenv("HIPRESS_HEARTBEAT_LIMIT", limit)
+    if interval is not None:
+        monkeypatch.setenv("HIPRESS_HEARTBEAT", interval)
+    with pytest.raises(InvalidArgument, match=wrong):
+        _core.ControlServer(world_size=2, token=TOKEN)
