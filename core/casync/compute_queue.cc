@@ -8,7 +8,6 @@
 #include <utility>
 
 namespace hipress {
-namespace {
 
 /// One run(): indices go to whoever asks next. Outlives run() in the hands of helpers that came too late.
 class Batch {
@@ -39,8 +38,6 @@ class Batch {
   size_t done_ = 0;
 };
 
-}  // namespace
-
 ComputeQueue::ComputeQueue(int threads) : lanes_(static_cast<size_t>(std::max(threads, 1))) {
   for (size_t lane = 0; lane < lanes_; ++lane) {
     threads_.emplace_back([this, lane] { serve(static_cast<int>(lane)); });
@@ -60,15 +57,15 @@ void ComputeQueue::push(int priority, Work work) {
   ready_.notify_one();
 }
 
-/// Gives `work`, before everything else, to as many lanes as have nothing to do, but at most to `most`.
-void ComputeQueue::askIdleLanes(size_t most, const Work& work) {
+/// Gives the batch, before everything else, to as many lanes as have nothing to do, but at most to `most`.
+void ComputeQueue::askIdleLanes(size_t most, const std::shared_ptr<Batch>& batch) {
   size_t asked = 0;
   {
     const std::lock_guard lock(mutex_);
     // A lane that an item has just woken counts as idle until it runs.
     const size_t idle = idle_ > items_.size() ? idle_ - items_.size() : 0;
     for (; asked < std::min(most, idle) && !stopped_; ++asked) {
-      items_.push({std::numeric_limits<int>::max(), sequence_++, work});
+      items_.push({std::numeric_limits<int>::max(), sequence_++, [batch](int) { batch->work(); }});
     }
   }
   for (size_t i = 0; i < asked; ++i) ready_.notify_one();
@@ -78,7 +75,7 @@ void ComputeQueue::run(size_t count, const std::function<void(size_t)>& body) {
   if (count == 0) return;
   if (count == 1) return body(0);
   const auto batch = std::make_shared<Batch>(count, body);
-  askIdleLanes(count - 1, [batch](int) { batch->work(); });
+  askIdleLanes(count - 1, batch);
   batch->work();
   batch->wait();
 }

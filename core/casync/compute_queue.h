@@ -8,19 +8,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <queue>
 #include <thread>
 #include <vector>
 
 #include "core/codec/parallel.h"
+#include "core/transport/inline_function.h"
 
 namespace hipress {
 
 class ComputeQueue final : public Parallel {
  public:
   /// `lane` is the index of the thread that runs the work.
-  using Work = std::function<void(int lane)>;
+  using Work = InlineFunction<void(int lane)>;
 
   explicit ComputeQueue(int threads);
   ~ComputeQueue() override;
@@ -50,7 +52,7 @@ class ComputeQueue final : public Parallel {
   };
 
   void serve(int lane);
-  void askIdleLanes(size_t most, const Work& work);
+  void askIdleLanes(size_t most, const std::shared_ptr<class Batch>& batch);
 
   const size_t lanes_;
   std::mutex mutex_;

@@ -64,15 +64,9 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     Entry& entry = found->second;
     if (entry.conflict) throw *entry.conflict;
     throwIfInFlight(entry);
-    operation = std::make_shared<Operation>(entry.tensor, entry.nextStep);
+    operation = armed(entry);
     // May throw: before anything says that the operation exists.
-    const Tensor& tensor = *operation->tensor;
-    if (tensor.keepsStates()) {
-      operation->workerStates = states_.open(tensor.spec.name, StateRole::kWorker, tensor.codec->states(),
-                                             tensor.partitionCounts());
-      operation->aggregatorStates = states_.open(tensor.spec.name, StateRole::kAggregator,
-                                                 tensor.aggregateCodec->states(), tensor.partitionCounts());
-    }
+    openStates(*operation);
     ++entry.nextStep;
     operation->input = static_cast<const std::byte*>(submission.input);
     operation->output = static_cast<std::byte*>(submission.output);
@@ -80,7 +74,15 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     operation->submitted = Clock::now();
     entry.active = operation;
     result = nextOperation_++;
-    operations_.emplace(result, operation);
+    if (spareNodes_.empty()) {
+      operations_.emplace(result, operation);
+    } else {
+      auto node = std::move(spareNodes_.back());
+      spareNodes_.pop_back();
+      node.key() = result;
+      node.mapped() = operation;
+      operations_.insert(std::move(node));
+    }
     if (!options_.pipelining) {
       inOrder_.push_back(operation);
       if (inOrder_.size() > 1) return result;
@@ -88,6 +90,33 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
   }
   start(operation);
   return result;
+}
+
+/// The operation of the tensor's next step. Called with the mutex held.
+Engine::OperationPointer Engine::armed(Entry& entry) {
+  OperationPointer operation = std::exchange(entry.spare, nullptr);
+  // The last step's callbacks may still hold it for a moment; and the tensor may be planned anew.
+  const bool mine = operation != nullptr && operation.use_count() == 1 && operation->tensor == entry.tensor;
+  if (mine) {
+    std::atomic_thread_fence(std::memory_order_acquire);
+  } else {
+    operation = std::make_shared<Operation>(entry.tensor);
+  }
+  operation->arm(entry.nextStep);
+  return operation;
+}
+
+void Engine::openStates(Operation& operation) {
+  const Tensor& tensor = *operation.tensor;
+  if (!tensor.keepsStates()) return;
+  // What the last step opened holds as long as nobody has cut or taken states.
+  const uint64_t generation = states_.generation();
+  if (operation.workerStates != nullptr && operation.statesGeneration == generation) return;
+  operation.workerStates =
+      states_.open(tensor.spec.name, StateRole::kWorker, tensor.codec->states(), tensor.partitionCounts());
+  operation.aggregatorStates = states_.open(tensor.spec.name, StateRole::kAggregator,
+                                            tensor.aggregateCodec->states(), tensor.partitionCounts());
+  operation.statesGeneration = generation;
 }
 
 /// Also another tensor of the same name (transient ones may be declared twice) if the two would share
@@ -141,10 +170,13 @@ bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
   }
   {
     const std::lock_guard lock(mutex_);
-    operations_.erase(handle);
+    if (auto node = operations_.extract(handle)) {  // unless shutdown() has forgotten it
+      node.mapped().reset();
+      spareNodes_.push_back(std::move(node));
+    }
     const auto entry = tensors_.find(operation->tensor->id);
     if (entry != tensors_.end() && entry->second.active == operation) {
-      entry->second.active.reset();
+      entry->second.spare = std::move(entry->second.active);
       if (operation->tensor->spec.transient) tensors_.erase(entry);
     }
   }

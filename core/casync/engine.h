@@ -132,7 +132,8 @@ class Engine {
     std::shared_ptr<const Tensor> tensor;
     uint32_t nextStep = 0;
     OperationPointer active;
-    Failure conflict;  // ranks disagree on this tensor
+    OperationPointer spare;  // of the last step: its memory is the next one's
+    Failure conflict;        // ranks disagree on this tensor
   };
 
   TensorHandle declareOne(TensorSpec spec, const std::string& ledgerName);
@@ -140,6 +141,8 @@ class Engine {
   void throwIfFailed(const std::string& doing);
   void stop(Milliseconds linger);
   void throwIfInFlight(const Entry& entry) const;
+  OperationPointer armed(Entry& entry);
+  void openStates(Operation& operation);
   void start(const OperationPointer& operation);
   void startNext(const Operation& ended);
   int priorityOf(const Operation& operation) const;
@@ -170,7 +173,9 @@ class Engine {
   mutable std::mutex mutex_;  // guards what follows, up to the queues
   std::unordered_map<TensorHandle, Entry> tensors_;
   std::unordered_map<TensorHandle, Failure> earlyConflicts_;  // told of before declare() had its answer
-  std::unordered_map<OperationHandle, OperationPointer> operations_;
+  using Operations = std::unordered_map<OperationHandle, OperationPointer>;
+  Operations operations_;
+  std::vector<Operations::node_type> spareNodes_;  // of operations_
   OperationHandle nextOperation_ = 1;
   std::deque<OperationPointer> inOrder_;  // without pipelining: the first is running
   std::map<int, std::string> left_;       // ranks that said goodbye

@@ -31,7 +31,10 @@ TensorHandle Engine::declareOne(TensorSpec spec, const std::string& ledgerName) 
   const std::lock_guard lock(mutex_);
   Entry& entry = tensors_[id];
   // Declared again, by a second optimizer or module: the steps go on, so that tags stay unique.
-  if (!entry.active || entry.active->finished()) entry.tensor = std::move(planned);
+  if (!entry.active || entry.active->finished()) {
+    entry.tensor = std::move(planned);
+    entry.spare.reset();
+  }
   if (auto early = earlyConflicts_.extract(id)) entry.conflict = std::move(early.mapped());
   return id;
 }

@@ -58,7 +58,8 @@ void Executor::merge(Operation& operation, const Task& task) {
 bool Executor::mergeRaw(Operation& operation, const Task& task) {
   const auto& partition = partitionOf(operation, task);
   const Tensor& tensor = *operation.tensor;
-  std::vector<const void*> values;
+  thread_local std::vector<const void*> values;  // its memory serves every merge
+  values.clear();
   for (const Operand& operand : task.from) {
     if (isAbsent(operation, operand)) continue;
     switch (operand.kind) {

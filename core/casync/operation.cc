@@ -5,19 +5,28 @@
 
 namespace hipress {
 
-Operation::Operation(std::shared_ptr<const Tensor> agreed, uint32_t stepNumber)
+Operation::Operation(std::shared_ptr<const Tensor> agreed)
     : tensor(std::move(agreed)),
-      step(stepNumber),
       pending(tensor->graph.tasks().size()),
       complete(tensor->graph.tasks().size()),
       startedNs(tensor->graph.tasks().size()),
       messages(tensor->graph.messages().size()),
-      sums(tensor->graph.sums()),
-      remaining(static_cast<uint32_t>(tensor->graph.tasks().size())) {
+      sums(tensor->graph.sums()) {}
+
+void Operation::arm(uint32_t stepNumber) {
   const auto& tasks = tensor->graph.tasks();
+  step = stepNumber;
   for (size_t index = 0; index < tasks.size(); ++index) {
     pending[index].store(tasks[index].dependencies, std::memory_order_relaxed);
+    complete[index].store(false, std::memory_order_relaxed);
   }
+  for (SumState& sum : sums) sum = {};
+  for (MessageState& message : messages) message = {};
+  remaining.store(static_cast<uint32_t>(tasks.size()), std::memory_order_relaxed);
+  absent.store(false, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  failure_ = nullptr;
+  finished_.store(false, std::memory_order_release);
 }
 
 void Operation::finish(const Failure& failure) {

@@ -39,10 +39,14 @@ struct SumState {
 
 class Operation {
  public:
-  Operation(std::shared_ptr<const Tensor> agreed, uint32_t stepNumber);
+  explicit Operation(std::shared_ptr<const Tensor> agreed);
+
+  /// Makes it the tensor's synchronisation of another step: the memory is the one of before. Nobody else
+  /// holds it.
+  void arm(uint32_t stepNumber);
 
   const std::shared_ptr<const Tensor> tensor;
-  const uint32_t step;
+  uint32_t step = 0;
 
   // Set before the operation starts.
   const std::byte* input = nullptr;  // nullptr: this rank has no values in this step
@@ -50,6 +54,7 @@ class Operation {
   std::shared_ptr<void> keepAlive;                 // owns input and output
   std::shared_ptr<TensorStates> workerStates;      // nullptr: the codec keeps none
   std::shared_ptr<TensorStates> aggregatorStates;  // the same for aggregateCodec
+  uint64_t statesGeneration = 0;                   // of the store when these were opened
   Clock::time_point submitted;
 
   // By task, message and sum; each is touched only by tasks that the graph orders.

@@ -58,6 +58,7 @@ std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateR
   for (const std::string& state : states) {
     auto& vector = vectors_[Key{tensor, role, state}];
     if (vector == nullptr) {
+      ++generation_;
       vector = std::make_shared<TensorStates::Vector>();
       vector->counts = result->counts_;
       vector->blocks.resize(result->counts_.size());
@@ -91,6 +92,7 @@ void StateStore::cut(TensorStates::Vector& vector, const std::vector<size_t>& co
   }
   vector.counts = counts;
   vector.blocks = std::move(blocks);
+  ++generation_;
   memory_->trim();
 }
 
@@ -125,6 +127,7 @@ std::vector<float> StateStore::take(const std::string& tensor, StateRole role, c
       const std::lock_guard lock(*mutex_);
       const auto node = vectors_.extract(Key{tensor, role, state});
       if (node.empty()) return {};
+      ++generation_;
       found = *node.mapped();
     }
     values = joined(found);
@@ -156,6 +159,7 @@ std::vector<StateStore::Entry> StateStore::entries(const std::string& tensor) co
 void StateStore::erase(const std::string& tensor) {
   {
     const std::lock_guard lock(*mutex_);
+    ++generation_;
     std::erase_if(vectors_, [&](const auto& item) { return std::get<0>(item.first) == tensor; });
   }
   memory_->trim();
@@ -164,6 +168,7 @@ void StateStore::erase(const std::string& tensor) {
 void StateStore::clear() {
   {
     const std::lock_guard lock(*mutex_);
+    ++generation_;
     vectors_.clear();
   }
   memory_->trim();

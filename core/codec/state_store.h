@@ -5,7 +5,9 @@
 // success swaps the two.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -94,6 +96,9 @@ class StateStore {
   /// As copy(), and the state is forgotten: for values that go on their way without the codec that kept them.
   std::vector<float> take(const std::string& tensor, StateRole role, const std::string& state);
 
+  /// Changes whenever what open() would give may have changed.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+
   void erase(const std::string& tensor);
   void clear();
   size_t bytes() const;      ///< Of all states, as if all of them had been written.
@@ -108,6 +113,7 @@ class StateStore {
   std::shared_ptr<StateBlocks> memory_;
   std::shared_ptr<std::mutex> mutex_;
   std::map<Key, std::shared_ptr<TensorStates::Vector>> vectors_;
+  std::atomic<uint64_t> generation_{1};
 };
 
 }  // namespace hipress
