@@ -136,7 +136,7 @@ def main() -> int:
         return 130
     rows = _rows(measured, missing, given, job)
     place = f"{given.nodes} nodes at {given.rate}" if given.nodes else "this machine"
-    print(f"{format_size(job.gradients.size)} of float32, averaged over {place}, OMP_NUM_THREADS=1 for all:")
+    print(f"{job.gradients.size / 1e6:g} MB of float32, averaged over {place}, OMP_NUM_THREADS=1 for all:")
     print_table(rows, leave_out=("codec", "size_bytes", "algbw_gbps", "unavailable"))  # system and time say as much
     if given.json:
         write_json(given.json, rows)

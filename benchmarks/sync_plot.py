@@ -50,10 +50,10 @@ def draw(results: Sequence[Sequence[Row]], output: Path) -> None:
                 axes.hlines(limit_s / time_s / ratio, place - width / 2, place + width / 2, color="black", linewidth=1)
     axes.set_xticks(range(len(results)), [str(rows[0]["model"]) for rows in results])
     axes.set_ylabel("time, by the first peer's")
-    axes.set_ylim(0, axes.get_ylim()[1] * 1.1)
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.1)  # Room for the numbers on the bars.
     place_text = "this machine" if rate is None else f"{nodes} nodes, links: {rate}"
     ranks = "" if ranks_per_node == 1 or rate is None else f", {ranks_per_node} ranks per node"
-    axes.set_title(f"Averaging gradients, {place_text}{ranks}, released {release}; line: the link's limit", fontsize=9)
+    axes.set_title(f"Averaging gradients, {place_text}{ranks}, released: {release}; line: the link's limit", fontsize=7)
     shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     axes.legend(shown.values(), shown.keys(), fontsize=7)
     figure.tight_layout()
