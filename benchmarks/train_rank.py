@@ -95,9 +95,10 @@ def main() -> None:
         timeout=timedelta(seconds=job.timeout),
     )
     if "horovod" in job.systems:
+        # Only its own environment has it.
         from sync_horovod import start
 
-        start(job.interface, job.timeout)
+        server = start(job.interface, job.timeout)  # noqa: F841 -- ends with this process
     measured = []
     for system in job.systems:
         measured.append(measure(job, system))
