@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +40,10 @@ Milliseconds milliseconds(double seconds) {
   return Milliseconds(static_cast<int64_t>(std::min(seconds, kYear) * 1000.0));
 }
 
+std::chrono::microseconds microseconds(double seconds) {
+  return std::chrono::microseconds(static_cast<int64_t>(std::min(seconds, 3600.0) * 1e6));
+}
+
 EngineOptions optionsFrom(const py::dict& given) {
   EngineOptions options;
   for (const auto& [key, value] : given) {
@@ -51,6 +56,12 @@ EngineOptions optionsFrom(const py::dict& given) {
       options.partitionBytes = value.cast<size_t>();
     } else if (name == "window_bytes") {
       options.windowBytes = value.cast<size_t>();
+    } else if (name == "bundle_bytes") {
+      options.bundle.bytes = value.cast<size_t>();
+    } else if (name == "bundle_message_bytes") {
+      options.bundle.messageBytes = value.cast<size_t>();
+    } else if (name == "bundle_linger") {
+      options.bundle.linger = microseconds(value.cast<double>());
     } else if (name == "inline_elements") {
       options.inlineElements = value.cast<size_t>();
     } else if (name == "seed") {
@@ -145,6 +156,20 @@ py::dict countersOf(const Engine& engine) {
   result["bytes_received"] = counters.bytesReceived;
   result["messages_sent"] = counters.messagesSent;
   result["messages_received"] = counters.messagesReceived;
+  result["bundles_sent"] = counters.bundlesSent;
+  return result;
+}
+
+py::dict memoryOf(Engine& engine) {
+  const BufferPool::Statistics pool = engine.poolStatistics();
+  const TransportCounters counters = engine.counters();
+  py::dict result;
+  result["pool_bytes_held"] = pool.held;
+  result["pool_bytes_in_use"] = pool.inUse;
+  result["pool_peak_bytes_in_use"] = pool.peakInUse;
+  result["state_bytes"] = engine.states().bytesHeld();
+  result["unexpected_bytes"] = counters.unexpectedBytes;
+  result["unexpected_peak_bytes"] = counters.unexpectedPeakBytes;
   return result;
 }
 
@@ -228,7 +253,7 @@ void bindEngine(py::module_& module) {
       .def("wait", &waitFor, py::arg("operation"),
            "Waits; raises the operation's error. True if no rank had values: the output was not written.")
       .def("counters", &countersOf)
-      .def("pool_bytes", &Engine::poolBytes)
+      .def("memory_stats", &memoryOf)
       .def(
           "allgather",
           [](Engine& engine, const std::string& key, const py::bytes& value) {
@@ -313,10 +338,12 @@ void bindEngine(py::module_& module) {
 
   module.def(
       "make_local_engines",
-      [](int worldSize, const py::dict& given, const std::optional<py::function>& intercept) {
+      [](int worldSize, const py::dict& given, const std::optional<py::function>& intercept,
+         const std::optional<py::function>& interceptBundle) {
         InprocOptions inproc;
         inproc.worldSize = worldSize;
         if (intercept) inproc.intercept = interceptor(*intercept);
+        if (interceptBundle) inproc.interceptBundle = interceptor(*interceptBundle);
         auto transports = makeInprocTransports(inproc);
         auto controls = makeLocalControl(worldSize);
         std::vector<std::shared_ptr<Engine>> engines;
@@ -328,8 +355,10 @@ void bindEngine(py::module_& module) {
         return engines;
       },
       py::arg("world_size"), py::arg("options") = py::dict(), py::arg("intercept") = py::none(),
-      "Engines whose ranks are threads of this process. `intercept(source, destination, payload)` may drop a "
-      "message.");
+      py::arg("intercept_bundle") = py::none(),
+      "Engines whose ranks are threads of this process. `intercept(source, destination, payload)` may drop "
+      "or "
+      "change a message before it joins a bundle, `intercept_bundle` a bundle.");
 
   module.def(
       "build_topology",

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wire header and its checksum, for tests and tools.
+// The wire header, its checksum, and bundles of messages, for tests and tools.
 #include "core/codec/wire_header.h"
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "bindings/module/buffers.h"
 #include "bindings/module/dtypes.h"
 #include "bindings/module/module.h"
 #include "core/codec/crc32c.h"
 #include "core/error.h"
+#include "core/transport/bundle.h"
 
 namespace py = pybind11;
 
@@ -41,6 +43,47 @@ WireHeader unpack(const py::object& object, CodecId codec, const std::string& dt
   return unpackHeader(bytes, {codec, dtypeFromName(dtype), elementCount, maxPayloadBytes});
 }
 
+py::bytes asBytes(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Each message: ((tensor, step, partition, hop), header, payload).
+py::bytes packedBundle(const py::list& messages) {
+  std::vector<MessageView> views;
+  for (const auto& each : messages) {
+    const auto message = each.cast<py::tuple>();
+    const auto tag = message[0].cast<py::tuple>();
+    MessageView view;
+    view.tag = {tag[0].cast<uint32_t>(), tag[1].cast<uint32_t>(), tag[2].cast<uint16_t>(),
+                tag[3].cast<uint16_t>()};
+    const auto header = BytesView(message[1]).bytes();
+    if (header.size() != view.header.size()) throw invalidArgument("a message's header has 32 bytes");
+    std::ranges::copy(header, view.header.begin());
+    view.payload = BytesView(message[2]).bytes();  // `messages` keeps it
+    views.push_back(view);
+  }
+  std::vector<std::byte> payload;
+  const MessageHeader header = packBundle(views, payload);
+  payload.insert(payload.begin(), header.begin(), header.end());
+  return asBytes(payload);
+}
+
+py::list messagesOf(const py::object& object) {
+  const BytesView view(object);
+  const auto bytes = view.bytes();
+  if (bytes.size() < kMessageHeaderBytes) throw corruptPayload("a bundle has at least its header");
+  MessageHeader header;
+  std::ranges::copy(bytes.first(kMessageHeaderBytes), header.begin());
+  std::vector<MessageView> messages;
+  splitBundle(header, bytes.subspan(kMessageHeaderBytes), messages);
+  py::list result;
+  for (const auto& [tag, own, payload] : messages) {
+    result.append(py::make_tuple(py::make_tuple(tag.tensor, tag.step, tag.partition, tag.hop), asBytes(own),
+                                 asBytes(payload)));
+  }
+  return result;
+}
+
 }  // namespace
 
 void bindWireHeader(py::module_& module) {
@@ -60,6 +103,8 @@ void bindWireHeader(py::module_& module) {
   module.def("unpack_header", &unpack, py::arg("header"), py::arg("codec"), py::arg("dtype"),
              py::arg("element_count"), py::arg("max_payload_bytes"),
              "Checks every field against what was agreed; raises CorruptPayload.");
+  module.def("pack_bundle", &packedBundle, py::arg("messages"));
+  module.def("split_bundle", &messagesOf, py::arg("bundle"), "Raises CorruptPayload unless all sizes fit.");
   module.def(
       "verify_checksum",
       [](const WireHeader& header, const py::object& payload) {

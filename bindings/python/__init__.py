@@ -20,6 +20,7 @@ from hipress.errors import (
     TransportError,
     Unsupported,
 )
+from hipress.runtime import memory_stats
 
 
 def __getattr__(name: str) -> str:
@@ -47,4 +48,5 @@ __all__ = [
     "TransportError",
     "Unsupported",
     "load_codec",
+    "memory_stats",
 ]

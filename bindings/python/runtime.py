@@ -33,6 +33,12 @@ class RuntimeOptions:
     """Raw bytes per partition of a tensor that does not say how many partitions it wants."""
     window_bytes: int = 16 << 20
     """Bytes handed to the network per peer at a time; what waits behind keeps its order by priority."""
+    bundle_bytes: int = 64 << 10
+    """Small messages for one peer go together, up to so many bytes, where a message alone is costly; 0: never."""
+    bundle_message_bytes: int = 16 << 10
+    """Larger messages go alone."""
+    bundle_linger: float = 0.0002
+    """Seconds that a small message waits at most for others, while something is on its way to the same peer."""
     seed: int = 0
     """Of random rounding; the same on all ranks."""
     pipelining: bool = True
@@ -63,7 +69,7 @@ class RuntimeOptions:
                 values[name] = _switch(value) if kind is bool else kind(value)
             except (TypeError, ValueError):
                 raise InvalidArgument(f"{source}={value!r} is not a valid {kind.__name__}") from None
-            smallest = 0 if name in ("seed", "check_replicas") else 1
+            smallest = 0 if name in ("seed", "check_replicas", "bundle_bytes", "bundle_message_bytes") else 1
             if (kind is int and values[name] < smallest) or (kind is float and not values[name] > 0):
                 raise InvalidArgument(f"{source}={value!r} is too small")
         return RuntimeOptions(**values)
@@ -117,6 +123,9 @@ class Runtime:
             "compute_threads": options.compute_threads,
             "partition_bytes": options.partition_bytes,
             "window_bytes": options.window_bytes,
+            "bundle_bytes": options.bundle_bytes,
+            "bundle_message_bytes": options.bundle_message_bytes,
+            "bundle_linger": options.bundle_linger,
             "seed": options.seed,
             "pipelining": options.pipelining,
             "priorities": options.priorities,
@@ -152,6 +161,9 @@ def init(
     compute_threads: int | None = None,
     partition_bytes: int | None = None,
     window_bytes: int | None = None,
+    bundle_bytes: int | None = None,
+    bundle_message_bytes: int | None = None,
+    bundle_linger: float | None = None,
     seed: int | None = None,
     pipelining: bool | None = None,
     priorities: bool | None = None,
@@ -175,6 +187,9 @@ def init(
             compute_threads=compute_threads,
             partition_bytes=partition_bytes,
             window_bytes=window_bytes,
+            bundle_bytes=bundle_bytes,
+            bundle_message_bytes=bundle_message_bytes,
+            bundle_linger=bundle_linger,
             seed=seed,
             pipelining=pipelining,
             priorities=priorities,
@@ -237,10 +252,24 @@ def local_size() -> int:
 def counters() -> dict[str, int]:
     """What this rank has exchanged with others since `init()`.
 
-    Keys: bytes_sent, bytes_received (payloads and their headers), messages_sent, messages_received.
+    Keys: bytes_sent, bytes_received (payloads and their headers), messages_sent, messages_received. A message counts
+    the same whether it went alone or in a bundle; bundles_sent says how many bundles there were.
     """
     counted: dict[str, int] = current().engine.counters()
     return counted
+
+
+def memory_stats() -> _core.MemoryStats:
+    """The memory that this rank's engine holds, in bytes; gradients and what frameworks hold are not in it.
+
+    pool_bytes_held, pool_bytes_in_use, pool_peak_bytes_in_use: staging for encoded and partly merged values. Idle
+    staging is given back when the peak that needed it is some steps ago.
+    state_bytes: what codecs remember (residuals, momenta), with the spare blocks that encoding writes into.
+    unexpected_bytes, unexpected_peak_bytes: payloads that came before this rank submitted their tensors, now and at
+    most.
+    """
+    stats: _core.MemoryStats = current().engine.memory_stats()
+    return stats
 
 
 __all__ = [
@@ -252,6 +281,7 @@ __all__ = [
     "is_initialized",
     "local_rank",
     "local_size",
+    "memory_stats",
     "rank",
     "shutdown",
     "size",

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Staging memory for encoded messages and partial sums, reused from step to step: fresh pages cost more than
-// the copies made into them.
+// the copies made into them. The pool holds at most a quarter more than what was in use at a time not long
+// ago, so that a large tensor that was synchronised once does not keep its memory for ever.
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
+#include <cstdint>
+#include <deque>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -45,14 +46,32 @@ class BufferPool {
   /// Thread-safe. The pool must outlive the buffer.
   Buffer take(size_t bytes);
 
-  size_t bytesHeld() const;  ///< Allocated, in use or not.
+  struct Statistics {
+    size_t held = 0;  ///< Bytes allocated, in use or idle.
+    size_t inUse = 0;
+    size_t peakInUse = 0;  ///< The most that was in use at a time since the start.
+  };
+  Statistics statistics() const;
 
  private:
+  struct Idle {
+    std::byte* data = nullptr;
+    uint64_t since = 0;
+  };
+  using Freed = std::vector<std::byte*>;
+
   void giveBack(std::byte* data, size_t capacity);
+  std::byte* reuse(size_t* capacity, size_t largest);
+  void countInUse(size_t capacity);
+  size_t limit() const;
+  void shrinkTo(size_t bytes, Freed& freed);
 
   mutable std::mutex mutex_;
-  std::map<size_t, std::vector<std::byte*>> free_;
-  size_t bytesHeld_ = 0;
+  std::map<size_t, std::deque<Idle>> idle_;  // by capacity; in each the oldest first
+  Statistics statistics_;
+  size_t peakNow_ = 0;     // most in use in this period
+  size_t peakBefore_ = 0;  // and in the one before
+  uint64_t returns_ = 0;
 };
 
 }  // namespace hipress

@@ -122,7 +122,7 @@ class Engine {
 
   TransportCounters counters() const { return transport_->counters(); }
   StateStore& states() { return states_; }
-  size_t poolBytes() const { return pool_.bytesHeld(); }
+  BufferPool::Statistics poolStatistics() const { return pool_.statistics(); }
   TraceRecorder* trace() const { return options_.trace.get(); }
   ControlPlane& control() { return *control_; }
 

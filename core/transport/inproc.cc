@@ -119,6 +119,7 @@ class InprocTransport final : public Transport {
     while (running_) {
       mailbox_.take(commands);
       for (const auto& each : commands) each();
+      commands.clear();  // nothing is kept alive while this thread sleeps
       if (!running_ || !mailbox_.prepareToSleep()) continue;
       pollfd descriptor{mailbox_.wakeFd(), POLLIN, 0};
       ::poll(&descriptor, 1, -1);

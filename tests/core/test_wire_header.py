@@ -217,7 +217,7 @@ def test_the_documents_examples_are_what_we_send(
     number: int, text: str, options: dict[str, float], decoded: list[float]
 ) -> None:
     dumps = re.findall(r"```hexdump\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(dumps) == 3
+    assert len(dumps) == 4  # the last is a bundle
     data = b"".join(bytes.fromhex(line[6:53].replace(" ", "")) for line in dumps[number].splitlines())
     values = np.array([1, -2, 3, -4, 5, -6, 7, 8, -0.5, 0], np.float32)
     codec = _core.create_codec(text)

@@ -147,6 +147,28 @@ def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str,
     raise ValueError(f"codec {codec} is not in the document")
 
 
+def decode_bundle(bundle: bytes) -> list[tuple[tuple[int, int, int, int], bytes, bytes]]:
+    """(tag, header, payload) of each message; AssertionError where the document says that it is refused."""
+    magic, version, flags, count, size = struct.unpack("<2sBBIQ", bundle[:16])
+    assert magic == b"HB"
+    assert version == 1
+    assert flags == 0
+    assert bundle[16:32] == bytes(16)
+    assert len(bundle) - 32 == size <= 16 << 20
+    assert count >= 1
+    messages, offset = [], 32
+    for _ in range(count):
+        assert offset + 48 <= len(bundle)
+        tensor, step, partition, hop, length = struct.unpack_from("<IIHHI", bundle, offset)
+        assert bundle[offset : offset + 12] != b"\xff" * 12
+        assert offset + 48 + length <= len(bundle)
+        header, payload = bundle[offset + 16 : offset + 48], bundle[offset + 48 : offset + 48 + length]
+        messages.append(((tensor, step, partition, hop), header, payload))
+        offset += 48 + length
+    assert offset == len(bundle)
+    return messages
+
+
 def decode_message(message: bytes, **options: float) -> Message:
     """A header and its payload; `options` are those that the ranks agreed on."""
     magic, version, flags, codec, count, size, checksum, dtype = struct.unpack("<2sBBIQQIB", message[:29])

@@ -93,6 +93,7 @@ class UcxTransport final : public Transport {
       mailbox_.take(commands);
       for (const auto& each : commands) each();
       bool busy = !commands.empty();
+      commands.clear();  // nothing is kept alive while this thread sleeps
       while (ucp_worker_progress(worker_.handle()) != 0) busy = true;
       if (busy || !mailbox_.prepareToSleep()) continue;
       const ucs_status_t armed = ucp_worker_arm(worker_.handle());

@@ -26,10 +26,11 @@ def run_ranks(
     *,
     options: dict[str, Any] | None = None,
     intercept: Callable[[int, int, bytes], bool | bytes] | None = None,
+    intercept_bundle: Callable[[int, int, bytes], bool | bytes] | None = None,
     linger: float = 5.0,
 ) -> list[Result]:
     """Runs `body(engine)` on every rank at once; the results by rank. Re-raises the lowest rank's exception."""
-    engines = _core.make_local_engines(world_size, {"timeout": 20.0, **(options or {})}, intercept)
+    engines = _core.make_local_engines(world_size, {"timeout": 20.0, **(options or {})}, intercept, intercept_bundle)
     results: list[Any] = [None] * world_size
     errors: list[BaseException | None] = [None] * world_size
 
