@@ -98,7 +98,7 @@ Engine::OperationPointer Engine::armed(Entry& entry) {
   // The last step's callbacks may still hold it for a moment; and the tensor may be planned anew.
   const bool mine = operation != nullptr && operation.use_count() == 1 && operation->tensor == entry.tensor;
   if (mine) {
-    std::atomic_thread_fence(std::memory_order_acquire);
+    OperationPointer(operation).reset();  // what they wrote before they let go of it is seen from here on
   } else {
     operation = std::make_shared<Operation>(entry.tensor);
   }
