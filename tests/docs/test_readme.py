@@ -12,7 +12,14 @@ import pytest
 
 from tests.docs import pages
 
-PAGES = ("README.md", "docs/guide/training.md", "docs/architecture.md")
+PAGES = (
+    "README.md",
+    "docs/guide/training.md",
+    "docs/architecture.md",
+    "docs/algorithms.md",
+    "docs/wire-format.md",
+    "docs/extending/topology.md",
+)
 
 
 def test_the_example_is_short_and_runs_on_two_ranks(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         named_parameters: `model.named_parameters()`; names appear in errors and traces and key what codecs remember.
         codec: how gradients are compressed: "none", "fp16", "onebit", "tbq", "terngrad", "dgc" or "graddrop", or a
             loaded one; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.
-        topology: how they travel: "ps".
+        topology: how they travel: "ps", "ring", "allgather" or "hierarchical".
         partitions: pieces per tensor; 0: by size.
         min_compress_bytes: smaller gradients travel as they are.
         codec_for: codecs of single parameters by name, e.g. {"embedding.weight": "fp16"}.
