@@ -13,7 +13,6 @@ import pytest
 from tests.cluster.fault_job import FaultJob, Session
 from tests.cluster.invariants import check_all
 
-
 #: UCX, as it is configured, waits in connect() until the kernel gives up, two minutes later: if the link is cut between
 #: the exchange of addresses and that, no deadline holds. It is a matter of milliseconds, and seldom hit here.
 _BLOCKS = pytest.mark.xfail(strict=False, reason="UCX connects in a call that blocks")
