@@ -18,11 +18,9 @@ from tests.cluster.invariants import check_all
 _BLOCKS = pytest.mark.xfail(strict=False, reason="UCX connects in a call that blocks")
 
 
-@pytest.mark.parametrize(
-    ("fault", "delay"), [("cut", 0.0), pytest.param("cut", 0.1, marks=_BLOCKS), ("kill", 0.0), ("kill", 0.1)]
-)
+@pytest.mark.parametrize(("fault", "delay"), [("cut", 0.0), pytest.param("cut", 0.1, marks=_BLOCKS), ("kill", 0.1)])
 def test_a_rank_lost_in_init_is_an_error_in_time(nodes: Any, tmp_path: Path, fault: str, delay: float) -> None:
-    with FaultJob(tmp_path, Session(range(2), timeout=3.0, variables={"HIPRESS_HEARTBEAT_LIMIT": "1"}), nodes) as job:
+    with FaultJob(tmp_path, Session(range(2), timeout=2.0, variables={"HIPRESS_HEARTBEAT_LIMIT": "1"}), nodes) as job:
         job.fact(1, "init", 30.0)
         time.sleep(delay)
         start = time.monotonic()
@@ -35,5 +33,5 @@ def test_a_rank_lost_in_init_is_an_error_in_time(nodes: Any, tmp_path: Path, fau
             error = job.fact(rank, "error", 20.0)
             assert error["kind"] in ("Timeout", "PeerLost", "TransportError")
             assert f"rank {1 - rank}" in error["message"]
-            assert error["time"] - start < 8.0
+            assert error["time"] - start < 7.0
         check_all(job, survivors, 15.0)

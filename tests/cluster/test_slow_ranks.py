@@ -27,13 +27,13 @@ def test_a_rank_that_is_stopped_for_a_while_goes_on(nodes: Any, tmp_path: Path) 
         job.running()
         for victim in (0, 2):
             job.signal(victim, signal.SIGSTOP)
-            time.sleep(2.5)
+            time.sleep(1.8)
             job.signal(victim, signal.SIGCONT)
             job.progress([0, 1, 2], 3, 10.0)
         # All of them, as when a machine's jobs are suspended: none may think on waking that others were silent.
         for rank in range(3):
             job.signal(rank, signal.SIGSTOP)
-        time.sleep(2.5)
+        time.sleep(1.8)
         for rank in range(3):
             job.signal(rank, signal.SIGCONT)
         job.progress([0, 1, 2], 3, 10.0)
