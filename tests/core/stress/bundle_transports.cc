@@ -25,6 +25,25 @@ struct Pair {
   std::vector<std::unique_ptr<Transport>> transports;
 };
 
+/// An empty message in each direction. UCX connects with the first one: a peer that is gone by then is not
+/// what is tested here, and where its shared memory was, the thread sanitizer takes new memory for the same.
+void greet(Transport& transport, int peer) {
+  constexpr MessageTag kGreeting{1000000, 0, 0, 0};
+  std::atomic<int> open{2};
+  RecvRequest recv;
+  recv.peer = peer;
+  recv.tag = kGreeting;
+  recv.onHeader = [](const MessageHeader&, size_t) { return std::span<std::byte>(); };
+  recv.onReceived = [&open](const Failure&) { --open; };
+  transport.recv(std::move(recv));
+  SendRequest send;
+  send.peer = peer;
+  send.tag = kGreeting;
+  send.onSent = [&open](const Failure&) { --open; };
+  transport.send(std::move(send));
+  while (open > 0) std::this_thread::yield();  // the watchdog is the deadline
+}
+
 Pair connectedPair(bool ucx, Intercept interceptBundle = nullptr) {
   Pair pair;
   if (!ucx) {
@@ -48,6 +67,7 @@ Pair connectedPair(bool ucx, Intercept interceptBundle = nullptr) {
     auto& control = pair.controls[static_cast<size_t>(rank)];
     control = connectControl(own, &options.localAddress);
     pair.transports[static_cast<size_t>(rank)] = makeUcxTransport(*control, options);
+    greet(*pair.transports[static_cast<size_t>(rank)], 1 - rank);
   });
   return pair;
 }
@@ -115,12 +135,14 @@ void reachesTheOtherEnd(Random& random, bool ucx, int endsBy) {
       if (own.oneIn(20)) std::this_thread::yield();
     }
   });
+  const uint64_t greetings = ucx ? 1 : 0;
   if (endsBy == 0) {
     while (received < kMessages || sent < kMessages) std::this_thread::yield();
     CHECK(failed == 0, failed);
     const auto out = pair.transports[0]->counters();
     const auto in = pair.transports[1]->counters();
-    CHECK(out.messagesSent == kMessages && in.messagesReceived == kMessages, out.messagesSent);
+    CHECK(out.messagesSent == kMessages + greetings, out.messagesSent);
+    CHECK(in.messagesReceived == kMessages + greetings, in.messagesReceived);
     CHECK(out.bytesSent == in.bytesReceived, out.bytesSent, in.bytesReceived);
     CHECK(in.unexpectedBytes == 0, in.unexpectedBytes);
     for (uint32_t number = 0; number < kMessages; ++number) {
