@@ -61,7 +61,8 @@ def draw(seed: int, number: int, nodes: bool) -> Round:
         codec=dice.choice(CODECS),
         sizes=tuple(int(10 ** dice.uniform(0, 5.3)) for _ in range(dice.randint(1, 6))),
         victims=tuple(victims),
-        ready=dice.random() < 0.8,
+        # A device without a link is none to UCX when it starts: that a rank then cannot start is right.
+        ready=dice.random() < 0.8 or fault == "brief cut",
         moment=dice.uniform(0, 1.0) ** 2,
         length=dice.uniform(0.1, 1.5),
     )
