@@ -62,9 +62,10 @@ TaskGraph buildTopology(std::string_view name, const TopologyContext& context) {
   checkTopologyName(name);
   const Parsed topology = parse(name);
   TaskGraph graph;
+  const auto hosts = topology.hierarchical ? ranksByHost(context) : std::vector<std::vector<int>>{};
   for (uint16_t partition = 0; partition < context.partitions; ++partition) {
     if (topology.hierarchical) {
-      addHierarchical(graph, context, partition, topology.exchange);
+      addHierarchical(graph, context, hosts, partition, topology.exchange);
       continue;
     }
     Exchange exchange;

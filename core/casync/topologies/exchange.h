@@ -51,8 +51,10 @@ Outcome addRing(TaskGraph& graph, const Exchange& exchange);
 Outcome addAllgather(TaskGraph& graph, const Exchange& exchange);
 
 struct TopologyContext;
+/// The ranks of each host, in order; hosts in the order of their lowest rank.
+std::vector<std::vector<int>> ranksByHost(const TopologyContext& context);
 /// Ranks of a host among each other, then `between` among one rank of each host.
-void addHierarchical(TaskGraph& graph, const TopologyContext& context, uint16_t partition,
-                     AddExchange between);
+void addHierarchical(TaskGraph& graph, const TopologyContext& context,
+                     const std::vector<std::vector<int>>& hosts, uint16_t partition, AddExchange between);
 
 }  // namespace hipress

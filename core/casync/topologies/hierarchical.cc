@@ -9,7 +9,6 @@
 #include "core/casync/topology.h"
 
 namespace hipress {
-namespace {
 
 /// The ranks of each host, in order; hosts in the order of their lowest rank.
 std::vector<std::vector<int>> ranksByHost(const TopologyContext& context) {
@@ -28,11 +27,8 @@ std::vector<std::vector<int>> ranksByHost(const TopologyContext& context) {
   return ranks;
 }
 
-}  // namespace
-
-void addHierarchical(TaskGraph& graph, const TopologyContext& context, uint16_t partition,
-                     AddExchange between) {
-  const auto hosts = ranksByHost(context);
+void addHierarchical(TaskGraph& graph, const TopologyContext& context,
+                     const std::vector<std::vector<int>>& hosts, uint16_t partition, AddExchange between) {
   const size_t share = static_cast<size_t>(context.firstRank) + partition;
   Exchange exchange;
   exchange.partition = partition;
