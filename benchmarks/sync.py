@@ -13,59 +13,29 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
-import socket
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import horovod_environment
-from cluster import EXIT_UNAVAILABLE, INTERFACE, Cluster, ClusterError, ClusterUnavailable, Network, launch_on
+from cluster import INTERFACE, Cluster, ClusterError, Network
+from rank_jobs import EXIT_PEER_UNAVAILABLE, RankFailed, exit_code, run_job
 from report import Row, format_size, print_table, write_json
 from sync_arguments import BEST, arguments, check
 from sync_job import Job, Measured, measured_from_json
 from sync_rows import Setting, row, unavailable_row, with_best
 
-from hipress.launcher import LaunchOptions, launch
-
-EXIT_PEER_UNAVAILABLE = 3
 _RANK = Path(__file__).with_name("sync_rank.py")
-#: For a whole job to end that has lost its way: far above what any takes (seconds).
-_JOB_DEADLINE = 7200.0
-
-
-class RankFailed(Exception):
-    """A rank has ended with an error, and has said which; `code` is its exit code."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"a rank failed (exit code {code}); its output is above")
-        self.code = code
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def _run(job: Job, python: str, given: argparse.Namespace, network: Network | None) -> list[Measured]:
     """Measures a job with ranks of that Python. Raises RankFailed."""
-    with tempfile.TemporaryDirectory() as directory:
-        port = _free_port() if network is None else 0
-        job = replace(job, gloo_port=port, result=os.path.join(directory, "measured.json"))
-        command = (python, str(_RANK), job.to_json())
-        # One thread for everybody's computing: ranks share the cores.
-        env = {"OMP_NUM_THREADS": "1"}
-        if network is None:
-            code = launch(LaunchOptions(command, given.world, env=env, timeout=_JOB_DEADLINE))
-        else:
-            ranks = given.ranks_per_node
-            code = launch_on(network, command, ranks_per_node=ranks, env=env, timeout=_JOB_DEADLINE)
-        if code != 0:
-            raise RankFailed(code)
-        return measured_from_json(Path(job.result).read_text())
+
+    def command(port: int, result: str) -> tuple[str, ...]:
+        return (python, str(_RANK), replace(job, gloo_port=port, result=result).to_json())
+
+    return measured_from_json(run_job(command, network, world=given.world, ranks_per_node=given.ranks_per_node))
 
 
 def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tuple[list[Measured], str]:
@@ -126,12 +96,8 @@ def main() -> int:
         with contextlib.ExitStack() as stack:
             network = stack.enter_context(Cluster(given.nodes, given.rate)) if given.nodes else None
             measured, missing = _measure(job, given, network)
-    except RankFailed as error:
-        print(f"sync.py: {error}", file=sys.stderr)
-        return error.code
-    except ClusterError as error:
-        print(f"sync.py: {error}", file=sys.stderr)
-        return EXIT_UNAVAILABLE if isinstance(error, ClusterUnavailable) else 1
+    except (RankFailed, ClusterError) as error:
+        return exit_code("sync.py", error)
     except KeyboardInterrupt:
         return 130
     rows = _rows(measured, missing, given, job)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cluster import ClusterError, bits_per_second
 from models import MODELS
+from rank_jobs import peer_names
 from report import parse_names, parse_size
 from sync_job import PEER_NAMES, RELEASES
 
@@ -36,7 +37,10 @@ def arguments(description: str) -> argparse.ArgumentParser:
     whom.add_argument("--partitions", type=int, default=0, help="of ours (default: by the tensor's size)")
     whom.add_argument("--min-compress-bytes", type=int, help="of ours: smaller tensors travel as they are")
     whom.add_argument(
-        "--peer", type=_peers, default="gloo-fp32", help=f"by commas: {','.join(PEER_NAMES)} (default: gloo-fp32)"
+        "--peer",
+        type=peer_names(PEER_NAMES),
+        default="gloo-fp32",
+        help=f"by commas: {','.join(PEER_NAMES)} (default: gloo-fp32)",
     )
     parser.add_argument("--repeat", type=int, default=0, help="timed repetitions (default: about 10 s, at least 7)")
     parser.add_argument("--timeout", type=float, default=120, help="of one synchronisation, in seconds (default: 120)")
@@ -96,12 +100,4 @@ def _topologies(text: str) -> list[str]:
         # A topology may have options, as a codec has.
         if name != BEST and name.partition("(")[0] not in known:
             raise argparse.ArgumentTypeError(f"there is no topology {name!r}; choose from {', '.join(known)}, {BEST}")
-    return names
-
-
-def _peers(text: str) -> list[str]:
-    names = parse_names(text)
-    for name in names:
-        if name not in PEER_NAMES:
-            raise argparse.ArgumentTypeError(f"peer {name!r} does not exist; the peers are {', '.join(PEER_NAMES)}")
     return names

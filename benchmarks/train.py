@@ -14,31 +14,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import socket
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import horovod_environment
-from cluster import EXIT_UNAVAILABLE, INTERFACE, Cluster, ClusterError, ClusterUnavailable, Network, launch_on
+from cluster import INTERFACE, Cluster, ClusterError, Network
+from rank_jobs import EXIT_PEER_UNAVAILABLE, RankFailed, exit_code, peer_names, run_job
 from report import Row, parse_names, print_table, spread, write_json
 from train_job import MODEL_NAMES, PEER_NAMES, Job, Measured
 
-from hipress.launcher import LaunchOptions, launch
-
-EXIT_PEER_UNAVAILABLE = 3
 _RANK = Path(__file__).with_name("train_rank.py")
-_JOB_DEADLINE = 7200.0
-
-
-class RankFailed(Exception):
-    """A rank has ended with an error, and has said which; `code` is its exit code."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"a rank failed (exit code {code}); its output is above")
-        self.code = code
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -52,7 +38,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--codec", type=parse_names, default=["onebit"], help="of ours, by commas (default: onebit)")
     parser.add_argument("--topology", default="ps", help="of ours (default: ps)")
     parser.add_argument(
-        "--peer", type=_peers, default=["ddp"], help=f"by commas: {','.join(PEER_NAMES)} (default: ddp)"
+        "--peer", type=peer_names(PEER_NAMES), default=["ddp"], help=f"by commas: {','.join(PEER_NAMES)} (default: ddp)"
     )
     parser.add_argument("--steps", type=int, default=10, help="timed steps of each system (default: 10)")
     parser.add_argument("--timeout", type=float, default=300, help="of one synchronisation, in seconds (default: 300)")
@@ -60,29 +46,13 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _peers(text: str) -> list[str]:
-    names = parse_names(text)
-    for name in names:
-        if name not in PEER_NAMES:
-            raise argparse.ArgumentTypeError(f"peer {name!r} does not exist; the peers are {', '.join(PEER_NAMES)}")
-    return names
-
-
 def _run(job: Job, python: str, given: argparse.Namespace, network: Network | None) -> list[Measured]:
     """Measures a job with ranks of that Python. Raises RankFailed."""
-    with tempfile.TemporaryDirectory() as directory, socket.create_server(("127.0.0.1", 0)) as free:
-        port = 0 if network else free.getsockname()[1]
-        free.close()
-        job = replace(job, gloo_port=port, result=os.path.join(directory, "measured.json"))
-        command = (python, str(_RANK), job.to_json())
-        env = {"OMP_NUM_THREADS": "1"}
-        if network is None:
-            code = launch(LaunchOptions(command, given.world, env=env, timeout=_JOB_DEADLINE))
-        else:
-            code = launch_on(network, command, env=env, timeout=_JOB_DEADLINE)
-        if code != 0:
-            raise RankFailed(code)
-        return [Measured(**one) for one in json.loads(Path(job.result).read_text())]
+
+    def command(port: int, result: str) -> tuple[str, ...]:
+        return (python, str(_RANK), replace(job, gloo_port=port, result=result).to_json())
+
+    return [Measured(**one) for one in json.loads(run_job(command, network, world=given.world))]
 
 
 def _row(measured: Measured, given: argparse.Namespace, first: float | None) -> Row:
@@ -139,12 +109,8 @@ def main() -> int:
         with contextlib.ExitStack() as stack:
             network = stack.enter_context(Cluster(given.nodes, given.rate)) if given.nodes else None
             measured, missing = _measure(job, given, network)
-    except RankFailed as error:
-        print(f"train.py: {error}", file=sys.stderr)
-        return error.code
-    except ClusterError as error:
-        print(f"train.py: {error}", file=sys.stderr)
-        return EXIT_UNAVAILABLE if isinstance(error, ClusterUnavailable) else 1
+    except (RankFailed, ClusterError) as error:
+        return exit_code("train.py", error)
     first = next((sorted(one.seconds)[len(one.seconds) // 2] for one in measured if one.system in PEER_NAMES), None)
     rows = [_row(one, given, first) for one in measured]
     print("A training step and, in turn with it, computing alone; OMP_NUM_THREADS=1:")
