@@ -2,9 +2,10 @@
 """What every benchmark reports in: rows whose column names say their units, as a table and as JSON.
 
 Endings of column names: `_s` seconds, `_ms` milliseconds, `_ratio` a quotient in which more is better (2: twice as
-good) except `_memcpy_ratio`, a time as a multiple of memcpy's (2: takes twice as long), `_gbps` 10^9 bytes per second,
-`_gbitps` 10^9 bits per second, `bytes` bytes. A measured quantity is three columns: the median (`time_s`), the smallest
-and the largest (`time_min_s`, `time_max_s`). null in JSON, "-" in tables: does not apply.
+good) except `_memcpy_ratio` and `limit_ratio`, a time as a multiple of memcpy's or of the limit (2: takes twice as
+long), `_gbps` 10^9 bytes per second, `_gbitps` 10^9 bits per second, `bytes` bytes. A measured quantity is three
+columns: the median (`time_s`), the smallest and the largest (`time_min_s`, `time_max_s`). null in JSON, "-" in tables:
+does not apply.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import argparse
 import json
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from rich.console import Console
 from rich.table import Table
 
-Value: TypeAlias = str | int | float | None
+Value: TypeAlias = str | int | float | Mapping[str, float] | None
 Row: TypeAlias = dict[str, Value]
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
@@ -91,7 +92,13 @@ def write_json(path: Path, rows: Sequence[Row]) -> None:
 
 def _rounded(row: Row) -> Row:
     """Four digits: more would be noise."""
-    return {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in row.items()}
+
+    def rounded(value: Value) -> Value:
+        if isinstance(value, Mapping):
+            return {name: float(f"{one:.4g}") for name, one in value.items()}
+        return float(f"{value:.4g}") if isinstance(value, float) else value
+
+    return {name: rounded(value) for name, value in row.items()}
 
 
 def _text(name: str, value: Value) -> str:

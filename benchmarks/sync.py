@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,52 +23,56 @@ from cluster import INTERFACE, Cluster, ClusterError, Network
 from rank_jobs import EXIT_PEER_UNAVAILABLE, RankFailed, exit_code, run_job
 from report import Row, format_size, print_table, write_json
 from sync_arguments import BEST, arguments, check
-from sync_job import Job, Measured, measured_from_json
+from sync_job import Answer, Job
+from sync_memory import memory_warning
 from sync_rows import Setting, row, unavailable_row, with_best
+from sync_trials import candidates
 
 _RANK = Path(__file__).with_name("sync_rank.py")
 
 
-def _run(job: Job, python: str, given: argparse.Namespace, network: Network | None) -> list[Measured]:
+def _run(job: Job, python: str, given: argparse.Namespace, network: Network | None) -> Answer:
     """Measures a job with ranks of that Python. Raises RankFailed."""
 
     def command(port: int, result: str) -> tuple[str, ...]:
         return (python, str(_RANK), replace(job, gloo_port=port, result=result).to_json())
 
-    return measured_from_json(run_job(command, network, world=given.world, ranks_per_node=given.ranks_per_node))
+    return Answer.from_json(run_job(command, network, world=given.world, ranks_per_node=given.ranks_per_node))
 
 
-def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tuple[list[Measured], str]:
+def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tuple[Answer, str]:
     """Everything asked for, and why Horovod is not among it (empty: it is, or was not asked for)."""
     together = replace(job, peers=[peer for peer in job.peers if peer != "horovod"])
-    measured = _run(together, sys.executable, given, network) if together.ours or together.peers else []
+    answer = _run(together, sys.executable, given, network)
     if together.peers == job.peers:
-        return measured, ""
+        return answer, ""
     # In an environment of its own, so in processes of its own: it cannot take turns with the others.
     try:
         python = horovod_environment.python()
-        return measured + _run(replace(job, ours=[], peers=["horovod"]), str(python), given, network), ""
+        alone = _run(replace(job, ours=[], tried=[], peers=["horovod"]), str(python), given, network)
     except (horovod_environment.BuildFailed, RankFailed) as error:
-        return measured, str(error)
+        return answer, str(error)
+    return replace(answer, measured=answer.measured + alone.measured), ""
 
 
-def _rows(measured: Sequence[Measured], missing: str, given: argparse.Namespace, job: Job) -> list[Row]:
+def _rows(answer: Answer, missing: str, given: argparse.Namespace, job: Job) -> list[Row]:
     gradients = job.gradients
     setting = Setting(
         model=given.model or f"one tensor of {format_size(given.size)}",
         size=gradients.size,
         nodes=given.nodes or 1,
-        ranks_per_node=given.ranks_per_node if given.nodes else given.world,
+        ranks_per_node=given.ranks_per_node,
         rate=given.rate if given.nodes else None,
         release=given.release,
         backward_s=gradients.backward_s,
+        cores=len(os.sched_getaffinity(0)),
     )
-    peers = {one.system: one for one in measured if one.topology is None}
+    peers = {one.system: one for one in answer.measured if one.topology is None}
     first = peers.get(job.peers[0]) if job.peers else None
-    rows = [row(one, setting, None if first is None else first.time_s) for one in measured]
+    rows = [row(one, setting, None if first is None else first.time_s) for one in answer.measured]
     if missing:
         rows.append(unavailable_row("horovod", setting, missing))
-    rows = with_best(rows) if BEST in given.topology else rows
+    rows = with_best(rows, answer.trials) if BEST in given.topology else rows
     # Peers in the order in which they were asked for.
     return sorted(rows, key=lambda one: job.peers.index(str(one["system"])) if one["system"] in job.peers else -1)
 
@@ -81,7 +85,13 @@ def main() -> int:
     job = Job(
         model=given.model or "",
         size=given.size,
-        ours=[[codec, topology] for codec in given.codec for topology in given.topologies],
+        ours=[[codec, topology] for codec in given.codec for topology in given.topology if topology != BEST],
+        tried=[
+            [codec, topology]
+            for codec in given.codec
+            if BEST in given.topology
+            for topology in candidates(codec, given.nodes or 1, given.ranks_per_node)
+        ],
         peers=given.peer,
         partitions=given.partitions,
         min_compress_bytes=given.min_compress_bytes,
@@ -92,18 +102,26 @@ def main() -> int:
         gloo_port=0,
         result="",
     )
+    warning = memory_warning(job, given.world)
+    if warning:
+        print(f"sync.py: {warning}", file=sys.stderr, flush=True)
     try:
         with contextlib.ExitStack() as stack:
             network = stack.enter_context(Cluster(given.nodes, given.rate)) if given.nodes else None
-            measured, missing = _measure(job, given, network)
+            answer, missing = _measure(job, given, network)
     except (RankFailed, ClusterError) as error:
         return exit_code("sync.py", error)
     except KeyboardInterrupt:
         return 130
-    rows = _rows(measured, missing, given, job)
+    rows = _rows(answer, missing, given, job)
+    for codec, tried in answer.trials.items():
+        times = ", ".join(f"{topology} {seconds:.3g} s" for topology, seconds in tried.items())
+        print(f"topologies tried with {codec}: {times}")
     place = f"{given.nodes} nodes at {given.rate}" if given.nodes else "this machine"
     print(f"{job.gradients.size / 1e6:g} MB of float32, averaged over {place}, OMP_NUM_THREADS=1 for all:")
-    print_table(rows, leave_out=("codec", "size_bytes", "algbw_gbps", "unavailable"))  # system and time say as much
+    print_table(
+        rows, leave_out=("codec", "size_bytes", "algbw_gbps", "trials", "unavailable")
+    )  # system and time say as much
     if given.json:
         write_json(given.json, rows)
     if missing:

@@ -21,6 +21,7 @@ class Job:
     """What to measure, for all ranks alike.
 
     `model`: a gradient set's name; empty: one tensor of `size` bytes. `ours`: codec and topology of each system.
+    `tried`: codec and topology of those of which only the best are to be measured.
     `min_compress_bytes` None: the default. `repeats` 0: as many as the budget allows. `interface`: the device whose
     bytes are counted; empty: none. `gloo_port`: where the ranks of a job on this machine meet; 0: the environment says
     where. `result`: where rank 0 leaves the answer.
@@ -29,6 +30,7 @@ class Job:
     model: str
     size: int
     ours: list[list[str]]
+    tried: list[list[str]]
     peers: list[str]
     partitions: int
     min_compress_bytes: int | None
@@ -66,13 +68,15 @@ class Samples:
 
 @dataclass(frozen=True)
 class Measured:
-    """All ranks' figures of one system. `error`: the largest of any rank."""
+    """All ranks' figures of one system. `error`: the largest of any rank. `codec_s`: the processor time that all ranks'
+    encoding and decoding takes by itself; None: not known, or there is none."""
 
     system: str
     codec: str
     topology: str | None
     error: float
     samples: list[Samples]
+    codec_s: float | None = None
 
     @property
     def seconds(self) -> list[float]:
@@ -85,14 +89,23 @@ class Measured:
         return statistics.median(self.seconds)
 
 
-def measured_to_json(measured: list[Measured]) -> str:
-    """The answer of all ranks."""
-    return json.dumps([dataclasses.asdict(one) for one in measured])
+@dataclass
+class Answer:
+    """What all ranks have found. `trials`: of each codec the seconds that each topology took when it was tried."""
 
+    measured: list[Measured] = field(default_factory=list)
+    trials: dict[str, dict[str, float]] = field(default_factory=dict)
 
-def measured_from_json(text: str) -> list[Measured]:
-    """What `measured_to_json` has written."""
-    return [
-        Measured(**{**fields, "samples": [Samples(**samples) for samples in fields["samples"]]})
-        for fields in json.loads(text)
-    ]
+    def to_json(self) -> str:
+        """For whoever has started the ranks."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Answer:
+        """What `to_json` has written."""
+        fields = json.loads(text)
+        measured = [
+            Measured(**{**one, "samples": [Samples(**samples) for samples in one["samples"]]})
+            for one in fields["measured"]
+        ]
+        return Answer(measured, fields["trials"])

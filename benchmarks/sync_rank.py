@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of sync.py, which starts it: measures all systems in turn and gathers the figures at rank 0."""
+"""One rank of sync.py, which starts it: tries topologies, measures all systems in turn, gathers figures at rank 0."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 import torch.distributed as dist
-from sync_job import Job, Measured, Samples, measured_to_json
-from sync_peers import PEERS, make_buckets
+from hipress_session import hipress_session
+from sync_job import Answer, Job, Measured, Samples
+from sync_peers import PEERS, Bucket, make_buckets
 from sync_release import Release
 from sync_systems import Ours, System
+from sync_trials import promising
 from sync_values import Values
 
 T = TypeVar("T")
@@ -26,23 +30,54 @@ T = TypeVar("T")
 BUDGET = 10.0
 MIN_REPEATS = 7
 MAX_REPEATS = 1000
-#: Rounds that warm up: so many, or as fill the time (seconds), whichever are fewer.
+#: A round that takes longer (seconds) is repeated less often and warms up once: connections and memory are there
+#: after it, and what small disturbances do to it is small.
+SLOW_ROUND = 2.0
+MIN_SLOW_REPEATS = 5
+#: Rounds that warm up: so many, or as fill the time (seconds), whichever are fewer. Before them each system has run
+#: once already, for its error.
 WARM_UPS = 3
-WARM_UP_BUDGET = 5.0
+WARM_UP_BUDGET = 2.0
+#: A trial that takes less (seconds) is repeated so often.
+SHORT_TRIAL = 0.5
+MORE_TRIALS = 4
 
 
 class Measurement:
     """The systems of a job on this rank, and the values they average."""
 
     def __init__(self, job: Job) -> None:
-        self._interface = job.interface
+        self._job = job
         self._values = Values(job.gradients, dist.get_rank(), dist.get_world_size())
         self._release = Release(job.gradients, job.release)
-        tensors = self._values.tensors
-        self.systems: list[System] = [Ours(job, codec, topology, tensors) for codec, topology in job.ours]
-        buckets = make_buckets(tensors, self._release.order) if set(job.peers) & set(PEERS) else []
-        for peer in job.peers:
-            self.systems.append(_horovod(job) if peer == "horovod" else PEERS[peer](buckets))
+        self.systems: list[System] = []
+
+    def add_ours(self, codec: str, topology: str) -> None:
+        """Needs a running HiPress."""
+        self.systems.append(Ours(self._job, codec, topology, self._values.tensors))
+
+    def add_peers(self) -> None:
+        """Those of the job."""
+        buckets: list[Bucket] = []
+        if set(self._job.peers) & set(PEERS):
+            buckets = make_buckets(self._values.tensors, self._release.order)
+        for peer in self._job.peers:
+            self.systems.append(_horovod(self._job) if peer == "horovod" else PEERS[peer](buckets))
+
+    def trial(self, codec: str, topology: str) -> float:
+        """Seconds that one synchronisation takes, after another one; of short ones the median of a few. In a session
+        of its own: it leaves no memory behind, of which large models need much."""
+        with hipress_session(self._job.timeout):
+            self.add_ours(codec, topology)
+            system = self.systems.pop()
+            self.error(system)
+            samples = Samples()
+            self._once(system, samples)
+            if max(_gather(samples.seconds[0])) < SHORT_TRIAL:
+                for _ in range(MORE_TRIALS):
+                    self._once(system, samples)
+        slowest: list[float] = [max(times) for times in zip(*_gather(samples.seconds), strict=True)]
+        return statistics.median(slowest)
 
     def error(self, system: System) -> float:
         """The relative L2 error of one synchronisation. Raises RuntimeError if it is above the tolerance."""
@@ -89,7 +124,7 @@ class Measurement:
         """Received and sent by this node's interface since the start."""
         for line in Path("/proc/net/dev").read_text().splitlines():
             name, _, counters = line.partition(":")
-            if self._interface and name.strip() == self._interface:
+            if self._job.interface and name.strip() == self._job.interface:
                 fields = counters.split()
                 return [int(fields[0]), int(fields[8])]
         return []
@@ -102,9 +137,21 @@ def _horovod(job: Job) -> System:
     return Horovod(job)
 
 
-def measure(job: Job) -> list[Measured]:
+def measure(job: Job) -> Answer:
     """Runs the job on this rank; the answer is complete on all of them."""
     measurement = Measurement(job)
+    trials: dict[str, dict[str, float]] = {}
+    for codec, topology in job.tried:
+        trials.setdefault(codec, {})[topology] = measurement.trial(codec, topology)
+    best = [[codec, topology] for codec, tried in trials.items() for topology in promising(tried)]
+    with hipress_session(job.timeout) if job.ours or best else contextlib.nullcontext():
+        for codec, topology in [*job.ours, *(one for one in best if one not in job.ours)]:
+            measurement.add_ours(codec, topology)
+        measurement.add_peers()
+        return Answer(_measured(measurement, job), trials)
+
+
+def _measured(measurement: Measurement, job: Job) -> list[Measured]:
     errors = [measurement.error(system) for system in measurement.systems]
     spent = last = 0.0
     for _ in range(WARM_UPS):
@@ -112,8 +159,10 @@ def measure(job: Job) -> list[Measured]:
         spent += last
         if spent > WARM_UP_BUDGET:
             break
-    repeats = job.repeats or min(MAX_REPEATS, max(MIN_REPEATS, int(BUDGET / last)))
+    least = MIN_REPEATS if last < SLOW_ROUND else MIN_SLOW_REPEATS
+    repeats = job.repeats or min(MAX_REPEATS, max(least, int(BUDGET / last)))
     every_rank = _gather((errors, measurement.rounds(repeats)))
+    codec_s = _codec_seconds(measurement.systems, job)
     return [
         Measured(
             system.name,
@@ -121,9 +170,31 @@ def measure(job: Job) -> list[Measured]:
             system.topology,
             max(errors[index] for errors, _ in every_rank),
             [samples[index] for _, samples in every_rank],
+            codec_s[index],
         )
         for index, system in enumerate(measurement.systems)
     ]
+
+
+def _codec_seconds(systems: Sequence[System], job: Job) -> list[float | None]:
+    """Of each of ours that has a codec: the processor time which that takes by itself. Rank 0 knows it."""
+    seconds: list[float | None] = [None] * len(systems)
+    codecs = {system.codec for system in systems if isinstance(system, Ours)} - {"none"}
+    if codecs and dist.get_rank() == 0:
+        # Not at the top: peers that run in an environment of their own have no HiPress there.
+        from sync_codec_work import codec_seconds, codec_speed
+
+        speeds = {codec: codec_speed(codec) for codec in codecs}
+        local_size = int(os.environ["HIPRESS_LOCAL_SIZE"])
+        hosts = [rank // local_size for rank in range(dist.get_world_size())]
+        for index, system in enumerate(systems):
+            if isinstance(system, Ours) and system.codec in speeds:
+                seconds[index] = codec_seconds(
+                    speeds[system.codec], job.gradients, system.topology, hosts, system.min_compress_bytes
+                )
+    # The others are idle meanwhile.
+    dist.barrier()
+    return seconds
 
 
 def _slowest_round(measurement: Measurement) -> float:
@@ -151,10 +222,6 @@ def main() -> None:
     job = Job.from_json(sys.argv[1])
     # The other threads would compete with the other ranks, which are on this machine. For all systems alike.
     torch.set_num_threads(1)
-    if job.ours:
-        import hipress.torch as hp
-
-        hp.init(timeout=job.timeout)
     dist.init_process_group(
         "gloo",
         init_method=_meeting(job),
@@ -162,11 +229,9 @@ def main() -> None:
         world_size=int(os.environ["HIPRESS_SIZE"]),
         timeout=timedelta(seconds=job.timeout),
     )
-    measured = measure(job)
+    answer = measure(job)
     if dist.get_rank() == 0:
-        Path(job.result).write_text(measured_to_json(measured))
-    if job.ours:
-        hp.shutdown()
+        Path(job.result).write_text(answer.to_json())
     dist.destroy_process_group()
 
 

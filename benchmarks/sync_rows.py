@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster import PAYLOAD_SHARE, bits_per_second
@@ -18,13 +18,15 @@ COLUMNS = (
     *("model", "world", "nodes", "ranks_per_node", "rate", "release", "backward_s", "size_bytes"),
     *("repeats", "time_s", "time_min_s", "time_max_s", "speedup_ratio"),
     *("algbw_gbps", "busbw_gbps", "effective_gbitps"),
-    *("bytes_sent", "link_bytes", "link_limit_s", "cpu_s", "error", "unavailable"),
+    *("bytes_sent", "link_bytes", "cpu_s"),
+    *("link_limit_s", "compute_limit_s", "cpu_limit_s", "limit_ratio"),
+    *("error", "trials", "unavailable"),
 )
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same in all rows of a run. `rate` None: no emulated cluster."""
+    """What is the same in all rows of a run. `rate` None: no emulated cluster. `cores`: that all ranks share."""
 
     model: str
     size: int
@@ -33,6 +35,7 @@ class Setting:
     rate: str | None
     release: str
     backward_s: float
+    cores: int
 
     @property
     def world(self) -> int:
@@ -48,6 +51,10 @@ def row(measured: Measured, setting: Setting, yardstick: float | None) -> Row:
     sent = [count for samples in measured.samples for count in samples.bytes_sent if count is not None]
     link_bytes = _link_bytes(measured)
     bits = None if setting.rate is None else bits_per_second(setting.rate)
+    cpu_s = statistics.mean(seconds for samples in measured.samples for seconds in samples.cpu_seconds)
+    link_limit_s = None if bits is None or link_bytes is None else 8 * link_bytes / (bits * PAYLOAD_SHARE)
+    compute_limit_s = None if measured.codec_s is None else measured.codec_s / setting.cores
+    limits = [limit for limit in (link_limit_s, compute_limit_s) if limit]
     return {
         "system": measured.system,
         "codec": measured.codec,
@@ -61,9 +68,13 @@ def row(measured: Measured, setting: Setting, yardstick: float | None) -> Row:
         "effective_gbitps": 8 * bandwidth,
         "bytes_sent": round(statistics.mean(sent)) if sent else None,
         "link_bytes": link_bytes,
-        "link_limit_s": None if bits is None or link_bytes is None else 8 * link_bytes / (bits * PAYLOAD_SHARE),
-        "cpu_s": statistics.mean(seconds for samples in measured.samples for seconds in samples.cpu_seconds),
+        "cpu_s": cpu_s,
+        "link_limit_s": link_limit_s,
+        "compute_limit_s": compute_limit_s,
+        "cpu_limit_s": cpu_s * world / setting.cores,
+        "limit_ratio": time_s / max(limits) if limits else None,
         "error": measured.error,
+        "trials": None,
         "unavailable": None,
     }
 
@@ -73,15 +84,16 @@ def unavailable_row(system: str, setting: Setting, reason: str) -> Row:
     return {**dict.fromkeys(COLUMNS), "system": system, **_place(setting), "unavailable": reason}
 
 
-def with_best(rows: Sequence[Row]) -> list[Row]:
-    """The rows, and behind those of each codec the fastest of its topologies once more."""
+def with_best(rows: Sequence[Row], trials: Mapping[str, Mapping[str, float]]) -> list[Row]:
+    """The rows, and behind those of each codec the fastest of its topologies once more, with the times of the trials
+    that chose who is measured."""
     result: list[Row] = []
     ours = [one for one in rows if one["topology"] is not None]
     for codec in dict.fromkeys(one["codec"] for one in ours):
         same = [one for one in ours if one["codec"] == codec]
         result += same
         fastest = min(range(len(same)), key=lambda index: _time(same[index]))
-        result.append({**same[fastest], "system": BEST})
+        result.append({**same[fastest], "system": BEST, "trials": dict(trials.get(str(codec), {})) or None})
     return result + [one for one in rows if one["topology"] is None]
 
 

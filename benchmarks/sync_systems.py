@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from sync_job import Job
@@ -45,6 +46,8 @@ class System(ABC):
 class Ours(System):
     """What `DistributedOptimizer` does with the gradients of a model."""
 
+    topology: str
+
     def __init__(self, job: Job, codec: str, topology: str, tensors: Sequence[torch.Tensor]) -> None:
         # Not at the top: peers that run in an environment of their own have no HiPress there.
         from hipress.torch.synchronizer import GradientSynchronizer, SynchronizationOptions
@@ -54,12 +57,9 @@ class Ours(System):
         self.topology = topology
         options = SynchronizationOptions(codec=codec, topology=topology, partitions=job.partitions)
         if job.min_compress_bytes is not None:
-            options = SynchronizationOptions(
-                codec=codec,
-                topology=topology,
-                partitions=job.partitions,
-                min_compress_bytes=job.min_compress_bytes,
-            )
+            options = replace(options, min_compress_bytes=job.min_compress_bytes)
+        #: Smaller tensors travel as they are.
+        self.min_compress_bytes = options.min_compress_bytes
         # In the order of registration: earlier ones have priority. Two systems' tensors need different names.
         named = [
             (f"{codec} {topology} {gradient.name}", tensor)

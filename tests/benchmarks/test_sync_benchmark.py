@@ -128,9 +128,15 @@ def test_nodes_of_a_cluster_average_over_its_links(tmp_path: Path) -> None:
     done = run(*place, "--size", "1M", *options, "--repeat", "2", "--json", str(file))
     assert done.returncode == 0, done.stderr
     rows = json.loads(file.read_text())
-    systems = ["hipress none"] * len(TOPOLOGIES) + ["best", "gloo-fp32"]
-    assert [row["system"] for row in rows] == systems
-    assert [row["topology"] for row in rows[: len(TOPOLOGIES)]] == TOPOLOGIES
+    *ours, best, gloo = rows
+    assert {row["system"] for row in ours} == {"hipress none"}
+    assert (best["system"], gloo["system"]) == ("best", "gloo-fp32")
+    # All that make sense were tried, and the fastest of them is measured, with at most one more.
+    assert list(best["trials"]) == ["ps", "ring", "hierarchical"]
+    assert "topologies tried with none: ps " in done.stdout
+    assert 1 <= len(ours) <= 2
+    assert ours[0]["topology"] == min(best["trials"], key=best["trials"].get)
+    assert best["time_s"] == min(row["time_s"] for row in ours)
     for row in rows:
         assert (row["world"], row["nodes"], row["ranks_per_node"], row["rate"]) == (4, 2, 2, "100mbit")
         assert row["error"] < 1e-6
