@@ -187,9 +187,11 @@ def _random(node: s.Random, scope: Scope) -> ir.Expr:
         raise unit.error(node.span, "random gives float or int32", "write random<float>(0, 1)")
     if len(node.arguments) != 2:
         raise unit.error(node.span, "random takes a lower and an upper bound", "write random<float>(0, 1)")
+    if node.bits not in ("16", "32"):
+        raise unit.error(node.span, "a random number has 16 or 32 bits", "write random<float, 16>(0, 1)")
     low, high = (convert(unit, scalar(a, scope), type_, a.span) for a in node.arguments)
     unit.sites += 1
-    return ir.Random(low=low, high=high, site=unit.sites - 1, type=type_, span=node.span)
+    return ir.Random(low=low, high=high, bits=int(node.bits), site=unit.sites - 1, type=type_, span=node.span)
 
 
 def _call(node: s.Call, scope: Scope) -> Value:

@@ -82,11 +82,13 @@ class Tile(KernelScope):
         block = f"ops::atLeastOne({self.expr(access.block)})"
         return self.at(access.vector, f"({self.position()} / {block})")
 
-    def word(self, site: int) -> str:
+    def word(self, random: ir.Random) -> str:
+        site = random.site
         self.before[f"random {site}"] = (
-            f"alignas(64) uint32_t w_{site}[kTile];\nphiloxTile<level>(f->random, {site}u, tile, count, w_{site});"
+            f"alignas(64) uint{random.bits}_t w_{site}[kTile];\n"
+            f"philoxTile<level>(f->random, {site}u, tile, count, w_{site});"
         )
-        return f"w_{site}[i]"
+        return f"w_{site}[i]" if random.bits == 32 else f"ops::halfWord(w_{site}[i])"
 
 
 class BlockScope(KernelScope):

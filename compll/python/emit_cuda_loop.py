@@ -78,11 +78,12 @@ class Tile(KernelScope):
             return f"cuda::loadInside({pointer}, {count}, {number})" + (" != 0" if type_.kind == "bool" else "")
         return self.at(access.vector, number)
 
-    def word(self, site: int) -> str:
-        self.shared[f"w_{site}"] = f"HIPRESS_SHARED uint32_t w_{site}[cuda::kTile];"
+    def word(self, random: ir.Random) -> str:
+        site = random.site
+        self.shared[f"w_{site}"] = f"HIPRESS_SHARED uint{random.bits}_t w_{site}[cuda::kTile];"
         self.words[site] = f"cuda::philoxTile(block, random, {site}u, tile, count, w_{site});"
         self.prologue["random"] = "const ops::RandomKey random = f->random;"
-        return f"w_{site}[j]"
+        return f"w_{site}[j]" if random.bits == 32 else f"ops::halfWord(w_{site}[j])"
 
 
 class Pass:

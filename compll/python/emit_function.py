@@ -106,8 +106,9 @@ class FrameScope(Scope):
     def position(self) -> str:
         return "0"
 
-    def word(self, site: int) -> str:
-        return f"ops::philoxWord({self.frame}random, {site}u, static_cast<uint64_t>({self.position()}))"
+    def word(self, random: ir.Random) -> str:
+        function = "philoxWord" if random.bits == 32 else "philoxHalfWord"
+        return f"ops::{function}({self.frame}random, {random.site}u, static_cast<uint64_t>({self.position()}))"
 
 
 class Anywhere(FrameScope):

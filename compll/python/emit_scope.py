@@ -103,8 +103,8 @@ class Scope(ABC):
         """The number of the element that is being computed, as int32_t."""
 
     @abstractmethod
-    def word(self, site: int) -> str:
-        """The element's 32 random bits."""
+    def word(self, random: ir.Random) -> str:
+        """The element's random word."""
 
     def source(self, name: str) -> str:
         raise AssertionError(name)
@@ -196,7 +196,7 @@ class Scope(ABC):
                 return f"ops::{_CALLS[expr.function]}({', '.join(self.expr(a) for a in expr.arguments)})"
             case ir.Random():
                 function = "uniform" if expr.type == ir.FLOAT else "uniformInt"
-                return f"ops::{function}({self.word(expr.site)}, {self.expr(expr.low)}, {self.expr(expr.high)})"
+                return f"ops::{function}({self.word(expr)}, {self.expr(expr.low)}, {self.expr(expr.high)})"
 
     def index(self, expr: ir.Index) -> str:
         return self.at(expr.vector, self.expr(expr.index))

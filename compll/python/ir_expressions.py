@@ -120,10 +120,11 @@ class Call(TypedNode):
 
 @dataclass(frozen=True, kw_only=True)
 class Random(TypedNode):
-    """Uniform in [low, high). `site` numbers the calls of a function; see philox.py."""
+    """Uniform in [low, high), from 16 or 32 bits. `site` numbers the calls of a function; see philox.py."""
 
     low: Expr
     high: Expr
+    bits: int
     site: int
 
 

@@ -182,4 +182,7 @@ class _Builder:
         return s.Call(span, str(children[0]), self.each(children[1:]))
 
     def on_random(self, span: Span, children: list[Any]) -> s.Random:
-        return s.Random(span, self.build(children[0]), self.each(children[1:]))
+        return s.Random(span, self.build(children[0]), "32", self.each(children[1:]))
+
+    def on_random_of_bits(self, span: Span, children: list[Any]) -> s.Random:
+        return s.Random(span, self.build(children[0]), str(children[1]), self.each(children[2:]))

@@ -76,6 +76,7 @@ class Call(Syntax):
 @dataclass(frozen=True)
 class Random(Syntax):
     type: TypeName
+    bits: str
     arguments: tuple[Expression, ...]
 
 

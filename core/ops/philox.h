@@ -4,6 +4,10 @@
 //   key     = (low, high half of the seed)
 //   counter = (low 32 bits of element / 4, bits 32..47 of element / 4 | site << 16, low half of step, tensor)
 //   word    = output[element mod 4]
+// Eight elements share an evaluation where 16 bits are enough; they stand for the middle of what begins with
+// them:
+//   half    = output[element mod 8 / 2], its lower half if the element is even; element / 8 in the counter
+//   word    = half * 2^16 + 2^15
 #pragma once
 
 #include <cstdint>
@@ -30,12 +34,13 @@ inline constexpr int kRounds = 10;
 
 }  // namespace philox
 
-/// Random numbers of four successive elements.
+/// Random numbers of four successive elements, or of eight.
 struct PhiloxWords {
   uint32_t word[4];
 };
 
-/// Of the elements 4·group … 4·group + 3 of the tensor (counted without firstElement), at call `site`.
+/// Of the elements 4·group … 4·group + 3 of the tensor (counted without firstElement), or 8·group … 8·group +
+/// 7 if each takes 16 bits, at call `site`.
 HIPRESS_HOST_DEVICE constexpr PhiloxWords philoxGroup(const RandomKey& key, uint32_t site, uint64_t group) {
   uint32_t c0 = static_cast<uint32_t>(group);
   uint32_t c1 = (static_cast<uint32_t>(group >> 32) & 0xffffu) | (site << 16);
@@ -60,6 +65,22 @@ HIPRESS_HOST_DEVICE constexpr PhiloxWords philoxGroup(const RandomKey& key, uint
 HIPRESS_HOST_DEVICE constexpr uint32_t philoxWord(const RandomKey& key, uint32_t site, uint64_t element) {
   const uint64_t place = key.firstElement + element;
   return philoxGroup(key, site, place / 4).word[place % 4];
+}
+
+/// The word that 16 random bits stand for.
+HIPRESS_HOST_DEVICE constexpr uint32_t halfWord(uint16_t half) {
+  return static_cast<uint32_t>(half) << 16 | 0x8000u;
+}
+
+/// Half number `index` of a group's eight.
+HIPRESS_HOST_DEVICE constexpr uint16_t philoxHalf(const PhiloxWords& words, unsigned index) {
+  return static_cast<uint16_t>(words.word[index / 2] >> (16 * (index % 2)));
+}
+
+/// The random number of one element of the vector being mapped, from 16 bits.
+HIPRESS_HOST_DEVICE constexpr uint32_t philoxHalfWord(const RandomKey& key, uint32_t site, uint64_t element) {
+  const uint64_t place = key.firstElement + element;
+  return halfWord(philoxHalf(philoxGroup(key, site, place / 8), static_cast<unsigned>(place % 8)));
 }
 
 }  // namespace hipress::ops

@@ -25,20 +25,39 @@ def test_place_of_each_part_of_the_key() -> None:
     element, site = (5 << 34) + 9 * 4 + 2, 3
     key = RandomKey(seed=(7 << 32) + 6, step=11, tensor=13, first_element=element - 1)
     counter = np.array([[9], [5 | site << 16], [11], [13]], np.uint32)
-    assert key.words(np.array([1]), site)[0] == philox(counter, (6, 7))[2, 0]
+    assert key.words(np.array([1]), site, 32)[0] == philox(counter, (6, 7))[2, 0]
 
 
-def test_an_element_does_not_depend_on_the_partition() -> None:
-    whole = RandomKey(seed=1).words(np.arange(100), 0)
-    part = RandomKey(seed=1, first_element=33).words(np.arange(67), 0)
+@pytest.mark.parametrize("half", range(8))
+def test_place_of_each_half_of_a_word(half: int) -> None:
+    element, site = (5 << 35) + 9 * 8 + half, 3
+    key = RandomKey(seed=(7 << 32) + 6, step=11, tensor=13, first_element=element - 1)
+    counter = np.array([[9], [5 | site << 16], [11], [13]], np.uint32)
+    word = int(philox(counter, (6, 7))[half // 2, 0])
+    taken = word >> 16 if half % 2 else word & 0xFFFF
+    assert key.words(np.array([1]), site, 16)[0] == taken * 2**16 + 2**15
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_an_element_does_not_depend_on_the_partition(bits: int) -> None:
+    whole = RandomKey(seed=1).words(np.arange(100), 0, bits)
+    part = RandomKey(seed=1, first_element=33).words(np.arange(67), 0, bits)
     assert np.array_equal(whole[33:], part)
 
 
-def test_ranges() -> None:
-    words = RandomKey().words(np.arange(10000), 0)
+@pytest.mark.parametrize("bits", [16, 32])
+def test_ranges(bits: int) -> None:
+    words = RandomKey().words(np.arange(10000), 0, bits)
     u = uniform(words, 0, 1)
     assert u.dtype == np.float32
     assert 0 <= u.min() < 0.01
     assert 0.99 < u.max() < 1
     assert set(uniform_int(words, -2, 3)) == {-2, -1, 0, 1, 2}
     assert set(uniform_int(words, 4, 4)) == {4}
+
+
+def test_sixteen_bits_are_the_middles_of_as_many_intervals() -> None:
+    middles = uniform(np.arange(2**16, dtype=np.uint32) << 16 | 0x8000, 0, 1).astype(np.float64)
+    assert np.array_equal(middles, (np.arange(2**16) + 0.5) / 2**16)
+    drawn = uniform(RandomKey(seed=3).words(np.arange(1000), 0, 16), 0, 1)
+    assert np.isin(drawn, middles).all()

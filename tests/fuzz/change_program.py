@@ -29,7 +29,7 @@ _OTHERS = _words("""
 _WRAPS = """
     (x+y)|(x-y)|(x*y)|(x/y)|(x%y)|(x<<y)|(x>>y)|(x&y)|(x<y)|(x==y)|(x<y?y:z)|(y?x:z)|min(x,y)|max(x,y)|pow(x,y)|abs(x)
     floor(x)|ceil(x)|round(x)|sqrt(x)|-x|!x|~x|(int)x|(float)x|(double)x|(bool)x|(uint2)x|(uint8)x|x.size|x[y]|(x)
-    random<float>(x,y)|random<int>(x,y)|range(x)|fill(x,y)|take(x,y)|gather(x,y)|scatter(x,y,z)|concat(x,y)|spread(x,y)
+    random<float>(x,y)|random<float,16>(x,y)|random<int>(x,y)|range(x)|fill(x,y)|take(x,y)|gather(x,y)|scatter(x,y,z)|concat(x,y)|spread(x,y)
     blocks(x,y)|reduce(x,y,min)|reduce_blocks(x,y,max,z)|map(x,[&](float g)->float{return g+y;})|x,y
     sort(x,[&](float g)->float{return -g;})|filter(x,[&](float g)->bool{return g>y;})|map(x,[&](int i)->int{return y;})
 """.replace("\n", "|").split("|")

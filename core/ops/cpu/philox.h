@@ -4,9 +4,11 @@
 // 64-bit lane: the products of 32·32 bits need no more, and what gathers in the upper halves is never read.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/element/multiversion.h"
 #include "core/ops/philox.h"
@@ -23,7 +25,7 @@ namespace detail {
 template <IsaLevel level>
 struct PhiloxGroups {
   static constexpr size_t kGroups = 1;
-  static void run(const RandomKey& key, uint32_t site, uint64_t group, uint32_t* words) {
+  static void run(const RandomKey& key, uint32_t site, uint64_t group, std::byte* words) {
     const PhiloxWords four = philoxGroup(key, site, group);
     std::memcpy(words, four.word, sizeof(four.word));
   }
@@ -34,7 +36,7 @@ struct PhiloxGroups {
 template <>
 struct PhiloxGroups<IsaLevel::kV3> {
   static constexpr size_t kGroups = 8;
-  HIPRESS_TARGET_V3 static void run(const RandomKey& key, uint32_t site, uint64_t group, uint32_t* words) {
+  HIPRESS_TARGET_V3 static void run(const RandomKey& key, uint32_t site, uint64_t group, std::byte* words) {
     __m256i c0[2], c1[2], c2[2], c3[2];
     for (int part = 0; part < 2; ++part) {
       // In the order in which the unpacks below put them side by side.
@@ -62,11 +64,11 @@ struct PhiloxGroups<IsaLevel::kV3> {
       k0 = _mm256_add_epi32(k0, _mm256_set1_epi64x(philox::kWeyl0));
       k1 = _mm256_add_epi32(k1, _mm256_set1_epi64x(philox::kWeyl1));
     }
-    for (int part = 0; part < 2; ++part, words += 16) {
+    for (int part = 0; part < 2; ++part, words += 64) {
       const __m256i low = _mm256_blend_epi32(c0[part], _mm256_slli_epi64(c1[part], 32), 0xaa);
       const __m256i high = _mm256_blend_epi32(c2[part], _mm256_slli_epi64(c3[part], 32), 0xaa);
       _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(words), _mm256_unpacklo_epi64(low, high));
-      _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(words + 8), _mm256_unpackhi_epi64(low, high));
+      _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(words + 32), _mm256_unpackhi_epi64(low, high));
     }
   }
 };
@@ -74,7 +76,7 @@ struct PhiloxGroups<IsaLevel::kV3> {
 template <>
 struct PhiloxGroups<IsaLevel::kV4> {
   static constexpr size_t kGroups = 32;
-  HIPRESS_TARGET_V4 static void run(const RandomKey& key, uint32_t site, uint64_t group, uint32_t* words) {
+  HIPRESS_TARGET_V4 static void run(const RandomKey& key, uint32_t site, uint64_t group, std::byte* words) {
     constexpr int kParts = 4;  // enough to hide the multiplications' latency
     __m512i c0[kParts], c1[kParts], c2[kParts], c3[kParts];
     for (int part = 0; part < kParts; ++part) {
@@ -110,11 +112,11 @@ struct PhiloxGroups<IsaLevel::kV4> {
       k1 = _mm512_add_epi32(k1, _mm512_set1_epi64(philox::kWeyl1));
     }
 #pragma GCC unroll 4
-    for (int part = 0; part < kParts; ++part, words += 32) {
+    for (int part = 0; part < kParts; ++part, words += 128) {
       const __m512i low = _mm512_mask_shuffle_epi32(c0[part], 0xaaaa, c1[part], _MM_PERM_CCAA);
       const __m512i high = _mm512_mask_shuffle_epi32(c2[part], 0xaaaa, c3[part], _MM_PERM_CCAA);
       _mm512_storeu_si512(words, _mm512_maskz_unpacklo_epi64(0xff, low, high));
-      _mm512_storeu_si512(words + 16, _mm512_maskz_unpackhi_epi64(0xff, low, high));
+      _mm512_storeu_si512(words + 64, _mm512_maskz_unpackhi_epi64(0xff, low, high));
     }
   }
 };
@@ -123,24 +125,29 @@ struct PhiloxGroups<IsaLevel::kV4> {
 
 }  // namespace detail
 
-/// words[i] = the random number of element first + i of the vector being mapped, at call `site`.
-template <IsaLevel level>
-void philoxTile(const RandomKey& key, uint32_t site, uint64_t first, size_t count, uint32_t* words) {
-  constexpr size_t step = 4 * detail::PhiloxGroups<level>::kGroups;
+/// words[i] = the random number of element first + i of the vector being mapped, at call `site`: of 32 bits,
+/// or the half that philoxHalfWord() takes.
+template <IsaLevel level, typename Word>
+void philoxTile(const RandomKey& key, uint32_t site, uint64_t first, size_t count, Word* words) {
+  static_assert(std::is_same_v<Word, uint32_t> || std::is_same_v<Word, uint16_t>);
+  static_assert(std::endian::native == std::endian::little, "halves of words are read as they lie in memory");
+  constexpr size_t shared = sizeof(PhiloxWords) / sizeof(Word);
+  constexpr size_t step = shared * detail::PhiloxGroups<level>::kGroups;
   const uint64_t place = key.firstElement + first;
-  uint64_t group = place / 4;
-  size_t skip = place % 4;
+  uint64_t group = place / shared;
+  size_t skip = place % shared;
   size_t done = 0;
   // The ends need only a part of what comes at once; it goes to a place beside first.
-  uint32_t beside[step];
+  Word beside[step];
   while (done < count) {
     const bool all = skip == 0 && count - done >= step;
-    detail::PhiloxGroups<level>::run(key, site, group, all ? words + done : beside);
+    detail::PhiloxGroups<level>::run(key, site, group,
+                                     reinterpret_cast<std::byte*>(all ? words + done : beside));
     const size_t here = count - done < step - skip ? count - done : step - skip;
-    if (!all) std::memcpy(words + done, beside + skip, here * sizeof(uint32_t));
+    if (!all) std::memcpy(words + done, beside + skip, here * sizeof(Word));
     done += here;
     skip = 0;
-    group += step / 4;
+    group += step / shared;
   }
 }
 

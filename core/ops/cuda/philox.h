@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The random numbers of a tile: a thread computes four successive ones at once.
+// The random numbers of a tile: a thread computes four successive ones at once, or eight of 16 bits.
 #pragma once
 
 #include "core/ops/cuda/execution.h"
@@ -8,18 +8,28 @@
 
 namespace hipress::cuda {
 
-/// words[j] becomes the number of element tile + j, for j < count. The caller syncs afterwards.
+/// words[j] becomes the number of element tile + j, for j < count: of 32 bits, or the half that
+/// philoxHalfWord() takes. The caller syncs afterwards.
+template <typename Word>
 HIPRESS_DEVICE inline void philoxTile(const Block& block, const ops::RandomKey& key, uint32_t site,
-                                      size_t tile, unsigned count, uint32_t* words) {
+                                      size_t tile, unsigned count, Word* words) {
+  static_assert(sizeof(Word) == 4 || sizeof(Word) == 2);
+  constexpr unsigned shared = sizeof(ops::PhiloxWords) / sizeof(Word);
   const uint64_t place = key.firstElement + tile;
-  const auto skipped = static_cast<unsigned>(place % 4);
-  const unsigned groups = (skipped + count + 3) / 4;
+  const auto skipped = static_cast<unsigned>(place % shared);
+  const unsigned groups = (skipped + count + shared - 1) / shared;
   block.threads([&](unsigned t) {
     for (unsigned group = t; group < groups; group += kThreads) {
-      const ops::PhiloxWords four = ops::philoxGroup(key, site, place / 4 + group);
-      for (unsigned word = 0; word < 4; ++word) {
-        const unsigned j = 4 * group + word - skipped;  // of words before the tile, greater than any count
-        if (j < count) words[j] = four.word[word];
+      const ops::PhiloxWords four = ops::philoxGroup(key, site, place / shared + group);
+      for (unsigned index = 0; index < shared; ++index) {
+        const unsigned j =
+            shared * group + index - skipped;  // of words before the tile, greater than any count
+        if (j >= count) continue;
+        if constexpr (sizeof(Word) == 4) {
+          words[j] = four.word[index];
+        } else {
+          words[j] = ops::philoxHalf(four, index);
+        }
       }
     }
   });

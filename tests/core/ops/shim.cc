@@ -73,7 +73,8 @@ struct Unpack {
 };
 template <IsaLevel level>
 struct Philox {
-  static void run(RandomKey key, uint32_t site, uint64_t first, size_t count, uint32_t* words) {
+  template <typename Word>
+  static void run(RandomKey key, uint32_t site, uint64_t first, size_t count, Word* words) {
     philoxTile<level>(key, site, first, count, words);
   }
 };
@@ -205,9 +206,18 @@ void philox_tile(uint64_t seed, uint64_t step, uint32_t tensor, uint64_t first_e
                  uint64_t first, size_t count, uint32_t* words) {
   multiversion<Philox>(RandomKey{seed, step, tensor, first_element}, site, first, count, words);
 }
+void philox_half_tile(uint64_t seed, uint64_t step, uint32_t tensor, uint64_t first_element, uint32_t site,
+                      uint64_t first, size_t count, uint16_t* words) {
+  multiversion<Philox>(RandomKey{seed, step, tensor, first_element}, site, first, count, words);
+}
 uint32_t philox_word(uint64_t seed, uint64_t step, uint32_t tensor, uint64_t first_element, uint32_t site,
                      uint64_t element) {
   return philoxWord(RandomKey{seed, step, tensor, first_element}, site, element);
+}
+
+uint32_t philox_half_word(uint64_t seed, uint64_t step, uint32_t tensor, uint64_t first_element,
+                          uint32_t site, uint64_t element) {
+  return philoxHalfWord(RandomKey{seed, step, tensor, first_element}, site, element);
 }
 
 size_t compact_indices(const int32_t* keep, size_t count, int32_t first, int32_t* out) {
