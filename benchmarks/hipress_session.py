@@ -7,10 +7,13 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
+import torch.distributed as dist
+
 
 @contextlib.contextmanager
 def hipress_session(timeout: float, settings: Mapping[str, str] | None = None) -> Iterator[None]:
-    """`settings`: HIPRESS_* variables that hold for this session, on all ranks alike."""
+    """All ranks begin and end it together, and torch.distributed is there. `settings`: HIPRESS_* variables that hold
+    for this session, on all ranks alike."""
     # Here: peers that run in an environment of their own have no HiPress there.
     import hipress.torch as hp
 
@@ -20,6 +23,8 @@ def hipress_session(timeout: float, settings: Mapping[str, str] | None = None) -
         hp.init(timeout=timeout)
         yield
         hp.shutdown()
+        # Whoever came back before rank 0 has closed this session would be refused, as one who has left it.
+        dist.barrier()
     finally:
         os.environ.clear()
         os.environ.update(before)

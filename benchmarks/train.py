@@ -93,7 +93,8 @@ def main() -> int:
     """Measure as the command line says; the exit code."""
     parser = arguments()
     given = parser.parse_args()
-    if min(given.nodes or 1, given.world, given.batch_size, given.steps) < 1 or not 0 < given.timeout < 1e6:
+    counts = (given.world, given.batch_size, given.steps, 1 if given.nodes is None else given.nodes)
+    if min(counts) < 1 or not 0 < given.timeout < 1e6:
         parser.error("--nodes, --world, --batch-size and --steps must be at least 1, --timeout more than 0")
     job = Job(
         model=given.model,

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of ablation.py, which starts it: visits the variants in turn, each in a HiPress session of its own."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from ablation_job import Job, Visit, Visits, visits_to_json
+from ablation_variants import Variant
+from hipress_session import hipress_session
+from simulated_training import forward_seconds, step_end
+from sync_release import Release
+from sync_systems import TOLERANCES
+from sync_values import Values
+
+import hipress.torch as hp
+from hipress import runtime
+from hipress.torch.synchronizer import SynchronizationOptions
+
+T = TypeVar("T")
+
+#: Synchronisations of a visit: as many as fill the time (seconds), at most so many.
+VISIT_S = 1.5
+MOST_PER_VISIT = 6
+#: Variants that take longer (seconds) come in the first rounds only, without a warm-up: they are there to show how far
+#: the others have come, and a second more or less does not change that.
+SLOW_S = 2.0
+SLOW_ROUNDS = 3
+MIN_ROUNDS = 5
+#: Errors are taken of one piece in so many: of all that would take longer than to measure.
+ERROR_OF_ONE_IN = 16
+
+
+class Ablation:
+    """The variants of a job on this rank, and the values they average."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        gradients = job.gradients
+        self._values = Values(gradients, dist.get_rank(), dist.get_world_size())
+        self._names = [one.name for one in gradients.gradients]
+        self._release = Release(gradients, job.release)
+        self._forward = forward_seconds(gradients)
+
+    def check(self, variant: Variant) -> float:
+        """Seconds of its first synchronisation. Raises RuntimeError if what it averages is wrong."""
+        visit = Visit(0)
+        with hipress_session(self._job.timeout, variant.settings):
+            self._once(self._synchronizer(variant), visit)
+        error, limit = (
+            self._values.error(one_in=ERROR_OF_ONE_IN),
+            TOLERANCES.get(variant.codec.partition("(")[0], math.inf),
+        )
+        if not (math.isfinite(error) and error <= limit):
+            raise RuntimeError(f"{variant.name}: relative error {error:g} against the exact average; limit {limit:g}")
+        return visit.time_s[0]
+
+    def visit(self, variant: Variant, number: int, count: int) -> Visit:
+        """Measures it `count` times, after a warm-up if that is not too long; all ranks' figures."""
+        visit = Visit(number)
+        with hipress_session(self._job.timeout, variant.settings):
+            synchronizer = self._synchronizer(variant)
+            if count > 1:
+                self._once(synchronizer, Visit(number))
+            for _ in range(count):
+                self._once(synchronizer, visit)
+        return visit
+
+    def _synchronizer(self, variant: Variant) -> hp.GradientSynchronizer:
+        named = zip(self._names, self._values.tensors, strict=True)
+        options = SynchronizationOptions(codec=variant.codec, topology=self._job.topology)
+        return hp.GradientSynchronizer(named, options)
+
+    def _once(self, synchronizer: hp.GradientSynchronizer, visit: Visit) -> None:
+        tensors = self._values.tensors
+        self._values.reset()
+        dist.barrier()
+        before, cpu = runtime.counters(), time.process_time()
+        start = time.perf_counter()
+        handles = {index: synchronizer.submit(index, tensors[index]) for index in self._release.gradients()}
+        averaged = []
+        for index in range(len(tensors)):  # As the forward pass needs them.
+            synchronizer.wait(handles[index])
+            averaged.append(time.perf_counter() - start)
+        dist.barrier()
+        cpu = time.process_time() - cpu
+        counted = {name: count - before[name] for name, count in runtime.counters().items()}
+        end = step_end(self._job.forward_start, averaged, self._forward)
+        every = _gather((averaged[-1], end, cpu, counted["messages_sent"], counted["bundles_sent"]))
+        times, ends, cpus, messages, bundles = zip(*every, strict=True)
+        visit.time_s.append(max(times))
+        visit.step_s.append(max(ends))
+        visit.cpu_s.append(statistics.mean(cpus))
+        visit.messages.append(statistics.mean(messages))
+        visit.bundles.append(statistics.mean(bundles))
+
+
+def _order(number: int, count: int) -> Iterator[int]:
+    """Forwards and backwards in turn, beginning one further each time."""
+    for position in range(count):
+        yield (number + (position if number % 2 == 0 else -position)) % count
+
+
+def measure(job: Job) -> Visits:
+    """Runs the job on this rank; the answer is complete on all of them."""
+    ablation = Ablation(job)
+    seconds = [ablation.check(variant) for variant in job.variants]
+    visits: Visits = {variant.name: [] for variant in job.variants}
+    start = time.perf_counter()
+    number = 0
+    # Ranks see the clock differently; all must draw the same conclusion.
+    while number < (job.rounds or MIN_ROUNDS) or (
+        not job.rounds and max(_gather(time.perf_counter() - start)) < job.seconds
+    ):
+        for index in _order(number, len(job.variants)):
+            slow = seconds[index] > SLOW_S
+            if slow and number >= SLOW_ROUNDS:
+                continue
+            count = 1 if slow else max(2, min(MOST_PER_VISIT, int(VISIT_S / seconds[index])))
+            visits[job.variants[index].name].append(ablation.visit(job.variants[index], number, count))
+        number += 1
+    return visits
+
+
+def _gather(mine: T) -> list[T]:
+    every: list[T] = [mine] * dist.get_world_size()
+    dist.all_gather_object(every, mine)
+    return every
+
+
+def main() -> None:
+    """Measure the job given as the only argument."""
+    job = Job.from_json(sys.argv[1])
+    # The other threads would compete with the other ranks, which are on this machine.
+    torch.set_num_threads(1)
+    meeting = f"127.0.0.1:{job.gloo_port}"
+    if not job.gloo_port:
+        meeting = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://{meeting}",
+        rank=int(os.environ["HIPRESS_RANK"]),
+        world_size=int(os.environ["HIPRESS_SIZE"]),
+        timeout=timedelta(seconds=job.timeout),
+    )
+    visits = measure(job)
+    if dist.get_rank() == 0:
+        Path(job.result).write_text(visits_to_json(visits))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
