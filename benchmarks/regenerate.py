@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from cluster import EXIT_UNAVAILABLE
@@ -20,19 +21,79 @@ from models import MODELS
 HERE = Path(__file__).parent
 RESULTS_FOLDER = HERE / "results"
 LOOPBACK = ("sync.py", "--codec", "none,fp16,onebit", "--peer", "gloo-fp32,gloo-fp16")
-#: Emulated clusters; "best" tries the topologies and measures the fastest.
-CLUSTER = ("sync.py", "--topology", "best")
-ONEBIT = ("--codec", "onebit", "--peer")
+RATES = ("1gbit", "5gbit")
 PEERS = "gloo-fp32,gloo-fp16,powersgd,horovod"
 #: With PowerSGD, four ranks need 20 GB for VGG-19 (sync_memory.py): its residuals are as large as the model, and it
 #: holds three copies of a bucket, of which one is fc6's 411 MB. Without it 13 GB.
 PEERS_OF = {"vgg19": "gloo-fp32,gloo-fp16,horovod"}
-#: What synchronising costs when no bytes are saved.
-RAW = ("--codec", "none", "--peer", "gloo-fp32")
-RATES = ("1gbit", "5gbit")
+#: Images or texts of each rank with which computing takes about as long as dense communication at 1 Gbit/s, four ranks
+#: on two cores; and steps, of which each takes seconds.
+BATCHES = {"resnet50": ("2", "7"), "bert-base": ("1", "5")}
+
+
+def _sync(nodes: int, rate: str, model: str, *more: str) -> tuple[str, ...]:
+    return ("sync.py", "--nodes", str(nodes), "--rate", rate, "--model", model, *more)
+
+
+def _best(codec: str, peers: str) -> tuple[str, ...]:
+    """Topologies are tried, the fastest are measured."""
+    return ("--topology", "best", "--codec", codec, "--peer", peers)
+
+
+def _onebit(rate: str, *models: str) -> dict[str, tuple[str, ...]]:
+    return {
+        f"sync-4-{rate}-{model}-onebit": _sync(4, rate, model, *_best("onebit", PEERS_OF.get(model, PEERS)))
+        for model in models
+    }
+
+
+def _none(nodes: int, *models: str) -> dict[str, tuple[str, ...]]:
+    """What synchronising costs when no bytes are saved."""
+    return {
+        f"sync-{nodes}-{rate}-{model}-none": _sync(nodes, rate, model, *_best("none", "gloo-fp32"))
+        for rate in RATES
+        for model in models
+    }
+
+
+def _ablation(rate: str, release: str, *models: str) -> dict[str, tuple[str, ...]]:
+    return {
+        f"ablation-4-{rate}-{model}-{release}": (
+            *("ablation.py", "--nodes", "4", "--rate", rate, "--model", model, "--release", release),
+            *("--seconds", "90"),
+        )
+        for model in models
+    }
+
 
 #: File name without ending: script and arguments. Of clusters: nodes, ranks per node if several, rate, model, codec.
+#: What matters most comes first: together they take about an hour.
 RESULTS: dict[str, tuple[str, ...]] = {
+    **_onebit("1gbit", "vgg19", "resnet50", "bert-base"),
+    **_onebit("5gbit", "vgg19", "resnet50", "bert-base"),
+    **_none(4, "vgg19", "resnet50", "bert-base"),
+    **_none(2, "vgg19", "resnet50", "bert-base"),
+    **{
+        f"sync-4x2-1gbit-{model}-onebit": (
+            *_sync(4, "1gbit", model, "--ranks-per-node", "2", "--codec", "onebit"),
+            *("--topology", "hierarchical,hierarchical(ring),ps", "--peer", "gloo-fp32"),
+        )
+        # The others' eight copies do not fit into the memory of a small machine.
+        for model in ("resnet50", "bert-base")
+    },
+    **_ablation("1gbit", "all", "resnet50", "bert-base"),
+    **_ablation("1gbit", "backward", "vgg19"),
+    **{
+        f"train-4-1gbit-{model}": (
+            *("train.py", "--nodes", "4", "--rate", "1gbit", "--model", model, "--batch-size", batch),
+            *("--steps", steps, "--codec", "onebit", "--peer", "ddp,horovod"),
+        )
+        for model, (batch, steps) in BATCHES.items()
+    },
+    **_onebit("1gbit", "gpt2"),
+    **_onebit("5gbit", "gpt2"),
+    **_none(4, "gpt2"),
+    **_none(2, "gpt2"),
     "codec": ("codec.py", "--size", "64M"),
     **{
         f"sync-loopback-{world}x{size}": (*LOOPBACK, "--world", str(world), "--size", size)
@@ -40,44 +101,26 @@ RESULTS: dict[str, tuple[str, ...]] = {
         for world in (4, 2)
     },
     **{
-        f"sync-4-{rate}-{model}-onebit": (
-            *(*CLUSTER, "--nodes", "4", "--rate", rate, "--model", model),
-            *(*ONEBIT, PEERS_OF.get(model, PEERS)),
-        )
-        for rate in RATES
-        for model in MODELS
-    },
-    **{
-        f"sync-4-1gbit-{model}-onebit-backward": (
-            *(*CLUSTER, "--nodes", "4", "--rate", "1gbit", "--model", model, "--release", "backward"),
-            *("--codec", "onebit", "--peer", "gloo-fp32,gloo-fp16"),
+        f"sync-4-1gbit-{model}-onebit-backward": _sync(
+            4, "1gbit", model, "--release", "backward", *_best("onebit", "gloo-fp32,gloo-fp16")
         )
         for model in MODELS
     },
-    **{
-        f"sync-{nodes}-{rate}-{model}-none": (*CLUSTER, "--nodes", str(nodes), "--rate", rate, "--model", model, *RAW)
-        for nodes in (2, 4)
-        for rate in RATES
-        for model in MODELS
-    },
-    **{
-        f"sync-4x2-1gbit-{model}-onebit": (
-            *(*CLUSTER, "--nodes", "4", "--ranks-per-node", "2", "--rate", "1gbit", "--model", model),
-            *("--codec", "onebit", "--peer", "gloo-fp32"),
-        )
-        # The others' eight copies do not fit into the memory of a small machine.
-        for model in ("resnet50", "bert-base")
-    },
+    **_ablation("5gbit", "backward", "vgg19"),
 }
 
-#: File name without ending: the results that it shows.
-PLOTS: dict[str, tuple[str, ...]] = {
-    f"sync-{setting}": tuple(name.format(model=model) for model in MODELS)
-    for setting, name in (
-        *((f"4-{rate}-onebit", f"sync-4-{rate}-{{model}}-onebit") for rate in RATES),
-        ("4-1gbit-onebit-backward", "sync-4-1gbit-{model}-onebit-backward"),
-        *((f"{nodes}-{rate}-none", f"sync-{nodes}-{rate}-{{model}}-none") for nodes in (2, 4) for rate in RATES),
-    )
+#: File name without ending: the script that draws it, and the results that it shows.
+PLOTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    **{
+        f"sync-{setting}": ("sync_plot.py", tuple(name.format(model=model) for model in MODELS))
+        for setting, name in (
+            *((f"4-{rate}-onebit", f"sync-4-{rate}-{{model}}-onebit") for rate in RATES),
+            ("4-1gbit-onebit-backward", "sync-4-1gbit-{model}-onebit-backward"),
+            *((f"{nodes}-{rate}-none", f"sync-{nodes}-{rate}-{{model}}-none") for nodes in (2, 4) for rate in RATES),
+        )
+    },
+    "sync-4x2-1gbit-onebit": ("sync_plot.py", ("sync-4x2-1gbit-resnet50-onebit", "sync-4x2-1gbit-bert-base-onebit")),
+    "ablation": ("ablation_plot.py", tuple(name for name in RESULTS if name.startswith("ablation-"))),
 }
 
 
@@ -86,38 +129,49 @@ def _measure(name: str) -> bool:
     # Figures taken beside other work say more about that work.
     print(f"\n{name} (load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores)", flush=True)
     command = [sys.executable, str(HERE / script), *arguments, "--json", str(RESULTS_FOLDER / f"{name}.json")]
+    start = time.monotonic()
     code = subprocess.run(command).returncode
+    print(f"{name}: {time.monotonic() - start:.0f} s", flush=True)
     if code == EXIT_UNAVAILABLE:
         print(f"{name}: left out, its committed result stays", file=sys.stderr, flush=True)
+    elif code != 0:
+        print(f"{name}: FAILED with exit code {code}", file=sys.stderr, flush=True)
     return code in (0, EXIT_UNAVAILABLE)
 
 
 def _draw(name: str) -> bool:
-    files = [RESULTS_FOLDER / f"{result}.json" for result in PLOTS[name]]
-    missing = [file.name for file in files if not file.exists()]
-    if missing:
-        print(f"{name}.svg: left out, there is no {' and no '.join(missing)}", file=sys.stderr, flush=True)
+    """With what there is: a model that was not measured has no bars."""
+    script, results = PLOTS[name]
+    files = [file for file in (RESULTS_FOLDER / f"{result}.json" for result in results) if file.exists()]
+    if not files:
+        print(f"{name}.svg: left out, nothing of it was measured", file=sys.stderr, flush=True)
         return True
     output = RESULTS_FOLDER / f"{name}.svg"
-    command = [sys.executable, str(HERE / "sync_plot.py"), *map(str, files), "--output", str(output)]
+    command = [sys.executable, str(HERE / script), *map(str, files), "--output", str(output)]
     return subprocess.run(command).returncode == 0
 
 
 def main() -> int:
-    """Run what is asked for; the number of benchmarks and plots that failed."""
+    """Run what is asked for, all of it even if some fails; how many benchmarks and plots failed."""
     parts = sys.argv[1:] or [""]
     results = [name for name in RESULTS if any(part in name for part in parts)]
     # A plot is as old as the newest of its results.
     plots = [
         name
         for name in PLOTS
-        if any(part in name for part in parts) or any(result in results for result in PLOTS[name])
+        if any(part in name for part in parts) or any(result in results for result in PLOTS[name][1])
     ]
     if not results and not plots:
         print(f"nothing is called {' or '.join(parts)}; there are {', '.join([*RESULTS, *PLOTS])}", file=sys.stderr)
         return 2
-    failed = sum(not _measure(name) for name in results)
-    return failed + sum(not _draw(name) for name in plots)
+    start = time.monotonic()
+    failed = [name for name in results if not _measure(name)] + [name for name in plots if not _draw(name)]
+    print(
+        f"\n{len(results)} results and {len(plots)} plots in {(time.monotonic() - start) / 60:.0f} minutes", flush=True
+    )
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return len(failed)
 
 
 if __name__ == "__main__":

@@ -30,14 +30,17 @@ T = TypeVar("T")
 BUDGET = 10.0
 MIN_REPEATS = 7
 MAX_REPEATS = 1000
-#: A round that takes longer (seconds) is repeated less often and warms up once: connections and memory are there
-#: after it, and what small disturbances do to it is small.
+#: A round that takes longer (seconds) is repeated less often: what small disturbances do to it is small.
 SLOW_ROUND = 2.0
 MIN_SLOW_REPEATS = 5
-#: Rounds that warm up: so many, or as fill the time (seconds), whichever are fewer. Before them each system has run
-#: once already, for its error.
+#: Rounds that warm up: so many, or as fill the time (seconds), whichever are fewer. Part of that time is a first
+#: synchronisation of each system, for its error; after it connections and memory are there.
 WARM_UPS = 3
 WARM_UP_BUDGET = 2.0
+#: Errors are taken of one piece of large tensors in so many, which is a million elements: of all would take as long
+#: as the measurement.
+ERROR_OF_ONE_IN = 4
+TRIAL_ERROR_OF_ONE_IN = 16
 #: A trial that takes less (seconds) is repeated so often.
 SHORT_TRIAL = 0.5
 MORE_TRIALS = 4
@@ -65,12 +68,14 @@ class Measurement:
             self.systems.append(_horovod(self._job) if peer == "horovod" else PEERS[peer](buckets))
 
     def trial(self, codec: str, topology: str) -> float:
-        """Seconds that one synchronisation takes, after another one; of short ones the median of a few. In a session
-        of its own: it leaves no memory behind, of which large models need much."""
+        """Seconds that one synchronisation takes: of long ones the first, of others the second, of short ones the
+        median of a few. In a session of its own: it leaves no memory behind, of which large models need much."""
         with hipress_session(self._job.timeout):
             self.add_ours(codec, topology)
             system = self.systems.pop()
-            self.error(system)
+            _, first = self.first(system, one_in=TRIAL_ERROR_OF_ONE_IN)
+            if first > SLOW_ROUND:
+                return first
             samples = Samples()
             self._once(system, samples)
             if max(_gather(samples.seconds[0])) < SHORT_TRIAL:
@@ -79,15 +84,16 @@ class Measurement:
         slowest: list[float] = [max(times) for times in zip(*_gather(samples.seconds), strict=True)]
         return statistics.median(slowest)
 
-    def error(self, system: System) -> float:
-        """The relative L2 error of one synchronisation. Raises RuntimeError if it is above the tolerance."""
-        self._values.reset()
-        system.average(self._values.tensors, self._release)
-        error = self._values.error()
+    def first(self, system: System, one_in: int) -> tuple[float, float]:
+        """A system's first synchronisation: its relative L2 error, of one piece in so many, and the seconds of the
+        slowest rank. Raises RuntimeError if the error is above the tolerance."""
+        samples = Samples()
+        self._once(system, samples)
+        error = self._values.error(one_in)
         limit = math.inf if system.tolerance is None else system.tolerance
         if not (math.isfinite(error) and error <= limit):
             raise RuntimeError(f"{system.name}: relative error {error:g} against the exact average; limit {limit:g}")
-        return error
+        return error, max(_gather(samples.seconds[0]))
 
     def rounds(self, repeats: int) -> list[Samples]:
         """Each system `repeats` times. They take turns, and the order changes: what disturbs the machine, and what a
@@ -152,16 +158,16 @@ def measure(job: Job) -> Answer:
 
 
 def _measured(measurement: Measurement, job: Job) -> list[Measured]:
-    errors = [measurement.error(system) for system in measurement.systems]
-    spent = last = 0.0
+    firsts = [measurement.first(system, ERROR_OF_ONE_IN) for system in measurement.systems]
+    last = spent = sum(seconds for _, seconds in firsts)
     for _ in range(WARM_UPS):
-        last = _slowest_round(measurement)
-        spent += last
         if spent > WARM_UP_BUDGET:
             break
+        last = _slowest_round(measurement)
+        spent += last
     least = MIN_REPEATS if last < SLOW_ROUND else MIN_SLOW_REPEATS
     repeats = job.repeats or min(MAX_REPEATS, max(least, int(BUDGET / last)))
-    every_rank = _gather((errors, measurement.rounds(repeats)))
+    every_rank = _gather(([error for error, _ in firsts], measurement.rounds(repeats)))
     codec_s = _codec_seconds(measurement.systems, job)
     return [
         Measured(

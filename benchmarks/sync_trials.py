@@ -9,6 +9,8 @@ from collections.abc import Mapping
 WITHIN = 1.1
 #: Measured of each codec, at most.
 MOST = 2
+#: Where the fastest takes longer (seconds), a trial says enough: only that one is measured.
+LONG = 1.0
 
 
 def candidates(codec: str, nodes: int, ranks_per_node: int) -> list[str]:
@@ -31,6 +33,7 @@ def candidates(codec: str, nodes: int, ranks_per_node: int) -> list[str]:
 
 
 def promising(trials: Mapping[str, float]) -> list[str]:
-    """The fastest first, and at most one more that is nearly as fast. `trials`: seconds of each topology."""
+    """The fastest first; unless it takes long, at most one more that is nearly as fast. `trials`: seconds of each."""
     fastest = sorted(trials, key=lambda topology: trials[topology])
-    return [topology for topology in fastest if trials[topology] <= WITHIN * trials[fastest[0]]][:MOST]
+    most = MOST if trials[fastest[0]] <= LONG else 1
+    return [topology for topology in fastest if trials[topology] <= WITHIN * trials[fastest[0]]][:most]

@@ -29,10 +29,31 @@ def test_every_command_line_is_right(name: str) -> None:
         sync_arguments.check(parser, given)
         # Four ranks' PowerSGD and VGG-19 do not fit into the memory of a small machine.
         assert (given.model, given.nodes) != ("vgg19", 4) or "powersgd" not in given.peer
+    elif script in ("ablation.py", "train.py"):
+        parser = importlib.import_module(script.removesuffix(".py")).arguments()
+        parser.parse_args(words)
 
 
 def test_plots_are_of_results_that_are_made() -> None:
-    assert {result for results in regenerate.PLOTS.values() for result in results} <= set(regenerate.RESULTS)
+    for script, results in regenerate.PLOTS.values():
+        assert (BENCHMARKS / script).exists()
+        assert set(results) <= set(regenerate.RESULTS)
+
+
+def test_one_that_fails_does_not_keep_the_others_from_being_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = {"first": ("codec.py", "--nonsense"), "second": ("codec.py", "--size", "4K", "--no-torch")}
+    monkeypatch.setattr(regenerate, "RESULTS", results)
+    monkeypatch.setattr(regenerate, "PLOTS", {})
+    monkeypatch.setattr(regenerate, "RESULTS_FOLDER", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["regenerate.py"])
+    assert regenerate.main() == 1
+    assert not (tmp_path / "first.json").exists()
+    assert (tmp_path / "second.json").exists()
+    said = capsys.readouterr()
+    assert "second: " in said.out
+    assert "failed: first" in said.err
 
 
 def test_an_unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
