@@ -151,6 +151,11 @@ def _draw(name: str) -> bool:
     return subprocess.run(command).returncode == 0
 
 
+def _update_pages() -> None:
+    """README and docs/benchmarks.md follow the results."""
+    subprocess.run([sys.executable, str(HERE.parent / "docs" / "update_benchmarks.py")], check=True)
+
+
 def main() -> int:
     """Run what is asked for, all of it even if some fails; how many benchmarks and plots failed."""
     parts = sys.argv[1:] or [""]
@@ -166,6 +171,7 @@ def main() -> int:
         return 2
     start = time.monotonic()
     failed = [name for name in results if not _measure(name)] + [name for name in plots if not _draw(name)]
+    _update_pages()
     print(
         f"\n{len(results)} results and {len(plots)} plots in {(time.monotonic() - start) / 60:.0f} minutes", flush=True
     )

@@ -47,10 +47,13 @@ def test_one_that_fails_does_not_keep_the_others_from_being_measured(
     monkeypatch.setattr(regenerate, "RESULTS", results)
     monkeypatch.setattr(regenerate, "PLOTS", {})
     monkeypatch.setattr(regenerate, "RESULTS_FOLDER", tmp_path)
+    updated: list[None] = []
+    monkeypatch.setattr(regenerate, "_update_pages", lambda: updated.append(None))
     monkeypatch.setattr(sys, "argv", ["regenerate.py"])
     assert regenerate.main() == 1
     assert not (tmp_path / "first.json").exists()
     assert (tmp_path / "second.json").exists()
+    assert updated
     said = capsys.readouterr()
     assert "second: " in said.out
     assert "failed: first" in said.err

@@ -17,6 +17,7 @@ PAGES = (
     "docs/guide/training.md",
     "docs/architecture.md",
     "docs/algorithms.md",
+    "docs/benchmarks.md",
     "docs/wire-format.md",
     "docs/extending/topology.md",
 )

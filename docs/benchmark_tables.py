@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of benchmarks as tables of Markdown. A result is a list of rows, as benchmarks/README.md describes them, or
+None: it was not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Row = dict[str, Any]
+Result = list[Row] | None
+NOT_MEASURED = "not measured"
+
+
+def table(heads: str, lines: Iterable[Sequence[str]]) -> str:
+    """`heads` with "|" between; a head that ends with ":" is one of numbers, which are set to the right."""
+    names = [head.strip() for head in heads.split("|")]
+    rule = "|".join("--:" if name.endswith(":") else "---" for name in names)
+    rows = ["|".join(f" {cell} " for cell in line) for line in lines]
+    return "\n".join(f"|{row}|" for row in ["|".join(f" {name.rstrip(':')} " for name in names), rule, *rows]) + "\n"
+
+
+def seconds(value: float | None) -> str:
+    """Three digits, in milliseconds below a second."""
+    if value is None:
+        return "–"
+    return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def times(value: float | None, digits: int = 2) -> str:
+    """A quotient."""
+    return "–" if value is None else f"{value:.{digits}f} ×"
+
+
+def fastest(result: Result, codec: str | None = None) -> Row | None:
+    """Of ours, the fastest topology; None if there is no such row."""
+    ours = [row for row in result or [] if row.get("topology") and row["system"] != "best"]
+    ours = [row for row in ours if codec is None or row["codec"] == codec]
+    return min(ours, key=lambda row: float(row["time_s"]), default=None)
+
+
+def time_of(result: Result, system: str) -> float | None:
+    """A peer's; None if it was not measured."""
+    return next((row["time_s"] for row in result or [] if row["system"] == system), None)
+
+
+def sync_table(results: Mapping[str, Result]) -> str:
+    """Of each model all systems, ours first."""
+    lines: list[tuple[str, ...]] = []
+    for model, result in results.items():
+        if result is None:
+            lines.append((model, NOT_MEASURED, *[""] * 6))
+            continue
+        rows = [row for row in result if row["system"] != "best"]
+        ours = sorted((row for row in rows if row.get("topology")), key=lambda row: float(row["time_s"]))
+        lines += [(model, *_system_cells(row)) for row in [*ours, *(row for row in rows if not row.get("topology"))]]
+    return table(
+        "Model | System | Time: | Speedup: | Limit of the link: | of the codec: | Time by limit: | Cores busy:", lines
+    )
+
+
+def _system_cells(row: Row) -> tuple[str, ...]:
+    if row["time_s"] is None:
+        return (str(row["system"]), NOT_MEASURED, *[""] * 5)
+    name = str(row["system"])
+    if row.get("topology"):
+        name = f"HiPress `{row['codec']}`, `{row['topology']}`"
+    busy = row.get("cpu_limit_s")
+    return (
+        name,
+        seconds(row["time_s"]),
+        times(row["speedup_ratio"]),
+        seconds(row.get("link_limit_s")),
+        seconds(row.get("compute_limit_s")),
+        times(row.get("limit_ratio")),
+        "–" if busy is None else f"{min(1.0, busy / row['time_s']):.0%}",
+    )
+
+
+def none_table(results: Mapping[tuple[str, str, str], Result]) -> str:
+    """Ours against Gloo, uncompressed. Keys: nodes, rate, model."""
+    lines = []
+    for key, result in results.items():
+        ours, gloo = fastest(result, "none"), time_of(result, "gloo-fp32")
+        if ours is None or gloo is None:
+            lines.append((*key, NOT_MEASURED, "", ""))
+            continue
+        time_s = float(ours["time_s"])
+        lines.append((*key, f"{seconds(time_s)} (`{ours['topology']}`)", seconds(gloo), f"{time_s / gloo:.2f}"))
+    return table("Nodes | Links | Model | HiPress `none`: | Gloo: | Ours by Gloo's:", lines)
+
+
+def ablation_table(result: Result) -> str:
+    """One result's; the caption says which."""
+    if result is None:
+        return NOT_MEASURED.capitalize() + ".\n"
+    first = result[0]
+    lines = [
+        (
+            f"{row['group']}: {row['variant']}",
+            seconds(row["time_s"]),
+            times(row["time_gain_ratio"]),
+            seconds(row["step_s"]),
+            times(row["step_gain_ratio"]),
+            seconds(max(0.0, row["stall_s"])),
+        )
+        for row in result
+    ]
+    backward = "all gradients at once" if first["backward_s"] is None else f"backward {seconds(first['backward_s'])}"
+    caption = f"{first['nodes']} nodes at {first['rate']}, `{first['topology']}`; {backward}, forward "
+    caption += f"{seconds(first['forward_s'])}; {first['rounds']} to {max(row['rounds'] for row in result)} rounds.\n\n"
+    return caption + table("Row | Averaged after: | Gain: | Next forward over after: | Gain: | Waits:", lines)
+
+
+def train_table(results: Mapping[str, Result]) -> str:
+    """Of each model all systems."""
+    lines: list[tuple[str, ...]] = []
+    for model, result in results.items():
+        if result is None:
+            lines.append((model, NOT_MEASURED, *[""] * 4))
+        for row in result or []:
+            alone, ratio = seconds(row["alone_s"]), times(row["time_alone_ratio"])
+            lines.append((model, str(row["system"]), seconds(row["time_s"]), alone, ratio, times(row["speedup_ratio"])))
+    return table("Model | System | Step: | Computing alone: | Step by computing: | Speedup:", lines)
+
+
+def codec_table(result: Result) -> str:
+    """Of one tensor."""
+    lines = [
+        (
+            f"`{row['codec']}`",
+            times(row["encode_memcpy_ratio"]),
+            times(row["decode_memcpy_ratio"]),
+            "–" if row["torch_encode_ratio"] is None else f"{row['torch_encode_ratio']:.0f} ×",
+            f"{row['size_bytes'] / row['bytes']:.0f} ×",
+        )
+        for row in result or []
+    ]
+    if not lines:
+        return NOT_MEASURED.capitalize() + ".\n"
+    return table("Codec | Encode by memcpy: | Decode by memcpy: | Faster than in torch: | Smaller:", lines)
+
+
+def loopback_table(results: Mapping[tuple[str, str], Result]) -> str:
+    """Keys: ranks, size."""
+    lines = []
+    for (ranks, size), result in results.items():
+        if result is None:
+            lines.append((ranks, size, NOT_MEASURED, "", ""))
+        for row in result or []:
+            name = f"HiPress `{row['codec']}`" if row.get("topology") else str(row["system"])
+            lines.append((ranks, size, name, seconds(row["time_s"]), times(row["speedup_ratio"])))
+    return table("Ranks | Size | System | Time: | Speedup:", lines)

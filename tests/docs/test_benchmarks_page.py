@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/benchmarks.md and README: their numbers are those of the committed results, whichever of these there are."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs import pages
+
+sys.path.insert(0, str(pages.ROOT / "docs"))
+update = importlib.import_module("update_benchmarks")
+
+
+def row(system: str, topology: str | None, time_s: float | None, **more: Any) -> dict[str, Any]:
+    codec = system.partition(" ")[2] or "none"
+    known = {"speedup_ratio": 1.0, "link_limit_s": 0.5, "compute_limit_s": None, "limit_ratio": 2.0, "cpu_limit_s": 0.1}
+    return {"system": system, "codec": codec, "topology": topology, "time_s": time_s, **known, **more}
+
+
+def write(folder: Path, name: str, *rows: dict[str, Any]) -> None:
+    (folder / f"{name}.json").write_text(json.dumps(rows))
+
+
+def test_the_pages_are_in_step_with_the_results() -> None:
+    pages.run([sys.executable, "docs/update_benchmarks.py", "--check"], pages.ROOT)
+
+
+def test_without_results_nothing_is_claimed(tmp_path: Path) -> None:
+    load = update.loader(tmp_path)
+    assert update.readme_block(load) == "Not measured yet.\n"
+    page = update.page(load, tmp_path)
+    assert page.count("| not measured |") > 20
+    assert "svg" not in page
+    assert " ms" not in page
+
+
+def test_what_there_is_is_shown(tmp_path: Path) -> None:
+    onebit = row("hipress onebit", "ring", 0.25, compute_limit_s=0.125, speedup_ratio=8.0)
+    slower = row("hipress onebit", "ps", 0.26)
+    best = {**onebit, "system": "best"}
+    horovod = row("horovod", None, None, speedup_ratio=None)
+    gloo = row("gloo-fp32", None, 2.0)
+    write(tmp_path, "sync-4-1gbit-vgg19-onebit", slower, onebit, best, gloo, row("powersgd", None, 1.0), horovod)
+    write(tmp_path, "sync-2-5gbit-gpt2-none", row("hipress none", "ps", 1.0), gloo)
+    (tmp_path / "sync-4-1gbit-onebit.svg").touch()
+    load = update.loader(tmp_path)
+    page = update.page(load, tmp_path)
+    ours = "| vgg19 | HiPress `onebit`, `ring` | 250 ms | 8.00 × | 500 ms | 125 ms | 2.00 × | 40% |"
+    assert ours in page
+    assert page.index(ours) < page.index("HiPress `onebit`, `ps`")
+    assert "| vgg19 | horovod | not measured |" in page
+    assert "| 2 | 5gbit | gpt2 | 1 s (`ps`) | 2 s | 0.50 |" in page
+    assert "(../benchmarks/results/sync-4-1gbit-onebit.svg)" in page
+    block = update.readme_block(load)
+    assert "| vgg19 | 1gbit | 250 ms | 8.0 × | – | 4.0 × | – | 2.00 × |" in block
+    assert "| gpt2 | 1gbit | not measured |" in block
+    assert "0.50 to 0.50 times as long as Gloo, in 1 of 16 settings" in block
+
+
+def test_ablation_and_training(tmp_path: Path) -> None:
+    setting = {"nodes": 4, "rate": "1gbit", "topology": "ps", "backward_s": 0.2, "forward_s": 0.1, "rounds": 7}
+    gains = {"time_gain_ratio": 1.5, "step_gain_ratio": 0.96, "stall_s": -0.01, "time_s": 0.3, "step_s": 0.4}
+    write(tmp_path, "ablation-4-1gbit-vgg19-backward", {"group": "g", "variant": "without bulk", **setting, **gains})
+    step = {"system": "ddp", "time_s": 3.0, "alone_s": 2.0, "time_alone_ratio": 1.5, "speedup_ratio": None}
+    write(tmp_path, "train-4-1gbit-bert-base", step)
+    page = update.page(update.loader(tmp_path), tmp_path)
+    assert "| g: without bulk | 300 ms | 1.50 × | 400 ms | 0.96 × | 0 ms |" in page
+    assert "4 nodes at 1gbit, `ps`; backward 200 ms, forward 100 ms; 7 to 7 rounds." in page
+    assert "| bert-base | ddp | 3 s | 2 s | 1.50 × | – |" in page
+
+
+def test_a_readme_without_a_place_is_refused() -> None:
+    assert (
+        update.with_block(f"a\n{update.BEGIN}old\n{update.END}b\n", "new\n") == f"a\n{update.BEGIN}new\n{update.END}b\n"
+    )
+    with pytest.raises(SystemExit, match="has no lines"):
+        update.with_block("nothing", "new\n")
