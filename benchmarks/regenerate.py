@@ -2,6 +2,7 @@
 """Measures everything in results/ again, one benchmark after the other: what `make bench` runs.
 
     python benchmarks/regenerate.py [NAME...]      only results and plots whose file names contain one of these
+    python benchmarks/regenerate.py --draw         measure nothing: plots and pages of the results that are there
 
 A new benchmark adds its command lines to `RESULTS`, and a plot of results to `PLOTS`. What needs an emulated cluster is
 left out, and said to be, where none can be made.
@@ -9,6 +10,7 @@ left out, and said to be, where none can be made.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -106,7 +108,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
         )
         for model in MODELS
     },
-    **_ablation("5gbit", "backward", "vgg19"),
+    **_ablation("5gbit", "all", "resnet50"),
 }
 
 #: File name without ending: the script that draws it, and the results that it shows.
@@ -158,8 +160,12 @@ def _update_pages() -> None:
 
 def main() -> int:
     """Run what is asked for, all of it even if some fails; how many benchmarks and plots failed."""
-    parts = sys.argv[1:] or [""]
-    results = [name for name in RESULTS if any(part in name for part in parts)]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="part of a file name (default: all)")
+    parser.add_argument("--draw", action="store_true", help="measure nothing: plots and pages of what is there")
+    given = parser.parse_args()
+    parts = given.names or [""]
+    results = [] if given.draw else [name for name in RESULTS if any(part in name for part in parts)]
     # A plot is as old as the newest of its results.
     plots = [
         name

@@ -108,7 +108,7 @@ def ablation_table(result: Result) -> str:
     ]
     backward = "all gradients at once" if first["backward_s"] is None else f"backward {seconds(first['backward_s'])}"
     caption = f"{first['nodes']} nodes at {first['rate']}, `{first['topology']}`; {backward}, forward "
-    caption += f"{seconds(first['forward_s'])}; {first['rounds']} to {max(row['rounds'] for row in result)} rounds.\n\n"
+    caption += f"{seconds(first['forward_s'])}; {max(row['rounds'] for row in result)} rounds.\n\n"
     return caption + table("Row | Averaged after: | Gain: | Next forward over after: | Gain: | Waits:", lines)
 
 

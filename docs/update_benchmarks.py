@@ -39,8 +39,8 @@ _SYNC = """\
 *Speedup*: by the first peer, Gloo as DistributedDataParallel uses it. *Limit of the link*: what the bytes that this
 system sends take at the link's rate. *Limit of the codec*: what the cores would need for encoding and decoding alone.
 *Time by limit*: by the larger of the two; 1 would be the limit itself. *Cores busy*: the share of the time that would
-be enough for all that the processes computed, if all cores were busy all the time. What of it is above the codec's part is
-the cost of copies, TCP and the runtime; what is missing to 100 % is waiting.
+be enough for all that the processes computed, if all cores were busy all the time. What of it is above the codec's part
+is the cost of copies, TCP and the runtime; what is missing to 100 % is waiting.
 """
 _ABLATION = """\
 *Averaged after*: until every rank had all averages. *Next forward over after*: until a forward pass could be over that

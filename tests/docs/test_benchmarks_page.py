@@ -71,7 +71,7 @@ def test_ablation_and_training(tmp_path: Path) -> None:
     write(tmp_path, "train-4-1gbit-bert-base", step)
     page = update.page(update.loader(tmp_path), tmp_path)
     assert "| g: without bulk | 300 ms | 1.50 × | 400 ms | 0.96 × | 0 ms |" in page
-    assert "4 nodes at 1gbit, `ps`; backward 200 ms, forward 100 ms; 7 to 7 rounds." in page
+    assert "4 nodes at 1gbit, `ps`; backward 200 ms, forward 100 ms; 7 rounds." in page
     assert "| bert-base | ddp | 3 s | 2 s | 1.50 × | – |" in page
 
 
