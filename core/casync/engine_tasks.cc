@@ -2,6 +2,7 @@
 //
 // How an operation's task graph runs: completing a task clears its successors; those with nothing left to
 // wait for go to Q_comp or Q_commu.
+#include <limits>
 #include <new>
 #include <string>
 #include <utility>
@@ -9,6 +10,17 @@
 #include "core/casync/engine.h"
 
 namespace hipress {
+namespace {
+
+constexpr int kBeforeAll = std::numeric_limits<int>::max();
+
+/// Sums are the largest that is staged, and each that waits is one more: whoever has made one encodes it
+/// next.
+bool encodesSum(const Task& task) {
+  return task.primitive == Primitive::kEncode && task.from.front().kind == Operand::Kind::kSum;
+}
+
+}  // namespace
 
 void Engine::start(const OperationPointer& operation) {
   // Receives first: what peers have sent already can then be taken without another copy.
@@ -44,7 +56,7 @@ void Engine::release(const OperationPointer& operation, TaskIndex index) {
   if (task.primitive == Primitive::kSend) return startSend(operation, index);
   if (task.primitive == Primitive::kRecv) return startRecv(operation, index);
   if (Executor::work(*operation, task) <= options_.inlineElements) return runCompute(operation, index, -1);
-  compute_.push(priorityOf(*operation),
+  compute_.push(encodesSum(task) ? kBeforeAll : priorityOf(*operation),
                 [this, operation, index](int lane) { runCompute(operation, index, lane); });
 }
 
@@ -116,13 +128,14 @@ void Engine::startRecv(const OperationPointer& operation, TaskIndex index) {
 }
 
 void Engine::completeTask(const OperationPointer& operation, TaskIndex index) {
+  const Task& task = operation->tensor->graph.tasks()[index];
   operation->complete[index].store(true, std::memory_order_relaxed);
-  for (const TaskIndex successor : operation->tensor->graph.tasks()[index].successors) {
+  operation->endReading(task);
+  for (const TaskIndex successor : task.successors) {
     if (operation->pending[successor].fetch_sub(1, std::memory_order_acq_rel) == 1)
       release(operation, successor);
   }
   if (operation->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    for (auto& message : operation->messages) message.buffer.release();
     operation->keepAlive.reset();
     operation->finish(nullptr);
     if (!options_.pipelining) startNext(*operation);

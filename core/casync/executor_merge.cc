@@ -49,9 +49,6 @@ void Executor::merge(Operation& operation, const Task& task) {
     if (toOutput || sum.absent) sum.values.release();
   }
   if (toOutput && sum.absent) operation.absent.store(true, std::memory_order_relaxed);
-  for (const Operand& operand : task.from) {
-    if (operand.kind == Operand::Kind::kMessage) operation.messages[operand.index].buffer.release();
-  }
 }
 
 /// In the output, in the tensor's own type; false if nobody had values.
@@ -72,6 +69,8 @@ bool Executor::mergeRaw(Operation& operation, const Task& task) {
       case Operand::Kind::kSum:
       case Operand::Kind::kOutput:
         values.push_back(outputSlice(operation, partition).data());
+        break;
+      case Operand::Kind::kNothing:
         break;
     }
   }

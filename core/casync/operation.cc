@@ -11,6 +11,7 @@ Operation::Operation(std::shared_ptr<const Tensor> agreed)
       complete(tensor->graph.tasks().size()),
       startedNs(tensor->graph.tasks().size()),
       messages(tensor->graph.messages().size()),
+      readers(tensor->graph.messages().size()),
       sums(tensor->graph.sums()) {}
 
 void Operation::arm(uint32_t stepNumber) {
@@ -21,12 +22,26 @@ void Operation::arm(uint32_t stepNumber) {
     complete[index].store(false, std::memory_order_relaxed);
   }
   for (SumState& sum : sums) sum = {};
-  for (MessageState& message : messages) message = {};
+  for (size_t index = 0; index < messages.size(); ++index) {
+    messages[index] = {};
+    readers[index].store(tensor->graph.messages()[index].readers, std::memory_order_relaxed);
+  }
   remaining.store(static_cast<uint32_t>(tasks.size()), std::memory_order_relaxed);
   absent.store(false, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   failure_ = nullptr;
   finished_.store(false, std::memory_order_release);
+}
+
+void Operation::endReading(const Task& task) {
+  const auto end = [this](MessageIndex message) {
+    if (readers[message].fetch_sub(1, std::memory_order_acq_rel) == 1) messages[message].buffer.release();
+  };
+  if (task.primitive == Primitive::kSend || task.primitive == Primitive::kDecode) end(task.message);
+  if (task.primitive != Primitive::kMerge) return;
+  for (const Operand& operand : task.from) {
+    if (operand.kind == Operand::Kind::kMessage) end(operand.index);
+  }
 }
 
 void Operation::finish(const Failure& failure) {

@@ -62,9 +62,13 @@ class Operation {
   std::vector<std::atomic<bool>> complete;
   std::vector<int64_t> startedNs;
   std::vector<MessageState> messages;
+  std::vector<std::atomic<uint32_t>> readers;  // of each message: tasks that need its bytes still
   std::vector<SumState> sums;
   std::atomic<uint32_t> remaining{0};
   std::atomic<bool> absent{false};  // no rank had values; the output was not written
+
+  /// The task needs the bytes of its messages no more: staging that nobody else reads goes back to the pool.
+  void endReading(const Task& task);
 
   /// Ends the operation; the first call counts. Wakes the waiter.
   void finish(const Failure& failure);

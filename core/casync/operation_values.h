@@ -42,6 +42,8 @@ inline bool isAbsent(const Operation& operation, const Operand& operand) {
       return operation.sums[operand.index].absent;
     case Operand::Kind::kOutput:
       return operation.absent.load(std::memory_order_relaxed);
+    case Operand::Kind::kNothing:
+      return true;
   }
   return true;
 }

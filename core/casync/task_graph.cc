@@ -6,7 +6,7 @@
 namespace hipress {
 
 MessageIndex TaskGraph::addMessage(uint16_t partition, bool plain) {
-  messages_.push_back({partition, plain, false});
+  messages_.push_back({partition, plain});
   return static_cast<MessageIndex>(messages_.size() - 1);
 }
 
@@ -37,6 +37,7 @@ TaskIndex TaskGraph::send(MessageIndex message, int peer, uint16_t hop, const st
   task.hop = hop;
   task.peer = peer;
   task.message = message;
+  ++messages_[message].readers;
   return add(std::move(task), after);
 }
 
@@ -58,12 +59,16 @@ TaskIndex TaskGraph::merge(uint16_t partition, SumIndex into, std::vector<Operan
   task.mergeAs = as;
   task.partition = partition;
   task.sum = into;
+  for (const Operand& operand : contributions) {
+    if (operand.kind == Operand::Kind::kMessage) ++messages_[operand.index].readers;
+  }
   task.from = std::move(contributions);
   return add(std::move(task), after);
 }
 
 TaskIndex TaskGraph::decode(MessageIndex message, const std::vector<TaskIndex>& after) {
   messages_[message].decoded = true;
+  ++messages_[message].readers;
   Task task;
   task.primitive = Primitive::kDecode;
   task.partition = messages_[message].partition;

@@ -31,6 +31,7 @@ struct Operand {
     kMessage,  ///< What a message carries.
     kSum,      ///< What a merge left.
     kOutput,   ///< The result, where the caller wants it.
+    kNothing,  ///< For a message that only says how far its sender is.
   };
   Kind kind = Kind::kInput;
   uint32_t index = 0;  // of the message or the sum
@@ -39,6 +40,7 @@ struct Operand {
   static Operand message(MessageIndex index) { return {Kind::kMessage, index}; }
   static Operand sum(SumIndex index) { return {Kind::kSum, index}; }
   static Operand output() { return {Kind::kOutput, 0}; }
+  static Operand nothing() { return {Kind::kNothing, 0}; }
 };
 
 /// As what an encode sends values: decides on codec, states and factor.
@@ -74,6 +76,7 @@ struct Message {
   uint16_t partition = 0;
   bool plain = false;    // elements as they are, also if the tensor is compressed: between ranks of a host
   bool decoded = false;  // some task decodes it into the output: raw elements may be received there directly
+  uint32_t readers = 0;  // tasks that need its bytes: sends, merges, decodes
 };
 
 class TaskGraph {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pytest
 
 from hipress import _core
 from tests.core.casync.engine_world import allreduce, run_ranks, spec
@@ -68,3 +69,21 @@ def test_values_that_come_too_early_are_counted() -> None:
     assert early % 4000 == 0
     assert left == 0
     assert peak >= early
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "allreduce"])
+def test_nobody_runs_ahead_of_a_slow_rank(collective: str) -> None:
+    """Else it would keep what all steps to come send it."""
+    steps, size = 30, 4000
+
+    def body(engine: _core.Engine) -> int:
+        values = np.ones(size // 4, np.float32)
+        (tensor,) = engine.declare([spec("w", values, collective=collective)])
+        for _ in range(steps):
+            if engine.rank == engine.world_size - 1:
+                time.sleep(0.005)
+            engine.wait(engine.submit(tensor, values, values))
+        return engine.memory_stats()["unexpected_peak_bytes"]
+
+    for peak in run_ranks(4, body):
+        assert peak <= 3 * size  # One step's: from each of the others at most.

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory formulas of docs/algorithms.md: engines never hold more, and come close to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from hipress import _core
+from tests.core.casync.engine_world import gradients, run_ranks, spec
+
+#: Elements of a partition: a size that pools need not round up.
+PARTITION = 1 << 16
+#: Pools round sizes up to eighths of a power of two, and idle buffers serve smaller needs.
+ROUNDING = 1.25
+#: A formula that is more than this above what is ever held would say little.
+GENEROUS = 1.5
+STEPS = 3
+CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop(ratio=0.05)"]
+#: States of a codec, each as large as the values that are encoded with it.
+STATES = {"onebit": 1, "tbq": 1, "dgc": 2, "graddrop": 1}
+
+
+@dataclass(frozen=True)
+class Size:
+    """K partitions; N ranks on H hosts, L on each; T compute threads; bytes encoded per byte."""
+
+    K: int
+    H: int
+    L: int = 1
+    T: int = 1
+    c: float = 1.0
+
+    @property
+    def N(self) -> int:  # noqa: N802 -- as on the page
+        return self.H * self.L
+
+    @property
+    def hosts(self) -> list[int]:
+        return [rank // self.L for rank in range(self.N)]
+
+
+Formula = Callable[[Size], float]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Per rank and byte of gradient."""
+
+    raw: Formula
+    compressed: Formula
+    early: Formula  # what may come before this rank has submitted; c = 1 for what is sent raw
+    encodes: Formula = lambda s: 1.0  # of all partitions, per rank
+
+
+BOUNDS = {
+    "ps": Bound(
+        raw=lambda s: (s.N - 1) / s.N,
+        compressed=lambda s: 2 * s.c * (s.N - 1) / s.N + s.T / s.K,
+        early=lambda s: s.c * (s.N - 1) / s.N,
+    ),
+    "ring": Bound(
+        raw=lambda s: (s.N - 1) / s.N,
+        compressed=lambda s: s.c + s.T / s.K,
+        early=lambda s: s.c * (s.N - 1) / s.N,
+    ),
+    "allgather": Bound(
+        raw=lambda s: s.N - 1,
+        compressed=lambda s: s.c * s.N,
+        early=lambda s: s.c * (s.N - 1),
+    ),
+    "hierarchical": Bound(
+        raw=lambda s: (s.L - 1) / s.L + (s.H - 1) / s.N,
+        compressed=lambda s: (1 + s.c) * (s.L - 1) / s.L + s.c * (s.H - 1) / s.N + s.T / s.K,
+        early=lambda s: (s.L - 1) / s.L + s.c * (s.H - 1) / s.N,
+        encodes=lambda s: 1 / s.L,
+    ),
+    "hierarchical(ring)": Bound(
+        raw=lambda s: (s.L - 1) / s.L + (s.H - 1) / s.N,
+        compressed=lambda s: (1 + s.c) * (s.L - 1) / s.L + s.c * (s.H - 1) / s.N + s.T / s.K,
+        early=lambda s: (s.L - 1) / s.L + s.c * (s.H - 1) / s.N,
+        encodes=lambda s: 1 / s.L,
+    ),
+    "hierarchical(allgather)": Bound(
+        raw=lambda s: (s.L - 1) / s.L + (s.H - 1) / s.L,
+        compressed=lambda s: (s.L - 1) / s.L + s.c * (s.H - 1) / s.L + s.T / s.K,
+        early=lambda s: (s.L - 1) / s.L + s.c * (s.H - 1) / s.L,
+        encodes=lambda s: 1 / s.L,
+    ),
+}
+FLAT = [Size(K=2, H=2), Size(K=8, H=2), Size(K=4, H=4), Size(K=16, H=4), Size(K=12, H=4, T=3)]
+HOSTS = [Size(K=4, H=2, L=2), Size(K=8, H=2, L=2), Size(K=12, H=3, L=2, T=2), Size(K=8, H=2, L=4)]
+CASES = [(name, size) for name in BOUNDS for size in (HOSTS if name.startswith("hier") else FLAT)]
+
+
+def with_ratio(size: Size, codec: str) -> Size:
+    ratio = 1.0 if codec == "none" else _core.create_codec(codec).max_encoded_bytes(PARTITION) / (4 * PARTITION)
+    return replace(size, c=ratio)
+
+
+def run(topology: str, size: Size, codec: str, late: int | None) -> list[_core.MemoryStats]:
+    """Some steps; before each of them rank `late` waits until nothing comes any more."""
+    values = gradients(size.N, size.K * PARTITION)
+    early = BOUNDS[topology].early(size) * values[0].nbytes
+
+    def body(engine: _core.Engine) -> _core.MemoryStats:
+        tensor, ready = engine.agree(
+            "all",
+            [
+                spec("w", values[0], codec=codec, topology=topology, partitions=size.K),
+                spec("ready", values[0][:1]),
+            ],
+        )
+        for _ in range(STEPS):
+            # Not before the last step is over everywhere.
+            word = np.zeros(1, np.float32)
+            engine.wait(engine.submit(ready, word, word))
+            if engine.rank == late:
+                end = time.monotonic() + 20.0
+                while engine.memory_stats()["unexpected_bytes"] < 0.9 * early:
+                    assert time.monotonic() < end, f"{engine.memory_stats()}; {early} are to come"
+                    time.sleep(0.002)
+            result = values[engine.rank].copy()
+            engine.wait(engine.submit(tensor, result, result))
+        return engine.memory_stats()
+
+    return run_ranks(size.N, body, options={"hosts": size.hosts, "compute_threads": size.T})
+
+
+@pytest.mark.parametrize(("topology", "size"), CASES, ids=str)
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_engines_hold_is_what_the_page_says(topology: str, size: Size, codec: str) -> None:
+    size = with_ratio(size, codec)
+    bound = BOUNDS[topology]
+    gradient = 4 * PARTITION * size.K
+    together = run(topology, size, codec, None)
+    one_late = run(topology, size, codec, size.N - 1)
+
+    staging = bound.raw if codec == "none" else bound.compressed
+    held = max(stats["pool_peak_bytes_in_use"] for stats in together + one_late) / gradient
+    assert held <= ROUNDING * staging(size)
+    # How many threads are at it at a time is up to chance.
+    assert staging(replace(size, T=1)) <= GENEROUS * held
+    assert all(stats["pool_bytes_in_use"] == 0 for stats in together + one_late)
+
+    early = bound.early(size) * gradient
+    came = one_late[-1]["unexpected_peak_bytes"]
+    assert 0.9 * early <= came <= early + 4
+    assert all(stats["unexpected_bytes"] == 0 for stats in one_late)
+
+    count = STATES.get(codec.split("(")[0], 0)
+    states = max(stats["state_bytes"] for stats in together + one_late) / gradient
+    assert states <= count * (bound.encodes(size) + size.T / size.K)
+    assert count * (bound.encodes(size) + 1 / size.K) <= GENEROUS * states
