@@ -161,17 +161,37 @@ class ServerHandle {
   int port_;
 };
 
+HeartbeatOptions heartbeatEvery(double interval, double limit) {
+  return {milliseconds(interval), milliseconds(limit)};
+}
+
 std::shared_ptr<ServerHandle> makeServer(const std::string& host, int port, int worldSize,
-                                         const std::string& token, int listenFd, double timeout) {
-  const RendezvousOptions options{0, worldSize, host, port, listenFd, token, milliseconds(timeout)};
+                                         const std::string& token, int listenFd, double timeout,
+                                         double heartbeat, double heartbeatLimit) {
+  const RendezvousOptions options{0,
+                                  worldSize,
+                                  host,
+                                  port,
+                                  listenFd,
+                                  token,
+                                  milliseconds(timeout),
+                                  heartbeatEvery(heartbeat, heartbeatLimit)};
   const py::gil_scoped_release release;
   return {new ServerHandle(options), WithoutGil{}};
 }
 
 std::pair<std::shared_ptr<ControlPlane>, std::string> connect(int rank, int worldSize,
                                                               const std::string& host, int port,
-                                                              const std::string& token, double timeout) {
-  const RendezvousOptions options{rank, worldSize, host, port, -1, token, milliseconds(timeout)};
+                                                              const std::string& token, double timeout,
+                                                              double heartbeat, double heartbeatLimit) {
+  const RendezvousOptions options{rank,
+                                  worldSize,
+                                  host,
+                                  port,
+                                  -1,
+                                  token,
+                                  milliseconds(timeout),
+                                  heartbeatEvery(heartbeat, heartbeatLimit)};
   const py::gil_scoped_release release;
   std::string address;
   auto plane = shared(connectControl(options, &address));
@@ -214,12 +234,14 @@ void bindControl(py::module_& module) {
 
   py::class_<ServerHandle, std::shared_ptr<ServerHandle>>(module, "ControlServer")
       .def(py::init(&makeServer), py::kw_only(), py::arg("host") = "127.0.0.1", py::arg("port") = 0,
-           py::arg("world_size"), py::arg("token"), py::arg("listen_fd") = -1, py::arg("timeout") = 60.0)
+           py::arg("world_size"), py::arg("token"), py::arg("listen_fd") = -1, py::arg("timeout") = 60.0,
+           py::arg("heartbeat") = 1.0, py::arg("heartbeat_limit") = 7.0)
       .def_property_readonly("port", &ServerHandle::port)
       .def("close", &ServerHandle::close, NoGil());
 
   module.def("connect_control", &connect, py::kw_only(), py::arg("rank"), py::arg("world_size"),
-             py::arg("host") = "127.0.0.1", py::arg("port"), py::arg("token"), py::arg("timeout") = 60.0);
+             py::arg("host") = "127.0.0.1", py::arg("port"), py::arg("token"), py::arg("timeout") = 60.0,
+             py::arg("heartbeat") = 1.0, py::arg("heartbeat_limit") = 7.0);
   module.def("make_local_control", &makeLocal, py::arg("world_size"));
 }
 

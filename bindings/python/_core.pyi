@@ -155,13 +155,23 @@ class ControlServer:
         token: str,
         listen_fd: int = -1,
         timeout: float = 60.0,
+        heartbeat: float = 1.0,
+        heartbeat_limit: float = 7.0,
     ) -> None: ...
     @property
     def port(self) -> int: ...
     def close(self) -> None: ...
 
 def connect_control(
-    *, rank: int, world_size: int, host: str = "127.0.0.1", port: int, token: str, timeout: float = 60.0
+    *,
+    rank: int,
+    world_size: int,
+    host: str = "127.0.0.1",
+    port: int,
+    token: str,
+    timeout: float = 60.0,
+    heartbeat: float = 1.0,
+    heartbeat_limit: float = 7.0,
 ) -> tuple[ControlPlane, str]:
     """Joins the job. The text is the address of this end: that of the interface that leads to rank 0."""
 

@@ -7,7 +7,7 @@ import atexit
 import os
 import threading
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hipress import rendezvous
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 #: How long `shutdown()` waits for the other ranks to leave too, in seconds.
 LINGER = 5.0
+
+#: What heartbeat and heartbeat_limit may be, in seconds.
+_SHORTEST_BEAT, _LONGEST_BEAT = 0.01, 86400
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class RuntimeOptions:
     """Larger messages go alone."""
     bundle_linger: float = 0.0002
     """Seconds that a small message waits at most for others, while something is on its way to the same peer."""
+    heartbeat: float = 1.0
+    """Seconds between two signs of life; if not given, a quarter of heartbeat_limit at most."""
+    heartbeat_limit: float = 7.0
+    """Seconds after which a host that answers nothing is lost."""
     seed: int = 0
     """Of random rounding; the same on all ranks."""
     pipelining: bool = True
@@ -72,7 +79,23 @@ class RuntimeOptions:
             smallest = 0 if name in ("seed", "check_replicas", "bundle_bytes", "bundle_message_bytes") else 1
             if (kind is int and values[name] < smallest) or (kind is float and not values[name] > 0):
                 raise InvalidArgument(f"{source}={value!r} is too small")
-        return RuntimeOptions(**values)
+        return RuntimeOptions(**values)._with_heartbeat(given="heartbeat" in values)
+
+    def _with_heartbeat(self, *, given: bool) -> RuntimeOptions:
+        """Several beats must go unanswered within the limit: one may be lost, and TCP repeats it only after a while."""
+        if min(self.heartbeat, self.heartbeat_limit) < _SHORTEST_BEAT or self.heartbeat_limit > _LONGEST_BEAT:
+            raise InvalidArgument(
+                f"heartbeat={self.heartbeat:g} and heartbeat_limit={self.heartbeat_limit:g}: both are seconds from "
+                f"{_SHORTEST_BEAT} to {_LONGEST_BEAT} (HIPRESS_HEARTBEAT, HIPRESS_HEARTBEAT_LIMIT)"
+            )
+        if not given:
+            return replace(self, heartbeat=min(self.heartbeat, self.heartbeat_limit / 4))
+        if self.heartbeat > self.heartbeat_limit / 2:
+            raise InvalidArgument(
+                f"heartbeat={self.heartbeat:g}, the interval, must be at most half of "
+                f"heartbeat_limit={self.heartbeat_limit:g} (HIPRESS_HEARTBEAT, HIPRESS_HEARTBEAT_LIMIT)"
+            )
+        return self
 
 
 def _switch(value: Any) -> bool:
@@ -98,26 +121,22 @@ class Runtime:
         self.process = os.getpid()
         self._server: _core.ControlServer | None = None
         port = place.port
+        common: dict[str, Any] = {
+            "host": place.host,
+            "world_size": place.size,
+            "token": place.token,
+            "timeout": options.timeout,
+            "heartbeat": options.heartbeat,
+            "heartbeat_limit": options.heartbeat_limit,
+        }
         if place.rank == 0:
             self._server = core.ControlServer(
-                host=place.host,
-                port=place.port,
-                world_size=place.size,
-                token=place.token,
-                listen_fd=-1 if place.listen_fd is None else place.listen_fd,
-                timeout=options.timeout,
+                port=place.port, listen_fd=-1 if place.listen_fd is None else place.listen_fd, **common
             )
             port = self._server.port
             if options.trace and os.path.exists(options.trace):
                 os.unlink(options.trace)  # of an earlier run; ranks append
-        control, local_address = core.connect_control(
-            rank=place.rank,
-            world_size=place.size,
-            host=place.host,
-            port=port,
-            token=place.token,
-            timeout=options.timeout,
-        )
+        control, local_address = core.connect_control(rank=place.rank, port=port, **common)
         engine_options: dict[str, Any] = {
             "timeout": options.timeout,
             "compute_threads": options.compute_threads,
@@ -164,6 +183,8 @@ def init(
     bundle_bytes: int | None = None,
     bundle_message_bytes: int | None = None,
     bundle_linger: float | None = None,
+    heartbeat: float | None = None,
+    heartbeat_limit: float | None = None,
     seed: int | None = None,
     pipelining: bool | None = None,
     priorities: bool | None = None,
@@ -190,6 +211,8 @@ def init(
             bundle_bytes=bundle_bytes,
             bundle_message_bytes=bundle_message_bytes,
             bundle_linger=bundle_linger,
+            heartbeat=heartbeat,
+            heartbeat_limit=heartbeat_limit,
             seed=seed,
             pipelining=pipelining,
             priorities=priorities,
@@ -199,7 +222,7 @@ def init(
         place = rendezvous.resolve(timeout=options.timeout)
         if compute_threads is None and "HIPRESS_COMPUTE_THREADS" not in os.environ:
             threads = _default_compute_threads(place.local_size)
-            options = RuntimeOptions(**{**options.__dict__, "compute_threads": threads})
+            options = replace(options, compute_threads=threads)
         _runtime = Runtime(options, place)
         atexit.register(shutdown)
 

@@ -6,44 +6,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 
 #include "core/control/roster.h"
 
-namespace hipress {
-
-namespace {
-
-Milliseconds fromEnvironment(const char* name, Milliseconds otherwise) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return otherwise;
-  const std::string_view given(text);
-  double value = 0;
-  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
-  if (error != std::errc{} || end != given.data() + given.size() || !(value >= 0.01 && value <= 86400)) {
-    throw invalidArgument(std::string(name) + "=" + text + " is not a number of seconds from 0.01 to 86400");
-  }
-  return Milliseconds(static_cast<int64_t>(value * 1000));
-}
-
-}  // namespace
-
-HeartbeatOptions HeartbeatOptions::fromEnvironment() {
-  HeartbeatOptions options;
-  options.limit = hipress::fromEnvironment("HIPRESS_HEARTBEAT_LIMIT", options.limit);
-  // Several beats must go unanswered: one may be lost, and TCP sends it again only after a while.
-  options.interval =
-      hipress::fromEnvironment("HIPRESS_HEARTBEAT", std::min(options.interval, options.limit / 4));
-  if (options.interval > options.limit / 2) {
-    throw invalidArgument(
-        "HIPRESS_HEARTBEAT, the interval, is " + control::seconds(options.interval.count()) +
-        "; it must be at most half of HIPRESS_HEARTBEAT_LIMIT, " + control::seconds(options.limit.count()));
-  }
-  return options;
-}
-
-namespace control {
+namespace hipress::control {
 
 std::optional<std::string> Heartbeat::beat(TimePoint now) {
   next_ = now + options_.interval;
@@ -69,5 +35,4 @@ bool Heartbeat::answered(TimePoint now) const {
   return now - heard + kTick >= *unanswered_;
 }
 
-}  // namespace control
-}  // namespace hipress
+}  // namespace hipress::control

@@ -13,12 +13,11 @@ namespace hipress {
 
 /// How a host that cannot be reached any more is noticed.
 struct HeartbeatOptions {
+  /// Several beats must go unanswered within the limit: one may be lost, and TCP sends it again only after a
+  /// while.
   Milliseconds interval{1000};
   Milliseconds limit{
       7000};  ///< A host that answers nothing for so long is lost. In all: up to limit + interval.
-
-  /// HIPRESS_HEARTBEAT and HIPRESS_HEARTBEAT_LIMIT, in seconds. Throws InvalidArgument, naming the variable.
-  static HeartbeatOptions fromEnvironment();
 };
 
 struct RendezvousOptions {
@@ -30,7 +29,7 @@ struct RendezvousOptions {
   int listenFd = -1;  ///< Rank 0: an already listening socket to take over (from a launcher), or -1.
   std::string token;  ///< Shared secret of the job; a process that has another one is refused.
   Milliseconds timeout{60000};  ///< For all ranks to arrive.
-  HeartbeatOptions heartbeat = HeartbeatOptions::fromEnvironment();
+  HeartbeatOptions heartbeat;
 };
 
 /// Rank 0's half. Bound and listening once constructed; serves on its own thread until destroyed.

@@ -6,13 +6,15 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from hipress import _core
 from hipress.errors import InvalidArgument
-from tests.core.control.control_ranks import TOKEN, heard, join, make_world
+from hipress.runtime import RuntimeOptions
+from tests.core.control.control_ranks import PATIENCE, TOKEN, heard, make_world
 from tests.core.control.control_wire import dial, frame, hello, text
 
 pytestmark = pytest.mark.timeout(60)
@@ -20,9 +22,19 @@ pytestmark = pytest.mark.timeout(60)
 LIMIT = 0.4
 
 
-@pytest.fixture(autouse=True)
-def _short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HIPRESS_HEARTBEAT_LIMIT", str(LIMIT))
+#: Every quarter of the limit.
+BEATS = {"heartbeat": LIMIT / 4, "heartbeat_limit": LIMIT}
+
+
+@pytest.fixture
+def tcp_server() -> Iterator[_core.ControlServer]:
+    with closing(_core.ControlServer(world_size=2, token=TOKEN, **BEATS)) as made:
+        yield made
+
+
+def join(port: int, rank: int, size: int) -> _core.ControlPlane:
+    plane, _ = _core.connect_control(rank=rank, world_size=size, port=port, token=TOKEN, timeout=PATIENCE, **BEATS)
+    return plane
 
 
 def beats(connection: socket.socket) -> int:
@@ -76,11 +88,13 @@ def test_a_stopped_rank_with_a_full_buffer_is_not_lost(tcp_server: _core.Control
 @pytest.mark.parametrize(
     ("interval", "limit", "wrong"),
     [
-        (None, "soon", "HIPRESS_HEARTBEAT_LIMIT=soon"),
-        (None, "0", "HIPRESS_HEARTBEAT_LIMIT=0 "),
-        (None, "nan", "HIPRESS_HEARTBEAT_LIMIT=nan"),
-        ("1s", "7", "HIPRESS_HEARTBEAT=1s"),
-        ("5", "7", "at most half of HIPRESS_HEARTBEAT_LIMIT"),
+        (None, "soon", "HIPRESS_HEARTBEAT_LIMIT='soon'"),
+        (None, "0", "HIPRESS_HEARTBEAT_LIMIT='0' is too small"),
+        (None, "nan", "HIPRESS_HEARTBEAT_LIMIT='nan' is too small"),
+        (None, "inf", "heartbeat_limit=inf: both are seconds from 0.01 to 86400"),
+        ("0.001", "7", "heartbeat=0.001 and heartbeat_limit=7: both are seconds"),
+        ("1s", "7", "HIPRESS_HEARTBEAT='1s'"),
+        ("5", "7", "heartbeat=5, the interval, must be at most half of heartbeat_limit=7"),
     ],
 )
 def test_what_is_no_interval_or_limit(
@@ -90,4 +104,12 @@ def test_what_is_no_interval_or_limit(
     if interval is not None:
         monkeypatch.setenv("HIPRESS_HEARTBEAT", interval)
     with pytest.raises(InvalidArgument, match=wrong):
-        _core.ControlServer(world_size=2, token=TOKEN)
+        RuntimeOptions.from_environment()
+
+
+def test_a_short_limit_makes_beats_more_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HIPRESS_HEARTBEAT", raising=False)
+    monkeypatch.delenv("HIPRESS_HEARTBEAT_LIMIT", raising=False)
+    assert RuntimeOptions.from_environment().heartbeat == 1.0
+    assert RuntimeOptions.from_environment(heartbeat_limit=2.0).heartbeat == 0.5
+    assert RuntimeOptions.from_environment(heartbeat_limit=2.0, heartbeat=1.0).heartbeat == 1.0
