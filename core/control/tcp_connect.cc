@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/control/message.h"
+#include "core/control/network_interface.h"
 #include "core/control/pending_call.h"
 #include "core/control/roster.h"
 
@@ -118,11 +119,15 @@ Connection connectToServer(const RendezvousOptions& options) {
     }
     const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
     if (left <= Milliseconds{0}) {
+      const std::string here = whyUnreachable(options.host);
       throw Error(
           ErrorKind::kTimeout,
           "rank " + std::to_string(options.rank) + " could not join rank 0 at " + where(options) +
-              " within " + seconds(options.timeout.count()) + " (last try: " + why +
-              "). Check that rank 0 was started, that this is its address, and that no firewall is between");
+              " within " + seconds(options.timeout.count()) + " (last try: " + why + "). " +
+              (here.empty()
+                   ? "Check that rank 0 was started, that this is its address, and that no firewall is "
+                     "between"
+                   : here + ": repair it, or let the ranks meet at an address that another one leads to"));
     }
     std::this_thread::sleep_for(std::min(pause, left));
     pause = std::min(pause * 2, Milliseconds{500});

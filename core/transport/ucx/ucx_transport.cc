@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/control/network_interface.h"
 #include "core/transport/mailbox.h"
 #include "core/transport/statistics.h"
-#include "core/transport/ucx/network_interface.h"
 #include "core/transport/ucx/ucx_context.h"
 #include "core/transport/ucx/ucx_inbox.h"
 #include "core/transport/ucx/ucx_links.h"
@@ -22,12 +22,30 @@
 namespace hipress {
 namespace {
 
+/// The interface that leads to the others. UCX would only say that there is no device if it cannot be used.
+std::string deviceOf(int rank, const std::string& localAddress) {
+  if (localAddress.empty()) return "";
+  const NetworkInterface found = interfaceOf(localAddress);
+  const std::string who = "rank " + std::to_string(rank) + ": ";
+  if (found.name.empty()) {
+    throw transportError(who + "no network interface has the address " + localAddress +
+                         " any more, through which this rank had met the others: see `ip address`");
+  }
+  if (!found.problem.empty()) {
+    throw transportError(who + "the network interface " + found.name + " (" + localAddress +
+                         "), through which this rank had met the others, " + found.problem +
+                         ": repair it (`ip link show " + found.name +
+                         "`), or let the ranks meet at an address that another one leads to");
+  }
+  return found.name;
+}
+
 class UcxTransport final : public Transport {
  public:
   UcxTransport(ControlPlane& control, const UcxOptions& options)
       : rank_(control.rank()),
         worldSize_(control.worldSize()),
-        worker_(interfaceOf(options.localAddress)),
+        worker_(deviceOf(rank_, options.localAddress)),
         inbox_(rank_, worldSize_, worker_, statistics_),
         links_(control, worker_, options.timeout,
                [this](int peer, const std::string& reason) { peerFailed(peer, reason); }),
