@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each runs one round of its scenario; stress.cc repeats it until its time is up.
+// Each runs one round of its scenario; stress.cc repeats it until its time is up. Cells of the grid are run
+// once each.
 #pragma once
 
 #include "tests/core/stress/random.h"
@@ -18,5 +19,8 @@ void stressParallel(Random& random);     ///< Bodies shared out over lanes that 
 void stressParts(Random& random);        ///< Buffer pool.
 void stressStates(Random& random);       ///< State store: swaps, failures, other partitions, many threads.
 void stressTrace(Random& random);        ///< Recording while writing; several writers of one file.
+
+int gridCells();
+void runGridCell(Random& random, int number);
 
 }  // namespace hipress::stress

@@ -38,6 +38,17 @@ constexpr Scenario kScenarios[] = {
     {"ucx-failures", stressUcxFailures},
 };
 
+/// What is run once and completely, cell by cell.
+struct Sweep {
+  const char* name;
+  int (*cells)();
+  void (*cell)(Random&, int number);
+};
+
+constexpr Sweep kSweeps[] = {
+    {"grid", gridCells, runGridCell},
+};
+
 /// A round is short; under a sanitizer, on a machine with other work, it may take this long.
 constexpr std::chrono::seconds kRoundLimit{120};
 
@@ -45,12 +56,15 @@ struct Options {
   double secondsPerScenario = 4.0;
   uint64_t seed = 1;
   std::string only;
+  int cell = -1;  // of a sweep; -1: all
 };
 
 [[noreturn]] void usage(const char* program) {
-  std::fprintf(stderr,
-               "usage: %s [--seconds-per-scenario=S] [--seed=N] [--only=SCENARIO]\nscenarios:", program);
+  std::fprintf(
+      stderr,
+      "usage: %s [--seconds-per-scenario=S] [--seed=N] [--only=SCENARIO [--cell=N]]\nscenarios:", program);
   for (const auto& scenario : kScenarios) std::fprintf(stderr, " %s", scenario.name);
+  for (const auto& sweep : kSweeps) std::fprintf(stderr, " %s", sweep.name);
   std::fprintf(stderr, "\n");
   std::exit(2);
 }
@@ -69,11 +83,31 @@ Options parse(int count, char** arguments) {
       options.seed = std::strtoull(value.c_str(), nullptr, 10);
     } else if (name == "--only") {
       options.only = value;
+    } else if (name == "--cell") {
+      options.cell = std::atoi(value.c_str());
     } else {
       usage(arguments[0]);
     }
   }
   return options;
+}
+
+/// Runs `body` with the seed; whatever is wrong ends the program and says how to repeat it.
+template <typename Body>
+void once(const std::string& name, uint64_t seed, const Body& body) {
+  const std::string what = name + " (to repeat: --only=" + name + " --seed=" + std::to_string(seed) + ")";
+  const Watchdog watchdog(what, kRoundLimit);
+  try {
+    Random random(seed);
+    body(random);
+  } catch (const std::exception& error) {
+    CHECK(false, what, error.what());
+  }
+}
+
+void report(const char* name, int rounds, Clock::time_point start) {
+  std::printf("%-13s %5d rounds, %5.1f s\n", name, rounds, Seconds(Clock::now() - start).count());
+  std::fflush(stdout);
 }
 
 void repeat(const Scenario& scenario, const Options& options) {
@@ -82,19 +116,22 @@ void repeat(const Scenario& scenario, const Options& options) {
   int rounds = 0;
   do {
     const uint64_t seed = rounds == 0 ? options.seed : seeds.seed();
-    const std::string what = std::string(scenario.name) + " (to repeat: --only=" + scenario.name +
-                             " --seed=" + std::to_string(seed) + ")";
-    const Watchdog watchdog(what, kRoundLimit);
-    try {
-      Random random(seed);
-      scenario.round(random);
-    } catch (const std::exception& error) {
-      CHECK(false, what, error.what());
-    }
+    once(scenario.name, seed, scenario.round);
     ++rounds;
   } while (Seconds(Clock::now() - start).count() < options.secondsPerScenario);
-  std::printf("%-13s %5d rounds, %5.1f s\n", scenario.name, rounds, Seconds(Clock::now() - start).count());
-  std::fflush(stdout);
+  report(scenario.name, rounds, start);
+}
+
+void sweep(const Sweep& all, const Options& options) {
+  const auto start = Clock::now();
+  int rounds = 0;
+  for (int cell = 0; cell < all.cells(); ++cell) {
+    if (options.cell >= 0 && options.cell != cell) continue;
+    once(std::string(all.name) + " --cell=" + std::to_string(cell), options.seed,
+         [&](Random& random) { all.cell(random, cell); });
+    ++rounds;
+  }
+  report(all.name, rounds, start);
 }
 
 }  // namespace
@@ -108,6 +145,11 @@ int main(int count, char** arguments) {
     if (!options.only.empty() && options.only != scenario.name) continue;
     found = true;
     repeat(scenario, options);
+  }
+  for (const auto& each : kSweeps) {
+    if (!options.only.empty() && options.only != each.name) continue;
+    found = true;
+    sweep(each, options);
   }
   if (!found) usage(arguments[0]);
   return 0;

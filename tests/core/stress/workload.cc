@@ -33,6 +33,7 @@ TensorSpec randomSpec(Random& random, size_t index, int worldSize) {
   spec.reduction = spec.dtype == DType::kBool || random.oneIn(3) ? Reduction::kSum : Reduction::kAverage;
   if (isFloatingPoint(spec.dtype)) {
     spec.codec = random.among({"none", "fp16", "onebit", "onebit(error_feedback=false)"});
+    spec.topology = random.among({"ps", "ps", "ring", "allgather", "hierarchical"});
     if (random.oneIn(4)) spec.prescale = 0.5;
     if (random.oneIn(4)) spec.postscale = 3.0;
   }
@@ -55,7 +56,8 @@ void fill(Random& random, const TensorSpec& spec, std::span<std::byte> bytes) {
     return;
   }
   std::vector<float> values(spec.count);
-  for (auto& value : values) value = static_cast<float>(static_cast<int>(random.below(2001)) - 1000) / 1000;
+  // Of few bits, so that in whatever order a topology adds them up nothing is rounded.
+  for (auto& value : values) value = static_cast<float>(static_cast<int>(random.below(2049)) - 1024) / 1024;
   // Residuals must stay finite all the same.
   if (spec.codec != "none" && !values.empty() && random.oneIn(12)) {
     values[random.below(values.size())] = std::numeric_limits<float>::quiet_NaN();

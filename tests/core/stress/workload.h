@@ -20,6 +20,7 @@ struct Workload {
   uint64_t seed = 0;
   int worldSize = 1;
   int steps = 1;
+  bool inOrder = false;  ///< Ranks submit in the same order, as they must without pipelining.
   std::vector<TensorSpec> specs;
 };
 
