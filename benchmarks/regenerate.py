@@ -2,6 +2,7 @@
 """Measures everything in results/ again, one benchmark after the other: what `make bench` runs.
 
     python benchmarks/regenerate.py [NAME...]      only results and plots whose file names contain one of these
+    python benchmarks/regenerate.py --minutes 60   what matters most, as much as is begun in that time
     python benchmarks/regenerate.py --draw         measure nothing: plots and pages of the results that are there
 
 A new benchmark adds its command lines to `RESULTS`, and a plot of results to `PLOTS`. What needs an emulated cluster is
@@ -11,6 +12,7 @@ left out, and said to be, where none can be made.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import subprocess
 import sys
@@ -162,6 +164,7 @@ def main() -> int:
     """Run what is asked for, all of it even if some fails; how many benchmarks and plots failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of a file name (default: all)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="then nothing more is begun (default: no end)")
     parser.add_argument("--draw", action="store_true", help="measure nothing: plots and pages of what is there")
     given = parser.parse_args()
     parts = given.names or [""]
@@ -176,7 +179,14 @@ def main() -> int:
         print(f"nothing is called {' or '.join(parts)}; there are {', '.join([*RESULTS, *PLOTS])}", file=sys.stderr)
         return 2
     start = time.monotonic()
-    failed = [name for name in results if not _measure(name)] + [name for name in plots if not _draw(name)]
+    failed = []
+    for index, name in enumerate(results):
+        if time.monotonic() - start > 60 * given.minutes:
+            print(f"the time is over: {', '.join(results[index:])} left out", file=sys.stderr, flush=True)
+            break
+        if not _measure(name):
+            failed.append(name)
+    failed += [name for name in plots if not _draw(name)]
     _update_pages()
     print(
         f"\n{len(results)} results and {len(plots)} plots in {(time.monotonic() - start) / 60:.0f} minutes", flush=True

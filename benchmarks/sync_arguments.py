@@ -52,7 +52,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
         "--repeat",
         type=int,
         default=0,
-        help="timed repetitions (default: about 10 s, at least 7; at least 5 of all systems together take over 2 s)",
+        help="timed repetitions (default: about 10 s, at least 7; at least 5 if all systems together take over 5 s)",
     )
     parser.add_argument("--timeout", type=float, default=120, help="of one synchronisation, in seconds (default: 120)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")

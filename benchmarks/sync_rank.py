@@ -31,8 +31,8 @@ BUDGET = 10.0
 MIN_REPEATS = 7
 MAX_REPEATS = 1000
 #: A round that takes longer (seconds) is repeated less often: what small disturbances do to it is small.
-SLOW_ROUND = 2.0
-MIN_SLOW_REPEATS = 5
+LONG_ROUND = 5.0
+MIN_LONG_REPEATS = 5
 #: Rounds that warm up: so many, or as fill the time (seconds), whichever are fewer. Part of that time is a first
 #: synchronisation of each system, for its error; after it connections and memory are there.
 WARM_UPS = 3
@@ -41,7 +41,8 @@ WARM_UP_BUDGET = 2.0
 #: as the measurement.
 ERROR_OF_ONE_IN = 4
 TRIAL_ERROR_OF_ONE_IN = 16
-#: A trial that takes less (seconds) is repeated so often.
+#: Of a trial that takes longer (seconds) the first synchronisation counts; one that takes less is repeated so often.
+LONG_TRIAL = 2.0
 SHORT_TRIAL = 0.5
 MORE_TRIALS = 4
 
@@ -74,7 +75,7 @@ class Measurement:
             self.add_ours(codec, topology)
             system = self.systems.pop()
             _, first = self.first(system, one_in=TRIAL_ERROR_OF_ONE_IN)
-            if first > SLOW_ROUND:
+            if first > LONG_TRIAL:
                 return first
             samples = Samples()
             self._once(system, samples)
@@ -165,7 +166,7 @@ def _measured(measurement: Measurement, job: Job) -> list[Measured]:
             break
         last = _slowest_round(measurement)
         spent += last
-    least = MIN_REPEATS if last < SLOW_ROUND else MIN_SLOW_REPEATS
+    least = MIN_REPEATS if last < LONG_ROUND else MIN_LONG_REPEATS
     repeats = job.repeats or min(MAX_REPEATS, max(least, int(BUDGET / last)))
     every_rank = _gather(([error for error, _ in firsts], measurement.rounds(repeats)))
     codec_s = _codec_seconds(measurement.systems, job)

@@ -59,6 +59,28 @@ def test_one_that_fails_does_not_keep_the_others_from_being_measured(
     assert "failed: first" in said.err
 
 
+def test_when_the_time_is_over_nothing_more_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[str] = []
+    clock = [0.0]
+    monkeypatch.setattr(regenerate.time, "monotonic", lambda: clock[0])
+
+    def measure(name: str) -> bool:
+        begun.append(name)
+        clock[0] += 50.0
+        return True
+
+    monkeypatch.setattr(regenerate, "RESULTS", dict.fromkeys(("first", "second", "third"), ()))
+    monkeypatch.setattr(regenerate, "PLOTS", {})
+    monkeypatch.setattr(regenerate, "_measure", measure)
+    monkeypatch.setattr(regenerate, "_update_pages", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["regenerate.py", "--minutes", "1"])
+    assert regenerate.main() == 0
+    assert begun == ["first", "second"]
+    assert "third left out" in capsys.readouterr().err
+
+
 def test_an_unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["regenerate.py", "nothing like it"])
     assert regenerate.main() == 2
