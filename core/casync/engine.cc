@@ -31,7 +31,7 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       worldSize_(transport->worldSize()),
       options_(checked(std::move(options))),
       control_(std::move(control)),
-      executor_(pool_, compute_, options_.seed),
+      executor_(pool_, compute_, options_.seed, rank_),
       transport_(std::move(transport)),
       communication_(*transport_, options_.windowBytes, options_.bundle),
       compute_(options_.computeThreads) {

@@ -102,6 +102,13 @@ void Executor::encode(Operation& operation, const Task& task) {
   message.header.payloadBytes = message.payload.size();
 }
 
+// Ranks that rounded alike would err alike, and a sum rounded by the numbers of its parts would be off on
+// average: each rank draws numbers of its own for each purpose.
+uint64_t Executor::seedOf(EncodeAs encodeAs) const {
+  const auto purposes = uint64_t{4};
+  return seed_ + ((static_cast<uint64_t>(rank_) * purposes + static_cast<uint64_t>(encodeAs)) << 32);
+}
+
 void Executor::compress(Operation& operation, const Task& task) {
   const Tensor& tensor = *operation.tensor;
   const auto& partition = partitionOf(operation, task);
@@ -109,7 +116,7 @@ void Executor::compress(Operation& operation, const Task& task) {
   const bool ofInput = from.kind == Operand::Kind::kInput;
   const bool byWorker = task.encodeAs == EncodeAs::kContribution;
   EncodeContext context;
-  context.seed = seed_;
+  context.seed = seedOf(task.encodeAs);
   context.step = operation.step;
   context.tensor = tensor.id;
   context.firstElement = partition.range.first;
@@ -123,15 +130,13 @@ void Executor::compress(Operation& operation, const Task& task) {
                                          partition.range.count, pool_, scratch)
                               : operation.sums[from.index].values.floats(partition.range.count);
   const Codec& codec = byWorker ? *tensor.codec : *tensor.aggregateCodec;
-  TensorStates* states = byWorker ? operation.workerStates.get() : operation.aggregatorStates.get();
-  StateLease lease;
-  if (states != nullptr) lease = states->lease(task.partition);
+  StateLease lease(byWorker ? operation.workerStates : operation.aggregatorStates, task.partition);
   MessageState& message = operation.messages[task.message];
   message.buffer = pool_.take(partition.maxPayloadBytes);
   const size_t bytes =
       codec.encode(values, lease.states(), context, message.buffer.first(partition.maxPayloadBytes));
   // An empty message says that something was not finite: it is sent like any other, the old states stay.
-  if (bytes > 0 && states != nullptr) lease.commit();
+  if (bytes > 0) lease.commit();
   message.payload = message.buffer.first(bytes);
   message.header.flags = kFlagChecksum;
   message.header.checksum = crc32c(message.payload);

@@ -15,8 +15,8 @@ namespace hipress {
 class Executor {
  public:
   /// Large encodes and decodes share their work out over `parallel`.
-  Executor(BufferPool& pool, Parallel& parallel, uint64_t seed)
-      : pool_(pool), parallel_(parallel), seed_(seed) {}
+  Executor(BufferPool& pool, Parallel& parallel, uint64_t seed, int rank)
+      : pool_(pool), parallel_(parallel), seed_(seed), rank_(rank) {}
 
   /// Runs an encode, merge or decode. Throws CorruptPayload (with tensor, partition and sender) for bad
   /// input.
@@ -32,6 +32,7 @@ class Executor {
  private:
   void encode(Operation& operation, const Task& task);
   void compress(Operation& operation, const Task& task);
+  uint64_t seedOf(EncodeAs encodeAs) const;
   void decode(Operation& operation, const Task& task);
 
   // executor_merge.cc
@@ -45,6 +46,7 @@ class Executor {
   BufferPool& pool_;
   Parallel& parallel_;
   const uint64_t seed_;
+  const int rank_;
 };
 
 }  // namespace hipress

@@ -23,7 +23,8 @@ using ConstBytes = std::span<const std::byte>;
 using CodecId = uint32_t;
 
 /// Everything that encoding may depend on besides values and states; the same on every device and in the
-/// reference, so that random rounding is reproducible (Philox keyed by seed, step, tensor and element).
+/// reference, so that random rounding is reproducible (Philox keyed by seed, step, tensor and element; the
+/// engine gives each rank, and each purpose of an encode, a seed of its own).
 struct EncodeContext {
   uint64_t seed = 0;
   uint64_t step = 0;             ///< How many times this tensor has been synchronised before.

@@ -2,6 +2,7 @@
 #include "core/codec/state_blocks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
@@ -22,31 +23,67 @@ size_t sizeClass(size_t count) {
 
 }  // namespace
 
-StateBlocks::~StateBlocks() {
-  for (const Memory& memory : spares_) std::free(memory.allocation);
+/// In front of the floats.
+struct alignas(kAlignment) StateBlock::Memory {
+  void* allocation = nullptr;
+  size_t bytes = 0;  // of the floats
+  std::atomic<size_t> owners{0};
+  std::shared_ptr<StateBlocks> pool;  // while it has owners
+
+  float* floats() { return reinterpret_cast<float*>(this + 1); }
+};
+
+StateBlock::StateBlock(const StateBlock& other) noexcept : memory_(other.memory_) {
+  if (memory_ != nullptr) memory_->owners.fetch_add(1, std::memory_order_relaxed);
 }
 
-StateBlocks::Memory StateBlocks::allocate(size_t bytes) {
+StateBlock::~StateBlock() {
+  if (memory_ == nullptr || memory_->owners.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  // Held here: the pool may have no other owner left, and frees this block then.
+  const std::shared_ptr<StateBlocks> pool = std::move(memory_->pool);
+  pool->giveBack(memory_);
+}
+
+float* StateBlock::get() const {
+  return memory_ == nullptr ? nullptr : memory_->floats();
+}
+
+StateBlocks::~StateBlocks() {
+  for (Memory* memory : spares_) release(memory);
+}
+
+StateBlocks::Memory* StateBlocks::allocate(size_t bytes) {
   // calloc, because large blocks then come from the kernel as zeros that take no memory until written.
-  void* allocation = std::calloc(bytes + kAlignment, 1);
+  void* allocation = std::calloc(sizeof(Memory) + bytes + kAlignment, 1);
   if (allocation == nullptr) throw std::bad_alloc();
   const auto address = reinterpret_cast<uintptr_t>(allocation);
   const size_t offset = (kAlignment - address % kAlignment) % kAlignment;
-  return {allocation, reinterpret_cast<float*>(static_cast<std::byte*>(allocation) + offset), bytes};
+  auto* memory = new (static_cast<std::byte*>(allocation) + offset) Memory;
+  memory->allocation = allocation;
+  memory->bytes = bytes;
+  return memory;
 }
 
-StateBlock StateBlocks::owned(const Memory& memory) {
-  return {memory.floats, [pool = shared_from_this(), memory](float*) { pool->giveBack(memory); }};
+void StateBlocks::release(Memory* memory) {
+  void* allocation = memory->allocation;
+  memory->~Memory();
+  std::free(allocation);
+}
+
+StateBlock StateBlocks::owned(Memory* memory) {
+  memory->owners.store(1, std::memory_order_relaxed);
+  memory->pool = shared_from_this();
+  return StateBlock(memory);
 }
 
 StateBlock StateBlocks::take(size_t count) {
   const size_t bytes = sizeClass(count);
-  Memory memory;
+  Memory* memory = nullptr;
   {
     const std::lock_guard lock(mutex_);
     // The one given back last is the most likely to be in a cache.
     const auto found = std::find_if(spares_.rbegin(), spares_.rend(),
-                                    [bytes](const Memory& spare) { return spare.bytes == bytes; });
+                                    [bytes](const Memory* spare) { return spare->bytes == bytes; });
     if (found != spares_.rend()) {
       memory = *found;
       spares_.erase(std::next(found).base());
@@ -55,45 +92,46 @@ StateBlock StateBlocks::take(size_t count) {
       mostUsedBytes_ = std::max(mostUsedBytes_, usedBytes_);
     }
   }
-  return memory.allocation == nullptr ? takeZeros(count) : owned(memory);
+  return memory == nullptr ? takeZeros(count) : owned(memory);
 }
 
 StateBlock StateBlocks::takeZeros(size_t count) {
-  const Memory memory = allocate(sizeClass(count));
+  Memory* memory = allocate(sizeClass(count));
   {
     const std::lock_guard lock(mutex_);
-    usedBytes_ += memory.bytes;
+    usedBytes_ += memory->bytes;
     mostUsedBytes_ = std::max(mostUsedBytes_, usedBytes_);
   }
   return owned(memory);
 }
 
-void StateBlocks::giveBack(const Memory& memory) {
-  std::list<Memory> dropped;
+void StateBlocks::giveBack(Memory* memory) {
+  std::vector<Memory*> dropped;
   {
     const std::lock_guard lock(mutex_);
     spares_.push_back(memory);
-    spareBytes_ += memory.bytes;
-    usedBytes_ -= memory.bytes;
+    spareBytes_ += memory->bytes;
+    usedBytes_ -= memory->bytes;
     // Spares of what was once used at the same time; or, for models with partitions of many sizes, a small
     // part of the whole.
     const size_t limit = std::max(mostUsedBytes_ - usedBytes_, usedBytes_ / 8);
     auto end = spares_.begin();
-    while (spareBytes_ > limit) spareBytes_ -= (end++)->bytes;
-    dropped.splice(dropped.begin(), spares_, spares_.begin(), end);
+    while (spareBytes_ > limit) spareBytes_ -= (*end++)->bytes;
+    dropped.assign(spares_.begin(), end);
+    spares_.erase(spares_.begin(), end);
   }
-  for (const Memory& each : dropped) std::free(each.allocation);
+  for (Memory* each : dropped) release(each);
 }
 
 void StateBlocks::trim() {
-  std::list<Memory> dropped;
+  std::vector<Memory*> dropped;
   {
     const std::lock_guard lock(mutex_);
     dropped.swap(spares_);
     spareBytes_ = 0;
     mostUsedBytes_ = usedBytes_;
   }
-  for (const Memory& each : dropped) std::free(each.allocation);
+  for (Memory* each : dropped) release(each);
 }
 
 size_t StateBlocks::bytesHeld() const {

@@ -5,15 +5,37 @@
 #pragma once
 
 #include <cstddef>
-#include <list>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace hipress {
 
+class StateBlocks;
+
 /// Floats, aligned to 64 bytes; shared by the store and whoever reads them at the moment. The last owner's
-/// end gives them back to the pool.
-using StateBlock = std::shared_ptr<float>;
+/// end gives them back to the pool. No std::shared_ptr, which allocates for each block that is taken.
+class StateBlock {
+ public:
+  StateBlock() = default;
+  StateBlock(const StateBlock& other) noexcept;
+  StateBlock(StateBlock&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+  StateBlock& operator=(StateBlock other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+  ~StateBlock();
+
+  float* get() const;
+  bool operator==(std::nullptr_t) const { return memory_ == nullptr; }
+
+ private:
+  friend class StateBlocks;
+  struct Memory;
+  explicit StateBlock(Memory* memory) : memory_(memory) {}
+  Memory* memory_ = nullptr;
+};
 
 class StateBlocks : public std::enable_shared_from_this<StateBlocks> {
  public:
@@ -34,18 +56,16 @@ class StateBlocks : public std::enable_shared_from_this<StateBlocks> {
   size_t bytesHeld() const;  ///< Allocated, in use or spare.
 
  private:
-  struct Memory {
-    void* allocation = nullptr;
-    float* floats = nullptr;
-    size_t bytes = 0;
-  };
+  friend class StateBlock;
+  using Memory = StateBlock::Memory;
 
-  static Memory allocate(size_t bytes);
-  StateBlock owned(const Memory& memory);
-  void giveBack(const Memory& memory);
+  static Memory* allocate(size_t bytes);
+  static void release(Memory* memory);
+  StateBlock owned(Memory* memory);
+  void giveBack(Memory* memory);
 
   mutable std::mutex mutex_;
-  std::list<Memory> spares_;  // the one given back last is the last
+  std::vector<Memory*> spares_;  // the one given back last is the last
   size_t spareBytes_ = 0;
   size_t usedBytes_ = 0;
   size_t mostUsedBytes_ = 0;

@@ -13,29 +13,32 @@ size_t TensorStates::Vector::size() const {
   return std::accumulate(counts.begin(), counts.end(), size_t{0});
 }
 
-StateLease TensorStates::lease(size_t partition) {
-  StateLease lease;
-  lease.owner_ = shared_from_this();
-  lease.partition_ = partition;
-  const size_t count = counts_.at(partition);
-  for (const auto& vector : vectors_) {
+StateLease::StateLease(std::shared_ptr<TensorStates> owner, size_t partition)
+    : owner_(std::move(owner)), partition_(partition) {
+  if (owner_ == nullptr) return;
+  const size_t states = owner_->vectors_.size();
+  before_.reserve(states);
+  after_.reserve(states);
+  blocks_.reserve(2 * states);
+  const size_t count = owner_->counts_.at(partition);
+  for (const auto& vector : owner_->vectors_) {
     StateBlock before;
     {
-      const std::lock_guard lock(*mutex_);
+      const std::lock_guard lock(*owner_->mutex_);
       // Cut anew since this was opened: what belongs here cannot be found, and is not this plan's any more.
-      if (vector->counts == counts_) before = vector->blocks[partition];
+      if (vector->counts == owner_->counts_) before = vector->blocks[partition];
     }
-    if (before == nullptr) before = memory_->takeZeros(count);
-    StateBlock after = memory_->take(count);
-    lease.before_.push_back(before.get());
-    lease.after_.push_back(after.get());
-    lease.blocks_.push_back(std::move(before));
-    lease.blocks_.push_back(std::move(after));
+    if (before == nullptr) before = owner_->memory_->takeZeros(count);
+    StateBlock after = owner_->memory_->take(count);
+    before_.push_back(before.get());
+    after_.push_back(after.get());
+    blocks_.push_back(std::move(before));
+    blocks_.push_back(std::move(after));
   }
-  return lease;
 }
 
 void StateLease::commit() {
+  if (owner_ == nullptr) return;
   // The old blocks go back to the pool when the lease ends.
   const std::lock_guard lock(*owner_->mutex_);
   for (size_t state = 0; state < owner_->vectors_.size(); ++state) {

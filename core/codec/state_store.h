@@ -5,11 +5,13 @@
 // success swaps the two.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <span>
 #include <string>
@@ -30,26 +32,28 @@ class StateStore;
 /// as this lives, whatever becomes of the tensor meanwhile.
 class StateLease {
  public:
+  /// `owner` nullptr: of a codec without states. One partition has one lease at a time; of two, the last to
+  /// commit counts.
+  StateLease(std::shared_ptr<class TensorStates> owner, size_t partition);
+  StateLease(const StateLease&) = delete;
+  StateLease& operator=(const StateLease&) = delete;
+
   EncodeStates states() const { return {before_, after_}; }
   /// The new values become the tensor's; without it they are forgotten.
   void commit();
 
  private:
-  friend class TensorStates;
-  std::shared_ptr<class TensorStates> owner_;
-  size_t partition_ = 0;
-  std::vector<StateBlock> blocks_;
-  std::vector<const float*> before_;
-  std::vector<float*> after_;
+  const std::shared_ptr<class TensorStates> owner_;
+  const size_t partition_;
+  std::array<std::byte, 256> room_;  // for the lists of five states; those of more are allocated
+  std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};
+  std::pmr::vector<StateBlock> blocks_{&memory_};
+  std::pmr::vector<const float*> before_{&memory_};
+  std::pmr::vector<float*> after_{&memory_};
 };
 
 /// All states of one tensor in one role, cut into the partitions that they were opened with.
-class TensorStates : public std::enable_shared_from_this<TensorStates> {
- public:
-  /// Thread-safe. One partition has one lease at a time; of two, the last to commit counts.
-  StateLease lease(size_t partition);
-
- private:
+class TensorStates {
   friend class StateStore;
   friend class StateLease;
 

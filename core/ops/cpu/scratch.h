@@ -51,6 +51,7 @@ class ScratchPool {
   }
 
   void giveBack(ScratchBlock block) noexcept {
+    if (block.memory == nullptr) return;
     if (block.bytes > kScratchBytesKept) return release(block);
     size_t old = 0;
     for (; kept_ + block.bytes > kScratchBytesKept; ++old) {
@@ -66,6 +67,24 @@ class ScratchPool {
     }
   }
 
+  /// An empty list for a Scratch's blocks.
+  std::vector<ScratchBlock> takeList() noexcept {
+    std::vector<ScratchBlock> list;
+    if (lists_.empty()) return list;
+    list.swap(lists_.back());
+    lists_.pop_back();
+    return list;
+  }
+
+  void giveBackList(std::vector<ScratchBlock> list) noexcept {
+    list.clear();
+    try {
+      lists_.push_back(std::move(list));
+    } catch (const std::bad_alloc&) {
+      // It is freed.
+    }
+  }
+
  private:
   static void release(ScratchBlock block) noexcept {
     ::operator delete(block.memory, std::align_val_t(kScratchAlignment));
@@ -73,6 +92,7 @@ class ScratchPool {
 
   std::vector<ScratchBlock> idle_;
   size_t kept_ = 0;
+  std::vector<std::vector<ScratchBlock>> lists_;
 };
 
 inline thread_local ScratchPool scratchPool;
@@ -82,11 +102,12 @@ inline thread_local ScratchPool scratchPool;
 /// Blocks in use until this object dies. Used by one thread at a time.
 class Scratch {
  public:
-  Scratch() = default;
+  Scratch() : used_(detail::scratchPool.takeList()) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
     for (const detail::ScratchBlock& block : used_) detail::scratchPool.giveBack(block);
+    detail::scratchPool.giveBackList(std::move(used_));
   }
 
   /// Room for `count` elements, aligned to 64 bytes, with any content. Throws std::bad_alloc.
@@ -94,8 +115,8 @@ class Scratch {
   __attribute__((noinline)) T* take(size_t count) {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= kScratchAlignment);
     if (count > (std::numeric_limits<size_t>::max() - kPage) / sizeof(T)) throw std::bad_alloc();
-    used_.reserve(used_.size() + 1);
-    used_.push_back(detail::scratchPool.take((count * sizeof(T) / kPage + 1) * kPage));
+    used_.emplace_back();  // first, so that no block is lost if there is no room for it here
+    used_.back() = detail::scratchPool.take((count * sizeof(T) / kPage + 1) * kPage);
     return static_cast<T*>(used_.back().memory);
   }
 

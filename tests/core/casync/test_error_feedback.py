@@ -77,6 +77,42 @@ def test_the_average_is_right_in_the_long_run(codec: str) -> None:
     assert np.linalg.norm(mean - expected) / np.linalg.norm(expected) < 0.05
 
 
+def rounded_at_random(values: list[NDArray[Any]], topology: str, steps: int) -> NDArray[Any]:
+    """What the ranks' values become in each of many steps: one row per step."""
+
+    def body(engine: _core.Engine) -> NDArray[Any]:
+        options = {"codec": "terngrad(bitwidth=1)", "topology": topology}
+        (tensor,) = engine.declare([spec("w", values[0], **options)])
+        results = np.empty((steps, values[0].size), np.float64)
+        for step in range(steps):
+            result = values[engine.rank].copy()
+            engine.wait(engine.submit(tensor, result, result))
+            results[step] = result
+        return results
+
+    return run_ranks(len(values), body)[0]
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical"])
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_what_is_rounded_twice_is_right_on_average(topology: str, world_size: int) -> None:
+    """Were a sum rounded by the same random numbers as its parts, it would not be: both go up together."""
+    count, steps = 4096, 400
+    values = list(gradients(world_size, count))
+    results = rounded_at_random(values, topology, steps)
+    errors = results.mean(axis=0) - np.mean(values, axis=0, dtype=np.float64)
+    in_standard_errors = errors / np.maximum(results.std(axis=0, ddof=1) / np.sqrt(steps), 1e-6)
+    assert np.mean(in_standard_errors**2) < 1 + 6 * np.sqrt(2 / count)
+
+
+def test_ranks_round_independently() -> None:
+    """Their errors cancel: the variance of N ranks' average is an Nth of one's."""
+    (values,) = gradients(1, 4096)
+    alone = rounded_at_random([values] * 2, "allgather", 50).var(axis=0).sum()
+    four = rounded_at_random([values] * 8, "allgather", 50).var(axis=0).sum()
+    assert 0.9 < alone / four / 4 < 1.1
+
+
 @pytest.mark.parametrize("codec", [codec for codec in LOSSY if codec != "terngrad"])
 def test_without_error_feedback_nothing_is_kept(codec: str) -> None:
     def body(engine: _core.Engine) -> list[tuple[str, str, str]]:

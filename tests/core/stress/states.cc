@@ -32,9 +32,9 @@ Counts randomCut(Random& random, size_t count) {
 }
 
 /// What an encode does: new = old + 1 everywhere; garbage if it fails. Checks the old against `expected`.
-void step(TensorStates& states, const Counts& counts, size_t partition, bool fails,
+void step(const std::shared_ptr<TensorStates>& states, const Counts& counts, size_t partition, bool fails,
           std::vector<std::vector<float>>& expected) {
-  StateLease lease = states.lease(partition);
+  StateLease lease(states, partition);
   const size_t first =
       std::accumulate(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(partition), size_t{0});
   const EncodeStates vectors = lease.states();
@@ -62,7 +62,7 @@ void valuesSurviveFailuresAndOtherPartitions(Random& random) {
     const Counts counts = randomCut(random, count);
     const auto states = store.open("w", StateRole::kWorker, names, counts);
     for (int turn = 0; turn < 8; ++turn)
-      step(*states, counts, random.below(counts.size()), random.oneIn(3), expected);
+      step(states, counts, random.below(counts.size()), random.oneIn(3), expected);
     for (size_t state = 0; state < names.size(); ++state) {
       CHECK(store.copy("w", StateRole::kWorker, names[state]) == expected[state], names[state], plan);
     }
@@ -84,7 +84,7 @@ void leasesOutliveWhatTheyAreOf() {
   StateStore store;
   const Names names = {"residual"};
   for (const bool erased : {false, true}) {
-    StateLease lease = store.open("w", StateRole::kWorker, names, {100, 100})->lease(1);
+    StateLease lease(store.open("w", StateRole::kWorker, names, {100, 100}), 1);
     if (erased) {
       store.erase("w");
     } else {
@@ -134,11 +134,11 @@ void threadsEncodeWhileOthersCopyAndErase(Random& random) {
     for (int turn = 0; turn < 60; ++turn) {
       const Counts counts = randomCut(own, 1000);
       const auto states = store.open(name, StateRole::kAggregator, names, counts);
-      step(*states, counts, own.below(counts.size()), own.oneIn(4), expected);
+      step(states, counts, own.below(counts.size()), own.oneIn(4), expected);
       // All threads: whole vectors, old or new, never a mixture within a partition.
       const auto lease = store.open("shared", StateRole::kWorker, names, shared)->lease(own.below(3));
       if (thread == 0 && turn % 16 == 0) store.erase("shared");
-      StateLease written = store.open("shared", StateRole::kWorker, names, shared)->lease(1);
+      StateLease written(store.open("shared", StateRole::kWorker, names, shared), 1);
       const float value = static_cast<float>(own.below(1000));
       for (float* after : written.states().after) std::fill_n(after, shared[1], value);
       written.commit();
