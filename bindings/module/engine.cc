@@ -21,6 +21,7 @@
 #include "bindings/module/module.h"
 #include "core/casync/current_engine.h"
 #include "core/casync/hosts.h"
+#include "core/casync/settings.h"
 #include "core/casync/topology.h"
 #include "core/control/local_control.h"
 #include "core/transport/inproc.h"
@@ -44,6 +45,12 @@ std::chrono::microseconds microseconds(double seconds) {
   return std::chrono::microseconds(static_cast<int64_t>(std::min(seconds, 3600.0) * 1e6));
 }
 
+Coordinator coordinatorFromName(const std::string& name) {
+  if (name == "none") return Coordinator::kNone;
+  if (name == "rank0") return Coordinator::kRank0;
+  throw invalidArgument("coordinator '" + name + "' does not exist; choose none or rank0");
+}
+
 EngineOptions optionsFrom(const py::dict& given) {
   EngineOptions options;
   for (const auto& [key, value] : given) {
@@ -55,13 +62,19 @@ EngineOptions optionsFrom(const py::dict& given) {
     } else if (name == "partition_bytes") {
       options.partitionBytes = value.cast<size_t>();
     } else if (name == "window_bytes") {
-      options.windowBytes = value.cast<size_t>();
+      options.communication.windowBytes = value.cast<size_t>();
     } else if (name == "bundle_bytes") {
-      options.bundle.bytes = value.cast<size_t>();
+      options.communication.bundle.bytes = value.cast<size_t>();
     } else if (name == "bundle_message_bytes") {
-      options.bundle.messageBytes = value.cast<size_t>();
+      options.communication.bundle.messageBytes = value.cast<size_t>();
     } else if (name == "bundle_linger") {
-      options.bundle.linger = microseconds(value.cast<double>());
+      options.communication.bundle.linger = microseconds(value.cast<double>());
+    } else if (name == "rounds") {
+      options.communication.rounds.enabled = value.cast<bool>();
+    } else if (name == "round_bytes") {
+      options.communication.rounds.bytes = value.cast<size_t>();
+    } else if (name == "coordinator") {
+      options.communication.rounds.coordinator = coordinatorFromName(value.cast<std::string>());
     } else if (name == "inline_elements") {
       options.inlineElements = value.cast<size_t>();
     } else if (name == "seed") {
@@ -157,6 +170,9 @@ py::dict countersOf(const Engine& engine) {
   result["messages_sent"] = counters.messagesSent;
   result["messages_received"] = counters.messagesReceived;
   result["bundles_sent"] = counters.bundlesSent;
+  const auto rounds = engine.roundCounters();
+  result["rounds"] = rounds.begun;
+  result["rounds_unplanned"] = rounds.unplanned;
   return result;
 }
 
@@ -329,6 +345,7 @@ void bindEngine(py::module_& module) {
         UcxOptions ucx;
         ucx.localAddress = localAddress;
         ucx.timeout = options.timeout;
+        compareSettings(*control, options);
         auto transport = makeUcxTransport(*control, ucx);
         if (options.hosts.empty()) options.hosts = gatherHosts(*control, options.timeout);
         return shared(std::make_unique<Engine>(control, std::move(transport), std::move(options)));

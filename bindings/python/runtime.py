@@ -42,6 +42,12 @@ class RuntimeOptions:
     """Larger messages go alone."""
     bundle_linger: float = 0.0002
     """Seconds that a small message waits at most for others, while something is on its way to the same peer."""
+    rounds: bool = False
+    """Large messages use one link at a time, so that not all ranks send to one at once; alike on all ranks."""
+    round_bytes: int = 1 << 20
+    """Of a round, at most, unless one message is larger."""
+    coordinator: str = "none"
+    """Who decides whom a round is for: none, every rank alone; rank0, asked for each round. Implies rounds."""
     heartbeat: float = 1.0
     """Seconds between two signs of life; if not given, a quarter of heartbeat_limit at most."""
     heartbeat_limit: float = 7.0
@@ -145,6 +151,9 @@ class Runtime:
             "bundle_bytes": options.bundle_bytes,
             "bundle_message_bytes": options.bundle_message_bytes,
             "bundle_linger": options.bundle_linger,
+            "rounds": options.rounds,
+            "round_bytes": options.round_bytes,
+            "coordinator": options.coordinator,
             "seed": options.seed,
             "pipelining": options.pipelining,
             "priorities": options.priorities,
@@ -183,6 +192,9 @@ def init(
     bundle_bytes: int | None = None,
     bundle_message_bytes: int | None = None,
     bundle_linger: float | None = None,
+    rounds: bool | None = None,
+    round_bytes: int | None = None,
+    coordinator: str | None = None,
     heartbeat: float | None = None,
     heartbeat_limit: float | None = None,
     seed: int | None = None,
@@ -211,6 +223,9 @@ def init(
             bundle_bytes=bundle_bytes,
             bundle_message_bytes=bundle_message_bytes,
             bundle_linger=bundle_linger,
+            rounds=rounds,
+            round_bytes=round_bytes,
+            coordinator=coordinator,
             heartbeat=heartbeat,
             heartbeat_limit=heartbeat_limit,
             seed=seed,
@@ -276,7 +291,9 @@ def counters() -> dict[str, int]:
     """What this rank has exchanged with others since `init()`.
 
     Keys: bytes_sent, bytes_received (payloads and their headers), messages_sent, messages_received. A message counts
-    the same whether it went alone or in a bundle; bundles_sent says how many bundles there were.
+    the same whether it went alone or in a bundle; bundles_sent says how many bundles there were. rounds says in how
+    many rounds large messages went (0: links are not used in rounds), rounds_unplanned how many of them were begun
+    without the coordinator's word, because it did not come in time.
     """
     counted: dict[str, int] = current().engine.counters()
     return counted

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/transport/bundle.h"
 
@@ -28,12 +29,24 @@ const BundleOptions& checked(const BundleOptions& bundle) {
 
 }  // namespace
 
-CommunicationQueue::CommunicationQueue(Transport& transport, size_t windowBytes, const BundleOptions& bundle)
-    : transport_(transport) {
-  BundleOptions none = checked(bundle);
+CommunicationQueue::CommunicationQueue(Transport& transport, const CommunicationOptions& options,
+                                       AskCoordinator ask)
+    : transport_(transport), smallBytes_(options.bundle.messageBytes) {
+  const BundleOptions& bundle = checked(options.bundle);
+  BundleOptions none = bundle;
   none.bytes = 0;
+  std::vector<bool> crossesNetwork;
   for (int peer = 0; peer < transport.worldSize(); ++peer) {
-    links_.emplace_back(windowBytes, bundle.always || transport.bundlesPay(peer) ? bundle : none);
+    crossesNetwork.push_back(bundle.always || transport.bundlesPay(peer));
+    links_.emplace_back(options.windowBytes, crossesNetwork.back() ? bundle : none);
+  }
+  LinkRounds rounds(transport.rank(), crossesNetwork, options.rounds);
+  if (rounds.used()) {
+    if (options.rounds.coordinator == Coordinator::kNone) ask = nullptr;
+    RoundGate::Events events;
+    events.leaves = [this](LinkRounds::Departure&& left) { toLink(left.priority, std::move(left.item)); };
+    events.waits = [this] { askWatcher(watchesWindows_); };
+    gate_ = std::make_unique<RoundGate>(std::move(rounds), std::move(events), std::move(ask));
   }
   watcher_ = std::thread([this] { watch(); });
 }
@@ -49,13 +62,25 @@ void CommunicationQueue::stop() {
   }
   changed_.notify_all();
   if (watcher_.joinable()) watcher_.join();
+  if (gate_) gate_->stop();
 }
 
 void CommunicationQueue::push(int priority, SendRequest request, LinkQueue::StartCallback onStart) {
-  Link& link = links_[static_cast<size_t>(request.peer)];
+  const bool inRounds = goesInRounds(request);
+  LinkQueue::Item item{std::move(request), std::move(onStart)};
+  if (inRounds) return gate_->push(priority, std::move(item));
+  toLink(priority, std::move(item));
+}
+
+bool CommunicationQueue::goesInRounds(const SendRequest& request) const {
+  return gate_ && request.payload.size() > smallBytes_ && gate_->has(request.peer);
+}
+
+void CommunicationQueue::toLink(int priority, LinkQueue::Item&& item) {
+  Link& link = links_[static_cast<size_t>(item.request.peer)];
   {
     const std::lock_guard lock(link.mutex);
-    link.queue.push(priority, std::move(request), std::move(onStart), Clock::now());
+    link.queue.push(priority, std::move(item), Clock::now());
     if (link.dispatching) return;
   }
   dispatch(link);
@@ -103,6 +128,9 @@ void CommunicationQueue::sent(Link& link, LinkQueue::Flight& flight, const Failu
   }
   // Before the callbacks: the network should not wait for what completion triggers.
   dispatch(link);
+  for (const auto& item : flight.items) {
+    if (goesInRounds(item.request)) gate_->sent(item);
+  }
   for (const auto& item : flight.items) item.request.onSent(failure);
   const std::lock_guard lock(link.mutex);
   link.queue.recycle(flight);
@@ -163,7 +191,7 @@ CommunicationQueue::Time CommunicationQueue::lookAtGathering() {
 
 CommunicationQueue::Time CommunicationQueue::lookAtWindows() {
   watchesWindows_ = false;
-  bool again = false;
+  bool again = gate_ && gate_->look();
   for (Link& link : links_) {
     bool opened = false;
     bool waits = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Q_commu: messages that are ready to go, link by link; in which order, and which of them together, is
-// LinkQueue's part.
+// LinkQueue's part. If links are used in rounds, large messages pass a RoundGate before.
 //
 // A large message is out only when its receiver has asked for it, and the receiver may ask only after it got
 // another message, one that waits here: ranks submit their tensors in any order. So a window in which nothing
@@ -11,18 +11,26 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "core/casync/link_queue.h"
+#include "core/casync/round_gate.h"
 #include "core/transport/transport.h"
 
 namespace hipress {
 
+struct CommunicationOptions {
+  size_t windowBytes = size_t{16} << 20;  ///< Handed to the transport per peer at a time.
+  BundleOptions bundle;
+  RoundOptions rounds;
+};
+
 class CommunicationQueue {
  public:
-  /// Throws InvalidArgument for bundles that no receiver takes.
-  CommunicationQueue(Transport& transport, size_t windowBytes, const BundleOptions& bundle);
+  /// `ask` is needed if rounds have a coordinator. Throws InvalidArgument for bundles that no receiver takes.
+  CommunicationQueue(Transport& transport, const CommunicationOptions& options, AskCoordinator ask = nullptr);
   ~CommunicationQueue();
   CommunicationQueue(const CommunicationQueue&) = delete;
   CommunicationQueue& operator=(const CommunicationQueue&) = delete;
@@ -34,6 +42,8 @@ class CommunicationQueue {
   /// Thread-safe. `onStart` runs when the message leaves the queue, before request.onSent can.
   void push(int priority, SendRequest request, LinkQueue::StartCallback onStart);
 
+  RoundCounters roundCounters() const { return gate_ ? gate_->counters() : RoundCounters(); }
+
  private:
   using Time = LinkQueue::Time;
   struct Link {
@@ -43,6 +53,8 @@ class CommunicationQueue {
     bool dispatching = false;  // some thread is in dispatch(); it sees what others change
   };
 
+  bool goesInRounds(const SendRequest& request) const;
+  void toLink(int priority, LinkQueue::Item&& item);
   void dispatch(Link& link);
   void hand(Link& link, LinkQueue::Flight& flight);
   void sent(Link& link, LinkQueue::Flight& flight, const Failure& failure);
@@ -52,7 +64,9 @@ class CommunicationQueue {
   Time lookAtWindows();
 
   Transport& transport_;
+  const size_t smallBytes_;  // such payloads do not wait for rounds
   std::deque<Link> links_;
+  std::unique_ptr<RoundGate> gate_;  // nullptr: links are not used in rounds
 
   // The watcher looks at links by itself only while it has said so; a link that needs it otherwise wakes it.
   std::atomic<bool> watchesGathering_{false};

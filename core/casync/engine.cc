@@ -13,6 +13,9 @@ namespace {
 
 constexpr Milliseconds kLingerAfterFailure{1000};
 
+/// For the coordinator's answer. A round that it does not plan in time is begun without it.
+constexpr Milliseconds kPlanTimeout{10};
+
 /// "For ever" must stay a time that can be added to now.
 Milliseconds bounded(Milliseconds time) {
   return std::min<Milliseconds>(time, std::chrono::hours(24 * 365));
@@ -33,7 +36,8 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       control_(std::move(control)),
       executor_(pool_, compute_, options_.seed, rank_),
       transport_(std::move(transport)),
-      communication_(*transport_, options_.windowBytes, options_.bundle),
+      communication_(*transport_, options_.communication,
+                     [this](const auto& waiting) { return control_->planRound(waiting, kPlanTimeout); }),
       compute_(options_.computeThreads) {
   transport_->onPeerFailure([this](int peer, const std::string& reason) { onPeerFailure(peer, reason); });
   control_->onNotice([this](const ControlNotice& notice) { onNotice(notice); });

@@ -33,10 +33,7 @@ struct EngineOptions {
   int computeThreads = 1;
   Milliseconds timeout{60000};              ///< From submit() until every rank must have done its part.
   size_t partitionBytes = size_t{4} << 20;  ///< Size of a partition when a tensor does not say how many.
-  size_t windowBytes =
-      size_t{16}
-      << 20;  ///< Handed to the transport per peer at a time; the rest keeps its order by priority.
-  BundleOptions bundle;           ///< Small messages that go together.
+  CommunicationOptions communication;
   size_t inlineElements = 16384;  ///< Compute tasks up to this size run where they became ready.
   uint64_t seed = 0;              ///< Of random rounding.
   /// Off: a tensor begins when the one before it, in the order of submission, is done, and is cut into one
@@ -121,6 +118,7 @@ class Engine {
   void shutdown(Milliseconds linger);
 
   TransportCounters counters() const { return transport_->counters(); }
+  RoundCounters roundCounters() const { return communication_.roundCounters(); }
   StateStore& states() { return states_; }
   BufferPool::Statistics poolStatistics() const { return pool_.statistics(); }
   TraceRecorder* trace() const { return options_.trace.get(); }

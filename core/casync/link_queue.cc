@@ -21,14 +21,14 @@ bool LinkQueue::isSmall(size_t payloadBytes) const {
   return payloadBytes <= bundle_.messageBytes && payloadBytes + kPieceHeadBytes <= bundle_.bytes;
 }
 
-void LinkQueue::push(int priority, SendRequest&& request, StartCallback&& onStart, Time now) {
-  Waiting waiting{priority, sequence_++, request.payload.size() + kMessageHeaderBytes, slots_.size()};
+void LinkQueue::push(int priority, Item&& item, Time now) {
+  Waiting waiting{priority, sequence_++, item.request.payload.size() + kMessageHeaderBytes, slots_.size()};
   if (freeSlots_.empty()) {
-    slots_.push_back({std::move(request), std::move(onStart)});
+    slots_.push_back(std::move(item));
   } else {
     waiting.slot = freeSlots_.back();
     freeSlots_.pop_back();
-    slots_[waiting.slot] = {std::move(request), std::move(onStart)};
+    slots_[waiting.slot] = std::move(item);
   }
   if (!isSmall(waiting.bytes - kMessageHeaderBytes)) return large_.push(waiting);
   if (small_.empty()) due_ = now + bundle_.linger;

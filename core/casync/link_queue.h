@@ -36,6 +36,7 @@ class LinkQueue {
   struct Item {
     SendRequest request;
     StartCallback onStart;
+    uint64_t window = 0;  // LinkRounds' own
   };
 
   /// What goes to the transport as one: a message, or a bundle of several.
@@ -57,7 +58,7 @@ class LinkQueue {
 
   LinkQueue(size_t windowBytes, const BundleOptions& bundle) : windowBytes_(windowBytes), bundle_(bundle) {}
 
-  void push(int priority, SendRequest&& request, StartCallback&& onStart, Time now);
+  void push(int priority, Item&& item, Time now);
 
   /// What goes now, in flight from here on; nullptr: see hold(). A message larger than the window goes alone.
   Flight* next(Time now);

@@ -35,6 +35,13 @@ struct ControlNotice {
   std::string message;
 };
 
+/// A link that a rank's large messages wait for.
+struct WaitingLink {
+  int peer = 0;
+  int priority = 0;  ///< Of the most urgent of them.
+  uint64_t bytes = 0;
+};
+
 /// One rank's view. Thread-safe. Every waiting call has a deadline and throws Timeout (naming the ranks that
 /// are missing), PeerLost, Mismatch or NotInitialized (after close()).
 class ControlPlane {
@@ -61,6 +68,10 @@ class ControlPlane {
   /// declaration is a new one.
   virtual uint32_t declare(const std::string& name, const std::string& specification, bool transient,
                            Milliseconds timeout) = 0;
+
+  /// To which of these peers this rank sends in its next round, so that no two ranks send to one: rank 0
+  /// plans it. Waits for rank 0 only, and not longer than `timeout`.
+  virtual int planRound(const std::vector<WaitingLink>& waiting, Milliseconds timeout) = 0;
 
   /// Tells all other ranks that this one failed. Does not wait. Only the first call of a rank counts.
   virtual void abort(ErrorKind error, const std::string& message) = 0;

@@ -15,7 +15,10 @@ std::string name(int rank) {
 }  // namespace
 
 Ledger::Ledger(int worldSize)
-    : roster_(static_cast<size_t>(worldSize)), gathers_(roster_), tensors_(roster_) {}
+    : roster_(static_cast<size_t>(worldSize)),
+      gathers_(roster_),
+      tensors_(roster_),
+      rounds_(roster_.size()) {}
 
 Outbox Ledger::join(int rank, const std::string& origin) {
   Member& member = roster_[static_cast<size_t>(rank)];
@@ -40,6 +43,8 @@ Outbox Ledger::handle(int rank, uint64_t call, Request request, TimePoint now) {
     gathers_.arrive(rank, call, std::move(*gather), now, outbox);
   } else if (auto* declaration = std::get_if<DeclareRequest>(&request)) {
     tensors_.declare(rank, call, *declaration, outbox);
+  } else if (auto* round = std::get_if<RoundRequest>(&request)) {
+    planRound(rank, call, std::move(*round), outbox);
   }
   return outbox;
 }
@@ -72,6 +77,21 @@ std::optional<TimePoint> Ledger::nextDeadline() const {
   std::optional<TimePoint> next = gathers_.nextDeadline();
   for (const Leaver& leaver : leavers_) next = earlier(next, leaver.deadline);
   return next;
+}
+
+void Ledger::planRound(int rank, uint64_t call, RoundRequest request, Outbox& outbox) {
+  const auto isPeer = [&](const WaitingLink& link) {
+    return link.peer != rank && link.peer >= 0 && static_cast<size_t>(link.peer) < roster_.size();
+  };
+  std::optional<Failure> failure;
+  uint32_t peer = 0;
+  if (request.waiting.empty() || !std::all_of(request.waiting.begin(), request.waiting.end(), isPeer)) {
+    failure = {ErrorKind::kInvalidArgument,
+               name(rank) + " asks for a round with ranks that are no peers of it"};
+  } else {
+    peer = static_cast<uint32_t>(rounds_.next(rank, std::move(request.waiting)).peer);
+  }
+  outbox.emplace_back(rank, Reply{call, failure, peer, {}});
 }
 
 void Ledger::abort(int rank, const AbortRequest& request, Outbox& outbox) {

@@ -13,6 +13,7 @@
 #include "core/control/gather_table.h"
 #include "core/control/request.h"
 #include "core/control/roster.h"
+#include "core/control/round_table.h"
 #include "core/control/tensor_table.h"
 
 namespace hipress::control {
@@ -45,6 +46,7 @@ class Ledger {
     TimePoint deadline;
   };
 
+  void planRound(int rank, uint64_t call, RoundRequest request, Outbox& outbox);
   void abort(int rank, const AbortRequest& request, Outbox& outbox);
   void leave(int rank, uint64_t call, const LeaveRequest& request, TimePoint now, Outbox& outbox);
   void rosterChanged(Outbox& outbox);
@@ -54,6 +56,7 @@ class Ledger {
   Roster roster_;
   GatherTable gathers_;
   TensorTable tensors_;
+  RoundTable rounds_;
   std::vector<Leaver> leavers_;
   std::vector<ControlNotice> history_;  ///< For ranks that join later: at most two per rank.
 };

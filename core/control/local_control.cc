@@ -73,7 +73,11 @@ class LocalControl final : public ControlPlane {
                    Milliseconds) override {
     checkSize("the tensor's name", name.size(), kMaxText);
     checkSize("the tensor's specification", specification.size(), kMaxText);
-    return call(DeclareRequest{name, specification, transient}).tensor;
+    return call(DeclareRequest{name, specification, transient}).number;
+  }
+
+  int planRound(const std::vector<WaitingLink>& waiting, Milliseconds) override {
+    return static_cast<int>(call(RoundRequest{waiting}).number);
   }
 
   void abort(ErrorKind error, const std::string& message) override {

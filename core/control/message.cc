@@ -29,6 +29,12 @@ struct RequestWriter {
     FrameWriter writer(FrameType::kDeclare);
     return writer.number(call).text(r.name).text(r.specification).number<uint8_t>(r.transient).finish();
   }
+  std::string operator()(const RoundRequest& r) const {
+    FrameWriter writer(FrameType::kRound);
+    writer.number(call).number(static_cast<uint32_t>(r.waiting.size()));
+    for (const auto& [peer, priority, bytes] : r.waiting) writer.number(peer).number(priority).number(bytes);
+    return writer.finish();
+  }
   std::string operator()(const AbortRequest& r) const {
     FrameWriter writer(FrameType::kAbort);
     return writer.number(call).number(static_cast<uint8_t>(r.error)).text(r.message).finish();
@@ -48,6 +54,15 @@ Request readRequest(FrameType type, FrameReader& reader) {
     case FrameType::kDeclare: {
       DeclareRequest request{reader.text(kMaxText), reader.text(kMaxText), false};
       request.transient = reader.number<uint8_t>() != 0;
+      return request;
+    }
+    case FrameType::kRound: {
+      RoundRequest request;
+      for (auto count = reader.number<uint32_t>(); count > 0; --count) {
+        const auto peer = reader.number<int32_t>();
+        const auto priority = reader.number<int32_t>();
+        request.waiting.push_back({peer, priority, reader.number<uint64_t>()});
+      }
       return request;
     }
     case FrameType::kAbort: {
@@ -129,7 +144,7 @@ std::pair<uint64_t, std::string> decodeValue(std::string_view payload) {
 std::string encodeReply(const Reply& reply) {
   FrameWriter writer(FrameType::kReply);
   writer.number(reply.call).number<uint8_t>(reply.failure ? static_cast<uint8_t>(reply.failure->kind) : 0);
-  return writer.text(reply.failure ? shortened(reply.failure->message) : "").number(reply.tensor).finish();
+  return writer.text(reply.failure ? shortened(reply.failure->message) : "").number(reply.number).finish();
 }
 
 Reply decodeReply(std::string_view payload) {
@@ -143,7 +158,7 @@ Reply decodeReply(std::string_view payload) {
     reader.number<uint8_t>();
     reader.text(0);
   }
-  reply.tensor = reader.number<uint32_t>();
+  reply.number = reader.number<uint32_t>();
   reader.end();
   return reply;
 }

@@ -8,9 +8,13 @@
 //   HELLO      magic, version, token, rank, ...   WELCOME  u32 world size
 //   ALLGATHER  u64 call, key, value, u64 timeout  REFUSED  u8 error, text
 //   DECLARE    u64 call, name, text, u8           VALUE    u64 call, text
-//   ABORT      u64 call, u8 error, text           REPLY    u64 call, u8 error or 0, text, u32 tensor
+//   ROUND      u64 call, u32 count, links         REPLY    u64 call, u8 error or 0, text, u32 number
+//   ABORT      u64 call, u8 error, text
 //   LEAVE      u64 call, u64 linger               NOTICE   u8 kind, i32 rank, u32 tensor, u8 error, text
 //   BEAT       nothing                            BEAT     nothing
+//
+// A link is i32 peer, i32 priority, u64 bytes. The number in a reply is that of the tensor that was declared,
+// or of the peer that the next round is for.
 //
 // The values of an allgather travel as one VALUE each before the REPLY: so no frame is larger than one value
 // allows, however many ranks there are.
@@ -28,7 +32,7 @@
 namespace hipress::control {
 
 inline constexpr uint32_t kMagic = 0x43505248;  // "HRPC"
-inline constexpr uint16_t kProtocolVersion = 2;
+inline constexpr uint16_t kProtocolVersion = 3;
 inline constexpr size_t kFrameHeader = 5;
 inline constexpr size_t kMaxFrame = kMaxValue + 4 * kMaxText;  ///< The largest payload: a value and texts.
 inline constexpr size_t kMaxHandshakeFrame = 4096;             ///< What a stranger may make rank 0 keep.
@@ -39,6 +43,7 @@ enum class FrameType : uint8_t {
   kDeclare,
   kAbort,
   kLeave,
+  kRound,
   kWelcome = 64,
   kRefused,
   kValue,

@@ -38,6 +38,10 @@ struct DeclareRequest {
   bool transient = false;
 };
 
+struct RoundRequest {
+  std::vector<WaitingLink> waiting;  ///< At least one.
+};
+
 struct AbortRequest {
   ErrorKind error = ErrorKind::kPeerLost;
   std::string message;
@@ -47,7 +51,7 @@ struct LeaveRequest {
   Milliseconds linger{0};
 };
 
-using Request = std::variant<AllgatherRequest, DeclareRequest, AbortRequest, LeaveRequest>;
+using Request = std::variant<AllgatherRequest, DeclareRequest, RoundRequest, AbortRequest, LeaveRequest>;
 
 /// Values are shared, not copied: every rank is sent the same ones.
 using SharedValue = std::shared_ptr<const std::string>;
@@ -61,7 +65,7 @@ struct Failure {
 struct Reply {
   uint64_t call = 0;
   std::optional<Failure> failure;
-  uint32_t tensor = 0;              ///< declare
+  uint32_t number = 0;              ///< declare: the tensor's; round: the peer's
   std::vector<SharedValue> values;  ///< allgather
 };
 

@@ -51,7 +51,11 @@ class TcpControl final : public ControlPlane {
     checkSize("the tensor's name", name.size(), kMaxText);
     checkSize("the tensor's specification", specification.size(), kMaxText);
     const DeclareRequest request{name, specification, transient};
-    return call(request, withGrace(timeout), "the number of tensor '" + name + "'").tensor;
+    return call(request, withGrace(timeout), "the number of tensor '" + name + "'").number;
+  }
+
+  int planRound(const std::vector<WaitingLink>& waiting, Milliseconds timeout) override {
+    return static_cast<int>(call(RoundRequest{waiting}, timeout, "the next round").number);
   }
 
   void abort(ErrorKind error, const std::string& message) override {

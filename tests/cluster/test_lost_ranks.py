@@ -35,6 +35,19 @@ def test_a_killed_rank_is_named_at_once(nodes: Any, tmp_path: Path, topology: st
         check_all(job, others, 15.0)
 
 
+def test_a_killed_coordinator_is_a_lost_rank(nodes: Any, tmp_path: Path) -> None:
+    # Nobody waits for the rounds that it was to plan.
+    variables = {"HIPRESS_COORDINATOR": "rank0", "HIPRESS_BUNDLE_MESSAGE_BYTES": "1000"}
+    with FaultJob(tmp_path, Session(range(4), variables=variables), nodes) as job:
+        job.running()
+        killed = job.signal(0, signal.SIGKILL)
+        for error in errors(job, {1, 2, 3}, 10.0).values():
+            assert error["kind"] == "PeerLost"
+            assert "rank 0" in error["message"]
+            assert error["time"] - killed < 3.0
+        check_all(job, {1, 2, 3}, 15.0)
+
+
 @pytest.mark.parametrize(("victim", "topology", "codec"), [(0, "ring", "none"), (2, "allgather", "onebit")])
 def test_a_stopped_rank_is_a_timeout(nodes: Any, tmp_path: Path, victim: int, topology: str, codec: str) -> None:
     # Its host answers: however long it takes, it is not lost, and the deadline is what the user said.

@@ -9,6 +9,7 @@ import struct
 from tests.core.control.control_ranks import PATIENCE, TOKEN
 
 MAGIC = 0x43505248
+VERSION = 3
 
 
 def frame(kind: int, payload: bytes) -> bytes:
@@ -19,7 +20,7 @@ def text(value: bytes) -> bytes:
     return struct.pack("<I", len(value)) + value
 
 
-def hello(rank: int, size: int, *, token: bytes = TOKEN.encode(), version: int = 2, magic: int = MAGIC) -> bytes:
+def hello(rank: int, size: int, *, token: bytes = TOKEN.encode(), version: int = VERSION, magic: int = MAGIC) -> bytes:
     payload = struct.pack("<IH", magic, version) + text(token) + struct.pack("<ii", rank, size) + text(b"host")
     return frame(1, payload + struct.pack("<q", 4242))
 

@@ -105,7 +105,7 @@ def test_other_protocol_version_is_refused(tcp_world: World) -> None:
     with dial(port_of(tcp_world)) as connection:
         connection.sendall(hello(1, 3, version=7))
         connection.shutdown(socket.SHUT_WR)
-        assert b"rank 0 speaks version 2 of the control protocol, this process version 7" in read_to_end(connection)
+        assert b"rank 0 speaks version 3 of the control protocol, this process version 7" in read_to_end(connection)
     assert_alive(tcp_world)
 
 

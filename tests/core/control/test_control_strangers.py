@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hipress import _core
 from hipress.errors import PeerLost, Timeout
 from tests.core.control.control_ranks import TOKEN, World, assert_alive, heard, join, make_world, port_of
-from tests.core.control.control_wire import MAGIC, dial, frame, hello, read_to_end, text
+from tests.core.control.control_wire import MAGIC, VERSION, dial, frame, hello, read_to_end, text
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -27,7 +27,7 @@ MALFORMED = {
     "over the stranger's limit": frame(1, b"x" * 4097),
     "wrong magic": hello(1, 3, magic=1),
     "request before hello": frame(4, struct.pack("<QB", 1, 7) + text(b"bye")),
-    "token longer than the frame": frame(1, struct.pack("<IHI", MAGIC, 2, 1000) + b"x"),
+    "token longer than the frame": frame(1, struct.pack("<IHI", MAGIC, VERSION, 1000) + b"x"),
     "empty frame": frame(1, b""),
 }
 

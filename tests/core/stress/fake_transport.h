@@ -18,9 +18,10 @@ namespace hipress::stress {
 /// Keeps what is handed to it until told that it went; closed, it answers at once as a closed transport does.
 class FakeTransport final : public Transport {
  public:
+  explicit FakeTransport(int worldSize = 2) : worldSize_(worldSize) {}
   std::string name() const override { return "fake"; }
   int rank() const override { return 0; }
-  int worldSize() const override { return 2; }
+  int worldSize() const override { return worldSize_; }
   void send(SendRequest request) override {
     take({{request.tag}, request.payload.size() + kMessageHeaderBytes, std::move(request.onSent)});
   }
@@ -84,6 +85,7 @@ class FakeTransport final : public Transport {
     sent.onSent(std::make_shared<Error>(ErrorKind::kNotInitialized, "closed"));
   }
 
+  const int worldSize_;
   mutable std::mutex mutex_;
   std::deque<Sent> sent_;
   std::vector<std::vector<MessageTag>> handed_;

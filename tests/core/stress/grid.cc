@@ -29,15 +29,17 @@ EngineOptions base() {
   return options;
 }
 
-/// Everything goes through queues, windows and bundles, and is traced.
+/// Everything goes through queues, windows, rounds and bundles, and is traced.
 EngineOptions queued() {
   EngineOptions options = base();
   options.computeThreads = 3;
   options.inlineElements = 0;
-  options.windowBytes = 1 << 13;
-  options.bundle.bytes = 1 << 12;
-  options.bundle.messageBytes = 1 << 10;
-  options.bundle.always = true;
+  options.communication.windowBytes = 1 << 13;
+  options.communication.bundle.bytes = 1 << 12;
+  options.communication.bundle.messageBytes = 1 << 10;
+  options.communication.bundle.always = true;
+  options.communication.rounds.enabled = true;
+  options.communication.rounds.bytes = 1 << 13;
   options.trace = std::make_shared<TraceRecorder>(0, 1000);
   return options;
 }
@@ -46,7 +48,7 @@ EngineOptions queued() {
 EngineOptions direct() {
   EngineOptions options = base();
   options.priorities = false;
-  options.bundle.bytes = 0;
+  options.communication.bundle.bytes = 0;
   return options;
 }
 
@@ -55,6 +57,8 @@ EngineOptions oneByOne() {
   options.computeThreads = 2;
   options.inlineElements = 1000;
   options.pipelining = false;
+  options.communication.bundle.messageBytes = 1 << 10;
+  options.communication.rounds.coordinator = Coordinator::kRank0;
   return options;
 }
 

@@ -38,7 +38,7 @@ SendRequest message(std::span<const std::byte> payload, std::function<void(const
 void sendsByPriorityWithinTheWindow(Random& random) {
   constexpr size_t kWindow = 1000;
   FakeTransport transport;
-  CommunicationQueue queue(transport, kWindow, noBundles());
+  CommunicationQueue queue(transport, {kWindow, noBundles(), {}});
   const std::vector<std::byte> bytes(2 * kWindow);
   std::vector<std::pair<int, int>> started;  // (priority, number)
   const auto push = [&](int priority, int number, size_t size) {
@@ -63,8 +63,8 @@ void sendsByPriorityWithinTheWindow(Random& random) {
 
 void survivesManyThreadsAndItsTransportsEnd(Random& random) {
   FakeTransport transport;
-  CommunicationQueue queue(transport, random.among<size_t>({1, 1000}),
-                           random.oneIn(2) ? BundleOptions() : noBundles());
+  const BundleOptions bundle = random.oneIn(2) ? BundleOptions() : noBundles();
+  CommunicationQueue queue(transport, {random.among<size_t>({1, 1000}), bundle, {}});
   const std::vector<std::byte> bytes(64);
   constexpr int kThreads = 3;
   constexpr int kEach = 3000;
@@ -89,7 +89,7 @@ void survivesManyThreadsAndItsTransportsEnd(Random& random) {
 /// Thousands of waiting messages that fail within send() must not nest: a thread's stack is small.
 void manyWaitingMessagesFailOnASmallStack() {
   FakeTransport transport;
-  CommunicationQueue queue(transport, 1, noBundles());
+  CommunicationQueue queue(transport, {1, noBundles(), {}});
   int ended = 0;
   constexpr int kMessages = 20000;
   for (int number = 0; number < kMessages; ++number) {
@@ -106,7 +106,7 @@ void manyWaitingMessagesFailOnASmallStack() {
 /// Rendezvous: the first message is taken only after a later one, which its window keeps back.
 void aWindowThatDoesNotMoveLetsOthersPass() {
   FakeTransport transport;
-  CommunicationQueue queue(transport, 1, BundleOptions());
+  CommunicationQueue queue(transport, {1, BundleOptions(), {}});
   std::atomic<int> started{0};
   for (int number = 0; number < 3; ++number) {
     queue.push(0, message({}, [](const Failure&) {}), [&] { ++started; });

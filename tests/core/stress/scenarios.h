@@ -15,6 +15,7 @@ void stressUcx(Random& random);          ///< Collectives over UCX and TCP contr
 void stressUcxFailures(Random& random);  ///< Engines that end, over the same.
 void stressQueues(Random& random);       ///< The two queues and the mailbox.
 void stressBundles(Random& random);      ///< Small messages that go together; transports that split them.
+void stressRounds(Random& random);       ///< Which link large messages use now; the coordinator.
 void stressParallel(Random& random);     ///< Bodies shared out over lanes that are busy, idle or stopped.
 void stressParts(Random& random);        ///< Buffer pool.
 void stressStates(Random& random);       ///< State store: swaps, failures, other partitions, many threads.

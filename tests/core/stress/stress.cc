@@ -29,6 +29,7 @@ constexpr Scenario kScenarios[] = {
     {"states", stressStates},
     {"queues", stressQueues},
     {"bundles", stressBundles},
+    {"rounds", stressRounds},
     {"parallel", stressParallel},
     {"trace", stressTrace},
     {"agreement", stressAgreement},
