@@ -112,7 +112,7 @@ void memoryIsNotDoubled() {
   inThreads(kThreads, [&](int thread) {
     for (int turn = 0; turn < 2; ++turn) {
       for (auto partition = static_cast<size_t>(thread); partition < kPartitions; partition += kThreads) {
-        states->lease(partition).commit();
+        StateLease(states, partition).commit();
       }
     }
   });
@@ -136,7 +136,7 @@ void threadsEncodeWhileOthersCopyAndErase(Random& random) {
       const auto states = store.open(name, StateRole::kAggregator, names, counts);
       step(states, counts, own.below(counts.size()), own.oneIn(4), expected);
       // All threads: whole vectors, old or new, never a mixture within a partition.
-      const auto lease = store.open("shared", StateRole::kWorker, names, shared)->lease(own.below(3));
+      const StateLease lease(store.open("shared", StateRole::kWorker, names, shared), own.below(3));
       if (thread == 0 && turn % 16 == 0) store.erase("shared");
       StateLease written(store.open("shared", StateRole::kWorker, names, shared), 1);
       const float value = static_cast<float>(own.below(1000));
