@@ -18,9 +18,9 @@ constexpr const char* kTopologies[] = {
     "ps", "ring", "allgather", "hierarchical", "hierarchical(ring)", "hierarchical(allgather)"};
 constexpr const char* kCodecs[] = {
     "none", "fp16", "onebit(block=1024)", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop(ratio=0.05)"};
-constexpr size_t kSizes[] = {0, 1, 7, 1000, 4097, 20011};
+constexpr size_t kSizes[] = {0, 1, 7, 1000, 4097, 8200};
 /// One partition of it is shared out over the compute threads.
-constexpr size_t kShared = 300001;
+constexpr size_t kShared = (1 << 18) + 1;
 
 EngineOptions base() {
   EngineOptions options;
@@ -47,6 +47,7 @@ EngineOptions queued() {
 /// Small tasks run where they become ready; every message goes alone, first come, first served.
 EngineOptions direct() {
   EngineOptions options = base();
+  options.inlineElements = 4096;
   options.priorities = false;
   options.communication.bundle.bytes = 0;
   return options;

@@ -52,6 +52,8 @@ constexpr Sweep kSweeps[] = {
 
 /// A round is short; under a sanitizer, on a machine with other work, it may take this long.
 constexpr std::chrono::seconds kRoundLimit{120};
+/// A cell has more to do: eight ranks that exchange everything with all are slow.
+constexpr std::chrono::seconds kCellLimit{900};
 
 struct Options {
   double secondsPerScenario = 4.0;
@@ -95,9 +97,9 @@ Options parse(int count, char** arguments) {
 
 /// Runs `body` with the seed; whatever is wrong ends the program and says how to repeat it.
 template <typename Body>
-void once(const std::string& name, uint64_t seed, const Body& body) {
+void once(const std::string& name, uint64_t seed, std::chrono::seconds limit, const Body& body) {
   const std::string what = name + " (to repeat: --only=" + name + " --seed=" + std::to_string(seed) + ")";
-  const Watchdog watchdog(what, kRoundLimit);
+  const Watchdog watchdog(what, limit);
   try {
     Random random(seed);
     body(random);
@@ -117,7 +119,7 @@ void repeat(const Scenario& scenario, const Options& options) {
   int rounds = 0;
   do {
     const uint64_t seed = rounds == 0 ? options.seed : seeds.seed();
-    once(scenario.name, seed, scenario.round);
+    once(scenario.name, seed, kRoundLimit, scenario.round);
     ++rounds;
   } while (Seconds(Clock::now() - start).count() < options.secondsPerScenario);
   report(scenario.name, rounds, start);
@@ -128,7 +130,7 @@ void sweep(const Sweep& all, const Options& options) {
   int rounds = 0;
   for (int cell = 0; cell < all.cells(); ++cell) {
     if (options.cell >= 0 && options.cell != cell) continue;
-    once(std::string(all.name) + " --cell=" + std::to_string(cell), options.seed,
+    once(std::string(all.name) + " --cell=" + std::to_string(cell), options.seed, kCellLimit,
          [&](Random& random) { all.cell(random, cell); });
     ++rounds;
   }
