@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/module/device.h"
 #include "bindings/module/module.h"
 #include "core/casync/current_engine.h"
 #include "core/casync/hosts.h"
@@ -151,6 +152,28 @@ OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::opt
   return engine.submit(tensor, std::move(submission));
 }
 
+OperationHandle submitOnDevice(Engine& engine, TensorHandle tensor, const std::shared_ptr<DeviceArray>& input,
+                               const std::shared_ptr<DeviceArray>& output,
+                               const std::shared_ptr<SimulatedDevice::Event>& ready) {
+  const auto planned = engine.tensor(tensor);
+  for (const auto& array : {input, output}) {
+    if (array != nullptr && array->bytes() != planned->rawBytes())
+      throw invalidArgument("tensor '" + planned->spec.name + "' has " + std::to_string(planned->rawBytes()) +
+                            " bytes, the array " + std::to_string(array->bytes()));
+  }
+  struct Kept {
+    std::shared_ptr<DeviceArray> input, output;
+    std::shared_ptr<SimulatedDevice::Event> ready;
+  };
+  Submission submission;
+  submission.input = input == nullptr ? nullptr : input->data();
+  submission.output = output->data();
+  submission.ready = ready.get();
+  submission.keepAlive = std::make_shared<Kept>(input, output, ready);
+  const py::gil_scoped_release nogil;
+  return engine.submit(tensor, std::move(submission));
+}
+
 bool waitFor(Engine& engine, OperationHandle operation) {
   bool absent = false;
   for (;;) {
@@ -222,7 +245,7 @@ void bindTensorSpec(py::module_& module) {
       .def(py::init([](std::string name, const std::string& collective, int dtype, uint64_t count,
                        std::string shape, const std::string& op, double prescale, double postscale, int root,
                        std::string codec, std::string topology, int partitions, uint64_t minCompressBytes,
-                       int priority, bool transient) {
+                       int priority, bool transient, std::shared_ptr<Device> device) {
              TensorSpec spec;
              spec.name = std::move(name);
              spec.collective = collective == "broadcast" ? Collective::kBroadcast : Collective::kAllreduce;
@@ -239,13 +262,14 @@ void bindTensorSpec(py::module_& module) {
              spec.minCompressBytes = minCompressBytes;
              spec.priority = priority;
              spec.transient = transient;
+             spec.device = std::move(device);
              return spec;
            }),
            py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = 0,
            py::arg("count"), py::arg("shape") = "", py::arg("op") = "average", py::arg("prescale") = 1.0,
            py::arg("postscale") = 1.0, py::arg("root") = 0, py::arg("codec") = "none",
            py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
-           py::arg("priority") = 0, py::arg("transient") = false)
+           py::arg("priority") = 0, py::arg("transient") = false, py::arg("device") = py::none())
       .def_readonly("name", &TensorSpec::name)
       .def("describe", &TensorSpec::describe);
 }
@@ -265,6 +289,8 @@ void bindEngine(py::module_& module) {
            py::call_guard<py::gil_scoped_release>(),
            "Agrees on other specifications for tensors that exist; returns their handles from now on.")
       .def("submit", &submitArrays, py::arg("tensor"), py::arg("input").none(true), py::arg("output"))
+      .def("submit_on_device", &submitOnDevice, py::arg("tensor"), py::arg("input").none(true),
+           py::arg("output"), py::arg("ready") = py::none())
       .def("poll", &Engine::poll, py::arg("operation"), py::call_guard<py::gil_scoped_release>())
       .def("wait", &waitFor, py::arg("operation"),
            "Waits; raises the operation's error. True if no rank had values: the output was not written.")

@@ -8,5 +8,6 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindWireHeader(module);
   hipress::bindings::bindElements(module);
   hipress::bindings::bindControl(module);
+  hipress::bindings::bindDevice(module);
   hipress::bindings::bindEngine(module);
 }

@@ -24,10 +24,6 @@ size_t sizeClass(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-void release(std::byte* data) {
-  ::operator delete(data, std::align_val_t{kAlignment});
-}
-
 }  // namespace
 
 BufferPool::Buffer& BufferPool::Buffer::operator=(Buffer&& other) noexcept {
@@ -44,9 +40,30 @@ void BufferPool::Buffer::release() {
   if (data_ != nullptr) pool_->giveBack(std::exchange(data_, nullptr), capacity_);
 }
 
+BufferPool::BufferPool(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
+
 BufferPool::~BufferPool() {
   for (auto& [capacity, buffers] : idle_) {
-    for (const Idle& buffer : buffers) ::hipress::release(buffer.data);
+    for (const Idle& buffer : buffers) free(buffer.data);
+  }
+}
+
+/// nullptr: there is no more.
+std::byte* BufferPool::allocate(size_t capacity) const {
+  if (memory_ == nullptr)
+    return static_cast<std::byte*>(::operator new(capacity, std::align_val_t{kAlignment}, std::nothrow));
+  try {
+    return static_cast<std::byte*>(memory_->allocate(capacity));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+void BufferPool::free(std::byte* data) const {
+  if (memory_ == nullptr) {
+    ::operator delete(data, std::align_val_t{kAlignment});
+  } else {
+    memory_->free(data);
   }
 }
 
@@ -66,11 +83,8 @@ BufferPool::Buffer BufferPool::take(size_t bytes) {
     countInUse(buffer.capacity_);
     if (isNew) shrinkTo(limit(), freed);
   }
-  for (auto* data : freed) ::hipress::release(data);
-  if (buffer.data_ == nullptr) {
-    buffer.data_ =
-        static_cast<std::byte*>(::operator new(buffer.capacity_, std::align_val_t{kAlignment}, std::nothrow));
-  }
+  for (auto* data : freed) free(data);
+  if (buffer.data_ == nullptr) buffer.data_ = allocate(buffer.capacity_);
   if (buffer.data_ == nullptr) {
     const std::lock_guard lock(mutex_);
     statistics_.held -= buffer.capacity_;
@@ -116,7 +130,7 @@ void BufferPool::giveBack(std::byte* data, size_t capacity) {
       shrinkTo(limit(), freed);
     }
   }
-  for (auto* each : freed) ::hipress::release(each);
+  for (auto* each : freed) free(each);
 }
 
 /// Lets go of the buffers that have been idle for longest until no more than `bytes` are held.

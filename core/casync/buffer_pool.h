@@ -9,9 +9,12 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
+
+#include "core/codec/memory.h"
 
 namespace hipress {
 
@@ -38,7 +41,8 @@ class BufferPool {
     BufferPool* pool_ = nullptr;
   };
 
-  BufferPool() = default;
+  /// Of buffers on the host, or in `memory`.
+  explicit BufferPool(std::shared_ptr<Memory> memory = nullptr);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
@@ -60,12 +64,15 @@ class BufferPool {
   };
   using Freed = std::vector<std::byte*>;
 
+  std::byte* allocate(size_t capacity) const;
+  void free(std::byte* data) const;
   void giveBack(std::byte* data, size_t capacity);
   std::byte* reuse(size_t* capacity, size_t largest);
   void countInUse(size_t capacity);
   size_t limit() const;
   void shrinkTo(size_t bytes, Freed& freed);
 
+  const std::shared_ptr<Memory> memory_;  // nullptr: the host's
   mutable std::mutex mutex_;
   std::map<size_t, std::deque<Idle>> idle_;  // by capacity; in each the oldest first
   Statistics statistics_;

@@ -35,6 +35,7 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       options_(checked(std::move(options))),
       control_(std::move(control)),
       executor_(pool_, compute_, options_.seed, rank_),
+      deviceExecutor_(options_.seed, rank_),
       transport_(std::move(transport)),
       communication_(*transport_, options_.communication,
                      [this](const auto& waiting) { return control_->planRound(waiting, kPlanTimeout); }),
@@ -74,6 +75,7 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     ++entry.nextStep;
     operation->input = static_cast<const std::byte*>(submission.input);
     operation->output = static_cast<std::byte*>(submission.output);
+    operation->ready = submission.ready;
     operation->keepAlive = std::move(submission.keepAlive);
     operation->submitted = Clock::now();
     entry.active = operation;
@@ -105,6 +107,7 @@ Engine::OperationPointer Engine::armed(Entry& entry) {
     OperationPointer(operation).reset();  // what they wrote before they let go of it is seen from here on
   } else {
     operation = std::make_shared<Operation>(entry.tensor);
+    if (entry.device) operation->device = std::make_unique<DeviceValues>(entry.device, *entry.tensor);
   }
   operation->arm(entry.nextStep);
   return operation;
@@ -116,10 +119,11 @@ void Engine::openStates(Operation& operation) {
   // What the last step opened holds as long as nobody has cut or taken states.
   const uint64_t generation = states_.generation();
   if (operation.workerStates != nullptr && operation.statesGeneration == generation) return;
-  operation.workerStates =
-      states_.open(tensor.spec.name, StateRole::kWorker, tensor.codec->states(), tensor.partitionCounts());
+  const auto place = operation.device ? operation.device->queue->states() : nullptr;
+  operation.workerStates = states_.open(tensor.spec.name, StateRole::kWorker, tensor.codec->states(),
+                                        tensor.partitionCounts(), place);
   operation.aggregatorStates = states_.open(tensor.spec.name, StateRole::kAggregator,
-                                            tensor.aggregateCodec->states(), tensor.partitionCounts());
+                                            tensor.aggregateCodec->states(), tensor.partitionCounts(), place);
   operation.statesGeneration = generation;
 }
 
@@ -212,6 +216,7 @@ void Engine::stop(Milliseconds linger) {
   communication_.stop();
   transport_->close();
   control_->close();
+  closeDevices();
   std::unordered_map<OperationHandle, OperationPointer> operations;
   std::unordered_map<TensorHandle, Entry> tensors;
   {

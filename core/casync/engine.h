@@ -19,6 +19,7 @@
 #include "core/casync/buffer_pool.h"
 #include "core/casync/communication_queue.h"
 #include "core/casync/compute_queue.h"
+#include "core/casync/device_executor.h"
 #include "core/casync/executor.h"
 #include "core/casync/operation.h"
 #include "core/casync/tensor.h"
@@ -54,6 +55,9 @@ struct Submission {
   const void* input =
       nullptr;             ///< spec.count elements, unchanged until completion; nullptr: none in this step.
   void* output = nullptr;  ///< spec.count elements; may be `input`. Undefined until completion.
+  /// On a device: what a framework recorded after the work that makes input and output usable, an event of
+  /// the device's kind that keepAlive owns; nullptr: they are.
+  void* ready = nullptr;
   std::shared_ptr<void> keepAlive;  ///< Released when no thread and no network touches the two any more.
 };
 
@@ -131,7 +135,8 @@ class Engine {
     uint32_t nextStep = 0;
     OperationPointer active;
     OperationPointer spare;  // of the last step: its memory is the next one's
-    Failure conflict;        // ranks disagree on this tensor
+    std::shared_ptr<DeviceQueue> device;
+    Failure conflict;  // ranks disagree on this tensor
   };
 
   TensorHandle declareOne(TensorSpec spec, const std::string& ledgerName);
@@ -147,6 +152,12 @@ class Engine {
   void release(const OperationPointer& operation, TaskIndex task);
   void runCompute(const OperationPointer& operation, TaskIndex task, int lane);
   void startSend(const OperationPointer& operation, TaskIndex task);
+  std::shared_ptr<DeviceQueue> deviceQueueFor(const Tensor& tensor);
+  void enqueueCompute(const OperationPointer& operation, TaskIndex task);
+  void onDeviceDone(const OperationPointer& operation, TaskIndex task, const Failure& failure);
+  void computeFailed(const Operation& operation, const Task& task, const std::exception& error);
+  static std::string workOfDevice(const Operation& operation);
+  void closeDevices();
   void startRecv(const OperationPointer& operation, TaskIndex task);
   void completeTask(const OperationPointer& operation, TaskIndex task);
   void record(const Operation& operation, const Task& task, TraceTrack track, int lane, int64_t startNs,
@@ -167,6 +178,7 @@ class Engine {
   StateStore states_;
   BufferPool pool_;  // before everything that may hold its buffers
   Executor executor_;
+  const DeviceExecutor deviceExecutor_;
 
   mutable std::mutex mutex_;  // guards what follows, up to the queues
   std::unordered_map<TensorHandle, Entry> tensors_;
@@ -175,6 +187,7 @@ class Engine {
   Operations operations_;
   std::vector<Operations::node_type> spareNodes_;  // of operations_
   OperationHandle nextOperation_ = 1;
+  std::vector<std::shared_ptr<DeviceQueue>> deviceQueues_;
   std::deque<OperationPointer> inOrder_;  // without pipelining: the first is running
   std::map<int, std::string> left_;       // ranks that said goodbye
   Clock::time_point leftAt_{};

@@ -28,12 +28,17 @@ TensorHandle Engine::declareOne(TensorSpec spec, const std::string& ledgerName) 
     named->traceName = trace()->intern(planned->spec.name);
     planned = std::move(named);
   }
+  auto deviceQueue = deviceQueueFor(*planned);
   const std::lock_guard lock(mutex_);
   Entry& entry = tensors_[id];
   // Declared again, by a second optimizer or module: the steps go on, so that tags stay unique.
   if (!entry.active || entry.active->finished()) {
     entry.tensor = std::move(planned);
+    entry.device = std::move(deviceQueue);
     entry.spare.reset();
+  } else if (entry.device != deviceQueue) {
+    throw invalidArgument("tensor '" + planned->spec.name +
+                          "' is being synchronised; wait for it before it is declared on another device");
   }
   if (auto early = earlyConflicts_.extract(id)) entry.conflict = std::move(early.mapped());
   return id;
@@ -84,6 +89,10 @@ std::vector<TensorHandle> Engine::agreeAnew(const std::string& listName,
       throw invalidArgument(listName + ": tensor '" + now.name +
                             "' can be sent in another way, but not be '" + next.name +
                             "' or have another size or element type");
+    }
+    if (now.device != next.device) {
+      throw invalidArgument("tensor '" + now.name +
+                            "' can be sent in another way, but not be on another device; declare it anew");
     }
     const std::lock_guard lock(mutex_);
     const auto entry = tensors_.find(handles[i]);

@@ -199,6 +199,8 @@ Error Engine::timeoutError(const Operation& operation) const {
   const std::string advice =
       ". The rank may be stopped, slow, or may not have submitted the tensor; a longer deadline is set by "
       "HIPRESS_TIMEOUT or init(timeout=...)";
+  if (const std::string working = workOfDevice(operation); !working.empty())
+    return {ErrorKind::kTimeout, what + " waits for " + working + advice};
   if (!late.empty()) {
     return {ErrorKind::kTimeout,
             what + (nearest == 0 ? " got nothing from " : " got no aggregate from ") + late + advice};

@@ -23,6 +23,7 @@ bool encodesSum(const Task& task) {
 }  // namespace
 
 void Engine::start(const OperationPointer& operation) {
+  if (operation->device) DeviceExecutor::begin(operation);
   // Receives first: what peers have sent already can then be taken without another copy.
   const auto& tasks = operation->tensor->graph.tasks();
   const auto& roots = operation->tensor->graph.roots();
@@ -62,17 +63,13 @@ void Engine::release(const OperationPointer& operation, TaskIndex index) {
 
 void Engine::runCompute(const OperationPointer& operation, TaskIndex index, int lane) {
   if (operation->finished()) return;
+  if (operation->device) return enqueueCompute(operation, index);
   const Task& task = operation->tensor->graph.tasks()[index];
   const int64_t startNs = trace() != nullptr ? TraceRecorder::now() : 0;
   try {
     executor_.run(*operation, task);
-  } catch (const Error& error) {
-    return failWith(error, true);
   } catch (const std::exception& error) {
-    return failWith(
-        Error(ErrorKind::kTransport, std::string(primitiveName(task.primitive)) + " of tensor '" +
-                                         operation->tensor->spec.name + "' failed: " + error.what()),
-        true);
+    return computeFailed(*operation, task, error);
   }
   // A task that only passed memory on did nothing worth a span.
   if (trace() != nullptr && Executor::work(*operation, task) > 0) {
@@ -81,6 +78,13 @@ void Engine::runCompute(const OperationPointer& operation, TaskIndex index, int 
            elements * elementSize(operation->tensor->spec.dtype));
   }
   completeTask(operation, index);
+}
+
+void Engine::computeFailed(const Operation& operation, const Task& task, const std::exception& error) {
+  if (const auto* known = dynamic_cast<const Error*>(&error)) return failWith(*known, true);
+  failWith(Error(ErrorKind::kTransport, std::string(primitiveName(task.primitive)) + " of tensor '" +
+                                            operation.tensor->spec.name + "' failed: " + error.what()),
+           true);
 }
 
 void Engine::startSend(const OperationPointer& operation, TaskIndex index) {
@@ -132,10 +136,12 @@ void Engine::completeTask(const OperationPointer& operation, TaskIndex index) {
   operation->complete[index].store(true, std::memory_order_relaxed);
   operation->endReading(task);
   for (const TaskIndex successor : task.successors) {
+    if (operation->device && isOrderedByDevice(*operation, index, successor)) continue;
     if (operation->pending[successor].fetch_sub(1, std::memory_order_acq_rel) == 1)
       release(operation, successor);
   }
   if (operation->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (operation->device) operation->device->release();
     operation->keepAlive.reset();
     operation->finish(nullptr);
     if (!options_.pipelining) startNext(*operation);

@@ -5,28 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "core/casync/device_values.h"
 #include "core/casync/operation_values.h"
 #include "core/codec/crc32c.h"
 #include "core/codec/wire_header.h"
 #include "core/element/convert.h"
 
 namespace hipress {
-namespace {
-
-bool isRaw(const Operation& operation, const TensorPartition& partition, MessageIndex message) {
-  return partition.raw || operation.tensor->graph.messages()[message].plain;
-}
-
-WireHeader headerFor(const Operation& operation, const TensorPartition& partition, bool raw) {
-  WireHeader header;
-  header.codec = operation.tensor->codec->id();
-  header.dtype = operation.tensor->spec.dtype;
-  header.elementCount = partition.range.count;
-  if (raw) header.flags = kFlagRaw;
-  return header;
-}
-
-}  // namespace
 
 std::span<std::byte> Executor::accept(Operation& operation, const Task& recv, const MessageHeader& header,
                                       size_t payloadBytes) {
@@ -50,10 +35,12 @@ std::span<std::byte> Executor::accept(Operation& operation, const Task& recv, co
   std::span<std::byte> destination;
   if (message.absent()) {
     destination = {};
-  } else if (expectRaw && operation.tensor->graph.messages()[recv.message].decoded) {
+  } else if (operation.device == nullptr && expectRaw &&
+             operation.tensor->graph.messages()[recv.message].decoded) {
     destination = outputSlice(operation, partition);
   } else {
-    message.buffer = pool_.take(payloadBytes);
+    BufferPool& pool = operation.device == nullptr ? pool_ : operation.device->queue->staging();
+    message.buffer = pool.take(payloadBytes);
     destination = message.buffer.first(payloadBytes);
   }
   message.payload = destination;
@@ -102,28 +89,13 @@ void Executor::encode(Operation& operation, const Task& task) {
   message.header.payloadBytes = message.payload.size();
 }
 
-// Ranks that rounded alike would err alike, and a sum rounded by the numbers of its parts would be off on
-// average: each rank draws numbers of its own for each purpose.
-uint64_t Executor::seedOf(EncodeAs encodeAs) const {
-  const auto purposes = uint64_t{4};
-  return seed_ + ((static_cast<uint64_t>(rank_) * purposes + static_cast<uint64_t>(encodeAs)) << 32);
-}
-
 void Executor::compress(Operation& operation, const Task& task) {
   const Tensor& tensor = *operation.tensor;
   const auto& partition = partitionOf(operation, task);
   const Operand& from = task.from.front();
   const bool ofInput = from.kind == Operand::Kind::kInput;
   const bool byWorker = task.encodeAs == EncodeAs::kContribution;
-  EncodeContext context;
-  context.seed = seedOf(task.encodeAs);
-  context.step = operation.step;
-  context.tensor = tensor.id;
-  context.firstElement = partition.range.first;
-  // Sums have the input's factor in them.
-  double scale = ofInput ? tensor.inputFactor : 1.0;
-  if (task.encodeAs == EncodeAs::kResult) scale *= tensor.aggregateFactor;
-  context.scale = static_cast<float>(scale);
+  EncodeContext context = contextOf(operation, task, seed_, rank_);
   context.parallel = &parallel_;
   BufferPool::Buffer scratch;
   const auto values = ofInput ? asFloats(inputSlice(operation, partition), tensor.spec.dtype,

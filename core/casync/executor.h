@@ -32,7 +32,6 @@ class Executor {
  private:
   void encode(Operation& operation, const Task& task);
   void compress(Operation& operation, const Task& task);
-  uint64_t seedOf(EncodeAs encodeAs) const;
   void decode(Operation& operation, const Task& task);
 
   // executor_merge.cc

@@ -12,14 +12,6 @@
 namespace hipress {
 namespace {
 
-/// Of a message that this rank received: from whom; -1 for its own.
-int senderOf(const Operation& operation, MessageIndex message) {
-  for (const Task& task : operation.tensor->graph.tasks()) {
-    if (task.primitive == Primitive::kRecv && task.message == message) return task.peer;
-  }
-  return -1;
-}
-
 void scaleBy(float factor, std::span<float> values) {
   if (factor == 1.0f) return;
   for (float& value : values) value *= factor;

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "core/casync/device_values.h"
+
 namespace hipress {
 
 Operation::Operation(std::shared_ptr<const Tensor> agreed)
@@ -13,6 +15,8 @@ Operation::Operation(std::shared_ptr<const Tensor> agreed)
       messages(tensor->graph.messages().size()),
       readers(tensor->graph.messages().size()),
       sums(tensor->graph.sums()) {}
+
+Operation::~Operation() = default;
 
 void Operation::arm(uint32_t stepNumber) {
   const auto& tasks = tensor->graph.tasks();

@@ -37,9 +37,12 @@ struct SumState {
   bool absent = false;        // nobody had values
 };
 
+struct DeviceValues;
+
 class Operation {
  public:
   explicit Operation(std::shared_ptr<const Tensor> agreed);
+  ~Operation();
 
   /// Makes it the tensor's synchronisation of another step: the memory is the one of before. Nobody else
   /// holds it.
@@ -55,7 +58,10 @@ class Operation {
   std::shared_ptr<TensorStates> workerStates;      // nullptr: the codec keeps none
   std::shared_ptr<TensorStates> aggregatorStates;  // the same for aggregateCodec
   uint64_t statesGeneration = 0;                   // of the store when these were opened
+  void* ready = nullptr;                           // on a device: the event after which input may be read
   Clock::time_point submitted;
+
+  std::unique_ptr<DeviceValues> device;  // nullptr: the values are on the host
 
   // By task, message and sum; each is touched only by tasks that the graph orders.
   std::vector<std::atomic<uint32_t>> pending;

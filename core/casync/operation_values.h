@@ -31,6 +31,50 @@ inline std::span<std::byte> outputSlice(const Operation& operation, const Tensor
   return {operation.output + byteOffset(operation, partition), byteCount(operation, partition)};
 }
 
+/// Whether a message carries the elements as they are.
+inline bool isRaw(const Operation& operation, const TensorPartition& partition, MessageIndex message) {
+  return partition.raw || operation.tensor->graph.messages()[message].plain;
+}
+
+inline WireHeader headerFor(const Operation& operation, const TensorPartition& partition, bool raw) {
+  WireHeader header;
+  header.codec = operation.tensor->codec->id();
+  header.dtype = operation.tensor->spec.dtype;
+  header.elementCount = partition.range.count;
+  if (raw) header.flags = kFlagRaw;
+  return header;
+}
+
+/// Ranks that rounded alike would err alike, and a sum rounded by the numbers of its parts would be off on
+/// average: each rank draws numbers of its own for each purpose.
+inline uint64_t seedOf(uint64_t seed, int rank, EncodeAs encodeAs) {
+  const auto purposes = uint64_t{4};
+  return seed + ((static_cast<uint64_t>(rank) * purposes + static_cast<uint64_t>(encodeAs)) << 32);
+}
+
+/// Of an encode.
+inline EncodeContext contextOf(const Operation& operation, const Task& task, uint64_t seed, int rank) {
+  const Tensor& tensor = *operation.tensor;
+  EncodeContext context;
+  context.seed = seedOf(seed, rank, task.encodeAs);
+  context.step = operation.step;
+  context.tensor = tensor.id;
+  context.firstElement = partitionOf(operation, task).range.first;
+  // Sums have the input's factor in them.
+  double scale = task.from.front().kind == Operand::Kind::kInput ? tensor.inputFactor : 1.0;
+  if (task.encodeAs == EncodeAs::kResult) scale *= tensor.aggregateFactor;
+  context.scale = static_cast<float>(scale);
+  return context;
+}
+
+/// Of a message that this rank received: from whom; -1 for its own.
+inline int senderOf(const Operation& operation, MessageIndex message) {
+  for (const Task& task : operation.tensor->graph.tasks()) {
+    if (task.primitive == Primitive::kRecv && task.message == message) return task.peer;
+  }
+  return -1;
+}
+
 /// Whether nobody had values for it in this step.
 inline bool isAbsent(const Operation& operation, const Operand& operand) {
   switch (operand.kind) {

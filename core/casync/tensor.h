@@ -16,6 +16,8 @@
 
 namespace hipress {
 
+class Device;
+
 enum class Collective : uint8_t { kAllreduce, kBroadcast };
 enum class Reduction : uint8_t { kAverage, kSum };
 
@@ -31,10 +33,11 @@ struct TensorSpec {
   int root = 0;            ///< Broadcast: whose values everybody gets.
   std::string codec = "none";
   std::string topology = "ps";
-  int partitions = 0;             ///< 0: by size (EngineOptions::partitionBytes).
-  uint64_t minCompressBytes = 0;  ///< Smaller tensors are sent as they are.
-  int priority = 0;               ///< Higher goes first. Ranks may differ in it.
-  bool transient = false;         ///< Used once: declared anew for every operation.
+  int partitions = 0;              ///< 0: by size (EngineOptions::partitionBytes).
+  uint64_t minCompressBytes = 0;   ///< Smaller tensors are sent as they are.
+  int priority = 0;                ///< Higher goes first. Ranks may differ in it.
+  bool transient = false;          ///< Used once: declared anew for every operation.
+  std::shared_ptr<Device> device;  ///< Where its values are; nullptr: on the host. Ranks may differ in it.
 
   /// Everything that must be equal on all ranks, as text: of the codec all options, and a loaded one's
   /// fingerprint.

@@ -23,14 +23,13 @@ size_t sizeClass(size_t count) {
 
 }  // namespace
 
-/// In front of the floats.
+/// In front of the floats, if they are the host's.
 struct alignas(kAlignment) StateBlock::Memory {
   void* allocation = nullptr;
+  float* floats = nullptr;
   size_t bytes = 0;  // of the floats
   std::atomic<size_t> owners{0};
   std::shared_ptr<StateBlocks> pool;  // while it has owners
-
-  float* floats() { return reinterpret_cast<float*>(this + 1); }
 };
 
 StateBlock::StateBlock(const StateBlock& other) noexcept : memory_(other.memory_) {
@@ -45,32 +44,54 @@ StateBlock::~StateBlock() {
 }
 
 float* StateBlock::get() const {
-  return memory_ == nullptr ? nullptr : memory_->floats();
+  return memory_ == nullptr ? nullptr : memory_->floats;
 }
 
 StateBlocks::~StateBlocks() {
-  for (Memory* memory : spares_) release(memory);
+  for (Block* memory : spares_) release(memory);
 }
 
-StateBlocks::Memory* StateBlocks::allocate(size_t bytes) {
+StateBlocks::Block* StateBlocks::allocate(size_t bytes) const {
+  if (place_ != nullptr) {
+    auto memory = std::make_unique<Block>();
+    memory->floats = static_cast<float*>(place_->allocate(bytes));
+    memory->bytes = bytes;
+    return memory.release();
+  }
   // calloc, because large blocks then come from the kernel as zeros that take no memory until written.
-  void* allocation = std::calloc(sizeof(Memory) + bytes + kAlignment, 1);
+  void* allocation = std::calloc(sizeof(Block) + bytes + kAlignment, 1);
   if (allocation == nullptr) throw std::bad_alloc();
   const auto address = reinterpret_cast<uintptr_t>(allocation);
   const size_t offset = (kAlignment - address % kAlignment) % kAlignment;
-  auto* memory = new (static_cast<std::byte*>(allocation) + offset) Memory;
+  auto* memory = new (static_cast<std::byte*>(allocation) + offset) Block;
   memory->allocation = allocation;
+  memory->floats = reinterpret_cast<float*>(memory + 1);
   memory->bytes = bytes;
   return memory;
 }
 
-void StateBlocks::release(Memory* memory) {
+void StateBlocks::release(Block* memory) const {
+  if (place_ != nullptr) {
+    place_->free(memory->floats);
+    delete memory;
+    return;
+  }
   void* allocation = memory->allocation;
-  memory->~Memory();
+  memory->~Block();
   std::free(allocation);
 }
 
-StateBlock StateBlocks::owned(Memory* memory) {
+void StateBlocks::read(const StateBlock& block, std::span<float> values) const {
+  if (place_ != nullptr) return place_->read(block.get(), values.data(), values.size_bytes());
+  std::copy_n(block.get(), values.size(), values.begin());
+}
+
+void StateBlocks::write(const StateBlock& block, std::span<const float> values) const {
+  if (place_ != nullptr) return place_->write(block.get(), values.data(), values.size_bytes());
+  std::copy(values.begin(), values.end(), block.get());
+}
+
+StateBlock StateBlocks::owned(Block* memory) {
   memory->owners.store(1, std::memory_order_relaxed);
   memory->pool = shared_from_this();
   return StateBlock(memory);
@@ -78,12 +99,12 @@ StateBlock StateBlocks::owned(Memory* memory) {
 
 StateBlock StateBlocks::take(size_t count) {
   const size_t bytes = sizeClass(count);
-  Memory* memory = nullptr;
+  Block* memory = nullptr;
   {
     const std::lock_guard lock(mutex_);
     // The one given back last is the most likely to be in a cache.
     const auto found = std::find_if(spares_.rbegin(), spares_.rend(),
-                                    [bytes](const Memory* spare) { return spare->bytes == bytes; });
+                                    [bytes](const Block* spare) { return spare->bytes == bytes; });
     if (found != spares_.rend()) {
       memory = *found;
       spares_.erase(std::next(found).base());
@@ -96,7 +117,8 @@ StateBlock StateBlocks::take(size_t count) {
 }
 
 StateBlock StateBlocks::takeZeros(size_t count) {
-  Memory* memory = allocate(sizeClass(count));
+  Block* memory = allocate(sizeClass(count));
+  if (place_ != nullptr) place_->zero(memory->floats, memory->bytes);
   {
     const std::lock_guard lock(mutex_);
     usedBytes_ += memory->bytes;
@@ -105,8 +127,8 @@ StateBlock StateBlocks::takeZeros(size_t count) {
   return owned(memory);
 }
 
-void StateBlocks::giveBack(Memory* memory) {
-  std::vector<Memory*> dropped;
+void StateBlocks::giveBack(Block* memory) {
+  std::vector<Block*> dropped;
   {
     const std::lock_guard lock(mutex_);
     spares_.push_back(memory);
@@ -120,18 +142,18 @@ void StateBlocks::giveBack(Memory* memory) {
     dropped.assign(spares_.begin(), end);
     spares_.erase(spares_.begin(), end);
   }
-  for (Memory* each : dropped) release(each);
+  for (Block* each : dropped) release(each);
 }
 
 void StateBlocks::trim() {
-  std::vector<Memory*> dropped;
+  std::vector<Block*> dropped;
   {
     const std::lock_guard lock(mutex_);
     dropped.swap(spares_);
     spareBytes_ = 0;
     mostUsedBytes_ = usedBytes_;
   }
-  for (Memory* each : dropped) release(each);
+  for (Block* each : dropped) release(each);
 }
 
 size_t StateBlocks::bytesHeld() const {

@@ -7,8 +7,11 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
+
+#include "core/codec/memory.h"
 
 namespace hipress {
 
@@ -41,14 +44,22 @@ class StateBlocks : public std::enable_shared_from_this<StateBlocks> {
  public:
   /// Use std::make_shared: blocks keep their pool alive.
   StateBlocks() = default;
+  /// In that memory rather than the host's.
+  explicit StateBlocks(std::shared_ptr<Memory> place) : place_(std::move(place)) {}
   ~StateBlocks();
   StateBlocks(const StateBlocks&) = delete;
   StateBlocks& operator=(const StateBlocks&) = delete;
 
   /// Room for `count` floats with any values.
   StateBlock take(size_t count);
-  /// Zeros, fresh from the system: they take no memory before they are written.
+  /// Zeros, fresh from the system: on the host they take no memory before they are written.
   StateBlock takeZeros(size_t count);
+
+  /// Whether blocks are the host's own.
+  bool onHost() const { return place_ == nullptr; }
+  /// Copies, between the host and wherever blocks are.
+  void read(const StateBlock& block, std::span<float> values) const;
+  void write(const StateBlock& block, std::span<const float> values) const;
 
   /// Frees all spares, and forgets how many were needed: after many blocks have come back at once.
   void trim();
@@ -57,15 +68,16 @@ class StateBlocks : public std::enable_shared_from_this<StateBlocks> {
 
  private:
   friend class StateBlock;
-  using Memory = StateBlock::Memory;
+  using Block = StateBlock::Memory;
 
-  static Memory* allocate(size_t bytes);
-  static void release(Memory* memory);
-  StateBlock owned(Memory* memory);
-  void giveBack(Memory* memory);
+  Block* allocate(size_t bytes) const;
+  void release(Block* memory) const;
+  StateBlock owned(Block* memory);
+  void giveBack(Block* memory);
 
+  const std::shared_ptr<Memory> place_;  // nullptr: the host
   mutable std::mutex mutex_;
-  std::vector<Memory*> spares_;  // the one given back last is the last
+  std::vector<Block*> spares_;  // the one given back last is the last
   size_t spareBytes_ = 0;
   size_t usedBytes_ = 0;
   size_t mostUsedBytes_ = 0;

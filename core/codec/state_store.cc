@@ -25,8 +25,10 @@ StateLease::StateLease(std::shared_ptr<TensorStates> owner, size_t partition)
     StateBlock before;
     {
       const std::lock_guard lock(*owner_->mutex_);
-      // Cut anew since this was opened: what belongs here cannot be found, and is not this plan's any more.
-      if (vector->counts == owner_->counts_) before = vector->blocks[partition];
+      // Cut anew or moved since this was opened: what belongs here cannot be found, and is not this plan's
+      // any more.
+      if (vector->counts == owner_->counts_ && vector->memory == owner_->memory_)
+        before = vector->blocks[partition];
     }
     if (before == nullptr) before = owner_->memory_->takeZeros(count);
     StateBlock after = owner_->memory_->take(count);
@@ -43,7 +45,8 @@ void StateLease::commit() {
   const std::lock_guard lock(*owner_->mutex_);
   for (size_t state = 0; state < owner_->vectors_.size(); ++state) {
     TensorStates::Vector& vector = *owner_->vectors_[state];
-    if (vector.counts == owner_->counts_) vector.blocks[partition_] = blocks_[2 * state + 1];
+    if (vector.counts == owner_->counts_ && vector.memory == owner_->memory_)
+      vector.blocks[partition_] = blocks_[2 * state + 1];
   }
 }
 
@@ -51,9 +54,10 @@ StateStore::StateStore() : memory_(std::make_shared<StateBlocks>()), mutex_(std:
 
 std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateRole role,
                                                std::span<const std::string> states,
-                                               std::vector<size_t> partitions) {
+                                               std::vector<size_t> partitions,
+                                               std::shared_ptr<StateBlocks> place) {
   auto result = std::make_shared<TensorStates>();
-  result->memory_ = memory_;
+  result->memory_ = place == nullptr ? memory_ : std::move(place);
   result->mutex_ = mutex_;
   result->counts_ = std::move(partitions);
   const size_t count = std::accumulate(result->counts_.begin(), result->counts_.end(), size_t{0});
@@ -63,6 +67,7 @@ std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateR
     if (vector == nullptr) {
       ++generation_;
       vector = std::make_shared<TensorStates::Vector>();
+      vector->memory = result->memory_;
       vector->counts = result->counts_;
       vector->blocks.resize(result->counts_.size());
     }
@@ -72,7 +77,14 @@ std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateR
                       " elements, but the tensor now has " + std::to_string(count) +
                       "; a tensor whose shape changes needs another name, or erase its states first");
     }
-    if (vector->counts != result->counts_) cut(*vector, result->counts_);
+    if (vector->counts != result->counts_) {
+      if (!vector->memory->onHost()) move(*vector, memory_);  // where pieces can be put together
+      cut(*vector, result->counts_);
+    }
+    if (vector->memory != result->memory_) {
+      move(*vector, result->memory_);
+      ++generation_;
+    }
     result->vectors_.push_back(vector);
   }
   return result;
@@ -99,13 +111,26 @@ void StateStore::cut(TensorStates::Vector& vector, const std::vector<size_t>& co
   memory_->trim();
 }
 
+/// What is all zero takes no memory there, either.
+void StateStore::move(TensorStates::Vector& vector, const std::shared_ptr<StateBlocks>& place) {
+  for (size_t partition = 0; partition < vector.counts.size(); ++partition) {
+    StateBlock& block = vector.blocks[partition];
+    if (block == nullptr) continue;
+    std::vector<float> values(vector.counts[partition]);
+    vector.memory->read(block, values);
+    block = place->take(values.size());
+    place->write(block, values);
+  }
+  std::exchange(vector.memory, place)->trim();
+}
+
 std::vector<float> StateStore::joined(const TensorStates::Vector& vector) {
   std::vector<float> values(vector.size());
-  auto target = values.begin();
+  std::span<float> rest(values);
   for (size_t partition = 0; partition < vector.counts.size(); ++partition) {
-    const float* block = vector.blocks[partition].get();
-    if (block != nullptr) std::copy_n(block, vector.counts[partition], target);
-    target += static_cast<ptrdiff_t>(vector.counts[partition]);
+    const size_t count = vector.counts[partition];
+    if (vector.blocks[partition] != nullptr) vector.memory->read(vector.blocks[partition], rest.first(count));
+    rest = rest.subspan(count);
   }
   return values;
 }

@@ -60,6 +60,7 @@ class TensorStates {
   /// One partition of a state: its values, or nullptr while they are all zero.
   using Blocks = std::vector<StateBlock>;
   struct Vector {
+    std::shared_ptr<StateBlocks> memory;
     std::vector<size_t> counts;  // elements of each partition, in order
     Blocks blocks;
     size_t size() const;
@@ -81,8 +82,10 @@ class StateStore {
   /// new. If they exist in other partitions they are copied into these. Throws Mismatch if they exist with
   /// another number of elements. Memory is taken by the first lease of each partition: an aggregator's states
   /// cost only the partitions it aggregates.
+  /// `place` is a device's memory for them, nullptr the host's; what was elsewhere moves there.
   std::shared_ptr<TensorStates> open(const std::string& tensor, StateRole role,
-                                     std::span<const std::string> states, std::vector<size_t> partitions);
+                                     std::span<const std::string> states, std::vector<size_t> partitions,
+                                     std::shared_ptr<StateBlocks> place = nullptr);
 
   /// A copy of one state, all partitions in a row, or an empty vector if there is none.
   std::vector<float> copy(const std::string& tensor, StateRole role, const std::string& state) const;
@@ -106,12 +109,13 @@ class StateStore {
   void erase(const std::string& tensor);
   void clear();
   size_t bytes() const;      ///< Of all states, as if all of them had been written.
-  size_t bytesHeld() const;  ///< Allocated, spares and leases included.
+  size_t bytesHeld() const;  ///< Allocated on the host, spares and leases included.
 
  private:
   using Key = std::tuple<std::string, StateRole, std::string>;
 
   static std::vector<float> joined(const TensorStates::Vector& vector);
+  static void move(TensorStates::Vector& vector, const std::shared_ptr<StateBlocks>& place);
   void cut(TensorStates::Vector& vector, const std::vector<size_t>& counts);
 
   std::shared_ptr<StateBlocks> memory_;

@@ -34,6 +34,7 @@ constexpr Scenario kScenarios[] = {
     {"trace", stressTrace},
     {"agreement", stressAgreement},
     {"collectives", stressCollectives},
+    {"devices", stressDevices},
     {"failures", stressFailures},
     {"ucx", stressUcx},
     {"ucx-failures", stressUcxFailures},

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Q_comp of a device: its streams, and the memory that tasks use there. A partition's tasks go to one stream,
+// which keeps their order; those of different partitions overlap, the copies of one with another's kernels.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/casync/buffer_pool.h"
+#include "core/casync/tensor.h"
+#include "core/codec/state_blocks.h"
+#include "core/device/device.h"
+
+namespace hipress {
+
+class DeviceQueue {
+ public:
+  explicit DeviceQueue(std::shared_ptr<Device> device);
+  DeviceQueue(const DeviceQueue&) = delete;
+  DeviceQueue& operator=(const DeviceQueue&) = delete;
+
+  Device& device() const { return *device_; }
+  size_t streamIndex(const Tensor& tensor, size_t partition) const;
+  DeviceStream& streamOf(const Tensor& tensor, size_t partition) const {
+    return *streams_[streamIndex(tensor, partition)];
+  }
+
+  BufferPool& values() { return values_; }    ///< In the device's memory.
+  BufferPool& staging() { return staging_; }  ///< The host's.
+  const std::shared_ptr<StateBlocks>& states() const { return states_; }
+
+  /// Waits, for `limit` together, until the streams are done. False if they are not.
+  bool close(Milliseconds limit);
+
+ private:
+  const std::shared_ptr<Device> device_;
+  BufferPool values_;
+  BufferPool staging_;
+  const std::shared_ptr<StateBlocks> states_;
+  std::vector<std::unique_ptr<DeviceStream>> streams_;
+};
+
+}  // namespace hipress

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks whose tensors are on simulated devices, with the same calls as ranks whose tensors are on the host."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress import _core
+from tests.core.casync.engine_world import spec
+
+
+@dataclass
+class Place:
+    """Where a rank's tensors are; without a device, on the host."""
+
+    engine: _core.Engine
+    device: _core.SimulatedDevice | None = None
+
+    def declare(self, name: str, values: NDArray[Any], **options: Any) -> int:
+        (tensor,) = self.engine.declare([spec(name, values, device=self.device, **options)])
+        return tensor
+
+    def start(self, tensor: int, values: NDArray[Any] | None, like: NDArray[Any], *, in_place: bool = False) -> Any:
+        """Submits; what finish() needs."""
+        if self.device is None:
+            output = np.empty_like(like) if values is None or not in_place else values.copy()
+            source = output if in_place and values is not None else values
+            return self.engine.submit(tensor, source, output), output, None
+        target = self.device.array(np.empty_like(like) if values is None or not in_place else values)
+        given = None if values is None else target if in_place else self.device.array(values)
+        return self.engine.submit_on_device(tensor, given, target), np.empty_like(like), target
+
+    def finish(self, started: Any) -> NDArray[Any] | None:
+        """The result, or None if no rank had values."""
+        operation, output, target = started
+        if self.engine.wait(operation):
+            return None
+        if target is not None:
+            target.read(output)
+        result: NDArray[Any] = output
+        return result
+
+
+def forget_frames(outcomes: list[Any]) -> list[Any]:
+    """Tracebacks keep what a rank's program had in hand, its engine and its arrays."""
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            outcome.__traceback__ = None
+    return outcomes
+
+
+def freed(device: _core.SimulatedDevice) -> bool:
+    """Whether no memory of the device is held any more, once what knew of it is gone."""
+    deadline = time.monotonic() + 10
+    while device.blocks and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.02)
+    return device.blocks == 0
