@@ -44,7 +44,7 @@ class _Lengths(Scope):
     def position(self) -> str:
         raise _Unknown
 
-    def word(self, site: int) -> str:
+    def word(self, random: ir.Random) -> str:
         raise _Unknown
 
 
