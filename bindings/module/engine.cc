@@ -24,6 +24,7 @@
 #include "core/casync/hosts.h"
 #include "core/casync/settings.h"
 #include "core/casync/topology.h"
+#include "core/codec/scratch_bytes.h"
 #include "core/control/local_control.h"
 #include "core/transport/inproc.h"
 #include "core/transport/ucx/ucx_info.h"
@@ -207,6 +208,7 @@ py::dict memoryOf(Engine& engine) {
   result["pool_bytes_in_use"] = pool.inUse;
   result["pool_peak_bytes_in_use"] = pool.peakInUse;
   result["state_bytes"] = engine.states().bytesHeld();
+  result["scratch_bytes"] = scratchBytesHeld();
   result["unexpected_bytes"] = counters.unexpectedBytes;
   result["unexpected_peak_bytes"] = counters.unexpectedPeakBytes;
   return result;

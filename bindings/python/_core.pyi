@@ -234,6 +234,7 @@ class MemoryStats(TypedDict):
     pool_bytes_in_use: int
     pool_peak_bytes_in_use: int
     state_bytes: int
+    scratch_bytes: int
     unexpected_bytes: int
     unexpected_peak_bytes: int
 

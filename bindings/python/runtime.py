@@ -305,6 +305,7 @@ def memory_stats() -> _core.MemoryStats:
     pool_bytes_held, pool_bytes_in_use, pool_peak_bytes_in_use: staging for encoded and partly merged values. Idle
     staging is given back when the peak that needed it is some steps ago.
     state_bytes: what codecs remember (residuals, momenta), with the spare blocks that encoding writes into.
+    scratch_bytes: what codecs compute with; of all threads of this process, kept for their next call.
     unexpected_bytes, unexpected_peak_bytes: payloads that came before this rank submitted their tensors, now and at
     most.
     """

@@ -4,6 +4,7 @@
 // most codecs compute on them, so blocks are kept for the thread's next call.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +21,9 @@ inline constexpr size_t kScratchAlignment = 64;
 inline constexpr size_t kScratchBytesKept = size_t{128} << 20;
 
 namespace detail {
+
+/// Of all threads of the process, in use or idle; to be looked at only.
+inline std::atomic<size_t> scratchBytesHeld{0};
 
 struct ScratchBlock {
   void* memory = nullptr;
@@ -43,7 +47,7 @@ class ScratchPool {
     for (size_t i = 0; i < idle_.size(); ++i) {
       if (idle_[i].bytes >= bytes && (best == idle_.size() || idle_[i].bytes <= idle_[best].bytes)) best = i;
     }
-    if (best == idle_.size()) return {::operator new(bytes, std::align_val_t(kScratchAlignment)), bytes};
+    if (best == idle_.size()) return allocate(bytes);
     const ScratchBlock block = idle_[best];
     idle_.erase(idle_.begin() + static_cast<ptrdiff_t>(best));
     kept_ -= block.bytes;
@@ -86,7 +90,14 @@ class ScratchPool {
   }
 
  private:
+  static ScratchBlock allocate(size_t bytes) {
+    const ScratchBlock block{::operator new(bytes, std::align_val_t(kScratchAlignment)), bytes};
+    scratchBytesHeld.fetch_add(bytes, std::memory_order_relaxed);
+    return block;
+  }
+
   static void release(ScratchBlock block) noexcept {
+    scratchBytesHeld.fetch_sub(block.bytes, std::memory_order_relaxed);
     ::operator delete(block.memory, std::align_val_t(kScratchAlignment));
   }
 

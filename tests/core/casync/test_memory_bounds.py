@@ -17,6 +17,8 @@ from tests.core.casync.engine_world import gradients, run_ranks, spec
 PARTITION = 1 << 16
 #: Pools round sizes up to eighths of a power of two, and idle buffers serve smaller needs.
 ROUNDING = 1.25
+#: Scratch for some vectors of a few elements each, in pages.
+PAGES = 8 * 4096
 #: A formula that is more than this above what is ever held would say little.
 GENEROUS = 1.5
 STEPS = 3
@@ -95,6 +97,32 @@ BOUNDS = {
 FLAT = [Size(K=2, H=2), Size(K=8, H=2), Size(K=4, H=4), Size(K=16, H=4), Size(K=12, H=4, T=3)]
 HOSTS = [Size(K=4, H=2, L=2), Size(K=8, H=2, L=2), Size(K=12, H=3, L=2, T=2), Size(K=8, H=2, L=4)]
 CASES = [(name, size) for name in BOUNDS for size in (HOSTS if name.startswith("hier") else FLAT)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("codec", "per_partition"), [("dgc", 6.0), ("graddrop", 6.0), ("onebit", 0.0), ("terngrad", 0.0)]
+)
+def test_scratch(codec: str, per_partition: float, threads: int) -> None:
+    """Values that are all alike are the worst for codecs that choose the largest: each passes the threshold."""
+    values = np.ones(8 * PARTITION, np.float32)
+    ranks = 2
+
+    def body(engine: _core.Engine) -> int:
+        before = engine.memory_stats()["scratch_bytes"]
+        engine.allgather("nobody has begun", b"")
+        (tensor,) = engine.declare([spec("w", values, codec=codec, partitions=8)])
+        for _ in range(STEPS):
+            result = values.copy()
+            engine.wait(engine.submit(tensor, result, result))
+        engine.allgather("all are done", b"")
+        held = engine.memory_stats()["scratch_bytes"] - before
+        engine.allgather("all have looked", b"")
+        return held
+
+    held = max(run_ranks(ranks, body, options={"compute_threads": threads})) / (ranks * threads)
+    assert held <= per_partition * 4 * PARTITION + PAGES
+    assert per_partition * 4 * PARTITION <= GENEROUS * held
 
 
 def with_ratio(size: Size, codec: str) -> Size:

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/codec/scratch_bytes.h"
+
+#include "core/ops/cpu/scratch.h"
+
+namespace hipress {
+
+size_t scratchBytesHeld() {
+  return ops::detail::scratchBytesHeld.load(std::memory_order_relaxed);
+}
+
+}  // namespace hipress
