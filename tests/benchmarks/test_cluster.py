@@ -118,15 +118,23 @@ def test_processes_end_with_their_cluster() -> None:
     assert process.wait(timeout=10) != 0
 
 
+def heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_cluster_ends_with_the_process_that_holds_it(two: Any, number: int) -> None:
     up = [sys.executable, "-m", "benchmarks.cluster", "up", "--nodes", "2", "--rate", "1gbit"]
-    with subprocess.Popen(up, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        name = holder.stdout.readline().strip()
-        assert own(cluster.names(), holder.pid) == [name]
-        holder.send_signal(number)
-        holder.wait(timeout=30)
+    # Where tests run in the background of a shell they ignore SIGINT, and hand that on.
+    with subprocess.Popen(up, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts) as holder:
+        try:
+            assert holder.stdout is not None
+            name = holder.stdout.readline().strip()
+            assert own(cluster.names(), holder.pid) == [name]
+            holder.send_signal(number)
+            holder.wait(timeout=30)
+        finally:
+            holder.kill()
     end = time.monotonic() + 10
     while own(cluster.names(), holder.pid):
         assert time.monotonic() < end
