@@ -22,7 +22,8 @@ def test_states_and_staging_are_counted() -> None:
         return before, engine.memory_stats()
 
     for before, after in run_ranks(2, body):
-        assert all(value == 0 for value in before.values())
+        # Scratch is the process's: other tests may have left some.
+        assert all(value == 0 for name, value in before.items() if name != "scratch_bytes")
         assert after["state_bytes"] >= 4 * LARGE  # the worker's residual
         assert after["pool_bytes_in_use"] == 0
         assert 0 < after["pool_bytes_held"] <= 1.25 * after["pool_peak_bytes_in_use"]
