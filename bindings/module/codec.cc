@@ -14,6 +14,7 @@
 #include "bindings/module/buffers.h"
 #include "bindings/module/module.h"
 #include "bindings/module/threads.h"
+#include "core/codec/generated_codec.h"
 #include "core/codec/registry.h"
 #include "core/error.h"
 
@@ -153,6 +154,11 @@ py::list describe() {
   return result;
 }
 
+std::vector<double> parametersOf(const Codec& codec) {
+  const auto* generated = dynamic_cast<const GeneratedCodec*>(&codec);
+  return generated == nullptr ? std::vector<double>() : generated->parameters();
+}
+
 }  // namespace
 
 void bindCodec(py::module_& module) {
@@ -161,6 +167,8 @@ void bindCodec(py::module_& module) {
       .def_property_readonly("signature", &Codec::signature, "Name and every option: what ranks compare.")
       .def_property_readonly("id", &Codec::id, "Number on the wire.")
       .def_property_readonly("states", &statesOf, "Names of the vectors that encode keeps from step to step.")
+      .def_property_readonly("parameters", &parametersOf,
+                             "The values of its program's parameters, as its functions on GPUs take them.")
       .def(
           "for_aggregate",
           [](const std::shared_ptr<Codec>& codec) {

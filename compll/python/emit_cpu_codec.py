@@ -115,6 +115,10 @@ class {_class(program)} final : public GeneratedCodec {{
   {_class(program)}(const CodecOptions& given, const Params& values, bool keepsStates)
       : GeneratedCodec(interface(), given, keepsStates), params(values){_kept(program)} {{}}
 {_for_aggregate(program)}
+  std::vector<double> parameters() const override {{
+    return {{{_values(program)}}};
+  }}
+
  protected:
   size_t bound(size_t n) const override {{
 {_indented(bound, 4)}
@@ -248,6 +252,10 @@ def _for_aggregate(program: ir.Program) -> str:
 {values}    return std::make_shared<{_class(program)}>(options, merged, !states().empty());
   }}
 """
+
+
+def _values(program: ir.Program) -> str:
+    return ", ".join(f"static_cast<double>(params.p_{p.name})" for p in program.params)
 
 
 def _keeps(states: tuple[str, ...]) -> str:

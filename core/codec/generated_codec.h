@@ -43,6 +43,9 @@ class GeneratedCodec : public Codec {
   size_t encode(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                 Bytes output) const override;
 
+  /// The values of the program's parameters, in its order, as its functions on other devices take them.
+  virtual std::vector<double> parameters() const = 0;
+
  protected:
   /// Of one element or more, as many as the language counts at most.
   virtual size_t bound(size_t count) const = 0;

@@ -3,7 +3,7 @@
 // One value of float16 or bfloat16 to float32 and back, in branch-free integer code that vectorises
 // everywhere and gives the bits that the F16C instructions give. Half-precision denormals are rebuilt with
 // normal numbers only, so that a process that flushes denormals to zero still exchanges the same bytes as its
-// peers.
+// peers. Constant functions, so that GPUs run the same code.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@
 
 namespace hipress {
 
-inline float halfToFloat(uint16_t half) {
+constexpr float halfToFloat(uint16_t half) {
   constexpr uint32_t exponentMask = 0x7c00u << 13;
   const uint32_t sign = (half & 0x8000u) << 16;
   const uint32_t shifted = (half & 0x7fffu) << 13;
@@ -26,7 +26,7 @@ inline float halfToFloat(uint16_t half) {
   return std::bit_cast<float>(bits | sign);
 }
 
-inline uint16_t floatToHalf(float value) {
+constexpr uint16_t floatToHalf(float value) {
   constexpr uint32_t infinity = 255u << 23;
   constexpr uint32_t tooLarge = (127u + 16u) << 23;      // 65536: infinity without looking at the mantissa
   constexpr uint32_t firstNormal = (127u - 14u) << 23;   // 2^-14
@@ -47,11 +47,11 @@ inline uint16_t floatToHalf(float value) {
   return static_cast<uint16_t>(half | sign);
 }
 
-inline float bfloat16ToFloat(uint16_t value) {
+constexpr float bfloat16ToFloat(uint16_t value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value) << 16);
 }
 
-inline uint16_t floatToBfloat16(float value) {
+constexpr uint16_t floatToBfloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const uint32_t nan = (bits >> 16) | 0x0040u;

@@ -29,7 +29,9 @@ struct Merge {
   }
 };
 
-void check(DType dtype, std::span<const void* const> contributions, double factor) {
+}  // namespace
+
+void checkReduction(DType dtype, std::span<const void* const> contributions, double factor) {
   if (contributions.empty()) throw invalidArgument("reduceInOrder: no contributions; at least one is needed");
   if (isFloatingPoint(dtype)) return;
   if (dtype == DType::kBool && factor != 1.0) {
@@ -42,11 +44,9 @@ void check(DType dtype, std::span<const void* const> contributions, double facto
   }
 }
 
-}  // namespace
-
 void reduceInOrder(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
                    void* output) {
-  check(dtype, contributions, factor);
+  checkReduction(dtype, contributions, factor);
   if (count == 0) return;
   const Merge merge{contributions, count, factor, output};
   switch (dtype) {

@@ -25,4 +25,7 @@ namespace hipress {
 void reduceInOrder(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
                    void* output);
 
+/// What reduceInOrder() throws for such arguments, without doing anything.
+void checkReduction(DType dtype, std::span<const void* const> contributions, double factor);
+
 }  // namespace hipress

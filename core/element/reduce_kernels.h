@@ -4,89 +4,19 @@
 // of them once, the output once, and the processor fetches all of them ahead at the same time. (One after the
 // other through a buffer in the first cache level, eight contributions took twice as long.) More are chained
 // through such a buffer.
-//
-// A policy says what the elements are:
-//   Element, Sum        the types in memory and of the sum
-//   load(Element)       one element as a Sum
-//   combine(Sum, Sum)   the merge
-//   finish(Sum)         factor and rounding
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "core/element/half_kernels.h"
 #include "core/element/multiversion.h"
+#include "core/element/sums.h"
 #include "core/element/unaligned.h"
 
 namespace hipress {
-
-template <typename T>
-struct FloatSum {
-  using Element = T;
-  using Sum = T;
-  T factor;
-  static Sum load(Element element) { return element; }
-  static Sum combine(Sum left, Sum right) { return left + right; }
-  Element finish(Sum sum) const { return sum * factor; }
-};
-
-struct Float16Sum {
-  using Element = uint16_t;
-  using Sum = float;
-  float factor;
-  static Sum load(Element element) { return halfToFloat(element); }
-  static Sum combine(Sum left, Sum right) { return left + right; }
-  Element finish(Sum sum) const { return floatToHalf(sum * factor); }
-};
-
-struct Bfloat16Sum {
-  using Element = uint16_t;
-  using Sum = float;
-  float factor;
-  static Sum load(Element element) { return bfloat16ToFloat(element); }
-  static Sum combine(Sum left, Sum right) { return left + right; }
-  Element finish(Sum sum) const { return floatToBfloat16(sum * factor); }
-};
-
-/// `T` is unsigned: signed integers wrap through their unsigned twins.
-template <typename T>
-struct WrappingSum {
-  using Element = T;
-  using Sum = T;
-  static Sum load(Element element) { return element; }
-  static Sum combine(Sum left, Sum right) { return static_cast<T>(left + right); }
-  Element finish(Sum sum) const { return sum; }
-};
-
-template <typename T>
-struct ScaledIntegerSum {
-  using Element = T;
-  using Sum = uint64_t;
-  double factor;
-  static Sum load(Element element) { return static_cast<uint64_t>(static_cast<int64_t>(element)); }
-  static Sum combine(Sum left, Sum right) { return left + right; }
-  Element finish(Sum sum) const {
-    const double scaled = static_cast<double>(static_cast<int64_t>(sum)) * factor;
-    // The upper limit of int64 is not a double: compare with the power of two above it.
-    constexpr double low = static_cast<double>(std::numeric_limits<T>::min());
-    constexpr double beyond = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
-    if (scaled <= low) return std::numeric_limits<T>::min();
-    if (scaled >= beyond) return std::numeric_limits<T>::max();
-    return static_cast<T>(scaled);
-  }
-};
-
-struct LogicalOr {
-  using Element = uint8_t;
-  using Sum = uint8_t;
-  static Sum load(Element element) { return element; }
-  static Sum combine(Sum left, Sum right) { return left | right; }
-  Element finish(Sum sum) const { return sum != 0 ? 1 : 0; }
-};
 
 inline constexpr size_t kStreams = 8;
 inline constexpr size_t kReduceBlock = 2048;
