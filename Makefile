@@ -45,9 +45,13 @@ format: $(VENV)/requirements
 bench: install
 	$(BIN)/python benchmarks/regenerate.py
 
-# What needs a GPU and nvcc. Both fail, and say why, where there is none.
-test-gpu: install
-	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest tests/compll/cuda/test_gpu.py
+# What needs a GPU and nvcc. Both fail, and say why, where there is none. The first installs HiPress with CUDA.
+test-gpu: $(VENV)/requirements
+	$(PIP) install --no-build-isolation --no-deps --force-reinstall . \
+	  --config-settings=cmake.define.HIPRESS_BUILD_CUDA=ON --config-settings=cmake.define.CMAKE_CUDA_ARCHITECTURES=native
+	touch $(VENV)/installed
+	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest tests/compll/cuda/test_gpu.py tests/core/device \
+	  tests/core/casync/test_devices.py
 
 bench-gpu: install
 	$(BIN)/python -m benchmarks.codec_gpu --json benchmarks/results/codec_gpu.json

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run by the build: makes CUDA sources of the codecs in algorithms/. Reads the package from its sources.
+"""Run by the build: makes CUDA sources of the codecs in algorithms/, and the list of all for GPUs. Reads the package
+from its sources.
 
 python generate_cuda.py OUTPUT_DIRECTORY
 """
@@ -14,13 +15,16 @@ from generate_algorithms import ROOT, use_sources
 
 def main(directory: Path) -> None:
     from hipress.compll.emit_cpu_codec import Origin
-    from hipress.compll.emit_cuda_codec import emit_cuda_codec
+    from hipress.compll.emit_cuda_codec import emit_cuda_codec, emit_cuda_codecs
     from hipress.compll.library import compile_file, read
 
     directory.mkdir(parents=True, exist_ok=True)
-    for file in sorted((ROOT / "compll" / "algorithms").glob("*.cll")):
+    files = sorted((ROOT / "compll" / "algorithms").glob("*.cll"))
+    for file in files:
         origin = Origin(f"compll/algorithms/{file.name}", read(file), builtin=True)
         (directory / f"{file.stem}.cu").write_text(emit_cuda_codec(compile_file(file), origin))
+    # fp16 is written by hand, core/device/cuda/fp16.cu.
+    (directory / "builtin_codecs.cu").write_text(emit_cuda_codecs(["fp16", *(file.stem for file in files)]))
 
 
 if __name__ == "__main__":

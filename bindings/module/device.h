@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values in a simulated device's memory, for tests.
+// Values in a device's memory, for tests.
 #pragma once
 
 #include <pybind11/numpy.h>
 
 #include <memory>
 
-#include "core/device/simulated_device.h"
+#include "core/device/device.h"
 
 namespace hipress::bindings {
 
 class DeviceArray {
  public:
-  DeviceArray(std::shared_ptr<SimulatedDevice> device, size_t bytes)
+  DeviceArray(std::shared_ptr<Device> device, size_t bytes)
       : device_(std::move(device)), bytes_(bytes), data_(device_->memory()->allocate(bytes)) {}
   ~DeviceArray() { device_->memory()->free(data_); }
   DeviceArray(const DeviceArray&) = delete;
@@ -30,7 +30,7 @@ class DeviceArray {
   }
 
  private:
-  const std::shared_ptr<SimulatedDevice> device_;
+  const std::shared_ptr<Device> device_;
   const size_t bytes_;
   void* const data_;
 };

@@ -26,6 +26,7 @@
 #include "core/casync/topology.h"
 #include "core/codec/scratch_bytes.h"
 #include "core/control/local_control.h"
+#include "core/device/simulated_device.h"
 #include "core/transport/inproc.h"
 #include "core/transport/ucx/ucx_info.h"
 #include "core/transport/ucx/ucx_transport.h"
@@ -164,13 +165,16 @@ OperationHandle submitOnDevice(Engine& engine, TensorHandle tensor, const std::s
   }
   struct Kept {
     std::shared_ptr<DeviceArray> input, output;
-    std::shared_ptr<SimulatedDevice::Event> ready;
+    std::shared_ptr<SimulatedDevice::Event> stream;
+    std::shared_ptr<void> ready;
   };
   Submission submission;
   submission.input = input == nullptr ? nullptr : input->data();
   submission.output = output->data();
-  submission.ready = ready.get();
-  submission.keepAlive = std::make_shared<Kept>(input, output, ready);
+  std::shared_ptr<void> event;
+  if (ready != nullptr && planned->spec.device != nullptr) event = planned->spec.device->eventOn(ready.get());
+  submission.ready = event.get();
+  submission.keepAlive = std::make_shared<Kept>(input, output, ready, std::move(event));
   const py::gil_scoped_release nogil;
   return engine.submit(tensor, std::move(submission));
 }
@@ -209,6 +213,11 @@ py::dict memoryOf(Engine& engine) {
   result["pool_peak_bytes_in_use"] = pool.peakInUse;
   result["state_bytes"] = engine.states().bytesHeld();
   result["scratch_bytes"] = scratchBytesHeld();
+  const DeviceQueue::Statistics devices = engine.deviceStatistics();
+  result["device_pool_bytes_held"] = devices.values;
+  result["device_state_bytes"] = devices.states;
+  result["device_scratch_bytes"] = devices.scratch;
+  result["device_staging_bytes_held"] = devices.staging;
   result["unexpected_bytes"] = counters.unexpectedBytes;
   result["unexpected_peak_bytes"] = counters.unexpectedPeakBytes;
   return result;

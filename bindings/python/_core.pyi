@@ -185,18 +185,27 @@ def make_local_control(world_size: int) -> list[ControlPlane]:
 class Device:
     @property
     def name(self) -> str: ...
+    @property
+    def blocks(self) -> int:
+        """Of its memory, allocated now."""
+    def array(self, values: NDArray[Any]) -> DeviceArray:
+        """A copy of them, in its memory."""
+
+def cuda_device(ordinal: int, *, driver: str = "libcuda.so.1", library: str = "") -> Device:
+    """The GPU with that number, with streams and pools of its own; by libhipress_cuda.so, which is beside
+    libhipress.so unless `library` is given. Raises Unsupported that says what is missing.
+    """
+
+def built_with_cuda() -> bool:
+    """Whether libhipress_cuda is there."""
 
 class SimulatedDevice(Device):
     """For tests: a device whose work is done late, in memory that nothing else can touch."""
 
     def __init__(self, *, seed: int = 0, delay: float = 2e-4) -> None: ...
-    def array(self, values: NDArray[Any]) -> DeviceArray: ...
     def fail_after(self, work: int) -> None: ...
     def hang(self) -> None: ...
     def resume(self) -> None: ...
-    @property
-    def blocks(self) -> int:
-        """Of memory, allocated now."""
 
 class SimulatedEvent:
     def __init__(self) -> None: ...
@@ -237,6 +246,10 @@ class MemoryStats(TypedDict):
     pool_peak_bytes_in_use: int
     state_bytes: int
     scratch_bytes: int
+    device_pool_bytes_held: int
+    device_state_bytes: int
+    device_scratch_bytes: int
+    device_staging_bytes_held: int
     unexpected_bytes: int
     unexpected_peak_bytes: int
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hipress._library import load_core
+from hipress.errors import HipressError
 
 Facts = dict[str, Any]
 
@@ -51,7 +52,14 @@ def probe_gpus() -> Facts:
         _call(driver, "cuDeviceGet", ctypes.byref(device), index)
         _call(driver, "cuDeviceGetName", name, len(name), device)
         names.append(name.value.decode(errors="replace"))
-    return {"driver": f"CUDA {version.value // 1000}.{version.value % 1000 // 10}", "gpus": names}
+    found: Facts = {"driver": f"CUDA {version.value // 1000}.{version.value % 1000 // 10}", "gpus": names}
+    try:
+        core = load_core()
+        for index in range(count.value if core.built_with_cuda() else 0):
+            core.cuda_device(index)
+    except HipressError as error:
+        found["unusable"] = str(error)
+    return found
 
 
 def _call(driver: ctypes.CDLL, function: str, *arguments: object) -> None:

@@ -184,8 +184,10 @@ def check_gpus(facts: dict[str, Any], core: dict[str, Any]) -> Check:
         core_text = "unknown whether the core was built with CUDA"
     detail = f"{len(gpus)} ({', '.join(gpus) or 'none'}), driver for {facts['driver']}, {core_text}"
     if gpus and built is False:
-        advice = "build from source where nvcc is on the PATH: pip install --no-binary hipress hipress"
+        advice = "build from source where nvcc is: pip install . --config-settings=cmake.define.HIPRESS_BUILD_CUDA=ON"
         return Check("GPUs", "warning", detail, advice, facts)
+    if facts.get("unusable"):
+        return Check("GPUs", "warning", f"{detail}; {facts['unusable']}", data=facts)
     return Check("GPUs", "ok" if gpus else "info", detail, data=facts)
 
 

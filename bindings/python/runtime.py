@@ -306,6 +306,8 @@ def memory_stats() -> _core.MemoryStats:
     staging is given back when the peak that needed it is some steps ago.
     state_bytes: what codecs remember (residuals, momenta), with the spare blocks that encoding writes into.
     scratch_bytes: what codecs compute with; of all threads of this process, kept for their next call.
+    device_pool_bytes_held, device_state_bytes, device_scratch_bytes: the first three in the memory of GPUs.
+    device_staging_bytes_held: the host's, from and to which GPUs copy.
     unexpected_bytes, unexpected_peak_bytes: payloads that came before this rank submitted their tensors, now and at
     most.
     """

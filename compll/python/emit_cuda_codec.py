@@ -166,6 +166,28 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
 """
 
 
+def emit_cuda_codecs(names: list[str]) -> str:
+    """The list of the codecs in libhipress_cuda."""
+    functions = [table_function(name) for name in names]
+    declared = "".join(f"const hipress::cuda::CudaCodec* {function}();\n" for function in functions)
+    entries = "".join(f"      {function}(),\n" for function in functions)
+    return f"""// SPDX-License-Identifier: Apache-2.0
+#include "core/device/cuda/builtin_codecs.h"
+
+extern "C" {{
+{declared}}}
+
+namespace hipress::cuda {{
+
+std::vector<const CudaCodec*> builtinCodecs() {{
+  return {{
+{entries}  }};
+}}
+
+}}  // namespace hipress::cuda
+"""
+
+
 def _encode(function: ir.Function, name: str) -> tuple[CudaFunction, str, bool]:
     """The function, the host's lines that launch its kernels, and whether they sort."""
     plan_, vectors = fuse(function)

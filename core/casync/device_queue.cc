@@ -26,6 +26,12 @@ size_t DeviceQueue::streamIndex(const Tensor& tensor, size_t partition) const {
   return (tensor.id + partition) % streams_.size();
 }
 
+DeviceQueue::Statistics DeviceQueue::statistics() const {
+  Statistics held{values_.statistics().held, states_->bytesHeld(), 0, staging_.statistics().held};
+  for (const auto& stream : streams_) held.scratch += stream->scratchBytes();
+  return held;
+}
+
 bool DeviceQueue::close(Milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
   bool done = true;

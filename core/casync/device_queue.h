@@ -30,6 +30,15 @@ class DeviceQueue {
   BufferPool& staging() { return staging_; }  ///< The host's.
   const std::shared_ptr<StateBlocks>& states() const { return states_; }
 
+  /// Bytes; of the device's memory, but for staging.
+  struct Statistics {
+    size_t values = 0;
+    size_t states = 0;
+    size_t scratch = 0;
+    size_t staging = 0;
+  };
+  Statistics statistics() const;
+
   /// Waits, for `limit` together, until the streams are done. False if they are not.
   bool close(Milliseconds limit);
 

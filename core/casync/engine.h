@@ -20,6 +20,7 @@
 #include "core/casync/communication_queue.h"
 #include "core/casync/compute_queue.h"
 #include "core/casync/device_executor.h"
+#include "core/casync/device_queue.h"
 #include "core/casync/executor.h"
 #include "core/casync/operation.h"
 #include "core/casync/tensor.h"
@@ -125,6 +126,7 @@ class Engine {
   RoundCounters roundCounters() const { return communication_.roundCounters(); }
   StateStore& states() { return states_; }
   BufferPool::Statistics poolStatistics() const { return pool_.statistics(); }
+  DeviceQueue::Statistics deviceStatistics() const;  ///< Of all devices together.
   TraceRecorder* trace() const { return options_.trace.get(); }
   ControlPlane& control() { return *control_; }
 

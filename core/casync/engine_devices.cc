@@ -34,6 +34,19 @@ std::shared_ptr<DeviceQueue> Engine::deviceQueueFor(const Tensor& tensor) {
   return deviceQueues_.back();
 }
 
+DeviceQueue::Statistics Engine::deviceStatistics() const {
+  DeviceQueue::Statistics all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& queue : deviceQueues_) {
+    const DeviceQueue::Statistics one = queue->statistics();
+    all.values += one.values;
+    all.states += one.states;
+    all.scratch += one.scratch;
+    all.staging += one.staging;
+  }
+  return all;
+}
+
 void Engine::enqueueCompute(const OperationPointer& operation, TaskIndex index) {
   if (operation->finished()) return;
   const Task& task = operation->tensor->graph.tasks()[index];

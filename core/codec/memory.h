@@ -22,6 +22,8 @@ class Memory {
   virtual void zero(void* block, size_t bytes) = 0;
   virtual void read(const void* block, void* host, size_t bytes) = 0;
   virtual void write(void* block, const void* host, size_t bytes) = 0;
+
+  virtual size_t blocks() const = 0;  ///< Allocated now.
 };
 
 }  // namespace hipress

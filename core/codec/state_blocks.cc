@@ -118,13 +118,14 @@ StateBlock StateBlocks::take(size_t count) {
 
 StateBlock StateBlocks::takeZeros(size_t count) {
   Block* memory = allocate(sizeClass(count));
-  if (place_ != nullptr) place_->zero(memory->floats, memory->bytes);
   {
     const std::lock_guard lock(mutex_);
     usedBytes_ += memory->bytes;
     mostUsedBytes_ = std::max(mostUsedBytes_, usedBytes_);
   }
-  return owned(memory);
+  StateBlock block = owned(memory);
+  if (place_ != nullptr) place_->zero(memory->floats, memory->bytes);  // may fail: the block is not lost then
+  return block;
 }
 
 void StateBlocks::giveBack(Block* memory) {

@@ -75,6 +75,9 @@ class DeviceStream {
   /// those of one stream in order. What the host reads of staging is there by then. Must not block.
   virtual void whenDone(EndCallback callback) = 0;
 
+  /// Of the device's memory, that codecs compute with; kept for the next ones.
+  virtual size_t scratchBytes() const = 0;
+
   /// Waits until everything is done and called. False if it is not by then: callbacks that have not begun
   /// are never called, but what they hold is kept until the device is done with it.
   virtual bool close(Milliseconds limit) = 0;
@@ -95,6 +98,9 @@ class Device {
 
   /// Throws Unsupported if this device has none for it.
   virtual std::shared_ptr<const DeviceCodec> codec(const CodecPointer& codec) = 0;
+
+  /// For DeviceStream::waitFor(): what a framework has put on this stream of its own until now.
+  virtual std::shared_ptr<void> eventOn(void* stream) = 0;
 };
 
 }  // namespace hipress

@@ -18,6 +18,10 @@ std::shared_ptr<const DeviceCodec> SimulatedDevice::codec(const CodecPointer& co
   return std::make_shared<SimulatedCodec>(codec);
 }
 
+std::shared_ptr<void> SimulatedDevice::eventOn(void* stream) {
+  return {stream, [](void*) {}};
+}
+
 void SimulatedDevice::Event::fire() {
   const std::lock_guard lock(mutex_);
   hasFired_ = true;

@@ -32,6 +32,8 @@ class SimulatedDevice final : public Device, public std::enable_shared_from_this
   std::shared_ptr<Memory> staging() override { return staging_; }
   std::unique_ptr<DeviceStream> makeStream() override;
   std::shared_ptr<const DeviceCodec> codec(const CodecPointer& codec) override;
+  /// The stream is an Event: that of the one piece of work on it.
+  std::shared_ptr<void> eventOn(void* stream) override;
 
   /// What streams wait for.
   class Event {
@@ -50,8 +52,6 @@ class SimulatedDevice final : public Device, public std::enable_shared_from_this
   /// From now on no stream goes on, until resume().
   void hang();
   void resume();
-
-  SimulatedMemory& simulatedMemory() { return *memory_; }
 
  private:
   friend class SimulatedStream;

@@ -135,6 +135,11 @@ void SimulatedStaging::write(void* block, const void* host, size_t bytes) {
   std::memcpy(block, host, bytes);
 }
 
+size_t SimulatedStaging::blocks() const {
+  const std::lock_guard lock(mutex_);
+  return blocks_.size();
+}
+
 void SimulatedStaging::check(const void* address, size_t bytes) const {
   const std::lock_guard lock(mutex_);
   const auto found = blockBefore(blocks_, address);

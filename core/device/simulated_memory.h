@@ -27,7 +27,7 @@ class SimulatedMemory final : public Memory {
   /// a block.
   std::byte* real(const void* address, size_t bytes) const;
 
-  size_t blocks() const;  ///< Allocated now.
+  size_t blocks() const override;
 
  private:
   struct Block {
@@ -49,6 +49,7 @@ class SimulatedStaging final : public Memory {
   void zero(void* block, size_t bytes) override;
   void read(const void* block, void* host, size_t bytes) override;
   void write(void* block, const void* host, size_t bytes) override;
+  size_t blocks() const override;
 
   /// Throws Error unless the bytes are within a block.
   void check(const void* address, size_t bytes) const;

@@ -30,6 +30,7 @@ class SimulatedStream final : public DeviceStream {
   void add(DType dtype, const void* values, float factor, DecodeMode mode, std::span<float> sum) override;
   void narrow(std::span<const float> values, DType dtype, void* output) override;
   void whenDone(EndCallback callback) override;
+  size_t scratchBytes() const override { return 0; }  // its codecs compute on the host
   bool close(Milliseconds limit) override;
 
  private:

@@ -142,6 +142,7 @@ def test_gpus() -> None:
     assert doctor.check_gpus({"driver": None, "gpus": []}, {}).status == "info"
     assert doctor.check_gpus({"error": "cuInit failed"}, {}).status == "warning"
     assert doctor.check_gpus(found, {"cuda": True}).status == "ok"
+    assert doctor.check_gpus({**found, "unusable": "no code for it"}, {"cuda": True}).status == "warning"
     without = doctor.check_gpus(found, {"cuda": False})
     assert (without.status, bool(without.advice)) == ("warning", True)
     assert doctor.check_gpus(found, {}).detail == (

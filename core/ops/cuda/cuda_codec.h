@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
+struct CUstream_st;
+
 namespace hipress::cuda {
 
-using Stream = struct CUstream_st*;  ///< cudaStream_t
+using Stream = CUstream_st*;  ///< cudaStream_t
 
 /// What an encode reads and writes. All pointers but the arrays `before` and `after` themselves are the
 /// device's. Vectors have `count` floats and do not overlap.

@@ -13,6 +13,8 @@
 
 #include "core/ops/tile.h"
 
+struct CUstream_st;
+
 namespace hipress::cuda {
 
 inline constexpr unsigned kThreads = 256;  ///< Threads of a block.
@@ -23,7 +25,7 @@ inline constexpr size_t kMostBlocks =
 static_assert(kTile % kThreads == 0 && ops::kReduceBlock % kTile == 0);
 
 /// cudaStream_t
-using Stream = struct CUstream_st*;
+using Stream = CUstream_st*;
 
 /// Blocks for up to `count` elements, `each` at a time; kernels go on with the next ones until all are done.
 inline unsigned gridFor(size_t count, size_t each = kTile) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels on a processor, for tests where there is no GPU; execution.h says how they are written. Blocks run
-// one after the other, launches at once.
+// one after the other; launches at once, or where HIPRESS_HOST_STREAMS is defined as the test's streams do.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #define HIPRESS_DEVICE
 #define HIPRESS_SHARED static thread_local
@@ -41,10 +42,22 @@ struct Block {
   }
 };
 
+#if defined(HIPRESS_HOST_STREAMS)
+/// The test's: puts it on a stream.
+void runOnHost(Stream stream, std::function<void()> work);
+
+template <typename Kernel>
+void launch(Stream stream, unsigned blocks, const Kernel& kernel) {
+  runOnHost(stream, [blocks, kernel] {
+    for (size_t index = 0; index < blocks; ++index) kernel(Block{index, blocks});
+  });
+}
+#else
 template <typename Kernel>
 void launch(Stream, unsigned blocks, const Kernel& kernel) {
   for (size_t index = 0; index < blocks; ++index) kernel(Block{index, blocks});
 }
+#endif
 
 template <typename T>
 T load(const T* at) {

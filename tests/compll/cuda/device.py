@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.compll.cuda.build import NVCC
 from tests.compll.cuda.table import Array, Memory
@@ -23,6 +25,15 @@ def missing() -> str | None:
     if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
         return "the CUDA driver finds no GPU"
     return None if NVCC else "there is no nvcc, which compiles for the GPU"
+
+
+def require_gpu(reason: str | None) -> None:
+    """Unless nothing is missing: skips the test, or fails it where a GPU is wanted."""
+    if reason is None:
+        return
+    if os.environ.get("HIPRESS_REQUIRE_GPU"):
+        pytest.fail(f"this cannot run on a GPU here: {reason}")
+    pytest.skip(reason)
 
 
 class Runtime:

@@ -110,14 +110,19 @@ class Call:
     scale: float = 1.0
 
 
+def table_of(library: Path, name: str) -> Any:
+    """A codec's functions."""
+    function = getattr(ctypes.CDLL(str(library)), table_function(name))
+    function.restype = ctypes.POINTER(_Table)
+    return function().contents
+
+
 class CudaCodec:
     """A generated codec with values for its parameters; the interface is like the interpreter's."""
 
     def __init__(self, library: Path, program: ir.Program, memory: Memory, params: Mapping[str, Any]) -> None:
         values = bind_params(program.params, dict(params))
-        function = getattr(ctypes.CDLL(str(library)), table_function(program.name))
-        function.restype = ctypes.POINTER(_Table)
-        self.table = function().contents
+        self.table = table_of(library, program.name)
         assert self.table.params == len(program.params)
         self.params = (ctypes.c_double * max(1, len(program.params)))(*(float(values[p.name]) for p in program.params))
         assert program.encode is not None

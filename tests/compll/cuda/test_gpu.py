@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from hipress.compll import Interpreter
 from tests.compll.cuda import compare
 from tests.compll.cuda.build import device_library
-from tests.compll.cuda.device import DeviceMemory, Runtime, missing
+from tests.compll.cuda.device import DeviceMemory, Runtime, missing, require_gpu
 from tests.compll.cuda.programs import NAMES, SIZES, VARIANTS, program
 from tests.compll.cuda.table import Call, CudaCodec
 
@@ -28,11 +27,7 @@ class Gpu:
 
 @pytest.fixture(scope="module")
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> Gpu:
-    reason = missing()
-    if reason is not None:
-        if os.environ.get("HIPRESS_REQUIRE_GPU"):
-            pytest.fail(f"codecs cannot run on a GPU here: {reason}")
-        pytest.skip(reason)
+    require_gpu(missing())
     library = device_library([program(name) for name in NAMES], tmp_path_factory.mktemp("cuda"))
     return Gpu(library, DeviceMemory(Runtime(library)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks whose tensors are on simulated devices, with the same calls as ranks whose tensors are on the host."""
+"""Ranks whose tensors are on devices, with the same calls as ranks whose tensors are on the host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipress import _core
+from hipress.errors import Unsupported
 from tests.core.casync.engine_world import spec
+
+
+def simulated(world_size: int, delay: float = 2e-4) -> list[_core.SimulatedDevice]:
+    """A device for each rank."""
+    return [_core.SimulatedDevice(seed=rank, delay=delay) for rank in range(world_size)]
+
+
+def on_gpu(world_size: int, gpus: int = 1, **files: str) -> list[_core.Device]:
+    """Ranks share GPUs, each with a device of its own."""
+    return [_core.cuda_device(rank % gpus, **files) for rank in range(world_size)]
+
+
+def gpu_missing() -> str | None:
+    """What keeps tensors from being on a GPU here; None if nothing does."""
+    try:
+        on_gpu(1)
+    except Unsupported as error:
+        return str(error)
+    return None
 
 
 @dataclass
@@ -20,7 +40,7 @@ class Place:
     """Where a rank's tensors are; without a device, on the host."""
 
     engine: _core.Engine
-    device: _core.SimulatedDevice | None = None
+    device: _core.Device | None = None
 
     def declare(self, name: str, values: NDArray[Any], **options: Any) -> int:
         (tensor,) = self.engine.declare([spec(name, values, device=self.device, **options)])
@@ -55,7 +75,7 @@ def forget_frames(outcomes: list[Any]) -> list[Any]:
     return outcomes
 
 
-def freed(device: _core.SimulatedDevice) -> bool:
+def freed(device: _core.Device) -> bool:
     """Whether no memory of the device is held any more, once what knew of it is gone."""
     deadline = time.monotonic() + 10
     while device.blocks and time.monotonic() < deadline:

@@ -17,7 +17,17 @@ Result = TypeVar("Result")
 #: Codecs that come with HiPress and change what they are given.
 LOSSY = ["onebit", "tbq", "terngrad", "dgc", "graddrop"]
 
-DTYPES = {"float32": 0, "float64": 1, "uint8": 4, "int8": 5, "int32": 6, "int64": 7, "bool": 8, "int16": 9}
+DTYPES = {
+    "float32": 0,
+    "float64": 1,
+    "float16": 2,
+    "uint8": 4,
+    "int8": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 8,
+    "int16": 9,
+}
 
 
 def run_ranks(

@@ -2,13 +2,17 @@
 """Tensors on devices: the bits of tensors on the host, whatever comes late; errors in time; nothing let go of early.
 
 The simulated device fails if memory is used that was given back, and a host that touches the device's memory crashes.
+The CUDA device runs over a stand-in for the CUDA runtime; `make test-gpu` runs it on a GPU, and fails without one.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,16 +21,34 @@ from numpy.typing import NDArray
 
 from hipress import _core
 from hipress.errors import CorruptPayload, HipressError, PeerLost, Timeout, TransportError
-from tests.core.casync.device_world import Place, forget_frames, freed
+from tests.compll.cuda.device import require_gpu
+from tests.core.casync.device_world import Place, forget_frames, freed, gpu_missing, on_gpu, simulated
 from tests.core.casync.engine_world import outcomes, run_ranks
+from tests.core.device.host_cuda import ANY_LIBRARY, host_cuda_library
 
 COUNTS = [0, 1, 1025, 4097, 20_000]
 HOSTS = [0, 0, 1, 1]
 STEPS = 2
 
 
-def devices(world_size: int, delay: float = 2e-4) -> list[_core.SimulatedDevice]:
-    return [_core.SimulatedDevice(seed=rank, delay=delay) for rank in range(world_size)]
+Devices = Callable[[int], Sequence[_core.Device]]
+
+
+@pytest.fixture(scope="module")
+def host_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return host_cuda_library(tmp_path_factory.mktemp("host_cuda"))
+
+
+@pytest.fixture(params=["simulated", "cuda_on_the_host", "cuda"])
+def devices(request: pytest.FixtureRequest) -> Devices:
+    """Makes one for each rank."""
+    if request.param == "simulated":
+        return simulated
+    if request.param == "cuda_on_the_host":
+        library = str(request.getfixturevalue("host_cuda"))
+        return partial(on_gpu, gpus=2, driver=ANY_LIBRARY, library=library)
+    require_gpu(gpu_missing())
+    return on_gpu
 
 
 def values_of(rank: int, step: int, count: int, dtype: str = "float32") -> NDArray[Any]:
@@ -38,7 +60,7 @@ def values_of(rank: int, step: int, count: int, dtype: str = "float32") -> NDArr
 
 def run(
     world_size: int,
-    places: Sequence[_core.SimulatedDevice | None],
+    places: Sequence[_core.Device | None],
     counts: Sequence[int] = COUNTS,
     dtype: str = "float32",
     absent: Sequence[int] = (),
@@ -66,7 +88,12 @@ def run(
     return run_ranks(world_size, body, options=engine_options)
 
 
-def same_as_on_the_host(world_size: int, **options: Any) -> None:
+def slowed(devices: Devices, world_size: int) -> Sequence[_core.Device]:
+    """Simulated ones are so late that work is under way when a test goes on."""
+    return simulated(world_size, delay=5e-3) if devices is simulated else devices(world_size)
+
+
+def same_as_on_the_host(devices: Devices, world_size: int, **options: Any) -> None:
     there = devices(world_size)
     on_host = run(world_size, [None] * world_size, **options)
     on_device = run(world_size, there, **options)
@@ -76,28 +103,33 @@ def same_as_on_the_host(world_size: int, **options: Any) -> None:
 
 @pytest.mark.parametrize("codec", ["none", "onebit", "terngrad", "dgc"])
 @pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical"])
-def test_the_bits_of_the_host(topology: str, codec: str) -> None:
+def test_the_bits_of_the_host(devices: Devices, topology: str, codec: str) -> None:
     for world_size in (1, 2, 3, 4):
-        same_as_on_the_host(world_size, topology=topology, codec=codec)
+        same_as_on_the_host(devices, world_size, topology=topology, codec=codec)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int32", "uint8", "bool"])
-def test_other_element_types(dtype: str) -> None:
-    same_as_on_the_host(3, dtype=dtype, op="sum")
+@pytest.mark.parametrize("codec", ["fp16", "tbq", "graddrop"])
+def test_the_other_codecs(devices: Devices, codec: str) -> None:
+    same_as_on_the_host(devices, 3, codec=codec)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "bool"])
+def test_other_element_types(devices: Devices, dtype: str) -> None:
+    same_as_on_the_host(devices, 3, dtype=dtype, op="sum")
 
 
 @pytest.mark.parametrize("topology", ["ps", "hierarchical"])
-def test_codecs_of_other_element_types(topology: str) -> None:
-    same_as_on_the_host(3, dtype="float64", codec="onebit", prescale=0.5, postscale=3.0, topology=topology)
+def test_codecs_of_other_element_types(devices: Devices, topology: str) -> None:
+    same_as_on_the_host(devices, 3, dtype="float64", codec="onebit", prescale=0.5, postscale=3.0, topology=topology)
 
 
 @pytest.mark.parametrize("codec", ["none", "onebit"])
 @pytest.mark.parametrize("absent", [(0,), (1, 2), (0, 1, 2)])
-def test_ranks_without_values(codec: str, absent: tuple[int, ...]) -> None:
-    same_as_on_the_host(3, codec=codec, absent=absent)
+def test_ranks_without_values(devices: Devices, codec: str, absent: tuple[int, ...]) -> None:
+    same_as_on_the_host(devices, 3, codec=codec, absent=absent)
 
 
-def test_broadcast() -> None:
+def test_broadcast(devices: Devices) -> None:
     def body(engine: _core.Engine) -> NDArray[Any] | None:
         place = Place(engine, there[engine.rank])
         values = values_of(engine.rank, 0, 9000)
@@ -111,14 +143,14 @@ def test_broadcast() -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "terngrad"])
-def test_some_ranks_on_devices_some_not(codec: str) -> None:
+def test_some_ranks_on_devices_some_not(devices: Devices, codec: str) -> None:
     """What travels is the same, to the byte."""
     there = devices(4)
     mixed = [there[rank] if rank % 2 else None for rank in range(4)]
     assert run(4, mixed, codec=codec) == run(4, [None] * 4, codec=codec)
 
 
-def test_non_finite_values_reach_every_rank_and_no_state() -> None:
+def test_non_finite_values_reach_every_rank_and_no_state(devices: Devices) -> None:
     def body(engine: _core.Engine) -> tuple[bytes, bytes]:
         place = Place(engine, places[engine.rank])
         values = values_of(engine.rank, 0, 9000)
@@ -128,17 +160,18 @@ def test_non_finite_values_reach_every_rank_and_no_state() -> None:
         result = place.finish(place.start(tensor, values, values))
         assert result is not None
         assert np.isnan(result).all()
+        result[:] = np.nan  # GPUs have one NaN, processors many
         residual = engine.state("w", "worker", "residual")
         assert np.isfinite(residual).all()
         return result.tobytes(), residual.tobytes()
 
-    places: Sequence[_core.SimulatedDevice | None] = [None, None]
+    places: Sequence[_core.Device | None] = [None, None]
     on_host = run_ranks(2, body)
     places = devices(2)
     assert run_ranks(2, body) == on_host
 
 
-def test_states_go_along_to_a_device_and_back() -> None:
+def test_states_go_along_to_a_device_and_back(devices: Devices) -> None:
     """Nothing that was held back is lost, and the bits are those of ranks that stayed where they were."""
 
     def body(engine: _core.Engine) -> list[bytes]:
@@ -159,7 +192,7 @@ def test_states_go_along_to_a_device_and_back() -> None:
 
 
 def test_values_are_read_when_the_framework_has_written_them() -> None:
-    there = devices(2)
+    there = simulated(2)
 
     def body(engine: _core.Engine) -> float:
         device = there[engine.rank]
@@ -182,7 +215,7 @@ def test_values_are_read_when_the_framework_has_written_them() -> None:
 
 def broken_at(work: int, codec: str) -> list[Any]:
     """What ranks get if rank 1's device fails after so many pieces of work."""
-    there = devices(3)
+    there = simulated(3)
     there[1].fail_after(work)
 
     def body(engine: _core.Engine) -> float:
@@ -212,9 +245,36 @@ def test_a_device_that_fails_is_named_with_rank_and_tensor(work: int, codec: str
         assert "device simulated:0 failed" in str(outcome)
 
 
+@pytest.mark.parametrize("work", [0, 3, 25])
+def test_an_error_of_cuda_is_named(host_cuda: Path, work: int) -> None:
+    """It ends all work of the process, so that any rank may be the first to meet it."""
+    there = on_gpu(3, driver=ANY_LIBRARY, library=str(host_cuda))
+
+    def body(engine: _core.Engine) -> None:
+        place = Place(engine, there[engine.rank])
+        values = values_of(engine.rank, 0, 30_000)
+        tensor = place.declare("conv.weight", values, codec="onebit", partitions=5)
+        array = there[engine.rank].array(values)
+        engine.wait(engine.submit_on_device(tensor, array, array))
+        engine.allgather("all is allocated", b"")
+        if engine.rank == 0:
+            library.hipress_test_fail_after(work)
+        for _ in range(20):
+            engine.wait(engine.submit_on_device(tensor, array, array))
+
+    library = ctypes.CDLL(str(host_cuda))
+    try:
+        for outcome in forget_frames(outcomes(3, body, options={"timeout": 10.0})):
+            assert isinstance(outcome, TransportError)
+            assert "device cuda:0 failed: cudaErrorIllegalAddress (an illegal memory access" in str(outcome)
+    finally:
+        library.hipress_test_fail_after(-1)
+    assert all(freed(device) for device in there)
+
+
 @pytest.mark.parametrize("codec", ["none", "onebit"])
 def test_a_device_that_hangs_is_a_timeout_and_keeps_its_memory(codec: str) -> None:
-    there = devices(2)
+    there = simulated(2)
 
     def body(engine: _core.Engine) -> None:
         place = Place(engine, there[engine.rank])
@@ -236,8 +296,8 @@ def test_a_device_that_hangs_is_a_timeout_and_keeps_its_memory(codec: str) -> No
     assert all(freed(device) for device in there)
 
 
-def test_a_rank_that_leaves_while_devices_work() -> None:
-    there = devices(3, delay=5e-3)
+def test_a_rank_that_leaves_while_devices_work(devices: Devices) -> None:
+    there = slowed(devices, 3)
 
     def body(engine: _core.Engine) -> None:
         place = Place(engine, there[engine.rank])
@@ -256,8 +316,8 @@ def test_a_rank_that_leaves_while_devices_work() -> None:
     assert all(freed(device) for device in there)
 
 
-def test_shutting_down_waits_for_the_device() -> None:
-    there = devices(2, delay=5e-3)
+def test_shutting_down_waits_for_the_device(devices: Devices) -> None:
+    there = slowed(devices, 2)
 
     def body(engine: _core.Engine) -> None:
         place = Place(engine, there[engine.rank])
@@ -270,7 +330,7 @@ def test_shutting_down_waits_for_the_device() -> None:
     assert all(freed(device) for device in there)
 
 
-def test_a_corrupted_payload_names_tensor_and_sender() -> None:
+def test_a_corrupted_payload_names_tensor_and_sender(devices: Devices) -> None:
     there = devices(2)
 
     def body(engine: _core.Engine) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hipress import _core
+from tests.core.casync.device_world import Place
 from tests.core.casync.engine_world import allreduce, run_ranks, spec
 
 LARGE = 1 << 20
@@ -27,6 +28,20 @@ def test_states_and_staging_are_counted() -> None:
         assert after["state_bytes"] >= 4 * LARGE  # the worker's residual
         assert after["pool_bytes_in_use"] == 0
         assert 0 < after["pool_bytes_held"] <= 1.25 * after["pool_peak_bytes_in_use"]
+
+
+def test_memory_of_devices_is_counted_apart() -> None:
+    def body(engine: _core.Engine) -> _core.MemoryStats:
+        place = Place(engine, _core.SimulatedDevice())
+        values = np.ones(LARGE, np.float32)
+        place.finish(place.start(place.declare("w", values, codec="onebit"), values, values))
+        return engine.memory_stats()
+
+    for stats in run_ranks(2, body):
+        assert stats["device_state_bytes"] >= 4 * LARGE
+        assert stats["state_bytes"] == 0
+        assert stats["device_pool_bytes_held"] > 0
+        assert stats["device_staging_bytes_held"] > LARGE // 8 // 2  # half the tensor, a bit for each element
 
 
 def test_staging_of_a_large_tensor_is_given_back() -> None:

@@ -171,7 +171,7 @@ void somethingGoesWrong(Random& random) {
   saboteur.join();
   world.engines.clear();
   CHECK(releases.given == releases.returned, releases.given, releases.returned);
-  for (const auto& device : devices) CHECK(!device || device->simulatedMemory().blocks() == 0);
+  for (const auto& device : devices) CHECK(!device || device->memory()->blocks() == 0);
 }
 
 /// Its checksum is right: what it says is not.

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels over the elements of tensors; execution.h says how they are written. Each element is computed by
+// one thread, in the order and with the rounding of the host, so that the bits are the host's. (Of NaN, only
+// that it is one: GPUs have a single one.) All addresses are multiples of the elements' size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/element/sums.h"
+#include "core/ops/cuda/execution.h"
+
+namespace hipress::cuda {
+
+/// The most contributions that one kernel reads; more are summed up by several.
+inline constexpr size_t kMostContributions = 32;
+
+/// A part of a merge, or all of it. `output` may be one of the contributions: each element is read before it
+/// is written, and by the same thread.
+template <typename Policy>
+struct Reduce {
+  using Element = typename Policy::Element;
+  using Sum = typename Policy::Sum;
+
+  Policy policy;
+  const Element* contributions[kMostContributions];
+  unsigned number;  ///< Of contributions, at least 1.
+  size_t count;
+  const Sum* before;  ///< What the contributions before these add up to; nullptr: these are the first.
+  Sum* sums;          ///< The same with these; nullptr: they are the last, and `output` is written.
+  Element* output;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+      block.elements(tileCount(tile, count), [&](unsigned j) { merge(tile + j); });
+    }
+  }
+
+ private:
+  HIPRESS_DEVICE void merge(size_t i) const {
+    Sum sum = Policy::load(contributions[0][i]);
+    if (before != nullptr) sum = Policy::combine(before[i], sum);
+    for (unsigned k = 1; k < number; ++k) sum = Policy::combine(sum, Policy::load(contributions[k][i]));
+    if (sums != nullptr) {
+      sums[i] = sum;
+    } else {
+      output[i] = policy.finish(sum);
+    }
+  }
+};
+
+/// The floating-point types, to and from float32.
+struct AsFloat32 {
+  using Element = float;
+  HIPRESS_DEVICE static float widen(float value) { return value; }
+  HIPRESS_DEVICE static float narrow(float value) { return value; }
+};
+struct AsFloat64 {
+  using Element = double;
+  HIPRESS_DEVICE static float widen(double value) { return static_cast<float>(value); }
+  HIPRESS_DEVICE static double narrow(float value) { return value; }
+};
+struct AsFloat16 {
+  using Element = uint16_t;
+  HIPRESS_DEVICE static float widen(uint16_t value) { return halfToFloat(value); }
+  HIPRESS_DEVICE static uint16_t narrow(float value) { return floatToHalf(value); }
+};
+struct AsBfloat16 {
+  using Element = uint16_t;
+  HIPRESS_DEVICE static float widen(uint16_t value) { return bfloat16ToFloat(value); }
+  HIPRESS_DEVICE static uint16_t narrow(float value) { return floatToBfloat16(value); }
+};
+
+/// sum := factor * values, or sum += factor * values.
+template <typename Type, bool kAccumulate>
+struct Add {
+  const typename Type::Element* values;
+  float factor;
+  float* sum;
+  size_t count;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+      block.elements(tileCount(tile, count), [&](unsigned j) {
+        const float scaled = factor * Type::widen(load(values + tile + j));
+        sum[tile + j] = kAccumulate ? sum[tile + j] + scaled : scaled;
+      });
+    }
+  }
+};
+
+/// output := values, rounded. `output` may be `values` itself only if it has their type.
+template <typename Type>
+struct Narrow {
+  const float* values;
+  typename Type::Element* output;
+  size_t count;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+      block.elements(tileCount(tile, count),
+                     [&](unsigned j) { output[tile + j] = Type::narrow(values[tile + j]); });
+    }
+  }
+};
+
+}  // namespace hipress::cuda

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element kernels and the codec fp16 on a GPU: the host's bits. `make test-gpu` runs this, and fails without a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.compll.cuda.device import DeviceMemory, Runtime, missing, require_gpu
+from tests.core.codec_reference import awkward_inputs
+from tests.core.device import compare
+from tests.core.device.kernels import Elements, device_library
+from tests.core.ops.arrays import floats
+from tests.core.test_convert import interesting_floats
+
+#: More tiles than thread blocks of a grid.
+LARGE = 5_000_001
+
+
+@dataclass(frozen=True)
+class Gpu:
+    library: Path
+    memory: DeviceMemory
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Gpu:
+    require_gpu(missing())
+    library = device_library(tmp_path_factory.mktemp("elements"))
+    return Gpu(library, DeviceMemory(Runtime(library)))
+
+
+@pytest.mark.parametrize("ranks", compare.RANKS)
+@pytest.mark.parametrize("dtype", compare.DTYPES)
+def test_sums(gpu: Gpu, dtype: str, ranks: int) -> None:
+    compare.same_sums(Elements(gpu.library, gpu.memory), dtype, ranks)
+
+
+@pytest.mark.parametrize("dtype", compare.FLOATS)
+def test_conversions(gpu: Gpu, dtype: str) -> None:
+    elements = Elements(gpu.library, gpu.memory)
+    for values in [interesting_floats(), floats(LARGE)]:
+        compare.same_conversions(elements, dtype, values)
+    for size in compare.SIZES:
+        for values in [*awkward_inputs(size).values(), floats(size)]:
+            compare.same_conversions(elements, dtype, values)
+
+
+@pytest.mark.parametrize("size", [*compare.SIZES, LARGE])
+def test_fp16(gpu: Gpu, size: int) -> None:
+    compare.same_fp16(gpu.library, gpu.memory, size)
+
+
+def test_fp16_refuses_what_is_no_message(gpu: Gpu) -> None:
+    compare.refused_fp16(gpu.library, gpu.memory)

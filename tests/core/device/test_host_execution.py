@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element kernels and the codec fp16, run on the processor: the host's bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compll.cuda.table import Memory
+from tests.core.codec_reference import awkward_inputs
+from tests.core.device import compare
+from tests.core.device.kernels import Elements, host_library
+from tests.core.ops.arrays import floats
+from tests.core.test_convert import interesting_floats
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return host_library(tmp_path_factory.mktemp("elements_on_host"))
+
+
+@pytest.mark.parametrize("ranks", compare.RANKS)
+@pytest.mark.parametrize("dtype", compare.DTYPES)
+def test_sums(library: Path, dtype: str, ranks: int) -> None:
+    compare.same_sums(Elements(library, Memory()), dtype, ranks)
+
+
+@pytest.mark.parametrize("dtype", compare.FLOATS)
+def test_conversions(library: Path, dtype: str) -> None:
+    elements = Elements(library, Memory())
+    compare.same_conversions(elements, dtype, interesting_floats())
+    for size in compare.SIZES:
+        for values in [*awkward_inputs(size).values(), floats(size)]:
+            compare.same_conversions(elements, dtype, values)
+
+
+@pytest.mark.parametrize("size", compare.SIZES)
+def test_fp16(library: Path, size: int) -> None:
+    compare.same_fp16(library, Memory(), size)
+
+
+def test_fp16_refuses_what_is_no_message(library: Path) -> None:
+    compare.refused_fp16(library, Memory())
+
+
+def test_order_is_the_ranks_order(library: Path) -> None:
+    """Also across kernels: 2^24 + 1 + 1 + ... loses all ones, 1 + 1 + ... + 2^24 none."""
+    elements = Elements(library, Memory())
+    big, one = np.full(100, 2**24, np.float32), np.ones(100, np.float32)
+    assert (elements.reduce([big, *[one] * 40], "float32") == 2**24).all()
+    assert (elements.reduce([*[one] * 40, big], "float32") == 2**24 + 40).all()
