@@ -51,7 +51,7 @@ test-gpu: $(VENV)/requirements
 	  --config-settings=cmake.define.HIPRESS_BUILD_CUDA=ON --config-settings=cmake.define.CMAKE_CUDA_ARCHITECTURES=native
 	touch $(VENV)/installed
 	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest tests/compll/cuda/test_gpu.py tests/core/device \
-	  tests/core/casync/test_devices.py
+	  tests/core/casync/test_devices.py tests/torch/test_gpu_tensors.py
 
 bench-gpu: install
 	$(BIN)/python -m benchmarks.codec_gpu --json benchmarks/results/codec_gpu.json

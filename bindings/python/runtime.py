@@ -164,12 +164,19 @@ class Runtime:
         #: Of single collectives: operation's handle → name, and the framework's tensor that receives the result.
         self.in_flight: dict[int, tuple[str, Any]] = {}
         self._counts: Counter[str] = Counter()
+        self._gpus: dict[int, _core.Device] = {}
         core.set_current_engine(self.engine)
 
     def numbered(self, name: str) -> str:
         """`name` the first time, then `name#2`, `name#3` …: alike on all ranks, as they ask in the same order."""
         self._counts[name] += 1
         return name if self._counts[name] == 1 else f"{name}#{self._counts[name]}"
+
+    def gpu(self, ordinal: int) -> _core.Device:
+        """The engine's device for a GPU, by CUDA's number. Raises Unsupported that says what is missing."""
+        if ordinal not in self._gpus:
+            self._gpus[ordinal] = load_core().cuda_device(ordinal)
+        return self._gpus[ordinal]
 
     def close(self, linger: float) -> None:
         load_core().set_current_engine(None)

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/casync/current_engine.h"
+#include "core/device/device.h"
 
 namespace {
 
@@ -59,10 +60,20 @@ bool isDense(const Tensor& tensor) {
   return tensor.numel() == 0 || last + 1 == tensor.numel();
 }
 
+/// "cpu", "cuda:0"; empty: HiPress does not know it.
+std::string placeOf(const Tensor& tensor) {
+  if (tensor.is_cpu()) return "cpu";
+  return tensor.is_cuda() ? "cuda:" + std::to_string(tensor.get_device_index()) : "";
+}
+
 void check(const Tensor& tensor, const hipress::TensorSpec& spec) {
   const std::string where = "tensor '" + spec.name + "': ";
-  if (!tensor.is_cpu())
-    throw hipress::unsupported(where + "this build synchronises CPU tensors; call .cpu() first");
+  const std::string declared = spec.device == nullptr ? "cpu" : spec.device->name();
+  if (placeOf(tensor) != declared) {
+    throw hipress::unsupported(where + "it is not on " + declared +
+                               ", where it was when it was declared; move it back there, or make a new "
+                               "optimizer after moving the model");
+  }
   if (dtypeOf(tensor.scalar_type()) != spec.dtype) {
     throw hipress::Error(hipress::ErrorKind::kMismatch, where + "its element type is not the declared " +
                                                             std::string(hipress::dtypeName(spec.dtype)));
@@ -76,7 +87,15 @@ void check(const Tensor& tensor, const hipress::TensorSpec& spec) {
     throw hipress::invalidArgument(where + "it is not contiguous; call .contiguous() first");
 }
 
-int64_t start(const Tensor* input, const Tensor& output, int64_t handle) {
+/// What the engine, or a device, may use until the operation has ended.
+struct Kept {
+  Tensor input;
+  Tensor output;
+  std::shared_ptr<void> ready;
+};
+
+/// `stream` is a device's: what torch has put there goes before.
+int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t stream) {
   try {
     const auto engine = hipress::currentEngine();
     const auto tensor = static_cast<hipress::TensorHandle>(handle);
@@ -90,8 +109,11 @@ int64_t start(const Tensor* input, const Tensor& output, int64_t handle) {
     static std::byte nothing;
     if (input != nullptr && submission.input == nullptr) submission.input = &nothing;
     submission.output = output.data_ptr() == nullptr ? &nothing : output.data_ptr();
-    submission.keepAlive = input == nullptr ? std::shared_ptr<void>(std::make_shared<Tensor>(output))
-                                            : std::make_shared<std::pair<Tensor, Tensor>>(*input, output);
+    std::shared_ptr<void> ready;
+    if (spec.device != nullptr) ready = spec.device->eventOn(reinterpret_cast<void*>(stream));
+    submission.ready = ready.get();
+    submission.keepAlive =
+        std::make_shared<Kept>(Kept{input == nullptr ? output : *input, output, std::move(ready)});
     return static_cast<int64_t>(engine->submit(tensor, std::move(submission)));
   } catch (const hipress::Error& error) {
     hipress::keepError(error);
@@ -100,26 +122,26 @@ int64_t start(const Tensor* input, const Tensor& output, int64_t handle) {
 }
 
 /// values := their synchronised values.
-int64_t submitInPlace(Tensor values, int64_t tensor) {
-  return start(&values, values, tensor);
+int64_t submitInPlace(Tensor values, int64_t tensor, int64_t stream) {
+  return start(&values, values, tensor, stream);
 }
 
 /// output := the synchronised values.
-int64_t submit(Tensor values, Tensor output, int64_t tensor) {
-  return start(&values, output, tensor);
+int64_t submit(Tensor values, Tensor output, int64_t tensor, int64_t stream) {
+  return start(&values, output, tensor, stream);
 }
 
 /// Takes part without values; output := the synchronised values of the ranks that have some.
-int64_t submitAbsent(Tensor output, int64_t tensor) {
-  return start(nullptr, output, tensor);
+int64_t submitAbsent(Tensor output, int64_t tensor, int64_t stream) {
+  return start(nullptr, output, tensor, stream);
 }
 
 }  // namespace
 
 STABLE_TORCH_LIBRARY(hipress, library) {
-  library.def("submit_(Tensor(a!) values, int tensor) -> int");
-  library.def("submit(Tensor values, Tensor(a!) output, int tensor) -> int");
-  library.def("submit_absent(Tensor(a!) output, int tensor) -> int");
+  library.def("submit_(Tensor(a!) values, int tensor, int stream) -> int");
+  library.def("submit(Tensor values, Tensor(a!) output, int tensor, int stream) -> int");
+  library.def("submit_absent(Tensor(a!) output, int tensor, int stream) -> int");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(hipress, CompositeExplicitAutograd, library) {

@@ -56,6 +56,7 @@ def _start(kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | No
         count=tensor.numel(),
         shape=operators.shape_text(tensor),
         transient=True,
+        device=operators.device_of(tensor, name or full_name),
         **options,
     )
     (declared,) = process.engine.declare([spec])

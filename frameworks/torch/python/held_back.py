@@ -23,7 +23,7 @@ class HeldBack:
         if index not in self._values:
             return False
         in_memory_order = tensor.detach().as_strided((tensor.numel(),), (1,))
-        in_memory_order.add_(self._values[index])
+        in_memory_order.add_(self._values[index].to(tensor.device))
         return True
 
     def sent_with(self, operation: int, index: int, tensor: torch.Tensor) -> None:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from hipress import runtime
 from hipress._library import load_core
 from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
 
@@ -45,15 +47,28 @@ def check_tensor(tensor: torch.Tensor, name: str) -> None:
     if tensor.dtype not in DTYPE_NUMBERS:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPE_NUMBERS)
         raise Unsupported(f"tensor '{name}' has elements of type {tensor.dtype}; HiPress synchronises {known}")
-    if tensor.device.type != "cpu":
+    if tensor.device.type not in ("cpu", "cuda"):
         raise Unsupported(
-            f"tensor '{name}' is on {tensor.device}; this build synchronises CPU tensors: call .cpu() first"
+            f"tensor '{name}' is on {tensor.device}; HiPress synchronises tensors on the CPU and on NVIDIA GPUs: "
+            "call .cpu() first"
         )
     if not is_dense(tensor):
         raise InvalidArgument(
             f"tensor '{name}' is not contiguous (shape {tuple(tensor.shape)}, strides {tensor.stride()}); "
             "call .contiguous() first"
         )
+
+
+def device_of(tensor: torch.Tensor, name: str) -> Any:
+    """The device of the engine on which the tensor is; None: it is on the host. Raises Unsupported that says what is
+    missing.
+    """
+    if tensor.device.type == "cpu":
+        return None
+    try:
+        return runtime.current().gpu(tensor.get_device())
+    except Unsupported as error:
+        raise Unsupported(f"tensor '{name}' is on a GPU, but {error}. Or call .cpu() first") from None
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
@@ -70,6 +85,11 @@ def shape_text(tensor: torch.Tensor) -> str:
     return str(list(tensor.shape)) + ("" if tensor.is_contiguous() else " channels last")
 
 
+def _stream(tensor: torch.Tensor) -> int:
+    """What torch computes the tensor on: the synchronisation begins after what is there now."""
+    return int(torch.cuda.current_stream(tensor.device).cuda_stream) if tensor.device.type == "cuda" else 0
+
+
 def _checked(handle: int) -> int:
     if handle < 0:
         _core.raise_kept_error()
@@ -79,14 +99,14 @@ def _checked(handle: int) -> int:
 
 def submit_in_place(tensor: torch.Tensor, declared: int) -> int:
     """Starts synchronising `tensor`, which receives the result; returns the operation's handle."""
-    return _checked(torch.ops.hipress.submit_(tensor, declared))
+    return _checked(torch.ops.hipress.submit_(tensor, declared, _stream(tensor)))
 
 
 def submit(tensor: torch.Tensor, output: torch.Tensor, declared: int) -> int:
     """Starts synchronising `tensor` into `output`; returns the operation's handle."""
-    return _checked(torch.ops.hipress.submit(tensor, output, declared))
+    return _checked(torch.ops.hipress.submit(tensor, output, declared, _stream(output)))
 
 
 def submit_absent(output: torch.Tensor, declared: int) -> int:
     """Takes part without values of its own; returns the operation's handle."""
-    return _checked(torch.ops.hipress.submit_absent(output, declared))
+    return _checked(torch.ops.hipress.submit_absent(output, declared, _stream(output)))

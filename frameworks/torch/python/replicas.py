@@ -32,5 +32,5 @@ def check_replicas(named_parameters: Iterable[tuple[str, torch.Tensor]], step: i
 
 
 def _digest(parameter: torch.Tensor) -> bytes:
-    values = parameter.detach().contiguous().flatten().view(torch.uint8).numpy()
+    values = parameter.detach().contiguous().flatten().view(torch.uint8).cpu().numpy()
     return hashlib.blake2b(values.tobytes(), digest_size=16).digest()

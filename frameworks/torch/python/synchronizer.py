@@ -51,6 +51,7 @@ class _Described:
     dtype: torch.dtype
     count: int
     shape: str
+    device: Any  # of the engine; None: the host
 
 
 def _check_names(codec_for: Mapping[str, str], names: list[str]) -> None:
@@ -89,7 +90,14 @@ class GradientSynchronizer:
             operators.check_tensor(tensor.detach(), name)
         self._tensors = [
             # A second model with the same names, or the same model wrapped again, gets tensors of its own.
-            _Described(name, process.numbered(name), tensor.dtype, tensor.numel(), operators.shape_text(tensor))
+            _Described(
+                name,
+                process.numbered(name),
+                tensor.dtype,
+                tensor.numel(),
+                operators.shape_text(tensor),
+                operators.device_of(tensor, name),
+            )
             for name, tensor in tensors
         ]
         self._options = options
@@ -135,6 +143,7 @@ class GradientSynchronizer:
                 partitions=options.partitions,
                 min_compress_bytes=options.min_compress_bytes,
                 priority=-index,
+                device=tensor.device,
             )
             for index, tensor in enumerate(self._tensors)
         ]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors on GPUs: what torch hands over, and what is said where there is none."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import hipress.torch as hp
+from hipress import _core, runtime
+from hipress.torch import operators
+from tests.compll.cuda.device import require_gpu
+from tests.torch.ranks import run
+
+
+def _without_that_gpu() -> None:
+    hp.init()
+    # A torch without CUDA has no such tensor.
+    tensor: Any = SimpleNamespace(device=torch.device("cuda", 99), get_device=lambda: 99)
+    with pytest.raises(hp.Unsupported, match=r"'w' is on a GPU, but cuda:99 cannot be used: .*call \.cpu\(\) first"):
+        operators.device_of(tensor, "w")
+
+
+def test_a_gpu_that_cannot_be_used_is_named_with_the_tensor() -> None:
+    run(_without_that_gpu, 1)
+
+
+def _moved_away() -> None:
+    hp.init()
+    spec = _core.TensorSpec("w", count=5, device=_core.SimulatedDevice())
+    (declared,) = runtime.current().engine.declare([spec])
+    with pytest.raises(hp.Unsupported, match=r"'w': it is not on simulated:0, where it was when it was declared"):
+        operators.submit_in_place(torch.ones(5), declared)
+
+
+def test_a_tensor_that_is_not_where_it_was_declared_is_refused() -> None:
+    run(_moved_away, 1)
+
+
+def _combined(place: str) -> list[bytes]:
+    hp.init()
+    combined = []
+    for codec in ("none", "fp16", "onebit"):
+        values = torch.randn(30_000, generator=torch.Generator().manual_seed(hp.rank())).to(place)
+        # What is still being computed when it is handed over, and what uses the result at once.
+        combined.append((hp.allreduce(values.neg().neg(), name=codec, codec=codec) * 2).cpu().numpy().tobytes())
+    return combined
+
+
+def _trained(place: str) -> list[bytes]:
+    hp.init()
+    torch.manual_seed(1)
+    model = nn.Linear(2000, 50, bias=False)
+    with torch.no_grad():
+        model.weight.zero_()
+    model.to(place)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec="onebit")
+    hp.broadcast_parameters(model.state_dict(), root_rank=0)
+    for step in range(3):
+        optimizer.zero_grad()
+        # The gradient is the same on every device: one term for each element.
+        row = torch.randn(1, 2000, generator=torch.Generator().manual_seed(10 * step + hp.rank())).to(place)
+        model(row).sum().backward()
+        optimizer.step()
+    return [parameter.detach().cpu().numpy().tobytes() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("program", [_combined, _trained])
+def test_the_bits_of_the_host(program: Any) -> None:
+    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+    assert run(program, 2, "cuda:0") == run(program, 2, "cpu")
