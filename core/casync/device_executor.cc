@@ -127,19 +127,7 @@ bool DeviceExecutor::decode(Operation& operation, TaskIndex index) {
     stream.copyToDevice(output.data(), message.payload);
     return true;
   }
-  DeviceDecode call;
-  call.codec = device.codec.get();
-  if (there.received) {
-    try {
-      verifyChecksum(message.header, message.payload);
-    } catch (const Error& error) {
-      throw inContext(error, operation, task, -1);
-    }
-    call.payload = copyOf(operation, task.message, own, stream);
-  } else {
-    call.payload = there.encoded.first(partition.maxPayloadBytes);
-    call.payloadBytes = there.encodedBytes;
-  }
+  DeviceDecode call = decodeOf(operation, task, task.message, own, stream);
   const size_t count = partition.range.count;
   const bool direct = tensor.spec.dtype == DType::kFloat32;
   const auto target = direct ? output : holdFresh(device, own, count * sizeof(float));
@@ -155,12 +143,12 @@ void DeviceExecutor::finish(Operation& operation, TaskIndex index) {
   const Task& task = operation.tensor->graph.tasks()[index];
   DeviceTask& own = operation.device->tasks[index];
   if (own.words && task.primitive == Primitive::kEncode) finishEncode(operation, index);
-  if (own.words && task.primitive == Primitive::kDecode) checkDecode(operation, task, own, 0, -1);
+  if (own.words && task.primitive == Primitive::kDecode) checkDecode(operation, task, own, 0, task.message);
   if (own.words && task.primitive == Primitive::kMerge) {
     size_t word = 0;
     for (const Operand& operand : task.from) {
       if (!isDecoded(operation, operand)) continue;
-      checkDecode(operation, task, own, word++, senderOf(operation, operand.index));
+      checkDecode(operation, task, own, word++, operand.index);
     }
   }
   own.held.clear();
@@ -187,10 +175,11 @@ void DeviceExecutor::finishEncode(Operation& operation, TaskIndex index) {
 }
 
 void DeviceExecutor::checkDecode(const Operation& operation, const Task& task, const DeviceTask& own,
-                                 size_t word, int sender) {
+                                 size_t word, MessageIndex message) {
   const uint32_t error = wordOf(own, word);
   if (error == 0) return;
-  throw inContext(corruptPayload(operation.device->codec->refusal(error)), operation, task, sender);
+  throw inContext(corruptPayload(operation.device->codec->refusal(error)), operation, task,
+                  senderOf(operation, message));
 }
 
 }  // namespace hipress

@@ -45,7 +45,7 @@ class DeviceExecutor {
   static bool decode(Operation& operation, TaskIndex index);
   static void finishEncode(Operation& operation, TaskIndex index);
   static void checkDecode(const Operation& operation, const Task& task, const DeviceTask& own, size_t word,
-                          int sender);
+                          MessageIndex message);
 
   // device_merge.cc
   static bool merge(Operation& operation, TaskIndex index);

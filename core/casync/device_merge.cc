@@ -45,29 +45,11 @@ bool DeviceExecutor::mergeRaw(Operation& operation, TaskIndex index) {
   DeviceTask& own = operation.device->tasks[index];
   DeviceStream& stream = streamOf(operation, task);
   std::vector<const void*> values;
-  for (const Operand& operand : task.from) {
-    if (isAbsent(operation, operand)) continue;
-    switch (operand.kind) {
-      case Operand::Kind::kInput:
-        values.push_back(inputSlice(operation, partition).data());
-        break;
-      case Operand::Kind::kMessage:
-        values.push_back(copyOf(operation, operand.index, own, stream).data());
-        break;
-      case Operand::Kind::kSum:
-      case Operand::Kind::kOutput:
-        values.push_back(outputSlice(operation, partition).data());
-        break;
-      case Operand::Kind::kNothing:
-        break;
-    }
-  }
+  const auto payloadOf = [&](MessageIndex message) { return copyOf(operation, message, own, stream); };
+  collectRaw(operation, task, payloadOf, values);
   if (values.empty()) return false;
-  // Partial sums travel without factors: each could lose precision.
-  const double factor =
-      task.mergeAs == MergeAs::kPartialSum ? 1.0 : tensor.inputFactor * tensor.aggregateFactor;
   if (partition.range.count > 0) {
-    stream.reduce(tensor.spec.dtype, values, partition.range.count, factor,
+    stream.reduce(tensor.spec.dtype, values, partition.range.count, rawFactor(tensor, task),
                   outputSlice(operation, partition).data());
   }
   return true;
@@ -106,28 +88,13 @@ void DeviceExecutor::addMessage(Operation& operation, TaskIndex index, MessageIn
                                 std::span<float> sum, DecodeMode mode, uint32_t* error) {
   const Tensor& tensor = *operation.tensor;
   const Task& task = tensor.graph.tasks()[index];
-  DeviceValues& device = *operation.device;
-  DeviceTask& own = device.tasks[index];
+  DeviceTask& own = operation.device->tasks[index];
   DeviceStream& stream = streamOf(operation, task);
-  const MessageState& message = operation.messages[number];
-  const DeviceMessage& there = device.messages[number];
-  if ((message.header.flags & kFlagRaw) != 0) {
+  if ((operation.messages[number].header.flags & kFlagRaw) != 0) {
     const auto values = copyOf(operation, number, own, stream);
     return stream.add(tensor.spec.dtype, values.data(), static_cast<float>(tensor.inputFactor), mode, sum);
   }
-  DeviceDecode call;
-  call.codec = device.codec.get();
-  if (there.received) {
-    try {
-      verifyChecksum(message.header, message.payload);
-    } catch (const Error& refused) {
-      throw inContext(refused, operation, task, senderOf(operation, number));
-    }
-    call.payload = copyOf(operation, number, own, stream);
-  } else {
-    call.payload = there.encoded.first(partitionOf(operation, task).maxPayloadBytes);
-    call.payloadBytes = there.encodedBytes;
-  }
+  DeviceDecode call = decodeOf(operation, task, number, own, stream);
   call.output = sum;
   call.mode = mode;
   call.error = error;

@@ -8,6 +8,7 @@
 
 #include "core/casync/device_executor.h"
 #include "core/casync/operation_values.h"
+#include "core/codec/wire_header.h"
 
 namespace hipress {
 
@@ -54,6 +55,28 @@ inline std::span<const std::byte> copyOf(const Operation& operation, MessageInde
   const auto copy = holdFresh(values, task, payload.size());
   stream.copyToDevice(copy.data(), payload);
   return copy;
+}
+
+/// The call that decodes a message, but for its output. Throws CorruptPayload.
+inline DeviceDecode decodeOf(const Operation& operation, const Task& task, MessageIndex number,
+                             DeviceTask& own, DeviceStream& stream) {
+  const DeviceValues& values = *operation.device;
+  const MessageState& message = operation.messages[number];
+  const DeviceMessage& there = values.messages[number];
+  DeviceDecode call;
+  call.codec = values.codec.get();
+  if (!there.received) {
+    call.payload = there.encoded.first(partitionOf(operation, task).maxPayloadBytes);
+    call.payloadBytes = there.encodedBytes;
+    return call;
+  }
+  try {
+    verifyChecksum(message.header, message.payload);
+  } catch (const Error& refused) {
+    throw inContext(refused, operation, task, senderOf(operation, number));
+  }
+  call.payload = copyOf(operation, number, own, stream);
+  return call;
 }
 
 }  // namespace hipress

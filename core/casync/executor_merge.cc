@@ -49,28 +49,10 @@ bool Executor::mergeRaw(Operation& operation, const Task& task) {
   const Tensor& tensor = *operation.tensor;
   thread_local std::vector<const void*> values;  // its memory serves every merge
   values.clear();
-  for (const Operand& operand : task.from) {
-    if (isAbsent(operation, operand)) continue;
-    switch (operand.kind) {
-      case Operand::Kind::kInput:
-        values.push_back(inputSlice(operation, partition).data());
-        break;
-      case Operand::Kind::kMessage:
-        values.push_back(operation.messages[operand.index].payload.data());
-        break;
-      case Operand::Kind::kSum:
-      case Operand::Kind::kOutput:
-        values.push_back(outputSlice(operation, partition).data());
-        break;
-      case Operand::Kind::kNothing:
-        break;
-    }
-  }
+  const auto payloadOf = [&](MessageIndex message) { return operation.messages[message].payload; };
+  collectRaw(operation, task, payloadOf, values);
   if (values.empty()) return false;
-  // Partial sums travel without factors: each could lose precision.
-  const double factor =
-      task.mergeAs == MergeAs::kPartialSum ? 1.0 : tensor.inputFactor * tensor.aggregateFactor;
-  reduceInOrder(tensor.spec.dtype, values, partition.range.count, factor,
+  reduceInOrder(tensor.spec.dtype, values, partition.range.count, rawFactor(tensor, task),
                 outputSlice(operation, partition).data());
   return true;
 }

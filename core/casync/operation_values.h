@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/casync/operation.h"
 #include "core/element/convert.h"
@@ -90,6 +91,36 @@ inline bool isAbsent(const Operation& operation, const Operand& operand) {
       return true;
   }
   return true;
+}
+
+/// What a merge of raw values adds up, of those who had any; `payloadOf(message)`: where a message's elements
+/// are.
+template <typename PayloadOf>
+void collectRaw(const Operation& operation, const Task& merge, const PayloadOf& payloadOf,
+                std::vector<const void*>& values) {
+  const auto& partition = partitionOf(operation, merge);
+  for (const Operand& operand : merge.from) {
+    if (isAbsent(operation, operand)) continue;
+    switch (operand.kind) {
+      case Operand::Kind::kInput:
+        values.push_back(inputSlice(operation, partition).data());
+        break;
+      case Operand::Kind::kMessage:
+        values.push_back(payloadOf(operand.index).data());
+        break;
+      case Operand::Kind::kSum:
+      case Operand::Kind::kOutput:
+        values.push_back(outputSlice(operation, partition).data());
+        break;
+      case Operand::Kind::kNothing:
+        break;
+    }
+  }
+}
+
+/// By what it multiplies their sum: partial sums travel without factors, as each could lose precision.
+inline double rawFactor(const Tensor& tensor, const Task& merge) {
+  return merge.mergeAs == MergeAs::kPartialSum ? 1.0 : tensor.inputFactor * tensor.aggregateFactor;
 }
 
 /// `bytes` seen as float32, converted into `scratch` if they are something else.

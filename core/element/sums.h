@@ -10,8 +10,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
+#include "core/element/dtype.h"
 #include "core/element/half.h"
+#include "core/error.h"
 
 namespace hipress {
 
@@ -78,5 +81,38 @@ struct LogicalOr {
   static constexpr Sum combine(Sum left, Sum right) { return left | right; }
   constexpr Element finish(Sum sum) const { return sum != 0 ? 1 : 0; }
 };
+
+/// use(policy) with the one for elements of `dtype` whose sum is multiplied by `factor`. Throws
+/// InvalidArgument.
+template <typename Use>
+void withSum(DType dtype, double factor, const Use& use) {
+  const auto integers = [&]<typename Signed, typename Unsigned>(Signed, Unsigned) {
+    if (factor == 1.0) return use(WrappingSum<Unsigned>{});
+    use(ScaledIntegerSum<Signed>{factor});
+  };
+  switch (dtype) {
+    case DType::kFloat32:
+      return use(FloatSum<float>{static_cast<float>(factor)});
+    case DType::kFloat64:
+      return use(FloatSum<double>{factor});
+    case DType::kFloat16:
+      return use(Float16Sum{static_cast<float>(factor)});
+    case DType::kBFloat16:
+      return use(Bfloat16Sum{static_cast<float>(factor)});
+    case DType::kUInt8:
+      return integers(uint8_t{}, uint8_t{});
+    case DType::kInt8:
+      return integers(int8_t{}, uint8_t{});
+    case DType::kInt16:
+      return integers(int16_t{}, uint16_t{});
+    case DType::kInt32:
+      return integers(int32_t{}, uint32_t{});
+    case DType::kInt64:
+      return integers(int64_t{}, uint64_t{});
+    case DType::kBool:
+      return use(LogicalOr{});
+  }
+  throw invalidArgument("dtype number " + std::to_string(static_cast<int>(dtype)) + " does not exist");
+}
 
 }  // namespace hipress

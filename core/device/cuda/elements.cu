@@ -13,7 +13,6 @@ namespace {
 struct Merge {
   std::span<const void* const> contributions;
   size_t count;
-  double factor;
   void* output;
   void* scratch;
   Stream stream;
@@ -32,12 +31,6 @@ struct Merge {
       kernel.sums = last ? nullptr : static_cast<typename Kernel::Sum*>(scratch);
       launch(stream, gridFor(count), kernel);
     }
-  }
-
-  template <typename Signed, typename Unsigned>
-  void integers() const {
-    if (factor == 1.0) return with(WrappingSum<Unsigned>{});
-    with(ScaledIntegerSum<Signed>{factor});
   }
 };
 
@@ -69,30 +62,8 @@ size_t reduceScratchBytes(size_t contributions, size_t count) {
 void reduceInOrder(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
                    void* output, void* scratch, Stream stream) {
   if (count == 0) return;
-  const Merge merge{contributions, count, factor, output, scratch, stream};
-  switch (dtype) {
-    case DType::kFloat32:
-      return merge.with(FloatSum<float>{static_cast<float>(factor)});
-    case DType::kFloat64:
-      return merge.with(FloatSum<double>{factor});
-    case DType::kFloat16:
-      return merge.with(Float16Sum{static_cast<float>(factor)});
-    case DType::kBFloat16:
-      return merge.with(Bfloat16Sum{static_cast<float>(factor)});
-    case DType::kUInt8:
-      return merge.integers<uint8_t, uint8_t>();
-    case DType::kInt8:
-      return merge.integers<int8_t, uint8_t>();
-    case DType::kInt16:
-      return merge.integers<int16_t, uint16_t>();
-    case DType::kInt32:
-      return merge.integers<int32_t, uint32_t>();
-    case DType::kInt64:
-      return merge.integers<int64_t, uint64_t>();
-    case DType::kBool:
-      return merge.with(LogicalOr{});
-  }
-  throw invalidArgument("dtype number " + std::to_string(static_cast<int>(dtype)) + " does not exist");
+  const Merge merge{contributions, count, output, scratch, stream};
+  withSum(dtype, factor, [&](auto policy) { merge.with(policy); });
 }
 
 void add(DType dtype, const void* values, float factor, DecodeMode mode, std::span<float> sum,
