@@ -25,7 +25,7 @@ from sync_values import Values
 
 import hipress.torch as hp
 from hipress import runtime
-from hipress.torch.synchronizer import SynchronizationOptions
+from hipress.synchronizer import SynchronizationOptions
 
 T = TypeVar("T")
 

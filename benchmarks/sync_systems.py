@@ -50,7 +50,8 @@ class Ours(System):
 
     def __init__(self, job: Job, codec: str, topology: str, tensors: Sequence[torch.Tensor]) -> None:
         # Not at the top: peers that run in an environment of their own have no HiPress there.
-        from hipress.torch.synchronizer import GradientSynchronizer, SynchronizationOptions
+        from hipress.synchronizer import SynchronizationOptions
+        from hipress.torch.synchronizer import GradientSynchronizer
 
         self.name = f"hipress {codec}"
         self.codec = codec

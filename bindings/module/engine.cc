@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bindings/module/device.h"
+#include "bindings/module/dtypes.h"
 #include "bindings/module/module.h"
 #include "core/casync/current_engine.h"
 #include "core/casync/hosts.h"
@@ -253,14 +254,15 @@ std::function<bool(InprocMessage&)> interceptor(const py::function& function) {
 
 void bindTensorSpec(py::module_& module) {
   py::class_<TensorSpec>(module, "TensorSpec")
-      .def(py::init([](std::string name, const std::string& collective, int dtype, uint64_t count,
-                       std::string shape, const std::string& op, double prescale, double postscale, int root,
-                       std::string codec, std::string topology, int partitions, uint64_t minCompressBytes,
-                       int priority, bool transient, std::shared_ptr<Device> device) {
+      .def(py::init([](std::string name, const std::string& collective, const std::string& dtype,
+                       uint64_t count, std::string shape, const std::string& op, double prescale,
+                       double postscale, int root, std::string codec, std::string topology, int partitions,
+                       uint64_t minCompressBytes, int priority, bool transient,
+                       std::shared_ptr<Device> device) {
              TensorSpec spec;
              spec.name = std::move(name);
              spec.collective = collective == "broadcast" ? Collective::kBroadcast : Collective::kAllreduce;
-             spec.dtype = static_cast<DType>(dtype);
+             spec.dtype = dtypeFromName(dtype);
              spec.count = count;
              spec.shape = std::move(shape);
              spec.reduction = op == "sum" ? Reduction::kSum : Reduction::kAverage;
@@ -276,7 +278,7 @@ void bindTensorSpec(py::module_& module) {
              spec.device = std::move(device);
              return spec;
            }),
-           py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = 0,
+           py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = "float32",
            py::arg("count"), py::arg("shape") = "", py::arg("op") = "average", py::arg("prescale") = 1.0,
            py::arg("postscale") = 1.0, py::arg("root") = 0, py::arg("codec") = "none",
            py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,

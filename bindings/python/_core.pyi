@@ -221,7 +221,7 @@ class TensorSpec:
         name: str,
         *,
         collective: str = "allreduce",
-        dtype: int = 0,
+        dtype: str = "float32",
         count: int,
         shape: str = "",
         op: str = "average",

@@ -25,6 +25,7 @@ from hipress.errors import (
     TransportError,
     Unsupported,
 )
+from hipress.reduce_ops import Average, Sum
 from hipress.runtime import (
     counters,
     init,
@@ -37,8 +38,6 @@ from hipress.runtime import (
     size,
 )
 from hipress.torch.collectives import (
-    Average,
-    Sum,
     allreduce,
     allreduce_,
     allreduce_async,

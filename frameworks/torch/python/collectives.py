@@ -3,42 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from hipress import runtime
+from hipress import reduce_ops, runtime
 from hipress._library import load_core
 from hipress.errors import DuplicateName, InvalidArgument
+from hipress.reduce_ops import ReduceOp
 from hipress.torch import operators
-
-
-@dataclass(frozen=True)
-class ReduceOp:
-    """How the ranks' values are combined."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return self.name.capitalize()
-
-
-Average = ReduceOp("average")
-"""The sum over the ranks, divided by their number. Integers are truncated toward zero."""
-Sum = ReduceOp("sum")
-"""The sum over the ranks."""
-
-
-def _reduction(average: bool | None, op: ReduceOp | None) -> str:
-    if average is not None:
-        if op is not None:
-            raise InvalidArgument("give either op or average (its older form), not both")
-        op = Average if average else Sum
-    op = Average if op is None else op
-    if not isinstance(op, ReduceOp):
-        raise InvalidArgument(f"op={op!r}: choose hipress.torch.Average or hipress.torch.Sum")
-    return op.name
 
 
 def _start(kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | None, options: dict[str, Any]) -> int:
@@ -52,7 +25,7 @@ def _start(kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | No
     spec = load_core().TensorSpec(
         full_name,
         collective=kind,
-        dtype=operators.DTYPE_NUMBERS[tensor.dtype],
+        dtype=operators.DTYPE_NAMES[tensor.dtype],
         count=tensor.numel(),
         shape=operators.shape_text(tensor),
         transient=True,
@@ -85,7 +58,7 @@ def _allreduce(
             f"codec {codec} keeps for each tensor what it dropped, to send it later: give the tensor a name"
         )
     options = {
-        "op": _reduction(average, op),
+        "op": reduce_ops.chosen(op, average).name,
         "prescale": prescale_factor,
         "postscale": postscale_factor,
         "codec": codec,

@@ -12,18 +12,21 @@ from hipress import runtime
 from hipress._library import load_core
 from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
 
-#: Element types on the wire; the numbers of core/element/dtype.h.
-DTYPE_NUMBERS = {
-    torch.float32: 0,
-    torch.float64: 1,
-    torch.float16: 2,
-    torch.bfloat16: 3,
-    torch.uint8: 4,
-    torch.int8: 5,
-    torch.int32: 6,
-    torch.int64: 7,
-    torch.bool: 8,
-    torch.int16: 9,
+#: Element types that can be synchronised, with the core's names for them.
+DTYPE_NAMES = {
+    dtype: str(dtype).removeprefix("torch.")
+    for dtype in (
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.bool,
+    )
 }
 
 _core = load_core()  # libhipress, which the operators link to, is in the process from here on
@@ -44,8 +47,8 @@ def check_tensor(tensor: torch.Tensor, name: str) -> None:
             f"tensor '{name}' is sparse ({tensor.layout}); call .to_dense() first, or give "
             "DistributedOptimizer sparse_as_dense=True, or use a layer with sparse=False"
         )
-    if tensor.dtype not in DTYPE_NUMBERS:
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPE_NUMBERS)
+    if tensor.dtype not in DTYPE_NAMES:
+        known = ", ".join(DTYPE_NAMES.values())
         raise Unsupported(f"tensor '{name}' has elements of type {tensor.dtype}; HiPress synchronises {known}")
     if tensor.device.type not in ("cpu", "cuda"):
         raise Unsupported(

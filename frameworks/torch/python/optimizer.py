@@ -12,10 +12,11 @@ import torch
 
 from hipress import runtime
 from hipress.errors import InvalidArgument
+from hipress.reduce_ops import Average, ReduceOp, Sum
+from hipress.synchronizer import SynchronizationOptions
 from hipress.torch.backward import BackwardSynchronization
-from hipress.torch.collectives import Average, ReduceOp, Sum
 from hipress.torch.replicas import check_replicas
-from hipress.torch.synchronizer import GradientSynchronizer, SynchronizationOptions
+from hipress.torch.synchronizer import GradientSynchronizer
 
 
 class _DistributedMixin:

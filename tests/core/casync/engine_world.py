@@ -17,18 +17,6 @@ Result = TypeVar("Result")
 #: Codecs that come with HiPress and change what they are given.
 LOSSY = ["onebit", "tbq", "terngrad", "dgc", "graddrop"]
 
-DTYPES = {
-    "float32": 0,
-    "float64": 1,
-    "float16": 2,
-    "uint8": 4,
-    "int8": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 8,
-    "int16": 9,
-}
-
 
 def run_ranks(
     world_size: int,
@@ -79,7 +67,7 @@ def outcomes(world_size: int, body: Callable[[_core.Engine], Result], **argument
 def spec(name: str, values: NDArray[Any], **options: Any) -> _core.TensorSpec:
     return _core.TensorSpec(
         name,
-        dtype=DTYPES[values.dtype.name],
+        dtype=values.dtype.name,
         count=values.size,
         shape=str(list(values.shape)),
         **options,

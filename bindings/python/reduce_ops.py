@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the values of all ranks become one: `op=` of every framework's adapter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hipress.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class ReduceOp:
+    """How the ranks' values are combined."""
+
+    name: str
+    """As the core calls it."""
+
+    def __repr__(self) -> str:
+        return self.name.capitalize()
+
+
+Average = ReduceOp("average")
+"""The sum over the ranks, divided by their number. Integers are truncated toward zero."""
+Sum = ReduceOp("sum")
+"""The sum over the ranks."""
+
+
+def chosen(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
+    """`op`, or what `average`, its older form in Horovod, says; Average if neither is given. Raises InvalidArgument."""
+    if average is not None:
+        if op is not None:
+            raise InvalidArgument("give either op or average (its older form), not both")
+        op = Average if average else Sum
+    op = Average if op is None else op
+    if not isinstance(op, ReduceOp):
+        raise InvalidArgument(f"op={op!r}: choose Average or Sum")
+    return op

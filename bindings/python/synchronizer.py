@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fixed list of tensors that all ranks agreed on: what every framework's distributed optimizer is built on.
+
+An adapter describes its tensors once and hands the values of each step to its own operators, with the list's handles:
+
+    tensors = TensorList([TensorDescription("w", "float32", 6, "[2, 3]")], SynchronizationOptions(codec="onebit"))
+    operation = ...                            # its operator gives the core (tensors.handle(0), where the values are)
+    any_values = tensors.wait(operation)       # unless the operator has the core call it back
+
+After set_codec() a tensor may have to take what its old codec dropped along, once:
+
+    if (values := tensors.held_back(0)) is not None:
+        ...                                    # add them to the tensor's values, in memory order, before they are sent
+        tensors.sent_with(operation, 0, is_finite=lambda: ...)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hipress import runtime
+from hipress._library import load_core
+from hipress.errors import DuplicateName, InvalidArgument
+from hipress.held_back import HeldBack, Values
+from hipress.reduce_ops import Average, ReduceOp
+
+if TYPE_CHECKING:
+    from hipress import _core
+
+#: What errors call the tensors that ranks compare.
+_LIST = "the list of tensors"
+
+
+@dataclass(frozen=True)
+class SynchronizationOptions:
+    """How tensors are combined and how they travel. The same on all ranks."""
+
+    codec: str = "none"
+    """What travels: a codec's name, with options if it has any: "onebit", "onebit(error_feedback=false)"."""
+    topology: str = "ps"
+    """Which way it travels."""
+    partitions: int = 0
+    """Into how many pieces a tensor is split; 0: by its size."""
+    min_compress_bytes: int = 4096
+    """Smaller tensors travel as they are: they gain nothing and, being biases and norms, lose most."""
+    op: ReduceOp = Average
+    prescale_factor: float = 1.0
+    """Every rank's values are multiplied by it before encoding."""
+    postscale_factor: float = 1.0
+    """The combined values are multiplied by it."""
+    codec_for: Mapping[str, str] = field(default_factory=dict)
+    """Codecs of single tensors, by name; the others get `codec`."""
+
+
+@dataclass(frozen=True)
+class TensorDescription:
+    """A tensor as ranks compare it, and where this rank has it."""
+
+    name: str
+    dtype: str
+    """"float32", "float64", "float16", "bfloat16", "uint8", "int8", "int16", "int32", "int64" or "bool"."""
+    count: int
+    """Elements."""
+    shape: str
+    """The shape as text, `str(list(shape))`; with the memory order if that is another than row-major, because values
+    are combined in memory order.
+    """
+    device: _core.Device | None = None
+    """Of the engine, such as `runtime.current().gpu(0)`; None: the host."""
+
+
+def _check_names(codec_for: Mapping[str, str], names: list[str]) -> None:
+    unknown = sorted(set(codec_for) - set(names))
+    if unknown:
+        raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} tensors")
+
+
+class TensorList:
+    """A list of tensors that all ranks have agreed on, each synchronised at most once at a time.
+
+    Arguments:
+        tensors: the same on all ranks, but for their devices. Earlier ones have priority on the network, as the next
+            forward pass needs them first.
+        options: how they are combined and travel.
+
+    Raises Mismatch (with the first difference) when the ranks' lists differ, Timeout when a rank gives none,
+    DuplicateName, InvalidArgument, Unsupported.
+    """
+
+    def __init__(self, tensors: Iterable[TensorDescription], options: SynchronizationOptions | None = None) -> None:
+        options = SynchronizationOptions() if options is None else options
+        self._tensors = list(tensors)
+        names = [tensor.name for tensor in self._tensors]
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise DuplicateName(f"two tensors are called '{name}'; give every tensor its own name")
+        _check_names(options.codec_for, names)
+        process = runtime.current()
+        self._engine: _core.Engine = process.engine
+        # A second model with the same names, or the same model wrapped again, gets tensors of its own.
+        self._own_names = [process.numbered(name) for name in names]
+        self._options = options
+        self._held_back = HeldBack()
+        self._handles: list[int] = self._engine.agree(process.numbered(_LIST), self._specs(options))
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    @property
+    def options(self) -> SynchronizationOptions:
+        """Those that hold now, after the last set_codec()."""
+        return self._options
+
+    def name(self, index: int) -> str:
+        """The name under which ranks know the tensor at `index`, unlike that of any other tensor of this process."""
+        return self._own_names[index]
+
+    def handle(self, index: int) -> int:
+        """By which the core knows the tensor at `index`, until set_codec()."""
+        return self._handles[index]
+
+    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
+        """From now on tensors travel with these codecs. On all ranks alike, while nothing is in flight.
+
+        What the old codec remembers is the new one's where both have a state of that name: residuals live on. A
+        residual that the new codec does not have joins the tensor's next values, see held_back(); other states, such
+        as a velocity, are forgotten. Tensors whose codec stays as it is notice nothing.
+
+        Raises InvalidArgument, also if a tensor is in flight; Mismatch if the ranks' codecs differ, and the old ones
+        stay; Timeout if a rank does not call it.
+        """
+        options = replace(self._options, codec=codec, codec_for=dict(codec_for or {}))
+        _check_names(options.codec_for, [tensor.name for tensor in self._tensors])
+        listed = runtime.current().numbered(_LIST)
+        self._handles = self._engine.agree_anew(listed, self._handles, self._specs(options))
+        self._options = options
+        for index, handle in enumerate(self._handles):
+            for _, state, values in self._engine.take_unused_states(handle):
+                if state == "residual":
+                    self._held_back.keep(index, values / options.prescale_factor)
+
+    def held_back(self, index: int) -> Values | None:
+        """What is to be added to the next values of the tensor at `index`, in memory order; nearly always None."""
+        return self._held_back.waiting_for(index)
+
+    def sent_with(self, operation: Hashable, index: int, is_finite: Callable[[], bool]) -> None:
+        """What was held back is on its way in `operation`. `is_finite()` looks at the result, when it has arrived."""
+        self._held_back.sent_with(operation, index, is_finite)
+
+    def arrived(self, operation: Hashable) -> None:
+        """`operation` has ended well. wait() says so; an adapter that does not call that says so itself."""
+        self._held_back.arrived(operation)
+
+    def wait(self, operation: int) -> bool:
+        """Waits for an operation; whether any rank had values (if none had, the output was not written).
+
+        Raises what made it fail: PeerLost, Timeout, CorruptPayload.
+        """
+        absent = self._engine.wait(operation)
+        self.arrived(operation)
+        return not absent
+
+    def _specs(self, options: SynchronizationOptions) -> list[_core.TensorSpec]:
+        core = load_core()
+        return [
+            core.TensorSpec(
+                own_name,
+                dtype=tensor.dtype,
+                count=tensor.count,
+                shape=tensor.shape,
+                op=options.op.name,
+                prescale=options.prescale_factor,
+                postscale=options.postscale_factor,
+                codec=options.codec_for.get(tensor.name, options.codec),
+                topology=options.topology,
+                partitions=options.partitions,
+                min_compress_bytes=options.min_compress_bytes,
+                priority=-index,
+                device=tensor.device,
+            )
+            for index, (own_name, tensor) in enumerate(zip(self._own_names, self._tensors, strict=True))
+        ]
