@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import hipress
+from frameworks.fetch_headers import Unavailable, framework_headers
 from hipress.compll import compile_builtin, compile_text, wrappers_mxnet, wrappers_tensorflow, wrappers_torch
 from hipress.compll.codec_interface import CodecInterface, codec_interface
 from hipress.errors import InvalidArgument
-from tests.compll.framework_headers import Unavailable, framework_headers
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(hipress.__file__).parent
