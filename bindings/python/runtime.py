@@ -143,6 +143,9 @@ class Runtime:
             if options.trace and os.path.exists(options.trace):
                 os.unlink(options.trace)  # of an earlier run; ranks append
         control, local_address = core.connect_control(rank=place.rank, port=port, **common)
+        places = control.allgather("local ranks", str(place.local_rank).encode(), options.timeout)
+        #: The ranks that have this one's number on their machines, one per machine.
+        self.counterparts = [rank for rank, number in enumerate(places) if int(number) == place.local_rank]
         engine_options: dict[str, Any] = {
             "timeout": options.timeout,
             "compute_threads": options.compute_threads,
@@ -294,6 +297,16 @@ def local_size() -> int:
     return current().place.local_size
 
 
+def cross_rank() -> int:
+    """This process' machine, 0 … cross_size() − 1, among those with a process of this number (`local_rank()`)."""
+    return current().counterparts.index(rank())
+
+
+def cross_size() -> int:
+    """The number of machines with a process of this number: of all machines, where each has as many processes."""
+    return len(current().counterparts)
+
+
 def counters() -> dict[str, int]:
     """What this rank has exchanged with others since `init()`.
 
@@ -326,6 +339,8 @@ __all__ = [
     "Runtime",
     "RuntimeOptions",
     "counters",
+    "cross_rank",
+    "cross_size",
     "current",
     "init",
     "is_initialized",

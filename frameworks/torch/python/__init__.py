@@ -28,6 +28,8 @@ from hipress.errors import (
 from hipress.reduce_ops import Average, Sum
 from hipress.runtime import (
     counters,
+    cross_rank,
+    cross_size,
     init,
     is_initialized,
     local_rank,
@@ -84,6 +86,8 @@ __all__ = [
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "counters",
+    "cross_rank",
+    "cross_size",
     "init",
     "is_initialized",
     "local_rank",
