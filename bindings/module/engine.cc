@@ -131,8 +131,21 @@ StateRole roleFromName(const std::string& name) {
   throw invalidArgument("role '" + name + "' does not exist; the roles are worker and aggregator");
 }
 
+/// How an operation ended, for a Python function: the error's text or None, and whether no rank had values.
+OnDone callWhenDone(py::object function) {
+  return [kept = std::static_pointer_cast<py::object>(keep(std::move(function)))](const Failure& failure,
+                                                                                  bool absent) {
+    const py::gil_scoped_acquire gil;
+    try {
+      (*kept)(failure ? py::object(py::str(failure->what())) : py::none(), absent);
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("the function called when an operation is done");
+    }
+  };
+}
+
 OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::optional<py::array>& input,
-                             py::array& output) {
+                             py::array& output, py::object onDone) {
   const auto planned = engine.tensor(tensor);
   const TensorSpec& spec = planned->spec;
 
@@ -151,6 +164,7 @@ OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::opt
   }
   submission.output = output.mutable_data();
   submission.keepAlive = keep(py::make_tuple(input ? py::object(*input) : py::none(), output));
+  if (!onDone.is_none()) submission.onDone = callWhenDone(std::move(onDone));
   const py::gil_scoped_release nogil;
   return engine.submit(tensor, std::move(submission));
 }
@@ -301,7 +315,8 @@ void bindEngine(py::module_& module) {
       .def("agree_anew", &Engine::agreeAnew, py::arg("list_name"), py::arg("handles"), py::arg("specs"),
            py::call_guard<py::gil_scoped_release>(),
            "Agrees on other specifications for tensors that exist; returns their handles from now on.")
-      .def("submit", &submitArrays, py::arg("tensor"), py::arg("input").none(true), py::arg("output"))
+      .def("submit", &submitArrays, py::arg("tensor"), py::arg("input").none(true), py::arg("output"),
+           py::arg("on_done") = py::none())
       .def("submit_on_device", &submitOnDevice, py::arg("tensor"), py::arg("input").none(true),
            py::arg("output"), py::arg("ready") = py::none())
       .def("poll", &Engine::poll, py::arg("operation"), py::call_guard<py::gil_scoped_release>())

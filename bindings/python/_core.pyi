@@ -267,7 +267,13 @@ class Engine:
         old ones of those that change end. What codecs keep stays with the names. Raises InvalidArgument if one is in
         flight, and what agree() raises.
         """
-    def submit(self, tensor: int, input: NDArray[Any] | None, output: NDArray[Any]) -> int: ...
+    def submit(
+        self,
+        tensor: int,
+        input: NDArray[Any] | None,
+        output: NDArray[Any],
+        on_done: Callable[[str | None, bool], None] | None = None,
+    ) -> int: ...
     def submit_on_device(
         self, tensor: int, input: DeviceArray | None, output: DeviceArray, ready: SimulatedEvent | None = None
     ) -> int: ...

@@ -39,7 +39,8 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       transport_(std::move(transport)),
       communication_(*transport_, options_.communication,
                      [this](const auto& waiting) { return control_->planRound(waiting, kPlanTimeout); }),
-      compute_(options_.computeThreads) {
+      compute_(options_.computeThreads),
+      deadlineWatch_([this] { return watchDeadlines(); }) {
   transport_->onPeerFailure([this](int peer, const std::string& reason) { onPeerFailure(peer, reason); });
   control_->onNotice([this](const ControlNotice& notice) { onNotice(notice); });
   listenForFailures();
@@ -78,8 +79,11 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     operation->ready = submission.ready;
     operation->keepAlive = std::move(submission.keepAlive);
     operation->submitted = Clock::now();
+    operation->onDone = std::move(submission.onDone);
     entry.active = operation;
     result = nextOperation_++;
+    operation->handle = result;
+    if (operation->onDone && unattended_++ == 0) deadlineWatch_.begin();
     if (spareNodes_.empty()) {
       operations_.emplace(result, operation);
     } else {
@@ -178,19 +182,35 @@ bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (auto node = operations_.extract(handle)) {  // unless shutdown() has forgotten it
-      node.mapped().reset();
-      spareNodes_.push_back(std::move(node));
-    }
-    const auto entry = tensors_.find(operation->tensor->id);
-    if (entry != tensors_.end() && entry->second.active == operation) {
-      entry->second.spare = std::move(entry->second.active);
-      if (operation->tensor->spec.transient) tensors_.erase(entry);
-    }
+    forget(operation);
   }
   if (const Failure failure = operation->failure()) throw *failure;
   if (absent != nullptr) *absent = operation->absent.load(std::memory_order_relaxed);
   return true;
+}
+
+/// Somebody has learned how it ended: its memory serves the tensor's next step. Called with the mutex held.
+void Engine::forget(const OperationPointer& operation) {
+  if (auto node = operations_.extract(operation->handle)) {  // unless shutdown() has forgotten it
+    node.mapped().reset();
+    spareNodes_.push_back(std::move(node));
+  }
+  const auto entry = tensors_.find(operation->tensor->id);
+  if (entry == tensors_.end() || entry->second.active != operation) return;
+  entry->second.spare = std::move(entry->second.active);
+  if (operation->tensor->spec.transient) tensors_.erase(entry);
+}
+
+void Engine::end(const OperationPointer& operation, const Failure& failure) {
+  if (!operation->finish(failure) || !operation->onDone) return;
+  OnDone onDone;
+  {
+    const std::lock_guard lock(mutex_);
+    onDone = std::exchange(operation->onDone, nullptr);
+    --unattended_;
+    forget(operation);
+  }
+  onDone(failure, operation->absent.load(std::memory_order_relaxed));
 }
 
 void Engine::shutdown(Milliseconds linger) {
@@ -212,6 +232,7 @@ void Engine::stop(Milliseconds linger) {
     // know this engine must not outlive it.
   }
   control_->onNotice(nullptr);
+  deadlineWatch_.stop();
   compute_.stop();
   communication_.stop();
   transport_->close();
@@ -225,8 +246,8 @@ void Engine::stop(Milliseconds linger) {
     inOrder_.clear();
     tensors.swap(tensors_);
   }
-  const Failure end = std::make_shared<Error>(ErrorKind::kNotInitialized, "the engine was shut down");
-  for (auto& [handle, operation] : operations) operation->finish(end);
+  const Failure ended = std::make_shared<Error>(ErrorKind::kNotInitialized, "the engine was shut down");
+  for (auto& [handle, operation] : operations) this->end(operation, ended);
   // Without the lock, callers' memory is let go of here: that may run any code, Python's among it.
 }
 

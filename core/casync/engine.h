@@ -19,6 +19,7 @@
 #include "core/casync/buffer_pool.h"
 #include "core/casync/communication_queue.h"
 #include "core/casync/compute_queue.h"
+#include "core/casync/deadline_watch.h"
 #include "core/casync/device_executor.h"
 #include "core/casync/device_queue.h"
 #include "core/casync/executor.h"
@@ -48,8 +49,6 @@ struct EngineOptions {
 
 /// A tensor that ranks have agreed on; see Engine::agree().
 using TensorHandle = uint32_t;
-/// An operation in flight; see Engine::submit().
-using OperationHandle = uint64_t;
 
 /// The values of one step.
 struct Submission {
@@ -60,6 +59,9 @@ struct Submission {
   /// the device's kind that keepAlive owns; nullptr: they are.
   void* ready = nullptr;
   std::shared_ptr<void> keepAlive;  ///< Released when no thread and no network touches the two any more.
+  /// If given, it is called once when the operation has ended, on whichever thread ended it, and nobody may
+  /// wait() for or poll() the operation. It must not block, throw, or shut the engine down.
+  OnDone onDone;
 };
 
 class Engine {
@@ -149,6 +151,9 @@ class Engine {
   OperationPointer armed(Entry& entry);
   void openStates(Operation& operation);
   void start(const OperationPointer& operation);
+  void end(const OperationPointer& operation, const Failure& failure);
+  void forget(const OperationPointer& operation);
+  bool watchDeadlines();
   void startNext(const Operation& ended);
   int priorityOf(const Operation& operation) const;
   void release(const OperationPointer& operation, TaskIndex task);
@@ -189,6 +194,7 @@ class Engine {
   Operations operations_;
   std::vector<Operations::node_type> spareNodes_;  // of operations_
   OperationHandle nextOperation_ = 1;
+  size_t unattended_ = 0;  // operations in flight that nobody waits for
   std::vector<std::shared_ptr<DeviceQueue>> deviceQueues_;
   std::deque<OperationPointer> inOrder_;  // without pipelining: the first is running
   std::map<int, std::string> left_;       // ranks that said goodbye
@@ -200,6 +206,7 @@ class Engine {
   std::unique_ptr<Transport> transport_;
   CommunicationQueue communication_;
   ComputeQueue compute_;
+  DeadlineWatch deadlineWatch_;
 };
 
 }  // namespace hipress

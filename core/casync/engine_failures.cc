@@ -74,7 +74,7 @@ void Engine::failWith(const Error& error, bool tellOthers) {
     control_->abort(error.kind(), error.what());
     tellPeers(error);
   }
-  for (const auto& operation : inFlight) operation->finish(failure);
+  for (const auto& operation : inFlight) end(operation, failure);
   transport_->fail(failure);
 }
 
@@ -147,7 +147,7 @@ void Engine::onNotice(const ControlNotice& notice) {
       }
       // Only this tensor is affected. What peers sent of it stays with the transport, which keeps its memory
       // alive.
-      if (active) active->finish(failure);
+      if (active) end(active, failure);
       if (active && !options_.pipelining) startNext(*active);
       return;
     }
@@ -182,6 +182,22 @@ void Engine::checkDeadline(const OperationPointer& operation) {
   // Whoever waits for what needs the fewest messages knows best which rank is late: it speaks first.
   const Milliseconds grace = std::min(kGracePerHop, options_.timeout / 8) * nearestWaitedFor(*operation);
   if (now >= deadline + grace) failWith(timeoutError(*operation), true);
+}
+
+/// Of operations that nobody waits for; whether there are any.
+bool Engine::watchDeadlines() {
+  std::vector<OperationPointer> unattended;
+  {
+    const std::lock_guard lock(mutex_);
+    if (unattended_ == 0) return false;
+    for (const auto& [handle, operation] : operations_) {
+      if (operation->onDone) unattended.push_back(operation);
+    }
+  }
+  for (const auto& operation : unattended) {
+    if (!operation->finished()) checkDeadline(operation);
+  }
+  return true;
 }
 
 Error Engine::timeoutError(const Operation& operation) const {

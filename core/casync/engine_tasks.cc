@@ -143,7 +143,7 @@ void Engine::completeTask(const OperationPointer& operation, TaskIndex index) {
   if (operation->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     if (operation->device) operation->device->release();
     operation->keepAlive.reset();
-    operation->finish(nullptr);
+    end(operation, nullptr);
     if (!options_.pipelining) startNext(*operation);
   }
 }

@@ -48,14 +48,15 @@ void Operation::endReading(const Task& task) {
   }
 }
 
-void Operation::finish(const Failure& failure) {
+bool Operation::finish(const Failure& failure) {
   {
     const std::lock_guard lock(mutex_);
-    if (finished_.load(std::memory_order_relaxed)) return;
+    if (finished_.load(std::memory_order_relaxed)) return false;
     failure_ = failure;
     finished_.store(true, std::memory_order_release);
   }
   done_.notify_all();
+  return true;
 }
 
 bool Operation::waitUntil(Clock::time_point until) {

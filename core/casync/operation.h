@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -39,6 +40,11 @@ struct SumState {
 
 struct DeviceValues;
 
+/// An operation in flight; see Engine::submit().
+using OperationHandle = uint64_t;
+/// How an operation ended, nullptr: well; and whether no rank had values, so that the output was not written.
+using OnDone = std::function<void(const Failure& failure, bool absent)>;
+
 class Operation {
  public:
   explicit Operation(std::shared_ptr<const Tensor> agreed);
@@ -60,6 +66,8 @@ class Operation {
   uint64_t statesGeneration = 0;                   // of the store when these were opened
   void* ready = nullptr;                           // on a device: the event after which input may be read
   Clock::time_point submitted;
+  OperationHandle handle = 0;
+  OnDone onDone;  // nullptr: somebody waits
 
   std::unique_ptr<DeviceValues> device;  // nullptr: the values are on the host
 
@@ -76,8 +84,8 @@ class Operation {
   /// The task needs the bytes of its messages no more: staging that nobody else reads goes back to the pool.
   void endReading(const Task& task);
 
-  /// Ends the operation; the first call counts. Wakes the waiter.
-  void finish(const Failure& failure);
+  /// Ends the operation and wakes the waiter. Whether this was the first call: the others change nothing.
+  bool finish(const Failure& failure);
   bool finished() const { return finished_.load(std::memory_order_acquire); }
   /// Waits until finished or `until`; whether finished.
   bool waitUntil(Clock::time_point until);

@@ -13,8 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "core/casync/current_engine.h"
-#include "core/device/device.h"
+#include "frameworks/operators/submission.h"
 
 namespace {
 
@@ -66,55 +65,28 @@ std::string placeOf(const Tensor& tensor) {
   return tensor.is_cuda() ? "cuda:" + std::to_string(tensor.get_device_index()) : "";
 }
 
-void check(const Tensor& tensor, const hipress::TensorSpec& spec) {
-  const std::string where = "tensor '" + spec.name + "': ";
-  const std::string declared = spec.device == nullptr ? "cpu" : spec.device->name();
-  if (placeOf(tensor) != declared) {
-    throw hipress::unsupported(where + "it is not on " + declared +
-                               ", where it was when it was declared; move it back there, or make a new "
-                               "optimizer after moving the model");
+/// Throws InvalidArgument.
+hipress::TensorView viewOf(const Tensor& tensor, hipress::TensorHandle handle) {
+  if (!isDense(tensor)) {
+    throw hipress::invalidArgument("tensor '" + hipress::currentEngine()->tensor(handle)->spec.name +
+                                   "': it is not contiguous; call .contiguous() first");
   }
-  if (dtypeOf(tensor.scalar_type()) != spec.dtype) {
-    throw hipress::Error(hipress::ErrorKind::kMismatch, where + "its element type is not the declared " +
-                                                            std::string(hipress::dtypeName(spec.dtype)));
-  }
-  if (static_cast<uint64_t>(tensor.numel()) != spec.count) {
-    throw hipress::Error(hipress::ErrorKind::kMismatch, where + "it has " + std::to_string(tensor.numel()) +
-                                                            " elements, declared were " +
-                                                            std::to_string(spec.count));
-  }
-  if (!isDense(tensor))
-    throw hipress::invalidArgument(where + "it is not contiguous; call .contiguous() first");
+  return {tensor.data_ptr(), dtypeOf(tensor.scalar_type()), static_cast<uint64_t>(tensor.numel()),
+          placeOf(tensor)};
 }
-
-/// What the engine, or a device, may use until the operation has ended.
-struct Kept {
-  Tensor input;
-  Tensor output;
-  std::shared_ptr<void> ready;
-};
 
 /// `stream` is a device's: what torch has put there goes before.
 int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t stream) {
   try {
-    const auto engine = hipress::currentEngine();
     const auto tensor = static_cast<hipress::TensorHandle>(handle);
-    const auto declared = engine->tensor(tensor);
-    const hipress::TensorSpec& spec = declared->spec;
-    check(output, spec);
-    if (input != nullptr) check(*input, spec);
-    hipress::Submission submission;
-    submission.input = input == nullptr ? nullptr : input->data_ptr();
-    // torch gives empty tensors no memory, but a null input means "no values in this step".
-    static std::byte nothing;
-    if (input != nullptr && submission.input == nullptr) submission.input = &nothing;
-    submission.output = output.data_ptr() == nullptr ? &nothing : output.data_ptr();
-    std::shared_ptr<void> ready;
-    if (spec.device != nullptr) ready = spec.device->eventOn(reinterpret_cast<void*>(stream));
-    submission.ready = ready.get();
-    submission.keepAlive =
-        std::make_shared<Kept>(Kept{input == nullptr ? output : *input, output, std::move(ready)});
-    return static_cast<int64_t>(engine->submit(tensor, std::move(submission)));
+    hipress::TensorView values;
+    if (input != nullptr) values = viewOf(*input, tensor);
+    hipress::ViewSubmission views;
+    views.input = input == nullptr ? nullptr : &values;
+    views.output = viewOf(output, tensor);
+    views.stream = reinterpret_cast<void*>(stream);
+    views.owner = std::make_shared<std::pair<Tensor, Tensor>>(input == nullptr ? output : *input, output);
+    return static_cast<int64_t>(hipress::submitViews(tensor, std::move(views)));
   } catch (const hipress::Error& error) {
     hipress::keepError(error);
     return -1;

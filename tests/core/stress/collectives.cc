@@ -5,6 +5,8 @@
 #include "tests/core/stress/collectives.h"
 
 #include <cmath>
+#include <future>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -25,6 +27,7 @@ struct Pending {
   size_t tensor = 0;
   OperationHandle operation = 0;
   std::shared_ptr<StepMemory> memory;
+  std::future<bool> told;  // valid if the engine says when it is done
 };
 
 /// One of the threads that use a rank's engine: synchronises its share of the tensors, step by step.
@@ -44,9 +47,11 @@ class Caller {
       if (!workload_.inOrder) random_.shuffle(tensors);
       std::vector<Pending> pending;
       for (const size_t tensor : tensors) {
-        pending.push_back({tensor, 0, memoryFor(workload_, tensor, step, engine_.rank())});
+        pending.push_back({tensor, 0, memoryFor(workload_, tensor, step, engine_.rank()), {}});
         Pending& last = pending.back();
-        last.operation = engine_.submit(handles_[tensor], submissionOf(last.memory, releases_));
+        Submission submission = submissionOf(last.memory, releases_);
+        if (random_.oneIn(3)) last.told = toldBy(submission);
+        last.operation = engine_.submit(handles_[tensor], std::move(submission));
         if (random_.oneIn(3)) take(pending, step);
       }
       random_.shuffle(pending);
@@ -55,13 +60,29 @@ class Caller {
   }
 
  private:
+  /// Whether no rank had values, told by the engine.
+  static std::future<bool> toldBy(Submission& submission) {
+    const auto told = std::make_shared<std::promise<bool>>();
+    submission.onDone = [told](const Failure& failure, bool absent) {
+      if (failure) return told->set_exception(std::make_exception_ptr(*failure));
+      told->set_value(absent);
+    };
+    return told->get_future();
+  }
+
   /// Waits for one of them, or finds that it is not ready and comes back later.
   void take(std::vector<Pending>& pending, int step) {
     const size_t chosen = random_.below(pending.size());
     Pending& each = pending[chosen];
-    if (random_.oneIn(4) && !engine_.poll(each.operation)) return;
+    const Milliseconds slice(random_.oneIn(2) ? 0 : 50);
     bool absent = false;
-    if (!engine_.wait(each.operation, Milliseconds(random_.oneIn(2) ? 0 : 50), &absent)) return;
+    if (each.told.valid()) {
+      if (each.told.wait_for(slice) != std::future_status::ready) return;
+      absent = each.told.get();
+    } else {
+      if (random_.oneIn(4) && !engine_.poll(each.operation)) return;
+      if (!engine_.wait(each.operation, slice, &absent)) return;
+    }
     // The engine lets go before it says that it is done: now this thread alone holds the memory.
     CHECK(each.memory.use_count() == 1, each.memory.use_count());
     auto& bytes = each.memory->inPlace ? each.memory->input : each.memory->output;

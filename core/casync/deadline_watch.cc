@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/deadline_watch.h"
+
+#include <chrono>
+#include <utility>
+
+namespace hipress {
+namespace {
+
+constexpr std::chrono::milliseconds kInterval{250};
+
+}  // namespace
+
+DeadlineWatch::DeadlineWatch(std::function<bool()> look) : look_(std::move(look)) {}
+
+DeadlineWatch::~DeadlineWatch() {
+  stop();
+}
+
+void DeadlineWatch::begin() {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return;
+  asked_ = true;
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  changed_.notify_one();
+}
+
+void DeadlineWatch::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void DeadlineWatch::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopped_ || asked_; });
+    asked_ = false;
+    for (bool more = true; more;) {
+      changed_.wait_for(lock, kInterval, [this] { return stopped_; });
+      if (stopped_) return;
+      lock.unlock();
+      more = look_();
+      lock.lock();
+    }
+  }
+}
+
+}  // namespace hipress

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the operators of all frameworks do alike: check a tensor against what ranks have agreed on and hand it
+// to this process' engine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/casync/current_engine.h"
+#include "core/device/device.h"
+
+namespace hipress {
+
+/// A framework's tensor: elements without gaps.
+struct TensorView {
+  void* data = nullptr;        ///< May be nullptr if there are no elements.
+  std::optional<DType> dtype;  ///< std::nullopt: one that HiPress does not have.
+  uint64_t count = 0;
+  std::string device = "cpu";  ///< "cuda:0"; empty: one that HiPress does not know.
+};
+
+/// Throws Unsupported, Mismatch.
+inline void checkView(const TensorView& tensor, const TensorSpec& spec) {
+  const std::string where = "tensor '" + spec.name + "': ";
+  const std::string declared = spec.device == nullptr ? "cpu" : spec.device->name();
+  if (tensor.device != declared) {
+    throw unsupported(
+        where + "it is not on " + declared +
+        ", where it was when it was declared; move it back there, or make a new optimizer after "
+        "moving the model");
+  }
+  if (tensor.dtype != spec.dtype) {
+    throw Error(ErrorKind::kMismatch,
+                where + "its element type is not the declared " + std::string(dtypeName(spec.dtype)));
+  }
+  if (tensor.count != spec.count) {
+    throw Error(ErrorKind::kMismatch, where + "it has " + std::to_string(tensor.count) +
+                                          " elements, declared were " + std::to_string(spec.count));
+  }
+}
+
+/// What is synchronised in one step, and how its end is told.
+struct ViewSubmission {
+  const TensorView* input = nullptr;  ///< nullptr: this rank has no values in this step.
+  TensorView output;                  ///< May be the input.
+  void* stream = nullptr;             ///< On a device: what is on this stream goes before.
+  std::shared_ptr<void> owner;        ///< Keeps the memory of both until the operation has let go of it.
+  OnDone onDone;                      ///< As Submission::onDone; nullptr: somebody waits for the handle.
+};
+
+/// Starts it on this process' engine. Throws what Engine::submit() does, and Unsupported, Mismatch,
+/// NotInitialized.
+inline OperationHandle submitViews(TensorHandle tensor, ViewSubmission views) {
+  const auto engine = currentEngine();
+  const auto declared = engine->tensor(tensor);
+  const TensorSpec& spec = declared->spec;
+  checkView(views.output, spec);
+  if (views.input != nullptr) checkView(*views.input, spec);
+
+  // Frameworks give empty tensors no memory, but a null input means "no values in this step".
+  static std::byte nothing;
+  const auto placeOf = [](const TensorView& view) { return view.data == nullptr ? &nothing : view.data; };
+  Submission submission;
+  submission.input = views.input == nullptr ? nullptr : placeOf(*views.input);
+  submission.output = placeOf(views.output);
+  submission.keepAlive = std::move(views.owner);
+  if (spec.device != nullptr) {
+    auto ready = spec.device->eventOn(views.stream);
+    submission.ready = ready.get();
+    using Kept = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
+    submission.keepAlive = std::make_shared<Kept>(std::move(submission.keepAlive), std::move(ready));
+  }
+  submission.onDone = std::move(views.onDone);
+  return engine->submit(tensor, std::move(submission));
+}
+
+}  // namespace hipress
