@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.torch.ranks import clean_environment, free_port
+from tests.ranks import clean_environment, free_port
 
 ROOT = Path(__file__).parents[2]
 _PROGRAM = Path(__file__).with_name("rank_program.py")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.training_job import TrainingJob
-from tests.torch.ranks import clean_environment
+from tests.ranks import clean_environment
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.torch.ranks import clean_environment, free_port
+from tests.ranks import clean_environment, free_port
 
 _SCRIPT = """
 import hashlib, json, os, sys, time

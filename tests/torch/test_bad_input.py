@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 import hipress.torch as hp
+from tests.ranks import free_port
 from tests.torch.models import loss, mlp
-from tests.torch.ranks import free_port, outcomes, run
+from tests.torch.ranks import outcomes, run
 
 
 def _wrap(model: nn.Module, **options: Any) -> Any:
