@@ -1,36 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check that all ranks hold the same bytes in every parameter (HIPRESS_CHECK_REPLICAS)."""
+"""The bytes of parameters, for the check that all ranks hold the same (HIPRESS_CHECK_REPLICAS)."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
 import torch
 
-from hipress import runtime
-from hipress.errors import Mismatch
+from hipress import replicas
 
 
 def check_replicas(named_parameters: Iterable[tuple[str, torch.Tensor]], step: int) -> None:
-    """Compares each parameter's hash with all other ranks'; every rank calls it after the same step.
-
-    Raises Mismatch, on every rank, naming the first parameter that differs and the ranks that hold it otherwise.
-    """
-    parameters = list(named_parameters)
-    digests = b"".join(_digest(parameter) for _, parameter in parameters)
-    gathered = runtime.current().engine.allgather("replicas", digests)
-    for index, (name, _) in enumerate(parameters):
-        part = slice(16 * index, 16 * (index + 1))
-        different = [rank for rank, digest in enumerate(gathered) if digest[part] != gathered[0][part]]
-        if different:
-            ranks = ", ".join(map(str, different))
-            raise Mismatch(
-                f"after step {step} parameter '{name}' is not the same on all ranks: rank {ranks} and rank 0 differ. "
-                "Broadcast the parameters before training, and change them only through the optimizer"
-            )
-
-
-def _digest(parameter: torch.Tensor) -> bytes:
-    values = parameter.detach().contiguous().flatten().view(torch.uint8).cpu().numpy()
-    return hashlib.blake2b(values.tobytes(), digest_size=16).digest()
+    """See hipress.replicas."""
+    replicas.check_replicas(
+        (
+            (name, parameter.detach().contiguous().flatten().view(torch.uint8).cpu().numpy())
+            for name, parameter in named_parameters
+        ),
+        step,
+    )

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MXNet's arrays as the engine needs them: a handle that lives as long as an operation, and where the values
+// are.
+#pragma once
+
+#include <mxnet/c_api.h>
+
+#include <dlpack/dlpack.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "frameworks/operators/submission.h"
+
+namespace hipress::mxnet_operators {
+
+/// Another handle to the same values, so that they outlive the Python object. Empty: no array.
+class SharedArray {
+ public:
+  SharedArray() = default;
+  /// Throws InvalidArgument.
+  explicit SharedArray(NDArrayHandle array) {
+    if (array != nullptr && MXShallowCopyNDArray(array, &handle_) != 0)
+      throw invalidArgument(std::string("MXNet does not share the array: ") + MXGetLastError());
+  }
+  SharedArray(SharedArray&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  SharedArray& operator=(SharedArray&&) = delete;
+  ~SharedArray() {
+    if (handle_ != nullptr) MXNDArrayFree(handle_);
+  }
+
+  NDArrayHandle handle() const { return handle_; }
+
+ private:
+  NDArrayHandle handle_ = nullptr;
+};
+
+/// The number is mshadow's.
+inline std::optional<DType> dtypeOf(int number) {
+  switch (number) {
+    case 0:
+      return DType::kFloat32;
+    case 1:
+      return DType::kFloat64;
+    case 2:
+      return DType::kFloat16;
+    case 3:
+      return DType::kUInt8;
+    case 4:
+      return DType::kInt32;
+    case 5:
+      return DType::kInt8;
+    case 6:
+      return DType::kInt64;
+    case 7:
+      return DType::kBool;
+    case 8:
+      return DType::kInt16;
+    case 12:
+      return DType::kBFloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// "cpu", "cuda:0"; empty: HiPress does not know it.
+inline std::string placeOf(const DLContext& place) {
+  switch (place.device_type) {
+    case kDLCPU:
+    case kDLCPUPinned:
+      return "cpu";
+    case kDLGPU:
+      return "cuda:" + std::to_string(place.device_id);
+    default:
+      return "";
+  }
+}
+
+struct ArrayView {
+  TensorView values;
+  std::shared_ptr<void> owner;
+};
+
+/// For an array that MXNet's engine says may be used now: the view never waits, unlike MXNDArrayGetData(),
+/// which would wait for this very operation if it found the values in oneDNN's own order.
+/// Throws Unsupported.
+inline ArrayView viewOf(NDArrayHandle array) {
+  int dtype = -1;
+  DLManagedTensorHandle handle = nullptr;
+  if (MXNDArrayGetDType(array, &dtype) != 0 || MXNDArrayToDLPack(array, &handle) != 0)
+    throw unsupported(std::string("MXNet does not show the array's values: ") + MXGetLastError());
+  std::shared_ptr<DLManagedTensor> shown(static_cast<DLManagedTensor*>(handle),
+                                         [](DLManagedTensor* tensor) { tensor->deleter(tensor); });
+  const DLTensor& tensor = shown->dl_tensor;
+  const auto* sizes = tensor.shape;
+  ArrayView view;
+  view.values.data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  view.values.dtype = dtypeOf(dtype);
+  view.values.count = std::accumulate(sizes, sizes + tensor.ndim, uint64_t{1}, std::multiplies<>());
+  view.values.device = placeOf(tensor.ctx);
+  view.owner = std::move(shown);
+  return view;
+}
+
+}  // namespace hipress::mxnet_operators

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MXNet's engine, as far as it is needed here: operations are pushed with the arrays they use, begin when
+// these are ready, and may end later. MXNet's C++ headers are not C++20: only mxnet_engine.cc includes them.
+#pragma once
+
+#include <mxnet/c_api.h>
+
+#include <array>
+#include <string>
+
+namespace hipress::mxnet_operators {
+
+/// Ends an operation that has begun. A copy of what MXNet passes to it.
+class Completion {
+ public:
+  explicit Completion(const void* given);
+  /// The operation is done. With an error its arrays, and whatever is computed from them, have that until
+  /// somebody waits for one of these. `nullptr`: it went well.
+  void operator()(const std::string* error) const;
+
+ private:
+  alignas(void*) std::array<unsigned char, 3 * sizeof(void*)> copy_;
+};
+
+/// The arrays of an operation; they must differ.
+struct UsedArrays {
+  NDArrayHandle* read = nullptr;
+  int readCount = 0;
+  NDArrayHandle* written = nullptr;
+  int writtenCount = 0;
+};
+
+/// Both push an operation of a few microseconds and return 0, or MXNet's -1. The engine owns `parameter`
+/// from then on and gives it to `destroy` at last. An asynchronous one gets a Completion as second argument,
+/// and ends when that is called; a synchronous one when it returns.
+int pushAsynchronous(EngineAsyncFunc begin, void* parameter, EngineFuncParamDeleter destroy,
+                     const UsedArrays& arrays, int priority, const char* name);
+int pushSynchronous(EngineSyncFunc run, void* parameter, EngineFuncParamDeleter destroy,
+                    const UsedArrays& arrays, const char* name);
+
+}  // namespace hipress::mxnet_operators

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Synchronisation as operations of MXNet's engine, which begins each when the last write of its arrays is
+// done, and begins nothing that uses them before it has ended. Python pushes them and goes on, and so does
+// backward. The function for Python returns 0, or -1 with the error kept for the caller (see
+// core/casync/current_engine.h).
+#include <mxnet/c_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/casync/current_engine.h"
+#include "core/error_name.h"
+#include "core/trace/recorder.h"
+#include "frameworks/mxnet/operators/array.h"
+#include "frameworks/mxnet/operators/mxnet_engine.h"
+#include "frameworks/operators/submission.h"
+
+namespace hipress::mxnet_operators {
+namespace {
+
+/// When the arrays of one step were pushed, and when the last of them was ready: for the trace.
+class StepTimes {
+ public:
+  void arrayReady() {
+    const int64_t now = TraceRecorder::now();
+    int64_t seen = ready_.load();
+    while (seen < now && !ready_.compare_exchange_weak(seen, now)) {
+    }
+  }
+
+  /// As a span: what was ready before it was pushed overlaps nothing.
+  void record(TraceRecorder& trace) const {
+    TraceSpan span;
+    span.name = "backward";
+    span.track = TraceTrack::kFramework;
+    span.startNs = pushed_;
+    span.endNs = ready_.load();
+    trace.record(span);
+  }
+
+ private:
+  const int64_t pushed_ = TraceRecorder::now();
+  std::atomic<int64_t> ready_{0};
+};
+
+/// MXNet raises the class that is registered for the text's first word (hipress/mxnet/errors.py).
+std::string errorText(const Error& error) {
+  return std::string("hipress.") + errorName(error.kind()) + ": " + error.what();
+}
+
+/// One array in one step.
+struct Synchronization {
+  TensorHandle tensor = 0;
+  SharedArray input;  ///< Empty: see `absent`.
+  SharedArray output;
+  bool absent = false;  ///< Without an input: this rank has no values; otherwise they are in `output`.
+  std::shared_ptr<StepTimes> times;  ///< nullptr: not traced.
+
+  void start(const Completion& completion) const {
+    if (times) times->arrayReady();
+    const ArrayView to = viewOf(output.handle());
+    const ArrayView from = input.handle() == nullptr ? to : viewOf(input.handle());
+    using Owners = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
+    ViewSubmission submission;
+    if (!absent) submission.input = &from.values;
+    submission.output = to.values;
+    submission.owner = std::make_shared<Owners>(from.owner, to.owner);
+    submission.onDone = [completion](const Failure& failure, bool /*absent*/) {
+      if (!failure) return completion(nullptr);
+      const std::string text = errorText(*failure);
+      completion(&text);
+    };
+    submitViews(tensor, std::move(submission));
+  }
+};
+
+void startSynchronization(void* /*context*/, void* completion, void* parameter) {
+  const Completion own(completion);
+  try {
+    static_cast<Synchronization*>(parameter)->start(own);
+  } catch (const Error& error) {
+    const std::string text = errorText(error);
+    own(&text);
+  }
+}
+
+/// The end of a step. If one of its arrays failed, MXNet does not call this, and all of them have failed.
+struct StepEnd {
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<StepTimes> times;
+};
+
+void endStep(void* /*context*/, void* parameter) {
+  const auto& end = *static_cast<StepEnd*>(parameter);
+  if (end.times) end.times->record(*end.engine->trace());
+}
+
+template <typename T>
+void destroy(void* parameter) {
+  delete static_cast<T*>(parameter);
+}
+
+/// Throws InvalidArgument with MXNet's reason.
+void checkPush(int result) {
+  if (result != 0) throw invalidArgument(std::string("MXNet refused the operation: ") + MXGetLastError());
+}
+
+void push(std::unique_ptr<Synchronization> synchronization, int priority) {
+  NDArrayHandle input = synchronization->input.handle();
+  NDArrayHandle output = synchronization->output.handle();
+  const UsedArrays arrays{&input, input == nullptr ? 0 : 1, &output, 1};
+  checkPush(pushAsynchronous(startSynchronization, synchronization.release(), destroy<Synchronization>,
+                             arrays, priority, "hipress"));
+}
+
+void pushEnd(std::unique_ptr<StepEnd> end, NDArrayHandle* arrays, int count) {
+  checkPush(
+      pushSynchronous(endStep, end.release(), destroy<StepEnd>, {nullptr, 0, arrays, count}, "hipress_step"));
+}
+
+}  // namespace
+}  // namespace hipress::mxnet_operators
+
+/// outputs[i] := the synchronised values of inputs[i]; its own if they are one array, nullptr: this rank has
+/// none in this step. With `together`, nothing may use any output before all are there, and if one fails
+/// all do. No two outputs share their memory.
+extern "C" __attribute__((visibility("default"))) int hipress_mxnet_synchronize(NDArrayHandle* inputs,
+                                                                                NDArrayHandle* outputs,
+                                                                                const uint32_t* tensors,
+                                                                                int count, int together) {
+  using namespace hipress;
+  using namespace hipress::mxnet_operators;
+  try {
+    const auto engine = currentEngine();
+    const auto times = together != 0 && engine->trace() != nullptr ? std::make_shared<StepTimes>() : nullptr;
+    for (int i = 0; i < count; ++i) {
+      auto synchronization = std::make_unique<Synchronization>(
+          Synchronization{tensors[i], SharedArray(inputs[i] == outputs[i] ? nullptr : inputs[i]),
+                          SharedArray(outputs[i]), inputs[i] == nullptr, times});
+      push(std::move(synchronization), -i);
+    }
+    if (together != 0) pushEnd(std::make_unique<StepEnd>(StepEnd{engine, times}), outputs, count);
+    return 0;
+  } catch (const Error& error) {
+    keepError(error);
+    return -1;
+  }
+}

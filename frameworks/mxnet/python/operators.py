@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ operators behind the adapter: what arrays they take, and errors with their types."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+
+import mxnet as mx
+import numpy as np
+from mxnet.base import _LIB, check_call
+
+from hipress._library import load_core
+from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
+from hipress.mxnet import errors
+from hipress.synchronizer import TensorDescription
+
+_DTYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64")
+
+_core = load_core()  # libhipress, which the operators link to, is in the process from here on
+_LIBRARY = Path(__file__).with_name("libhipress_mxnet.so")
+try:
+    _library = ctypes.CDLL(str(_LIBRARY))
+except OSError as error:
+    raise TransportError(
+        f"HiPress' operators for MXNet cannot be loaded: {error}. They are built where CMake finds MXNet's headers "
+        "(HIPRESS_MXNET_ROOT); `hipress doctor` shows what is there."
+    ) from error
+errors.register()
+
+
+def describe(name: str, shape: Sequence[int], dtype: object) -> TensorDescription:
+    """An array as ranks compare it. Raises Unsupported."""
+    type_name = str(np.dtype(dtype))  # type: ignore[call-overload]
+    if type_name not in _DTYPES:
+        raise Unsupported(
+            f"tensor '{name}' has elements of type {type_name}; HiPress synchronises MXNet's {', '.join(_DTYPES)}"
+        )
+    return TensorDescription(name, type_name, int(np.prod(shape, dtype=np.int64)), str(list(shape)))
+
+
+def check_array(array: mx.nd.NDArray, name: str) -> None:
+    """Raises Unsupported or InvalidArgument, saying what to do, for an array that cannot be synchronised."""
+    if not isinstance(array, mx.nd.NDArray):
+        raise InvalidArgument(f"'{name}' is a {type(array).__name__}, not an NDArray of MXNet")
+    if array.stype != "default":
+        raise InvalidArgument(
+            f"tensor '{name}' is sparse ({array.stype}); call .tostype('default') first, or give DistributedTrainer "
+            "sparse_as_dense=True"
+        )
+    if array.context.device_type not in ("cpu", "cpu_pinned"):
+        raise Unsupported(
+            f"tensor '{name}' is on {array.context}; HiPress synchronises MXNet's arrays on the CPU: call "
+            ".as_in_context(mx.cpu()) first"
+        )
+
+
+def _handles(arrays: Sequence[mx.nd.NDArray | None]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * len(arrays))(*[None if array is None else array.handle.value for array in arrays])
+
+
+def synchronize(
+    inputs: Sequence[mx.nd.NDArray | None],
+    outputs: Sequence[mx.nd.NDArray],
+    tensors: Sequence[int],
+    *,
+    together: bool = False,
+) -> None:
+    """Has MXNet's engine synchronise arrays as soon as they are ready; returns at once.
+
+    Arguments:
+        inputs: the values of this rank; None: it has none in this step. Where one is its output, in place.
+        outputs: receive the result. MXNet lets nothing else use them before.
+        tensors: the handles under which ranks have agreed on them.
+        together: nothing may use any output before all are there, and if one fails, all do.
+
+    What fails later is raised by whatever waits for the output. Raises NotInitialized.
+    """
+    count = len(outputs)
+    result = _library.hipress_mxnet_synchronize(
+        _handles(inputs), _handles(outputs), (ctypes.c_uint32 * count)(*tensors), count, int(together)
+    )
+    if result != 0:
+        _core.raise_kept_error()
+        raise HipressError("an operator failed without saying why")
+
+
+def order_values(array: mx.nd.NDArray) -> None:
+    """Waits for the array, and has its values in their own order: inference leaves weights in oneDNN's."""
+    array.wait_to_read()
+    check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(ctypes.c_void_p())))

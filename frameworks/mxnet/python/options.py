@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arguments that DistributedTrainer, DistributedOptimizer and the kvstore have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hipress.errors import InvalidArgument
+from hipress.reduce_ops import Average, ReduceOp, Sum
+from hipress.synchronizer import SynchronizationOptions
+
+
+class Compression:
+    """Horovod's `compression=`: as codecs."""
+
+    none = "none"
+    fp16 = "fp16"
+
+
+def synchronization_options(
+    *,
+    compression: str | None = None,
+    gradient_predivide_factor: float = 1.0,
+    codec: str = "none",
+    topology: str = "ps",
+    partitions: int = 0,
+    min_compress_bytes: int = 4096,
+    codec_for: Mapping[str, str] | None = None,
+    op: ReduceOp = Average,
+) -> SynchronizationOptions:
+    """Checked, as the engine takes them. Raises InvalidArgument."""
+    if compression is not None:
+        if codec != "none":
+            raise InvalidArgument("give either codec or compression (Horovod's name for it), not both")
+        codec = compression
+    if op not in (Average, Sum):
+        raise InvalidArgument(f"op={op!r}: choose hipress.mxnet.Average or hipress.mxnet.Sum")
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise InvalidArgument("gradient_predivide_factor goes with op=Average only")
+    if not gradient_predivide_factor > 0:
+        raise InvalidArgument(f"gradient_predivide_factor={gradient_predivide_factor} must be positive")
+    return SynchronizationOptions(
+        codec=codec,
+        topology=topology,
+        partitions=partitions,
+        min_compress_bytes=min_compress_bytes,
+        op=op,
+        prescale_factor=1.0 / gradient_predivide_factor,
+        postscale_factor=gradient_predivide_factor,
+        codec_for=dict(codec_for or {}),
+    )
