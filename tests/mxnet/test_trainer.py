@@ -106,3 +106,146 @@ def test_different_parameters_are_an_error_on_every_rank() -> None:
     for error in outcomes(_different_parameters, 2):
         assert isinstance(error, hp.Mismatch)
         assert "net_dense0_weight" in str(error)
+
+
+def _train_deferred() -> tuple[str, list[str]]:
+    hp.init()
+    net = mlp(seed=hp.rank(), features=0)  # shapes are known after the first forward pass
+    hp.broadcast_parameters(net.collect_params(), root_rank=1)
+    trainer = hp.DistributedTrainer(net.collect_params(), "sgd", codec="tbq", codec_for={"net_dense0_weight": "fp16"})
+    for step in range(2):
+        backward(net, hp.rank(), step)
+        trainer.step(BATCH)
+    return fingerprint(net), list(net.collect_params())
+
+
+def test_parameters_that_are_initialised_later_are_broadcast_then() -> None:
+    results = run(_train_deferred, 2)
+    assert results[0] == results[1]
+
+
+def _change_codec() -> str:
+    hp.init()
+    net = mlp()
+    trainer = hp.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.1}, codec="graddrop(ratio=0.1)")
+    for step, codec in enumerate(["graddrop(ratio=0.05)", "onebit", "fp16", "none"]):
+        backward(net, hp.rank(), step)
+        trainer.step(BATCH)
+        trainer.set_codec(codec)
+    backward(net, hp.rank(), 9)
+    trainer.step(BATCH)
+    return fingerprint(net)
+
+
+def test_codecs_change_between_steps_and_what_they_held_back_arrives() -> None:
+    assert len(set(run(_change_codec, 2))) == 1
+
+
+def _residual_joins() -> np.ndarray:
+    hp.init()
+    weight = mx.gluon.Parameter("w", shape=(2000,))
+    weight.initialize(mx.init.Zero())
+    trainer = hp.DistributedTrainer([weight], "sgd", {"learning_rate": 1.0}, codec="graddrop(ratio=0.01)")
+    for codec in ("none", "none"):
+        weight.grad()[:] = mx.nd.arange(2000) + 1
+        weight.data()._fresh_grad = True
+        trainer.step(1)
+        trainer.set_codec(codec)
+    return weight.data().asnumpy()
+
+
+def test_what_a_codec_dropped_joins_the_next_gradient_without_it() -> None:
+    for weight in run(_residual_joins, 2):
+        np.testing.assert_allclose(-weight, 2.0 * (np.arange(2000) + 1), rtol=1e-5)
+
+
+def _use_a_part(used_by: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    hp.init()
+    net = mlp()
+    extra = mx.gluon.nn.Dense(3, in_units=2, prefix="extra_")
+    extra.initialize()
+    hp.broadcast_parameters(extra.collect_params())
+    parameters = {**net.collect_params(), **extra.collect_params()}
+    before = {name: parameter.data().asnumpy() for name, parameter in parameters.items()}
+    trainer = hp.DistributedTrainer(parameters, "sgd", {"learning_rate": 0.1})
+    with mx.autograd.record():
+        loss = net(mx.nd.ones((1, 16))).sum()
+        if hp.rank() == used_by:
+            loss = loss + extra(mx.nd.ones((1, 2))).sum()
+    loss.backward()
+    trainer.step(1, ignore_stale_grad=True)
+    return before, {name: parameter.data().asnumpy() for name, parameter in parameters.items()}
+
+
+def test_parameters_that_one_rank_uses_are_updated_on_all() -> None:
+    for before, after in run(_use_a_part, 2, 1):
+        np.testing.assert_allclose(after["extra_bias"], before["extra_bias"] - 0.1 / 2, rtol=1e-6)
+
+
+def test_parameters_that_no_rank_uses_stay() -> None:
+    for before, after in run(_use_a_part, 2, -1):
+        np.testing.assert_array_equal(after["extra_weight"], before["extra_weight"])
+
+
+def _train_embedding(sparse_as_dense: bool) -> np.ndarray:
+    hp.init()
+    layer = mx.gluon.nn.Embedding(10, 4, sparse_grad=True, prefix="words_")
+    layer.initialize(mx.init.One())
+    trainer = hp.DistributedTrainer(
+        layer.collect_params(), "sgd", {"learning_rate": 1.0}, sparse_as_dense=sparse_as_dense
+    )
+    with mx.autograd.record():
+        loss = layer(mx.nd.array([hp.rank()])).sum()
+    loss.backward()
+    trainer.step(1)
+    return layer.weight.data().asnumpy()
+
+
+def test_sparse_gradients_are_synchronised_as_dense_ones() -> None:
+    expected = np.ones((10, 4))
+    expected[:2] = 0.5
+    for weight in run(_train_embedding, 2, True):
+        np.testing.assert_array_equal(weight, expected)
+
+
+def test_sparse_gradients_are_refused_with_advice() -> None:
+    (error,) = outcomes(_train_embedding, 1, False)
+    assert isinstance(error, hp.InvalidArgument)
+    assert "sparse_as_dense=True" in str(error)
+
+
+def _diverge() -> None:
+    hp.init(check_replicas=2)
+    net = mlp()
+    trainer = hp.DistributedTrainer(net.collect_params(), "sgd")
+    for step in range(3):
+        backward(net, hp.rank(), step)
+        trainer.step(BATCH)
+        if step == 0:
+            net[1].bias.data()[3] = hp.rank()
+
+
+def test_diverging_replicas_are_found() -> None:
+    for error in outcomes(_diverge, 2):
+        assert isinstance(error, hp.Mismatch)
+        assert "after step 2 parameter 'net_dense1_bias'" in str(error)
+
+
+def _wrong_options() -> list[str]:
+    hp.init()
+    net = mlp()
+    found = []
+    for options in ({"codec": "twobit"}, {"codec_for": {"dense9": "fp16"}}, {"topology": "star"}):
+        trainer = hp.DistributedTrainer(net.collect_params(), "sgd", **options)
+        backward(net, 0, 0)
+        with pytest.raises(hp.InvalidArgument) as caught:
+            trainer.step(1)
+        found.append(str(caught.value))
+    return found
+
+
+def test_wrong_options_are_named() -> None:
+    codec, name, topology = run(_wrong_options, 1)[0]
+    assert "twobit" in codec
+    assert "dense9" in name
+    assert "star" in topology

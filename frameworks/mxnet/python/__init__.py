@@ -30,7 +30,10 @@ from hipress.errors import (  # noqa: E402
     Unsupported,
 )
 from hipress.mxnet.collectives import allreduce, allreduce_, broadcast, broadcast_  # noqa: E402
+from hipress.mxnet.kvstore import Hipress  # noqa: E402
 from hipress.mxnet.lifetime import init, shutdown  # noqa: E402
+from hipress.mxnet.objects import broadcast_object  # noqa: E402
+from hipress.mxnet.optimizer import DistributedOptimizer  # noqa: E402
 from hipress.mxnet.options import Compression  # noqa: E402
 from hipress.mxnet.parameters import broadcast_parameters  # noqa: E402
 from hipress.mxnet.trainer import DistributedTrainer  # noqa: E402
@@ -51,8 +54,10 @@ __all__ = [
     "Average",
     "Compression",
     "CorruptPayload",
+    "DistributedOptimizer",
     "DistributedTrainer",
     "DuplicateName",
+    "Hipress",
     "HipressError",
     "InvalidArgument",
     "Mismatch",
@@ -67,6 +72,7 @@ __all__ = [
     "allreduce_",
     "broadcast",
     "broadcast_",
+    "broadcast_object",
     "broadcast_parameters",
     "counters",
     "cross_rank",

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mx.kv.create("hipress"): HiPress behind MXNet's own interface for distributed training."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import mxnet as mx
+from mxnet.kvstore import KVStoreBase
+
+from hipress import runtime
+from hipress.errors import InvalidArgument, Unsupported
+from hipress.mxnet.collectives import broadcast_
+from hipress.mxnet.keyed import KeyedSynchronizer
+from hipress.mxnet.options import synchronization_options
+from hipress.reduce_ops import Sum
+
+
+def _listed(value: Any) -> list[mx.nd.NDArray]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+@KVStoreBase.register
+class Hipress(KVStoreBase):  # type: ignore[misc]
+    """For `Trainer(..., kvstore="hipress", compression_params={"codec": "onebit"})` and for Module.
+
+    As in MXNet's other stores values are added up, not averaged: `trainer.step(batch_size * kv.num_workers)`. Keys are
+    synchronised one by one as soon as they are ready. Parameters are updated by each worker, not in the store.
+    """
+
+    def __init__(self) -> None:
+        self._process = runtime.current()
+        self._synchronizer = KeyedSynchronizer(synchronization_options(op=Sum))
+        self._used = False
+
+    def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
+        """What travels, before the first pushpull().
+
+        Takes codec, topology, partitions, min_compress_bytes and codec_for (by key) as DistributedTrainer does; and
+        MXNet's own {"type": "2bit", "threshold": 0.5}, which is the codec tbq.
+        """
+        if self._used:
+            raise InvalidArgument("set_gradient_compression() comes before the first pushpull()")
+        params = dict(compression_params)
+        kind = params.pop("type", None)
+        if kind == "2bit":
+            params.setdefault("codec", f"tbq(threshold={params.pop('threshold', 0.5)})")
+        elif kind is not None:
+            params.setdefault("codec", kind)
+        known = {"codec", "topology", "partitions", "min_compress_bytes", "codec_for"}
+        if unknown := sorted(set(params) - known):
+            raise InvalidArgument(
+                f"compression parameter '{unknown[0]}' does not exist; there are {', '.join(sorted(known))}, and "
+                "MXNet's type and threshold"
+            )
+        self._synchronizer = KeyedSynchronizer(synchronization_options(op=Sum, **params))
+
+    def broadcast(self, key: str | int, value: Any, out: Any, priority: int = 0) -> None:
+        """`out` := rank 0's `value`, on all ranks."""
+        first, *others = _listed(out)
+        value = _listed(value)[0]
+        if first is not value:
+            value.copyto(first)
+        broadcast_(first, 0, f"kvstore.{key}", priority)
+        for other in others:
+            first.copyto(other)
+
+    def init(self, key: str | int, value: Any) -> None:
+        """broadcast() in place; Module calls it."""
+        self.broadcast(key, value, value)
+
+    def pushpull(self, key: str | int, value: Any, out: Any = None, priority: int = 0) -> None:
+        """`out` (default: `value`) := the sum of all ranks' `value`; of a list the sum of its arrays."""
+        self._used = True
+        values = _listed(value)
+        first, *others = values if out is None else _listed(out)
+        if len(values) > 1:
+            total = values[0].copy()
+            for each in values[1:]:
+                total += each.as_in_context(total.context)
+            total.copyto(first)
+        elif first is not values[0]:
+            values[0].copyto(first)
+        self._synchronizer.synchronize({str(key): first})
+        for other in others:
+            first.copyto(other)
+
+    def set_optimizer(self, optimizer: mx.optimizer.Optimizer) -> None:
+        """Raises Unsupported: each worker updates its own parameters."""
+        raise Unsupported("the kvstore 'hipress' does not update parameters: give update_on_kvstore=False")
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Whether the store updates parameters itself (KVStoreBase.OPTIMIZER): it does not."""
+        if capability.lower() == KVStoreBase.OPTIMIZER:
+            return False
+        raise InvalidArgument(f"MXNet has no capability '{capability}'")
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        """Raises Unsupported: the state is the worker's."""
+        raise Unsupported("the kvstore 'hipress' has no optimizer: use trainer.save_states() or the updater's states")
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Raises Unsupported: the state is the worker's."""
+        raise Unsupported("the kvstore 'hipress' has no optimizer: use trainer.load_states() or the updater's states")
+
+    @property
+    def type(self) -> str:
+        """'hipress'"""
+        return "hipress"
+
+    @property
+    def rank(self) -> int:
+        """This process' number."""
+        return self._process.place.rank
+
+    @property
+    def num_workers(self) -> int:
+        """The number of processes that train together."""
+        return self._process.place.size
+
+
+def _taking_hipress_by_name(create: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(create)
+    def create_kvstore(kvstore: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(kvstore, str) and kvstore.lower() == "hipress":
+            kvstore = mx.kv.create("hipress")
+        return create(kvstore, *args, **kwargs)
+
+    return create_kvstore
+
+
+# MXNet does without a kvstore, and says nothing, where there is one device and the name has no "dist" in it.
+for _module in (mx.model, mx.gluon.trainer, mx.module.module):
+    _module._create_kvstore = _taking_hipress_by_name(_module._create_kvstore)

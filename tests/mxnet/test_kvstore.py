@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mx.kv.create("hipress") and DistributedOptimizer: the other two ways into MXNet's training loops."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+mx = pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.txt)")
+
+import hipress.mxnet as hp  # noqa: E402
+from tests.mxnet.models import backward, fingerprint, mlp  # noqa: E402
+from tests.mxnet.ranks import run  # noqa: E402
+
+BATCH = 8
+
+
+def _exchange() -> list[Any]:
+    hp.init()
+    store = mx.kv.create("hipress")
+    value, copy = mx.nd.full((2, 3), 1.0 + store.rank), mx.nd.zeros((2, 3))
+    store.broadcast("a", value, out=[copy])
+    store.pushpull("a", value)
+    sums = mx.nd.zeros((2, 3))
+    store.pushpull("b", [mx.nd.ones((2, 3)), mx.nd.ones((2, 3))], out=[sums])
+    return [array.asnumpy() for array in (copy, value, sums)] + [store.rank, store.num_workers, store.type]
+
+
+def test_values_are_broadcast_from_rank_0_and_added_up() -> None:
+    for rank, (copy, value, sums, own_rank, workers, kind) in enumerate(run(_exchange, 3)):
+        np.testing.assert_array_equal(copy, np.ones((2, 3)))
+        np.testing.assert_array_equal(value, np.full((2, 3), 6.0))
+        np.testing.assert_array_equal(sums, np.full((2, 3), 6.0))
+        assert (own_rank, workers, kind) == (rank, 3, "hipress")
+
+
+def _train(by: str, **params: Any) -> tuple[str, int]:
+    hp.init()
+    net = mlp()  # a Trainer asks its kvstore for rank 0's values only after the first backward
+    parameters = net.collect_params()
+    if by == "name":  # MXNet itself would leave out a store whose name has no "dist" in it
+        trainer = mx.gluon.Trainer(parameters, "sgd", {"momentum": 0.9}, kvstore="hipress", compression_params=params)
+    elif by == "optimizer":
+        hp.broadcast_parameters(parameters)
+        own = hp.DistributedOptimizer(mx.optimizer.SGD(momentum=0.9), op=hp.Sum, **params)
+        trainer = mx.gluon.Trainer(parameters, own, kvstore=None)
+    else:
+        hp.broadcast_parameters(parameters)
+        trainer = hp.DistributedTrainer(parameters, "sgd", {"momentum": 0.9}, op=hp.Sum, **params)
+    for step in range(3):
+        backward(net, hp.rank(), step)
+        trainer.step(BATCH * hp.size())
+    digest = fingerprint(net)
+    return digest, hp.counters()["bytes_sent"]
+
+
+@pytest.mark.parametrize("params", [{}, {"codec": "onebit", "topology": "allgather"}], ids=["none", "onebit"])
+def test_the_three_ways_train_alike(params: dict[str, Any]) -> None:
+    expected = _only(run(_train_as, 2, "trainer", params))
+    assert _only(run(_train_as, 2, "name", params)) == expected
+    assert _only(run(_train_as, 2, "optimizer", params)) == expected
+
+
+def _train_as(by: str, params: dict[str, Any]) -> str:
+    return _train(by, **params)[0]
+
+
+def _only(digests: list[str]) -> str:
+    assert len(set(digests)) == 1
+    return digests[0]
+
+
+def _bytes_with(params: dict[str, Any]) -> int:
+    return _train("name", **params)[1]
+
+
+def test_mxnets_two_bits_are_tbq() -> None:
+    plain, compressed = run(_bytes_with, 2, {}), run(_bytes_with, 2, {"type": "2bit", "threshold": 0.1})
+    broadcast = plain[0] / 4  # the first values travel as they are, and three steps' gradients
+    assert compressed[0] - broadcast < (plain[0] - broadcast) / 14
+
+
+def _wrong_parameters() -> str:
+    hp.init()
+    with pytest.raises(hp.InvalidArgument) as caught:
+        mx.kv.create("hipress").set_gradient_compression({"treshold": 1})
+    return str(caught.value)
+
+
+def test_an_unknown_compression_parameter_is_named() -> None:
+    assert "'treshold' does not exist" in run(_wrong_parameters, 1)[0]
+
+
+def _save_and_load() -> str:
+    hp.init()
+    own = hp.DistributedOptimizer(mx.optimizer.SGD(learning_rate=0.25))
+    assert type(own).__name__ == "DistributedSGD"
+    assert isinstance(own, mx.optimizer.SGD)
+    loaded = pickle.loads(pickle.dumps(own))
+    return f"{type(loaded).__name__} {loaded.learning_rate}"
+
+
+def test_a_saved_optimizer_is_the_plain_one() -> None:
+    assert run(_save_and_load, 1) == ["SGD 0.25"]
