@@ -135,6 +135,10 @@ void Ledger::broadcast(ControlNotice notice, Outbox& outbox) {
   history_.push_back(std::move(notice));
 }
 
+bool Ledger::over() const {
+  return std::all_of(roster_.begin(), roster_.end(), [](const Member& member) { return member.gone(); });
+}
+
 bool Ledger::aloneIs(int rank) const {
   for (size_t other = 0; other < roster_.size(); ++other) {
     if (static_cast<int>(other) != rank && !roster_[other].gone()) return false;

@@ -39,6 +39,9 @@ class Ledger {
   Outbox expire(TimePoint now);
   std::optional<TimePoint> nextDeadline() const;
 
+  /// Whether every rank has been here and is gone.
+  bool over() const;
+
  private:
   struct Leaver {
     int rank;

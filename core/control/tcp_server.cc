@@ -179,6 +179,11 @@ class ControlServer::Impl {
   }
 
   void deliver(const Outbox& outbox) {
+    if (ledger_.over()) {
+      // Before the last goodbye is answered: who hears that all are gone may begin the next job at this port.
+      listener_ = Socket();
+      acceptAgainAt_.reset();
+    }
     for (const Outgoing& out : outbox) {
       Peer* peer = peers_.ofRank(out.rank);
       if (peer == nullptr) continue;

@@ -7,11 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+from tests.launch.conftest import clean_environment
+
 ROOT = Path(__file__).parents[2]
-#: What a launcher around the tests may have set: the programs would take themselves for its ranks.
-_OF_LAUNCHERS = ("HIPRESS_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -20,17 +21,23 @@ def blocks(page: str, language: str) -> list[str]:
     return [text for name, text in _BLOCK.findall((ROOT / page).read_text()) if name == language]
 
 
-def run(command: list[str], directory: Path, timeout: float = 120.0) -> str:
-    """What a command prints, with this Python's programs (hipress, torchrun, python) first in PATH.
+def run(
+    command: list[str],
+    directory: Path,
+    timeout: float = 120.0,
+    programs: tuple[Path, ...] = (),
+    variables: Mapping[str, str] | None = None,
+) -> str:
+    """What a command prints, with this Python's programs (hipress, torchrun, python) first in PATH, then those of the
+    folders `programs`.
 
     Fails, showing the output, unless it ends with 0.
     """
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    path = [Path(sys.executable).parent, *programs, os.environ.get("PATH", os.defpath)]
     finished = subprocess.run(
         command,
         cwd=directory,
-        env={**clean, "PATH": path},
+        env={**clean_environment(), "PATH": os.pathsep.join(map(str, path)), **(variables or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

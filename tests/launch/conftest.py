@@ -23,16 +23,8 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 def clean_environment() -> dict[str, str]:
     """This process' environment without what a launcher around the tests may have set."""
-    launcher = (
-        "HIPRESS_",
-        "TORCHELASTIC_",
-        "MASTER_",
-        "LOCAL_",
-        "OMP_NUM_THREADS",
-        "RANK",
-        "WORLD_SIZE",
-        "PYTHONUNBUF",
-    )
+    launcher = ("HIPRESS_", "HOROVOD_", "TORCHELASTIC_", "MASTER_", "LOCAL_", "OMPI_", "PMI", "MPI_", "SLURM_")
+    launcher += ("OMP_NUM_THREADS", "RANK", "WORLD_SIZE", "PYTHONUNBUF")
     return {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
 
 

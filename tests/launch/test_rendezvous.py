@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 from collections.abc import Iterator
 
 import pytest
 
-from hipress.errors import InvalidArgument, TransportError
+from hipress.errors import InvalidArgument, TransportError, Unsupported
 from hipress.rendezvous import Rendezvous, resolve
 
 HIPRESS_RUN = {
@@ -27,6 +28,31 @@ TORCHRUN = {
     "LOCAL_WORLD_SIZE": "2",
     "MASTER_ADDR": "localhost",
     "MASTER_PORT": "29500",
+}
+HOROVODRUN = {
+    "HOROVOD_RANK": "1",
+    "HOROVOD_SIZE": "2",
+    "HOROVOD_LOCAL_RANK": "1",
+    "HOROVOD_LOCAL_SIZE": "2",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT": "1",
+}
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "0",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
+MPICH = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2", "PMI_FD": "987654"}
+SRUN = {
+    "SLURM_JOB_ID": "17",
+    "SLURM_STEP_ID": "0",
+    "SLURM_STEP_NUM_TASKS": "5",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
+    "SLURM_STEP_NODELIST": "node[09-11]",
+    "SLURM_PROCID": "4",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "2",
 }
 
 
@@ -62,10 +88,10 @@ def test_hipress_run_with_one_variable_missing_or_blank(name: str) -> None:
         resolve(HIPRESS_RUN | {name: " "})
 
 
-@pytest.mark.parametrize("name", [*HIPRESS_RUN, "HIPRESS_RENDEZVOUS_FD", *TORCHRUN])
+@pytest.mark.parametrize("name", [*HIPRESS_RUN, "HIPRESS_RENDEZVOUS_FD", *TORCHRUN, *HOROVODRUN, *OPEN_MPI, *MPICH])
 def test_one_variable_alone_is_never_a_world_of_one(name: str) -> None:
     with pytest.raises(InvalidArgument):
-        resolve({name: "1"})
+        resolve({name: "1"}, timeout=1)
 
 
 @pytest.mark.parametrize(
@@ -94,14 +120,96 @@ def test_one_variable_alone_is_never_a_world_of_one(name: str) -> None:
         ("MASTER_PORT", "0"),
         ("MASTER_PORT", "70000"),
         ("MASTER_ADDR", ""),
+        ("HOROVOD_RANK", "2"),
+        ("HOROVOD_GLOO_RENDEZVOUS_PORT", "none"),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", "3"),
+        ("PMI_RANK", "two"),
+        ("PMI_FD", "-1"),
+        ("SLURM_PROCID", "5"),
+        ("SLURM_LOCALID", "1"),
+        ("SLURM_NODEID", "3"),
+        ("SLURM_STEP_TASKS_PER_NODE", "2(x2)"),
+        ("SLURM_STEP_TASKS_PER_NODE", "2x2"),
+        ("SLURM_STEP_NODELIST", "[1-3]"),
     ],
 )
 def test_malformed_values_are_named_with_what_is_expected(name: str, value: str) -> None:
-    whole = HIPRESS_RUN if name in HIPRESS_RUN else TORCHRUN
+    whole = next(all for all in (HIPRESS_RUN, TORCHRUN, HOROVODRUN, OPEN_MPI, MPICH, SRUN) if name in all)
     with pytest.raises(InvalidArgument) as caught:
         resolve(whole | {name: value})
     assert f"{name}={value!r}" in str(caught.value)
     assert "expected" in str(caught.value)
+
+
+class TestStores:
+    """What a launcher has set is right, but its store does not answer."""
+
+    def test_horovodrun(self) -> None:
+        with pytest.raises(TransportError, match=r"horovodrun's store at .*127\.0\.0\.1:1"):
+            resolve(HOROVODRUN, timeout=1)
+
+    def test_horovodruns_elastic_jobs(self) -> None:
+        with pytest.raises(Unsupported, match="elastic"):
+            resolve(HOROVODRUN | {"HOROVOD_ELASTIC": "1"})
+
+    def test_open_mpi(self) -> None:
+        with pytest.raises(TransportError, match=r"cannot ask PMIx.*HIPRESS_PMIX_LIBRARY"):
+            resolve(OPEN_MPI | {"HIPRESS_PMIX_LIBRARY": "/nowhere/libpmix.so.2"}, timeout=1)
+
+    def test_mpich(self) -> None:
+        with pytest.raises(TransportError, match="cannot talk to mpirun over PMI_FD=987654"):
+            resolve(MPICH, timeout=1)
+
+    @pytest.mark.parametrize(
+        "alone",
+        [
+            OPEN_MPI | {"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"},
+            MPICH | {"PMI_SIZE": "1", "MPI_LOCALNRANKS": "1"},
+        ],
+    )
+    def test_a_rank_alone_asks_nobody(self, alone: dict[str, str]) -> None:
+        assert (resolve(alone).size, resolve(alone).port) == (1, 0)
+
+
+class TestSrunWithoutAStore:
+    """Ranks meet where the step's variables imply."""
+
+    def test_all_ranks_know_the_same_place(self) -> None:
+        one, other = resolve(SRUN), resolve(SRUN | {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NODEID": "1"})
+        assert (one.rank, one.size, one.local_rank, one.local_size) == (4, 5, 0, 1)
+        assert (other.local_rank, other.local_size) == (1, 2)
+        assert one.host == other.host == "node09"
+        assert one.port > 61000
+
+    def test_steps_do_not_meet_each_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("hipress.rendezvous.meeting._meetings", itertools.repeat(0))
+        tokens = [resolve(SRUN | {"SLURM_STEP_ID": step}).token for step in ("0", "0", "1")]
+        assert tokens[0] == tokens[1] != tokens[2]
+        assert resolve(SRUN | {"HIPRESS_JOB_TOKEN": "secret"}).token != tokens[0]
+
+    @pytest.mark.parametrize(
+        ("hosts", "first"),
+        [("a", "a"), ("a,b", "a"), ("a1[2,4-5],b", "a12"), ("gpu[007]", "gpu007"), ("n[1-2]-ib", "n1-ib")],
+    )
+    def test_the_first_host(self, hosts: str, first: str) -> None:
+        assert resolve(SRUN | {"SLURM_STEP_NODELIST": hosts}).host == first
+
+    def test_reserved_ports(self) -> None:
+        assert resolve(SRUN | {"SLURM_STEP_RESV_PORTS": "12000-12001"}).port == 12000
+
+    def test_rank_0_elsewhere(self) -> None:
+        with pytest.raises(InvalidArgument, match=r"rank 0 is not on node09.*--mpi=pmix"):
+            resolve(SRUN | {"SLURM_PROCID": "0", "SLURM_NODEID": "1"})
+
+    def test_a_taken_port(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            here = {"SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "localhost"}
+            with pytest.raises(TransportError, match=f"Port {port} .*srun --resv-ports=1"):
+                resolve(SRUN | here | {"SLURM_STEP_RESV_PORTS": port})
+
+    def test_a_batch_script_is_no_rank(self) -> None:
+        assert resolve({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0"}).size == 1
 
 
 class TestInheritedSocket:

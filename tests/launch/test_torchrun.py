@@ -45,7 +45,7 @@ def meet(environ: dict[str, str], size: int = 2, timeout: float = 20.0) -> list[
 
 def test_rank_0_publishes_and_the_others_reach_it(agent_port: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # All ranks being in one process, they share the count of meetings; apart they would each count to the same.
-    monkeypatch.setattr("hipress._torch_store._meetings", itertools.repeat(0))
+    monkeypatch.setattr("hipress.rendezvous.meeting._meetings", itertools.repeat(0))
     environ = TORCHRUN | {
         "MASTER_PORT": agent_port,
         "TORCHELASTIC_USE_AGENT_STORE": "True",
@@ -69,7 +69,7 @@ def test_rank_0_publishes_and_the_others_reach_it(agent_port: str, monkeypatch: 
 
 def test_without_an_agent_rank_0_serves_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("torch.distributed")
-    monkeypatch.setattr("hipress._torch_store._meetings", itertools.repeat(0))
+    monkeypatch.setattr("hipress.rendezvous.meeting._meetings", itertools.repeat(0))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     met = meet(TORCHRUN | {"MASTER_PORT": str(port)})
@@ -80,17 +80,17 @@ def test_without_an_agent_rank_0_serves_the_store(monkeypatch: pytest.MonkeyPatc
 
 
 def test_two_hosts_listen_where_master_addr_points(agent_port: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hipress._torch_store._meetings", itertools.repeat(0))
+    monkeypatch.setattr("hipress.rendezvous.meeting._meetings", itertools.repeat(0))
     agent = {"MASTER_PORT": agent_port, "TORCHELASTIC_USE_AGENT_STORE": "True", "LOCAL_WORLD_SIZE": "1"}
     met = meet(TORCHRUN | agent | {"TORCHELASTIC_RUN_ID": "two"})
     assert (met[0].host, met[0].local_size) == ("127.0.0.1", 1), "loopback, because MASTER_ADDR says so literally"
     _close(met)
     # A host's own name that means loopback there would leave the other hosts waiting.
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))])
-    from hipress._torch_store import _listen
+    from hipress.rendezvous.listening import towards
 
     with pytest.raises(InvalidArgument, match=r"MASTER_ADDR='node1' is 127\.0\.0\.1.*cannot reach"):
-        _listen("node1", False)
+        towards("node1", "MASTER_ADDR")
 
 
 def test_rank_0_that_does_not_come(agent_port: str) -> None:

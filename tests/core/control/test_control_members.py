@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import pytest
 
 from hipress.errors import InvalidArgument, NotInitialized, PeerLost
-from tests.core.control.control_ranks import World, heard, make_world, wait_until
+from tests.core.control.control_ranks import World, heard, make_world, port_of, wait_until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -103,6 +104,14 @@ def test_all_ranks_hear_notices_in_the_same_order(kind: str) -> None:
             world.planes[rank].close()
         wait_until(lambda: all(len(plane.notices()) == 6 for plane in world.planes[:2]))
         assert world.planes[0].notices() == world.planes[1].notices()
+
+
+def test_who_hears_that_all_have_left_finds_the_door_closed(tcp_world: World) -> None:
+    for leaving in [tcp_world.start(rank, "leave", 10.0) for rank in range(3)]:
+        leaving.result()
+    # The same processes may meet again at this port; the server that is about to end must not answer them.
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port_of(tcp_world)))
 
 
 def test_closed_plane_raises_and_releases_its_waiters(world: World) -> None:

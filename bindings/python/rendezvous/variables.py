@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hipress.errors import InvalidArgument
+from hipress.rendezvous.place import Place
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,13 @@ class Variables:
             raise self.bad(name, expected)
         return value
 
-    def place(self, rank: str, size: str, local_rank: str, local_size: str) -> tuple[int, int, int, int]:
-        """(rank, size, local rank, local size) from the four variables of these names, checked against each other."""
+    def place(self, rank: str, size: str, local_rank: str, local_size: str) -> Place:
+        """The rank's place, from the four variables of these names, checked against each other."""
         world = self.integer(size, 1, None, "the number of ranks, at least 1")
         mine = self.integer(rank, 0, world - 1, f"a rank from 0 to {size} - 1 = {world - 1}")
         here = self.integer(local_size, 1, world, f"the number of ranks on this host, from 1 to {size} = {world}")
         index = self.integer(local_rank, 0, here - 1, f"a rank on this host, from 0 to {local_size} - 1 = {here - 1}")
-        return mine, world, index, here
+        return Place(mine, world, index, here)
 
     def bad(self, name: str, expected: str) -> InvalidArgument:
         """The error for a value that is set but wrong; to be raised by the caller."""

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each rank of a job in test_launchers.py does.
+
+    launched_rank.py DIRECTORY end|kill [srun]
+
+Writes what it has found into DIRECTORY/RANK.json, and its process' number into DIRECTORY/NUMBER.pid. `kill`: rank 1 is
+killed, and the others wait for their launcher to end them. `srun`: with the variables that srun sets, instead of those
+of the mpirun that has started it, whose store stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from hipress import runtime
+
+
+def main(directory: str, ending: str, disguise: str = "") -> None:
+    """Meets the others twice, tells them its rank, and ends."""
+    Path(directory, f"{os.getpid()}.pid").write_text(f"{os.getpid()}\n")
+    if disguise == "srun":
+        _look_like_srun()
+    meetings = []
+    for _ in range(2):
+        runtime.shutdown()
+        runtime.init(timeout=60)
+        engine = runtime.current().engine
+        meetings.append([int(told) for told in engine.allgather("told", b"%d" % runtime.rank())])
+    rank = runtime.rank()
+    place = [rank, runtime.size(), runtime.local_rank(), runtime.local_size(), runtime.cross_rank()]
+    found = {"source": runtime.current().place.source, "place": place, "meetings": meetings}
+    Path(directory, f"{rank}.json").write_text(json.dumps(found))
+    if ending == "kill":
+        engine.allgather("all have written", b"")
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600)
+    runtime.shutdown()
+    time.sleep(0.5 * rank)  # ranks do not end all at once
+
+
+def _look_like_srun() -> None:
+    size = os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ["PMI_SIZE"]
+    rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"]
+    for name in [name for name in os.environ if name.startswith(("OMPI_COMM_WORLD_", "MPI_LOCAL"))]:
+        del os.environ[name]
+    os.environ |= {
+        "SLURM_STEP_NUM_TASKS": size,
+        "SLURM_STEP_TASKS_PER_NODE": size,
+        "SLURM_STEP_NODELIST": "here",
+        "SLURM_PROCID": rank,
+        "SLURM_LOCALID": rank,
+        "SLURM_NODEID": "0",
+    }
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
