@@ -44,7 +44,18 @@ def run(
     command: Annotated[
         list[str], typer.Argument(metavar="CMD...", help="The program of each rank, with its arguments.")
     ],
-    size: Annotated[int, typer.Option("-np", "-n", "--ranks", metavar="N", help="How many ranks to start.")],
+    size: Annotated[
+        int | None, typer.Option("-np", "-n", "--ranks", metavar="N", help="How many ranks to start.")
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            "-H", "--hosts", metavar="H1:N1,H2:N2", help="Start ranks on these hosts, through a launcher that can."
+        ),
+    ] = None,
+    launcher: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With -H: horovodrun, mpirun or srun, not what is found first.")
+    ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option("--env", metavar="K=V", help="Set a variable for all ranks. May be repeated."),
@@ -54,9 +65,11 @@ def run(
         typer.Option(metavar="S", help="End the job after S seconds, with exit code 124."),
     ] = None,
     grace: Annotated[
-        float, typer.Option(metavar="S", help="Seconds between asking a rank to end and killing it.")
-    ] = 5.0,
-    prefix: Annotated[bool, typer.Option("--prefix/--no-prefix", help='Begin each line with "[rank] ".')] = True,
+        float | None, typer.Option(metavar="S", help="Seconds between asking a rank to end and killing it; 5.")
+    ] = None,
+    prefix: Annotated[
+        bool | None, typer.Option("--prefix/--no-prefix", help='Begin each line with "[rank] " (default).')
+    ] = None,
     output_dir: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Also write each rank's output to DIR/rank-R.out and rank-R.err."),
@@ -66,29 +79,53 @@ def run(
 
     Each rank has a process group of its own; rank 0 reads standard input. When a rank fails the others are ended, and
     the exit code is that of the first one that failed.
-    """
-    from hipress.launcher import LaunchOptions, launch
 
+    With -H another launcher runs it, on other machines; output and exit code are then that launcher's.
+    """
     variables: dict[str, str] = {}
     for item in env or ():
         name, equals, value = item.partition("=")
         if not name or not equals:
             _fail(f"--env {item}: expected K=V, such as --env NCCL_DEBUG=INFO")
         variables[name] = value
-    options = LaunchOptions(
-        command=tuple(command),
-        size=size,
-        env=variables,
-        timeout=timeout,
-        grace=grace,
-        prefix=prefix,
-        output_dir=output_dir,
-    )
+    here_only = {"--timeout": timeout, "--grace": grace, "--prefix": prefix, "--output-dir": output_dir}
     try:
+        if hosts is not None:
+            given = [option for option, value in here_only.items() if value is not None]
+            if given:
+                _fail(f"{given[0]} is for jobs on this machine; with -H use what the launcher has for it")
+            _hand_over(tuple(command), hosts, size, launcher, variables)
+        if launcher is not None:
+            _fail("--launcher is for jobs on other machines: expected -H, too")
+        if size is None:
+            _fail("expected the number of ranks: -np N")
+        from hipress.launcher import LaunchOptions, launch
+
+        options = LaunchOptions(
+            command=tuple(command),
+            size=size,
+            env=variables,
+            timeout=timeout,
+            grace=5.0 if grace is None else grace,
+            prefix=prefix is not False,
+            output_dir=output_dir,
+        )
         code = launch(options)
     except HipressError as error:
         _fail(str(error))
     raise typer.Exit(code)
+
+
+def _hand_over(
+    command: tuple[str, ...], hosts: str, size: int | None, launcher: str | None, variables: dict[str, str]
+) -> NoReturn:
+    """Become the other launcher: signals and exit code are its own."""
+    import os
+
+    from hipress.handover import HandoverOptions, hand_over
+
+    started = hand_over(HandoverOptions(command, hosts, size, launcher, variables))
+    os.execv(started[0], started)
 
 
 @app.command()

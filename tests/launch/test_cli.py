@@ -36,7 +36,17 @@ def test_help_names_the_commands() -> None:
 
 def test_help_of_run_names_the_options() -> None:
     text = hipress("run", "--help").stdout
-    for option in ("-np", "--env", "--timeout", "--grace", "--no-prefix", "--output-dir", '"[rank] "'):
+    for option in (
+        "-np",
+        "-H",
+        "--launcher",
+        "--env",
+        "--timeout",
+        "--grace",
+        "--no-prefix",
+        "--output-dir",
+        '"[rank] "',
+    ):
         assert option in text
 
 
