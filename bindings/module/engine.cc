@@ -20,7 +20,9 @@
 
 #include "bindings/module/device.h"
 #include "bindings/module/dtypes.h"
+#include "bindings/module/keep.h"
 #include "bindings/module/module.h"
+#include "core/casync/collectives.h"
 #include "core/casync/current_engine.h"
 #include "core/casync/hosts.h"
 #include "core/casync/settings.h"
@@ -36,9 +38,6 @@ namespace py = pybind11;
 
 namespace hipress::bindings {
 namespace {
-
-/// Waiting gives up the GIL and looks for Ctrl-C this often.
-constexpr Milliseconds kSignalInterval{100};
 
 Milliseconds milliseconds(double seconds) {
   constexpr double kYear = 365.0 * 24 * 3600;  // "for ever" must fit into an integer
@@ -98,15 +97,6 @@ EngineOptions optionsFrom(const py::dict& given) {
   return options;
 }
 
-/// Keeps a Python object alive until C++ lets go of it on whatever thread.
-std::shared_ptr<void> keep(py::object object) {
-  auto* held = new py::object(std::move(object));
-  return {held, [](void* pointer) {
-            const py::gil_scoped_acquire gil;
-            delete static_cast<py::object*>(pointer);
-          }};
-}
-
 /// Ends an engine without the GIL: its threads may be waiting for the GIL to let go of Python objects. A
 /// forked child that collects its parent's garbage has none of those threads: there the engine is left alone.
 std::shared_ptr<Engine> shared(std::unique_ptr<Engine> engine) {
@@ -149,17 +139,16 @@ OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::opt
   const auto planned = engine.tensor(tensor);
   const TensorSpec& spec = planned->spec;
 
-  const size_t bytes = spec.count * elementSize(spec.dtype);
-  const auto check = [&](const py::array& array) {
+  const auto check = [&](const py::array& array, size_t bytes) {
     if (static_cast<size_t>(array.nbytes()) != bytes || !(array.flags() & py::array::c_style)) {
       throw invalidArgument("tensor '" + spec.name + "' is submitted with a C-contiguous array of " +
                             std::to_string(bytes) + " bytes");
     }
   };
-  check(output);
+  check(output, planned->outputBytes());
   Submission submission;
   if (input) {
-    check(*input);
+    check(*input, planned->inputBytes());
     submission.input = input->data();
   }
   submission.output = output.mutable_data();
@@ -174,8 +163,9 @@ OperationHandle submitOnDevice(Engine& engine, TensorHandle tensor, const std::s
                                const std::shared_ptr<SimulatedDevice::Event>& ready) {
   const auto planned = engine.tensor(tensor);
   for (const auto& array : {input, output}) {
-    if (array != nullptr && array->bytes() != planned->rawBytes())
-      throw invalidArgument("tensor '" + planned->spec.name + "' has " + std::to_string(planned->rawBytes()) +
+    const size_t bytes = array == output ? planned->outputBytes() : planned->inputBytes();
+    if (array != nullptr && array->bytes() != bytes)
+      throw invalidArgument("tensor '" + planned->spec.name + "' has " + std::to_string(bytes) +
                             " bytes, the array " + std::to_string(array->bytes()));
   }
   struct Kept {
@@ -266,37 +256,84 @@ std::function<bool(InprocMessage&)> interceptor(const py::function& function) {
   };
 }
 
+Collective collectiveFromName(const std::string& name) {
+  for (const auto known : {Collective::kAllreduce, Collective::kBroadcast, Collective::kAllgather,
+                           Collective::kAlltoall, Collective::kReducescatter}) {
+    if (collectiveName(known) == name) return known;
+  }
+  throw invalidArgument("there is no collective '" + name + "'");
+}
+
+Reduction reductionFromName(const std::string& name) {
+  for (const auto known :
+       {Reduction::kAverage, Reduction::kSum, Reduction::kMin, Reduction::kMax, Reduction::kProduct}) {
+    if (reductionName(known) == name) return known;
+  }
+  throw invalidArgument("op '" + name + "' does not exist; choose average, sum, min, max or product");
+}
+
+/// One rank's tasks, in an order in which each comes before its successors.
+py::list listed(const TaskGraph& graph) {
+  py::list tasks;
+  for (const Task& task : graph.tasks()) {
+    const bool moves = task.primitive != Primitive::kMerge;
+    int messages = 0;  // that a merge decodes, or adds up if they are plain
+    int plain = 0;
+    for (const Operand& operand : task.from) {
+      if (operand.kind != Operand::Kind::kMessage) continue;
+      (graph.messages()[operand.index].plain ? plain : messages) += 1;
+    }
+    py::dict entry;
+    entry["primitive"] = primitiveName(task.primitive);
+    entry["partition"] = task.partition;
+    entry["peer"] = task.peer;
+    entry["hop"] = task.hop;
+    entry["plain"] = moves && graph.messages()[task.message].plain;
+    entry["merged_messages"] = messages;
+    entry["merged_plain"] = plain;
+    entry["successors"] = task.successors;
+    tasks.append(std::move(entry));
+  }
+  return tasks;
+}
+
 void bindTensorSpec(py::module_& module) {
   py::class_<TensorSpec>(module, "TensorSpec")
-      .def(py::init([](std::string name, const std::string& collective, const std::string& dtype,
-                       uint64_t count, std::string shape, const std::string& op, double prescale,
-                       double postscale, int root, std::string codec, std::string topology, int partitions,
-                       uint64_t minCompressBytes, int priority, bool transient,
-                       std::shared_ptr<Device> device) {
-             TensorSpec spec;
-             spec.name = std::move(name);
-             spec.collective = collective == "broadcast" ? Collective::kBroadcast : Collective::kAllreduce;
-             spec.dtype = dtypeFromName(dtype);
-             spec.count = count;
-             spec.shape = std::move(shape);
-             spec.reduction = op == "sum" ? Reduction::kSum : Reduction::kAverage;
-             spec.prescale = prescale;
-             spec.postscale = postscale;
-             spec.root = root;
-             spec.codec = std::move(codec);
-             spec.topology = std::move(topology);
-             spec.partitions = partitions;
-             spec.minCompressBytes = minCompressBytes;
-             spec.priority = priority;
-             spec.transient = transient;
-             spec.device = std::move(device);
-             return spec;
-           }),
-           py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = "float32",
-           py::arg("count"), py::arg("shape") = "", py::arg("op") = "average", py::arg("prescale") = 1.0,
-           py::arg("postscale") = 1.0, py::arg("root") = 0, py::arg("codec") = "none",
-           py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
-           py::arg("priority") = 0, py::arg("transient") = false, py::arg("device") = py::none())
+      .def(
+          py::init([](std::string name, const std::string& collective, const std::string& dtype,
+                      uint64_t count, std::string shape, const std::string& op, double prescale,
+                      double postscale, int root, std::string codec, std::string topology, int partitions,
+                      uint64_t minCompressBytes, int priority, bool transient, std::shared_ptr<Device> device,
+                      uint64_t rows, std::vector<uint64_t> received, std::vector<uint64_t> sent) {
+            TensorSpec spec;
+            spec.name = std::move(name);
+            spec.collective = collectiveFromName(collective);
+            spec.dtype = dtypeFromName(dtype);
+            spec.count = count;
+            spec.shape = std::move(shape);
+            spec.reduction = reductionFromName(op);
+            spec.prescale = prescale;
+            spec.postscale = postscale;
+            spec.root = root;
+            spec.codec = std::move(codec);
+            spec.topology = std::move(topology);
+            spec.partitions = partitions;
+            spec.minCompressBytes = minCompressBytes;
+            spec.priority = priority;
+            spec.transient = transient;
+            spec.device = std::move(device);
+            spec.rows = rows;
+            spec.received = std::move(received);
+            spec.sent = std::move(sent);
+            return spec;
+          }),
+          py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = "float32",
+          py::arg("count"), py::arg("shape") = "", py::arg("op") = "average", py::arg("prescale") = 1.0,
+          py::arg("postscale") = 1.0, py::arg("root") = 0, py::arg("codec") = "none",
+          py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
+          py::arg("priority") = 0, py::arg("transient") = false, py::arg("device") = py::none(),
+          py::arg("rows") = 0, py::arg("received") = std::vector<uint64_t>{},
+          py::arg("sent") = std::vector<uint64_t>{})
       .def_readonly("name", &TensorSpec::name)
       .def("describe", &TensorSpec::describe);
 }
@@ -437,32 +474,31 @@ void bindEngine(py::module_& module) {
          std::vector<int> hosts) {
         const TopologyContext context{rank, worldSize, static_cast<uint16_t>(partitions), firstRank,
                                       std::move(hosts)};
-        const TaskGraph graph = buildTopology(name, context);
-        py::list tasks;
-        for (const Task& task : graph.tasks()) {
-          const bool moves = task.primitive != Primitive::kMerge;
-          int messages = 0;  // that a merge decodes, or adds up if they are plain
-          int plain = 0;
-          for (const Operand& operand : task.from) {
-            if (operand.kind != Operand::Kind::kMessage) continue;
-            (graph.messages()[operand.index].plain ? plain : messages) += 1;
-          }
-          py::dict entry;
-          entry["primitive"] = primitiveName(task.primitive);
-          entry["partition"] = task.partition;
-          entry["peer"] = task.peer;
-          entry["hop"] = task.hop;
-          entry["plain"] = moves && graph.messages()[task.message].plain;
-          entry["merged_messages"] = messages;
-          entry["merged_plain"] = plain;
-          entry["successors"] = task.successors;
-          tasks.append(std::move(entry));
-        }
-        return tasks;
+        return listed(buildTopology(name, context));
       },
       py::arg("name"), py::arg("rank"), py::arg("world_size"), py::arg("partitions"),
       py::arg("first_rank") = 0, py::arg("hosts") = std::vector<int>{},
       "One rank's task graph, in an order in which each task comes before its successors.");
+
+  module.def(
+      "build_collective",
+      [](const std::string& name, int rank, int worldSize) {
+        const TopologyContext context{rank, worldSize, 1, 0, {}};
+        switch (collectiveFromName(name)) {
+          case Collective::kBroadcast:
+            return listed(buildBroadcast(context));
+          case Collective::kAllgather:
+            return listed(buildAllgather(context));
+          case Collective::kAlltoall:
+            return listed(buildAlltoall(context));
+          case Collective::kReducescatter:
+            return listed(buildReducescatter(context));
+          case Collective::kAllreduce:
+            break;
+        }
+        throw invalidArgument("an allreduce is built by topologies");
+      },
+      py::arg("name"), py::arg("rank"), py::arg("world_size"), "The same of another collective.");
 
   module.def("set_current_engine", &setCurrentEngine, py::arg("engine").none(true),
              py::call_guard<py::gil_scoped_release>());

@@ -10,4 +10,5 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindControl(module);
   hipress::bindings::bindDevice(module);
   hipress::bindings::bindEngine(module);
+  hipress::bindings::bindBlocks(module);
 }

@@ -13,6 +13,7 @@ void bindWireHeader(pybind11::module_& module);
 void bindElements(pybind11::module_& module);
 void bindControl(pybind11::module_& module);
 void bindDevice(pybind11::module_& module);
+void bindBlocks(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
 
 }  // namespace hipress::bindings

@@ -235,6 +235,9 @@ class TensorSpec:
         priority: int = 0,
         transient: bool = False,
         device: Device | None = None,
+        rows: int = 0,
+        received: Sequence[int] = (),
+        sent: Sequence[int] = (),
     ) -> None: ...
     @property
     def name(self) -> str: ...
@@ -291,6 +294,18 @@ class Engine:
     def write_trace(self, path: str) -> None: ...
     def shutdown(self, linger: float = 5.0) -> None: ...
 
+class Blocks:
+    """An allgather or alltoall under way."""
+
+    def poll(self) -> bool: ...
+    def wait(self) -> tuple[NDArray[np.uint8], list[int]]:
+        """The bytes of all blocks, in rank order, and how many rows came from each rank."""
+
+def move_blocks(
+    engine: Engine, spec: TensorSpec, input: NDArray[Any], row_elements: int, rows: Sequence[int]
+) -> Blocks:
+    """Starts an allgather (rows: how many this rank has) or an alltoall (rows: how many are for each rank)."""
+
 def connect_engine(control: ControlPlane, local_address: str, options: dict[str, Any]) -> Engine: ...
 def make_local_engines(
     world_size: int,
@@ -306,5 +321,8 @@ def build_topology(
     name: str, rank: int, world_size: int, partitions: int, first_rank: int = 0, hosts: list[int] = ...
 ) -> list[dict[str, Any]]:
     """One rank's task graph: primitive, partition, peer, hop, plain, merged_messages, merged_plain, successors."""
+
+def build_collective(name: str, rank: int, world_size: int) -> list[dict[str, Any]]:
+    """The same of broadcast, allgather, alltoall or reducescatter."""
 
 def ucx_info() -> dict[str, Any]: ...

@@ -123,8 +123,13 @@ bool DeviceExecutor::decode(Operation& operation, TaskIndex index) {
   }
   const auto output = outputSlice(operation, partition);
   if (isRaw(operation, partition, task.message)) {
-    if (!there.received || output.empty()) return false;  // merged in place
-    stream.copyToDevice(output.data(), message.payload);
+    if (output.empty() || there.elements.data() == output.data()) return false;  // merged in place
+    if (there.received) {
+      stream.copyToDevice(output.data(), message.payload);
+    } else {  // this rank's own, from somewhere else
+      const void* values[] = {there.elements.data()};
+      stream.reduce(tensor.spec.dtype, values, partition.output.count, 1.0, output.data());
+    }
     return true;
   }
   DeviceDecode call = decodeOf(operation, task, task.message, own, stream);

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/casync/block_submission.h"
 #include "core/casync/buffer_pool.h"
 #include "core/casync/communication_queue.h"
 #include "core/casync/compute_queue.h"
@@ -110,6 +111,11 @@ class Engine {
   /// step, and whoever goes on from a checkpoint takes them from there, or starts with none.
   OperationHandle submit(TensorHandle tensor, Submission submission);
 
+  /// Declares an allgather or an alltoall and starts it; returns when rank 0 has answered. `spec` needs no
+  /// count, its shape says what is the same on all ranks, and it is used once. Throws what declare() does;
+  /// everything later goes to onDone.
+  void moveBlocks(TensorSpec spec, BlockSubmission blocks);
+
   /// Whether the operation has ended (well or not).
   bool poll(OperationHandle operation);
 
@@ -143,7 +149,10 @@ class Engine {
     Failure conflict;  // ranks disagree on this tensor
   };
 
+  std::shared_ptr<const Tensor> planned(TensorSpec spec, TensorHandle id) const;
   TensorHandle declareOne(TensorSpec spec, const std::string& ledgerName);
+  void submitSecondStep(TensorHandle handle, TensorSpec spec, const BlockSubmission& blocks, void* output,
+                        const std::shared_ptr<void>& keepAlive);
   void compareLists(const std::string& listName, const std::vector<TensorSpec>& specs);
   void throwIfFailed(const std::string& doing);
   void stop(Milliseconds linger);

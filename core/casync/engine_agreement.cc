@@ -12,32 +12,35 @@ namespace hipress {
 /// Of a tensor that is not cut for overlap's sake, only to share out its aggregation.
 constexpr size_t kUnlimitedPartition = size_t{1} << 50;
 
-/// The name by which rank 0 knows the tensor is its own, or another if it is agreed on again.
-TensorHandle Engine::declareOne(TensorSpec spec, const std::string& ledgerName) {
-  checkSpec(spec, worldSize_);
-  throwIfFailed("declaring tensor '" + spec.name + "'");
-  const uint32_t id = control_->declare(ledgerName, spec.describe(), spec.transient, options_.timeout);
+std::shared_ptr<const Tensor> Engine::planned(TensorSpec spec, TensorHandle id) const {
   TensorPlan plan;
   plan.rank = rank_;
   plan.worldSize = worldSize_;
   plan.partitionBytes = options_.pipelining ? options_.partitionBytes : kUnlimitedPartition;
   plan.hosts = options_.hosts;
-  auto planned = planTensor(std::move(spec), id, plan);
-  if (trace() != nullptr) {
-    auto named = std::make_shared<Tensor>(*planned);
-    named->traceName = trace()->intern(planned->spec.name);
-    planned = std::move(named);
-  }
-  auto deviceQueue = deviceQueueFor(*planned);
+  auto tensor = planTensor(std::move(spec), id, plan);
+  if (trace() == nullptr) return tensor;
+  auto named = std::make_shared<Tensor>(*tensor);
+  named->traceName = trace()->intern(tensor->spec.name);
+  return named;
+}
+
+/// The name by which rank 0 knows the tensor is its own, or another if it is agreed on again.
+TensorHandle Engine::declareOne(TensorSpec spec, const std::string& ledgerName) {
+  checkSpec(spec, worldSize_);
+  throwIfFailed("declaring tensor '" + spec.name + "'");
+  const uint32_t id = control_->declare(ledgerName, spec.describe(), spec.transient, options_.timeout);
+  auto tensor = planned(std::move(spec), id);
+  auto deviceQueue = deviceQueueFor(*tensor);
   const std::lock_guard lock(mutex_);
   Entry& entry = tensors_[id];
   // Declared again, by a second optimizer or module: the steps go on, so that tags stay unique.
   if (!entry.active || entry.active->finished()) {
-    entry.tensor = std::move(planned);
+    entry.tensor = std::move(tensor);
     entry.device = std::move(deviceQueue);
     entry.spare.reset();
   } else if (entry.device != deviceQueue) {
-    throw invalidArgument("tensor '" + planned->spec.name +
+    throw invalidArgument("tensor '" + tensor->spec.name +
                           "' is being synchronised; wait for it before it is declared on another device");
   }
   if (auto early = earlyConflicts_.extract(id)) entry.conflict = std::move(early.mapped());

@@ -22,8 +22,9 @@ std::span<std::byte> Executor::accept(Operation& operation, const Task& recv, co
     ExpectedMessage expected;
     expected.codec = operation.tensor->codec->id();
     expected.dtype = operation.tensor->spec.dtype;
-    expected.elementCount = partition.range.count;
-    expected.maxPayloadBytes = expectRaw ? byteCount(operation, partition) : partition.maxPayloadBytes;
+    expected.elementCount = receivedCount(operation, partition);
+    const size_t rawBytes = expected.elementCount * elementSize(operation.tensor->spec.dtype);
+    expected.maxPayloadBytes = expectRaw ? rawBytes : partition.maxPayloadBytes;
     message.header = unpackHeader(header, expected);
     if (message.header.payloadBytes != payloadBytes)
       throw corruptPayload("the payload is shorter or longer than its header says");
@@ -122,8 +123,14 @@ void Executor::decode(Operation& operation, const Task& task) {
     operation.absent.store(true, std::memory_order_relaxed);
     return;
   }
-  if (isRaw(operation, partition, task.message)) return;  // received, or merged, in place
   const Tensor& tensor = *operation.tensor;
+  if (isRaw(operation, partition, task.message)) {
+    // Received, or merged, in place; but this rank's own values may be somewhere else.
+    const auto output = outputSlice(operation, partition);
+    if (!output.empty() && message.payload.data() != output.data())
+      std::memcpy(output.data(), message.payload.data(), output.size());
+    return;
+  }
   try {
     verifyChecksum(message.header, message.payload);
     const auto output = outputSlice(operation, partition);

@@ -52,8 +52,8 @@ bool Executor::mergeRaw(Operation& operation, const Task& task) {
   const auto payloadOf = [&](MessageIndex message) { return operation.messages[message].payload; };
   collectRaw(operation, task, payloadOf, values);
   if (values.empty()) return false;
-  reduceInOrder(tensor.spec.dtype, values, partition.range.count, rawFactor(tensor, task),
-                outputSlice(operation, partition).data());
+  combineInOrder(tensor.combination, tensor.spec.dtype, values, partition.range.count,
+                 rawFactor(tensor, task), outputSlice(operation, partition).data());
   return true;
 }
 

@@ -16,20 +16,21 @@ inline const TensorPartition& partitionOf(const Operation& operation, const Task
   return operation.tensor->partitions[task.partition];
 }
 
-inline size_t byteOffset(const Operation& operation, const TensorPartition& partition) {
-  return partition.range.first * elementSize(operation.tensor->spec.dtype);
-}
-
-inline size_t byteCount(const Operation& operation, const TensorPartition& partition) {
-  return partition.range.count * elementSize(operation.tensor->spec.dtype);
-}
-
 inline std::span<const std::byte> inputSlice(const Operation& operation, const TensorPartition& partition) {
-  return {operation.input + byteOffset(operation, partition), byteCount(operation, partition)};
+  const size_t size = elementSize(operation.tensor->spec.dtype);
+  return {operation.input + partition.range.first * size, partition.range.count * size};
 }
 
 inline std::span<std::byte> outputSlice(const Operation& operation, const TensorPartition& partition) {
-  return {operation.output + byteOffset(operation, partition), byteCount(operation, partition)};
+  const size_t size = elementSize(operation.tensor->spec.dtype);
+  return {operation.output + partition.output.first * size, partition.output.count * size};
+}
+
+/// Elements of a message: a block that arrives may have another size than the one that leaves.
+inline size_t receivedCount(const Operation& operation, const TensorPartition& partition) {
+  const bool exchanges = operation.tensor->spec.collective == Collective::kAllgather ||
+                         operation.tensor->spec.collective == Collective::kAlltoall;
+  return exchanges ? partition.output.count : partition.range.count;
 }
 
 /// Whether a message carries the elements as they are.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A topology turns (rank, world, partitions) into this rank's task graph. Each is one file in topologies/.
-// Steps, bytes and computations of each as formulas: docs/algorithms.md.
+// A topology turns (rank, world, partitions) into this rank's task graph of an all-reduce. Each is one file
+// in topologies/. Steps, bytes and computations of each as formulas: docs/algorithms.md.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,6 @@ struct TopologyContext {
   /// Number of each rank's host, from 0; empty: all ranks are on one.
   std::vector<int> hosts;
 };
-
-/// One rank's values to all others, along a binomial tree rooted at firstRank: ⌈log2 N⌉ hops.
-TaskGraph buildBroadcast(const TopologyContext& context);
 
 /// Names that users may give for gradients: ps, ring, allgather, hierarchical. The last may name the topology
 /// between hosts: "hierarchical(ring)"; it is ps otherwise.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/element/extremes.h"
 #include "core/element/reduce_kernels.h"
 #include "core/error.h"
 
@@ -22,14 +23,34 @@ struct Merge {
   }
 };
 
+/// One loop for every processor: nobody's training waits for a minimum.
+struct Fold {
+  std::span<const void* const> contributions;
+  size_t count;
+  void* output;
+
+  template <typename Policy>
+  void operator()(Policy policy) const {
+    using Element = Unaligned<typename Policy::Element>;
+    const auto at = [&](size_t rank, size_t i) {
+      return Policy::load(static_cast<const Element*>(contributions[rank])[i].value);
+    };
+    for (size_t i = 0; i < count; ++i) {
+      auto folded = at(0, i);
+      for (size_t rank = 1; rank < contributions.size(); ++rank)
+        folded = Policy::combine(folded, at(rank, i));
+      static_cast<Element*>(output)[i].value = policy.finish(folded);
+    }
+  }
+};
+
 }  // namespace
 
 void checkReduction(DType dtype, std::span<const void* const> contributions, double factor) {
   if (contributions.empty()) throw invalidArgument("reduceInOrder: no contributions; at least one is needed");
   if (isFloatingPoint(dtype)) return;
   if (dtype == DType::kBool && factor != 1.0) {
-    throw unsupported("bool tensors can only be summed (logical or): factor is " + std::to_string(factor) +
-                      ", must be 1");
+    throw unsupported("bool tensors take no factor: it is " + std::to_string(factor) + ", must be 1");
   }
   if (!std::isfinite(factor)) {
     throw invalidArgument("factor " + std::to_string(factor) + " for a tensor of " +
@@ -43,6 +64,13 @@ void reduceInOrder(DType dtype, std::span<const void* const> contributions, size
   if (count == 0) return;
   const Merge merge{contributions, count, output};
   withSum(dtype, factor, [&](auto policy) { merge.with(policy); });
+}
+
+void combineInOrder(Combination combination, DType dtype, std::span<const void* const> contributions,
+                    size_t count, double factor, void* output) {
+  if (combination == Combination::kSum) return reduceInOrder(dtype, contributions, count, factor, output);
+  checkReduction(dtype, contributions, factor);
+  withExtreme(combination, dtype, factor, Fold{contributions, count, output});
 }
 
 }  // namespace hipress

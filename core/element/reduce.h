@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The raw merge: several ranks' elements into one sum, in rank order, so that every run gives the same bits.
+// The raw merge: several ranks' elements into one, in rank order, so that every run gives the same bits.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "core/element/dtype.h"
@@ -24,6 +25,14 @@ namespace hipress {
 /// with another factor than 1.
 void reduceInOrder(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
                    void* output);
+
+/// What becomes of several ranks' elements.
+enum class Combination : uint8_t { kSum, kMin, kMax, kProduct };
+
+/// The same for another combination than the sum; see extremes.h for NaN and bool. Factors and integers as
+/// above.
+void combineInOrder(Combination combination, DType dtype, std::span<const void* const> contributions,
+                    size_t count, double factor, void* output);
 
 /// What reduceInOrder() throws for such arguments, without doing anything.
 void checkReduction(DType dtype, std::span<const void* const> contributions, double factor);

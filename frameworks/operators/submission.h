@@ -24,8 +24,8 @@ struct TensorView {
   std::string device = "cpu";  ///< "cuda:0"; empty: one that HiPress does not know.
 };
 
-/// Throws Unsupported, Mismatch.
-inline void checkView(const TensorView& tensor, const TensorSpec& spec) {
+/// `count`: how many elements it should have. Throws Unsupported, Mismatch.
+inline void checkView(const TensorView& tensor, const TensorSpec& spec, uint64_t count) {
   const std::string where = "tensor '" + spec.name + "': ";
   const std::string declared = spec.device == nullptr ? "cpu" : spec.device->name();
   if (tensor.device != declared) {
@@ -38,9 +38,9 @@ inline void checkView(const TensorView& tensor, const TensorSpec& spec) {
     throw Error(ErrorKind::kMismatch,
                 where + "its element type is not the declared " + std::string(dtypeName(spec.dtype)));
   }
-  if (tensor.count != spec.count) {
+  if (tensor.count != count) {
     throw Error(ErrorKind::kMismatch, where + "it has " + std::to_string(tensor.count) +
-                                          " elements, declared were " + std::to_string(spec.count));
+                                          " elements, declared were " + std::to_string(count));
   }
 }
 
@@ -59,8 +59,8 @@ inline OperationHandle submitViews(TensorHandle tensor, ViewSubmission views) {
   const auto engine = currentEngine();
   const auto declared = engine->tensor(tensor);
   const TensorSpec& spec = declared->spec;
-  checkView(views.output, spec);
-  if (views.input != nullptr) checkView(*views.input, spec);
+  checkView(views.output, spec, declared->outputBytes() / elementSize(spec.dtype));
+  if (views.input != nullptr) checkView(*views.input, spec, spec.count);
 
   // Frameworks give empty tensors no memory, but a null input means "no values in this step".
   static std::byte nothing;

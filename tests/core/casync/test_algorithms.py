@@ -146,23 +146,25 @@ def test_what_the_graphs_count(topology: str, size: Size) -> None:
     assert longest_path(every_rank) == cost.hops(size)
 
 
+def transfers(every_rank: Graphs, primitive: str) -> list[tuple[int, int, int, int]]:
+    """Sender, receiver, partition and hop of all ranks' sends or receives, in order."""
+    return sorted(
+        (*((rank, task["peer"]) if primitive == "send" else (task["peer"], rank)), task["partition"], task["hop"])
+        for rank, tasks in enumerate(every_rank)
+        for task in tasks
+        if task["primitive"] == primitive
+    )
+
+
+def is_matched(every_rank: Graphs) -> bool:
+    """Whether every send has its receive, and no two messages are alike."""
+    sent = transfers(every_rank, "send")
+    return sent == transfers(every_rank, "recv") and len(set(sent)) == len(sent)
+
+
 @pytest.mark.parametrize(("topology", "size"), CASES, ids=str)
 def test_every_send_has_its_receive(topology: str, size: Size) -> None:
-    every_rank = graphs(topology, size)
-
-    def messages(primitive: str, *, to_peer: bool) -> list[tuple[int, int, int, int]]:
-        return sorted(
-            (rank, task["peer"], task["partition"], task["hop"])
-            if to_peer
-            else (task["peer"], rank, task["partition"], task["hop"])
-            for rank, tasks in enumerate(every_rank)
-            for task in tasks
-            if task["primitive"] == primitive
-        )
-
-    sent = messages("send", to_peer=True)
-    assert sent == messages("recv", to_peer=False)
-    assert len(set(sent)) == len(sent)
+    assert is_matched(graphs(topology, size))
 
 
 @pytest.mark.parametrize(("topology", "size"), [case for case in CASES if case[1].N <= 4], ids=str)
@@ -189,6 +191,61 @@ def test_what_is_sent(topology: str, size: Size, codec: str) -> None:
     bytes_each = encoded * (4096 * element + 32) + plain * (4096 * 4 + 32)
     assert sum(counter["bytes_sent"] for counter in counters) == size.N * bytes_each
     assert sum(counter["messages_sent"] for counter in counters) == size.N * (encoded + plain)
+
+
+#: Of the collectives that are no all-reduce: hops; messages and bytes of all N ranks together, each of which has N
+#: blocks of 4096 bytes, which are one partition for a broadcast.
+COLLECTIVES: dict[str, tuple[Callable[[int], int], Callable[[int], int], Callable[[int], int]]] = {
+    "broadcast": (lambda n: n.bit_length(), lambda n: 2 * (n - 1), lambda n: 4096 * n * (n - 1)),
+    "allgather": (lambda n: 2, lambda n: 2 * n * (n - 1), lambda n: n * (n - 1) * (4096 * n + 8)),
+    "alltoall": (lambda n: 2, lambda n: 2 * n * (n - 1), lambda n: n * (n - 1) * (4096 + 8)),
+    "reducescatter": (lambda n: 1, lambda n: n * (n - 1), lambda n: n * (n - 1) * 4096),
+    "barrier": (lambda n: 1, lambda n: n * (n - 1), lambda n: 0),
+}
+
+
+def run_collective(engine: _core.Engine, collective: str) -> None:
+    world = engine.world_size
+    values = np.zeros((world, 1024), np.float32)
+    if collective in ("allgather", "alltoall"):
+        described = _core.TensorSpec("x", collective=collective, count=0, shape="[*, 1024]", transient=True)
+        rows = [world] if collective == "allgather" else [1] * world
+        _core.move_blocks(engine, described, values, 1024, rows).wait()
+        return
+    given, result, options = values, values.copy(), {"collective": collective}
+    if collective == "barrier":
+        given = result = values[:0]
+        options = {"collective": "allgather", "received": [0] * world}
+    elif collective == "reducescatter":
+        result, options = values[:1].copy(), {"collective": collective, "rows": world}
+    (tensor,) = engine.declare([spec("x", given, **options)])
+    engine.wait(engine.submit(tensor, given, result))
+
+
+@pytest.mark.parametrize("collective", list(COLLECTIVES))
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
+def test_what_other_collectives_send(collective: str, world_size: int) -> None:
+    def body(engine: _core.Engine) -> dict[str, int]:
+        run_collective(engine, collective)
+        engine.allgather("all are done", b"")
+        return engine.counters()
+
+    _, messages, payload = COLLECTIVES[collective]
+    counters = run_ranks(world_size, body)
+    assert sum(counter["messages_sent"] for counter in counters) == messages(world_size)
+    assert sum(counter["bytes_sent"] for counter in counters) == payload(world_size) + 32 * messages(world_size)
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "allgather", "alltoall", "reducescatter"])
+@pytest.mark.parametrize("world_size", [2, 3, 4, 5, 8])
+def test_graphs_of_other_collectives(collective: str, world_size: int) -> None:
+    """Allgather and alltoall run theirs twice: sizes, then blocks."""
+    every_rank = [_core.build_collective(collective, rank, world_size) for rank in range(world_size)]
+    times = 2 if collective in ("allgather", "alltoall") else 1
+    hops, messages, _ = COLLECTIVES[collective]
+    assert times * longest_path(every_rank) == hops(world_size)
+    assert times * len(transfers(every_rank, "send")) == messages(world_size)
+    assert is_matched(every_rank)
 
 
 @pytest.mark.parametrize("topology", list(COSTS))

@@ -7,7 +7,7 @@
 // rank that is late, which would have to keep them all.
 #include <bit>
 
-#include "core/casync/topology.h"
+#include "core/casync/collectives.h"
 
 namespace hipress {
 namespace {

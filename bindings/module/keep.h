@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <utility>
+
+#include "core/control/control_plane.h"
+
+namespace hipress::bindings {
+
+/// Waiting gives up the GIL and looks for Ctrl-C this often.
+inline constexpr Milliseconds kSignalInterval{100};
+
+/// Keeps a Python object alive until C++ lets go of it on whatever thread.
+inline std::shared_ptr<void> keep(pybind11::object object) {
+  auto* held = new pybind11::object(std::move(object));
+  return {held, [](void* pointer) {
+            const pybind11::gil_scoped_acquire gil;
+            delete static_cast<pybind11::object*>(pointer);
+          }};
+}
+
+}  // namespace hipress::bindings
