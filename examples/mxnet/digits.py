@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handwritten digits, data-parallel, with MXNet: a small convolutional network whose gradients HiPress synchronises.
+
+    python digits.py                                            one process
+    hipress run -np 4 python digits.py --codec onebit           four, on this machine
+    hipress run -np 4 python digits.py --codec "dgc(ratio=0.01)" --warmup-epochs 2
+
+The same network, data and learning rates as in examples/torch/digits.py, which says more about them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # several ranks share the cores of this machine
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+import hipress.mxnet as hp
+from hipress._core import describe_codecs
+
+#: What an epoch of warm-up leaves of the values that the epoch before sent.
+WARMUP_FACTOR = 1 / 4
+
+
+def warmup_codecs(codec: str, epochs: int) -> list[str]:
+    """The codec of each warm-up epoch; none for codecs that have no ratio."""
+    name, _, text = codec.replace(" ", "").rstrip(")").partition("(")
+    given = dict(option.split("=") for option in text.split(",") if option)
+    defaults = {each["name"]: each["default"] for c in describe_codecs() if c["name"] == name for each in c["options"]}
+    if "ratio" not in defaults:
+        return []
+    ratio = float(given.pop("ratio", defaults["ratio"]))
+    others = "".join(f", {option}={value}" for option, value in given.items())
+    return [f"{name}(ratio={max(ratio, WARMUP_FACTOR ** (epoch + 1))}{others})" for epoch in range(epochs)]
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--codec", default="none", help="what travels, with any options: dgc(ratio=0.01)")
+    parser.add_argument("--warmup-epochs", type=int, default=4, help="epochs in which dgc and graddrop send more")
+    parser.add_argument("--topology", default="ps", help="which way it travels")
+    parser.add_argument("--partitions", type=int, default=0, help="pieces per gradient; 0: by size")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--batch-size", type=int, default=8, help="images per rank and step")
+    parser.add_argument("--lr", type=float, default=0.03, help="highest learning rate")
+    parser.add_argument("--seed", type=int, default=0, help="of the first weights and of the order of images")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes results here")
+    return parser.parse_args()
+
+
+def load_images() -> tuple[mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDArray]:
+    """Training images and labels, then those of the test: the same third of all images, whatever the seed is."""
+    digits = load_digits()
+    images = digits.images.astype(np.float32)[:, None]
+    images = (images - images.mean()) / images.std(ddof=1)
+    train, test = train_test_split(range(len(images)), test_size=1 / 3, stratify=digits.target, random_state=0)
+    return (
+        mx.nd.array(images[train]),
+        mx.nd.array(digits.target[train]),
+        mx.nd.array(images[test]),
+        mx.nd.array(digits.target[test]),
+    )
+
+
+def build_network() -> gluon.nn.HybridSequential:
+    """Nearly all of its 417 000 weights are in one layer, as in the networks for which compression was invented."""
+    network = gluon.nn.HybridSequential()
+    network.add(
+        gluon.nn.Conv2D(32, kernel_size=3, padding=1, activation="relu"),
+        gluon.nn.Conv2D(64, kernel_size=3, padding=1, activation="relu"),
+        gluon.nn.MaxPool2D(2),
+        gluon.nn.Flatten(),
+        gluon.nn.Dense(384, activation="relu"),
+        gluon.nn.Dense(10),
+    )
+    network.initialize(mx.init.Xavier())
+    return network
+
+
+def learning_rate(step: int, steps: int, highest: float) -> float:
+    """Rises over the first fifth of the steps, then falls to almost nothing, each along half a cosine."""
+    lowest = highest / 25
+    rise = 0.2 * steps - 1
+    if step <= rise:
+        return highest + (lowest - highest) * (1 + math.cos(math.pi * step / rise)) / 2
+    return lowest / 1e4 + (highest - lowest / 1e4) * (1 + math.cos(math.pi * (step - rise) / (steps - 1 - rise))) / 2
+
+
+def measure_accuracy(network: gluon.Block, images: mx.nd.NDArray, labels: mx.nd.NDArray) -> float:
+    return float((network(images).argmax(axis=1) == labels).mean().asscalar())
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    hp.init()
+    mx.random.seed(arguments.seed)
+    images, labels, test_images, test_labels = load_images()
+    steps_per_epoch = len(images) // (arguments.batch_size * hp.size())
+    if steps_per_epoch == 0:
+        raise SystemExit(f"{len(images)} images do not fill one batch of {hp.size()} ranks: lower --batch-size")
+    steps = arguments.epochs * steps_per_epoch
+
+    network = build_network()
+    momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own
+    # MXNet learns the shapes of the parameters in the first forward pass, and broadcasts them then.
+    hp.broadcast_parameters(network.collect_params(), root_rank=0)
+    trainer = hp.DistributedTrainer(
+        network.collect_params(),
+        "sgd",
+        {"learning_rate": arguments.lr, "momentum": momentum},
+        codec=arguments.codec,
+        topology=arguments.topology,
+        partitions=arguments.partitions,
+    )
+    warmup = warmup_codecs(arguments.codec, arguments.warmup_epochs)
+    criterion = gluon.loss.SoftmaxCrossEntropyLoss()
+
+    losses: list[float] = []
+    sent_by_epoch: list[int] = []
+    accuracy = 0.0
+    order_generator = np.random.default_rng(arguments.seed)
+    for epoch in range(arguments.epochs):
+        sent_before = hp.counters()["bytes_sent"]
+        # Every rank draws the same order and takes its own part of it, so that no image is used twice.
+        order = order_generator.permutation(len(images))[hp.rank() :: hp.size()]
+        of_epoch = []
+        for step in range(steps_per_epoch):
+            batch = mx.nd.array(order[step * arguments.batch_size : (step + 1) * arguments.batch_size])
+            with autograd.record():
+                loss = criterion(network(images.take(batch)), labels.take(batch))
+            loss.backward()
+            if step == 0 and warmup and epoch <= len(warmup):
+                # The first epochs' codec, then the one asked for: what was held back so far lives on.
+                trainer.set_codec(warmup[epoch] if epoch < len(warmup) else arguments.codec)
+            trainer.set_learning_rate(learning_rate(epoch * steps_per_epoch + step, steps, arguments.lr))
+            trainer.step(arguments.batch_size)
+            of_epoch.append(loss.mean())  # a future: nothing waits for it within the epoch
+        losses += [each.asscalar() for each in of_epoch]
+        mx.nd.waitall()
+        sent_by_epoch.append(hp.counters()["bytes_sent"] - sent_before)
+        if hp.rank() == 0:  # all ranks hold the same network: one test is enough
+            accuracy = measure_accuracy(network, test_images, test_labels)
+            mean = np.mean(losses[-steps_per_epoch:])
+            print(
+                f"epoch {epoch + 1:2}/{arguments.epochs}   loss {mean:.4f}   test accuracy {accuracy:.2%}", flush=True
+            )
+
+    # Averages over the ranks: each has seen its own images and has aggregated its own share of the gradients.
+    mean_losses = hp.allreduce(mx.nd.array(losses), name="losses").asnumpy()
+    mean_sent = hp.allreduce(mx.nd.array(sent_by_epoch, dtype=np.float64), name="bytes sent").asnumpy()
+    if hp.rank() == 0 and arguments.json is not None:
+        results = {
+            "codec": arguments.codec,
+            "warmup_codecs": warmup,
+            "topology": arguments.topology,
+            "world_size": hp.size(),
+            "seed": arguments.seed,
+            "test_accuracy": accuracy,
+            "bytes_per_step_and_rank": round(mean_sent.sum() / steps),
+            "bytes_by_epoch": [round(float(sent)) for sent in mean_sent],
+            "loss": [round(float(value), 5) for value in mean_losses],
+        }
+        arguments.json.write_text(json.dumps(results) + "\n")
+    hp.shutdown()
+
+
+if __name__ == "__main__":
+    main()

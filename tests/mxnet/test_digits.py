@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real training: compressed gradients reach nearly the accuracy of uncompressed ones, with a fraction of the bytes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.txt)")
+
+from tests.docs import pages
+
+SCRIPT = pages.ROOT / "examples" / "mxnet" / "digits.py"
+#: How many times fewer bytes the last epoch sends, and how the values travel.
+SMALLER = {
+    "onebit": (28, "ps"),
+    "tbq": (14, "ring"),
+    "terngrad": (14, "ps"),
+    "dgc": (200, "ring"),
+    "graddrop": (200, "ps"),
+}
+
+
+def train(folder: Path, codec: str, *options: str) -> dict[str, Any]:
+    """What digits.py reports."""
+    report = folder / "results.json"
+    launcher = [sys.executable, "-W", "ignore", "-m", "hipress.cli", "run", "-np", "2"]
+    training = [sys.executable, "-W", "ignore", str(SCRIPT), "--codec", codec, "--json", str(report)]
+    pages.run([*launcher, *training, "--epochs", "16", "--batch-size", "16", *options], folder, timeout=200)
+    results: dict[str, Any] = json.loads(report.read_text())
+    return results
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return train(tmp_path_factory.mktemp("plain"), "none")
+
+
+def test_uncompressed_gradients_train_well(plain: dict[str, Any]) -> None:
+    assert plain["test_accuracy"] >= 0.97
+
+
+@pytest.mark.parametrize("codec", SMALLER)
+def test_a_codec_trains_nearly_as_well_with_few_bytes(tmp_path: Path, plain: dict[str, Any], codec: str) -> None:
+    smaller, topology = SMALLER[codec]
+    compressed = train(tmp_path, codec, "--topology", topology)
+    assert compressed["test_accuracy"] >= plain["test_accuracy"] - 0.015
+    assert compressed["bytes_by_epoch"][-1] < plain["bytes_by_epoch"][-1] / smaller

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guide for MXNet: its script runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.txt)")
+
+from tests.docs import pages
+
+
+def test_the_first_script_runs_on_two_ranks(tmp_path: Path) -> None:
+    (script,) = pages.blocks("docs/guide/mxnet.md", "python")
+    (tmp_path / "train.py").write_text(script)
+    output = pages.launch(tmp_path / "train.py", 2)
+    assert "[0] loss " in output
+    assert " bytes sent" in output
