@@ -249,3 +249,62 @@ def test_wrong_options_are_named() -> None:
     assert "twobit" in codec
     assert "dense9" in name
     assert "star" in topology
+
+
+def _clip() -> tuple[list[np.ndarray], float]:
+    hp.init()
+    net = mlp()
+    trainer = hp.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 1.0})
+    backward(net, hp.rank(), 0)
+    trainer.allreduce_grads()
+    gradients = [parameter.grad() for parameter in net.collect_params().values()]
+    reduced = [gradient.asnumpy() for gradient in gradients]
+    norm = mx.gluon.utils.clip_global_norm(gradients, 0.1)
+    trainer.update(1)
+    return reduced, norm
+
+
+def test_gradients_can_be_clipped_between_reduction_and_update() -> None:
+    results = run(_clip, 2)
+    for first, second in zip(*(reduced for reduced, _ in results), strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert results[0][1] == results[1][1] > 0.1
+
+
+def _one_gradient_is_not_finite(codec: str) -> list[bool]:
+    hp.init()
+    weight = mx.gluon.Parameter("w", shape=(3000,))
+    weight.initialize(mx.init.Zero())
+    trainer = hp.DistributedTrainer([weight], "sgd", codec=codec)
+    found = []
+    for value in (float("nan"), 1.0):
+        weight.grad()[:] = 0.5
+        if hp.rank() == 1:
+            weight.grad()[7] = value
+        trainer.allreduce_grads()
+        found.append(bool(np.isfinite(weight.grad().asnumpy()).all()))
+    return found
+
+
+@pytest.mark.parametrize("codec", ["none", "onebit", "dgc(ratio=0.1)"])
+def test_what_is_not_finite_on_one_rank_is_not_finite_on_all_and_leaves_no_trace(codec: str) -> None:
+    assert run(_one_gradient_is_not_finite, 2, codec) == [[False, True]] * 2
+
+
+def _train_with_forked_workers() -> str:
+    hp.init()
+    net = mlp(seed=hp.rank())
+    hp.broadcast_parameters(net.collect_params())
+    trainer = hp.DistributedTrainer(net.collect_params(), "adam", codec="onebit")
+    samples = np.random.default_rng(hp.rank()).normal(size=(32, 16)).astype(np.float32)
+    dataset = mx.gluon.data.ArrayDataset(samples, np.arange(32, dtype=np.float32) % 4)
+    for inputs, labels in mx.gluon.data.DataLoader(dataset, BATCH, num_workers=2):
+        with mx.autograd.record():
+            loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()(net(inputs), labels)
+        loss.backward()
+        trainer.step(BATCH)
+    return fingerprint(net)
+
+
+def test_data_loaders_fork_while_gradients_are_on_their_way() -> None:
+    assert len(set(run(_train_with_forked_workers, 2))) == 1

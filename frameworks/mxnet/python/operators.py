@@ -49,7 +49,7 @@ def check_array(array: mx.nd.NDArray, name: str) -> None:
             f"tensor '{name}' is sparse ({array.stype}); call .tostype('default') first, or give DistributedTrainer "
             "sparse_as_dense=True"
         )
-    if array.context.device_type not in ("cpu", "cpu_pinned"):
+    if array.context.device_type not in ("cpu", "cpu_pinned", "cpu_shared"):
         raise Unsupported(
             f"tensor '{name}' is on {array.context}; HiPress synchronises MXNet's arrays on the CPU: call "
             ".as_in_context(mx.cpu()) first"
