@@ -7,7 +7,6 @@ JSON object as its last line of output.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import importlib
 import json
@@ -70,23 +69,19 @@ def _call(driver: ctypes.CDLL, function: str, *arguments: object) -> None:
         raise OSError(f"{function} failed with {code}: {(text.value or b'unknown error').decode(errors='replace')}")
 
 
-def probe_framework(name: str, library: str) -> Facts:
-    """Import framework `name`, then load HiPress' operators for it from `library` ("": they are not built)."""
-    module = importlib.import_module(name)
-    facts: Facts = {"version": str(getattr(module, "__version__", "unknown"))}
-    if library:
-        # The operators stand on the core; where it fails, loading them says so better than this would.
-        with contextlib.suppress(Exception):
-            load_core()
-        try:
-            if name == "torch":
-                module.ops.load_library(library)
-            elif name == "tensorflow":
-                module.load_op_library(library)
-            else:
-                ctypes.CDLL(library)
-        except Exception as error:
-            facts["operators_error"] = f"{type(error).__name__}: {error}"
+def probe_framework(name: str) -> Facts:
+    """Import HiPress' adapter for framework `name`, which loads the operators, and says what to do if it cannot."""
+    facts: Facts = {}
+    try:
+        importlib.import_module(f"hipress.{name}")
+    except HipressError as error:
+        facts["advice"] = str(error)
+    except Exception as error:
+        facts["adapter_error"] = f"{type(error).__name__}: {error}"
+    try:
+        facts["version"] = str(getattr(importlib.import_module(name), "__version__", "unknown"))
+    except Exception as error:
+        facts["error"] = str(error) or type(error).__name__
     return facts
 
 

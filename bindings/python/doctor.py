@@ -192,24 +192,21 @@ def check_gpus(facts: dict[str, Any], core: dict[str, Any]) -> Check:
 
 
 def check_framework(name: str, timeout: float) -> Check:
-    """Whether framework `name` is installed and imports, and whether HiPress' operators for it are built and load."""
+    """Whether framework `name` is installed and imports, and whether HiPress' adapter for it does."""
     if importlib.util.find_spec(name) is None:
-        advice = "to use it: pip install 'hipress[torch]'" if name == "torch" else ""
-        return Check(name, "info", "not installed", advice, {"installed": False})
-    library = Path(__file__).with_name(name) / f"libhipress_{name}.so"
-    built = library.is_file()
-    facts = run_probe("framework", name, str(library) if built else "", timeout=timeout)
-    data = {"installed": True, "operators": str(library) if built else None, **facts}
+        return Check(name, "info", "not installed", data={"installed": False})
+    facts = run_probe("framework", name, timeout=timeout)
+    data = {"installed": True, **facts}
     if "error" in facts:
-        return Check(name, "failed", f"installed, but does not import: {facts['error']}", f"reinstall {name}", data)
-    if not built:
-        advice = f"install HiPress again with {name} present: pip install --force-reinstall --no-deps hipress"
-        return Check(name, "warning", f"{facts.get('version')}, HiPress' operators are not built", advice, data)
-    if "operators_error" in facts:
-        advice = f"this {name} may be older than the operators need; then upgrade it, or rebuild HiPress with it"
-        detail = f"{facts.get('version')}, HiPress' operators do not load: {facts['operators_error']}"
-        return Check(name, "failed", detail, advice, data)
-    return Check(name, "ok", f"{facts.get('version')}, HiPress' operators load", data=data)
+        advice = facts.get("advice", f"reinstall {name}")
+        return Check(name, "failed", f"installed, but does not import: {facts['error']}", advice, data)
+    if "advice" in facts:
+        detail = f"{facts['version']}, but hipress.{name} does not work with it"
+        return Check(name, "failed", detail, facts["advice"], data)
+    if "adapter_error" in facts:
+        detail = f"{facts['version']}, but hipress.{name} does not import: {facts['adapter_error']}"
+        return Check(name, "failed", detail, "reinstall HiPress: pip install --force-reinstall --no-deps hipress", data)
+    return Check(name, "ok", f"{facts['version']}, and hipress.{name} works with it", data=data)
 
 
 def check_shared_memory(path: str = "/dev/shm") -> Check:

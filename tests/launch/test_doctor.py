@@ -69,15 +69,15 @@ class TestProbe:
         monkeypatch.syspath_prepend(tmp_path)
 
     def test_crash(self) -> None:
-        assert "killed by signal 11" in doctor.run_probe("framework", "crashing", "", timeout=60)["error"]
+        assert "killed by signal 11" in doctor.run_probe("framework", "crashing", timeout=60)["error"]
 
     def test_hang(self) -> None:
         begin = time.monotonic()
-        assert "no answer within 0.5 s" in doctor.run_probe("framework", "hanging", "", timeout=0.5)["error"]
+        assert "no answer within 0.5 s" in doctor.run_probe("framework", "hanging", timeout=0.5)["error"]
         assert time.monotonic() - begin < 30
 
     def test_exit(self) -> None:
-        error = doctor.run_probe("framework", "exiting", "", timeout=60)["error"]
+        error = doctor.run_probe("framework", "exiting", timeout=60)["error"]
         assert error == "the process exited with 3 no licence"
 
     def test_error(self) -> None:
@@ -86,16 +86,18 @@ class TestProbe:
 
     def test_output_of_its_own(self) -> None:
         check = doctor.check_framework("chatting", 60)
-        assert (check.status, check.detail) == ("warning", "1.5, HiPress' operators are not built")
-
-    def test_operators_that_do_not_load(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (tmp_path / "chatting").mkdir()
-        (tmp_path / "chatting" / "libhipress_chatting.so").write_bytes(b"not a library")
-        monkeypatch.setattr(doctor, "__file__", str(tmp_path / "doctor.py"))
-        (tmp_path / "chatting" / "__init__.py").write_text("__version__ = '2'\n")
-        check = doctor.check_framework("chatting", 60)
         assert check.status == "failed"
-        assert check.detail.startswith("2, HiPress' operators do not load: OSError")
+        assert check.detail.startswith("1.5, but hipress.chatting does not import: ModuleNotFoundError")
+
+    def test_an_adapter_that_says_what_to_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        facts = {"version": "9.8", "advice": "no operators for 9.8; build them: hipress build chatting"}
+        monkeypatch.setattr(doctor, "run_probe", lambda *_, **__: facts)
+        check = doctor.check_framework("chatting", 60)
+        assert (check.status, check.advice) == ("failed", facts["advice"])
+        assert check.detail == "9.8, but hipress.chatting does not work with it"
+        facts["error"] = "numpy has no bool"
+        check = doctor.check_framework("chatting", 60)
+        assert (check.detail, check.advice) == ("installed, but does not import: numpy has no bool", facts["advice"])
 
 
 def test_framework_not_installed() -> None:

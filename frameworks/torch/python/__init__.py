@@ -12,7 +12,11 @@ Names that Horovod has mean what they mean there; `codec`, `topology`, `partitio
 
 from __future__ import annotations
 
-from hipress.errors import (
+from hipress.torch.required import import_torch
+
+import_torch()
+
+from hipress.errors import (  # noqa: E402
     CorruptPayload,
     DuplicateName,
     HipressError,
@@ -25,8 +29,8 @@ from hipress.errors import (
     TransportError,
     Unsupported,
 )
-from hipress.reduce_ops import Average, Sum
-from hipress.runtime import (
+from hipress.reduce_ops import Average, Sum  # noqa: E402
+from hipress.runtime import (  # noqa: E402
     counters,
     cross_rank,
     cross_size,
@@ -39,7 +43,7 @@ from hipress.runtime import (
     shutdown,
     size,
 )
-from hipress.torch.collectives import (
+from hipress.torch.collectives import (  # noqa: E402
     allreduce,
     allreduce_,
     allreduce_async,
@@ -51,10 +55,10 @@ from hipress.torch.collectives import (
     poll,
     synchronize,
 )
-from hipress.torch.optimizer import DistributedOptimizer
-from hipress.torch.registered import register_codecs
-from hipress.torch.state import broadcast_object, broadcast_optimizer_state, broadcast_parameters
-from hipress.torch.synchronizer import GradientSynchronizer
+from hipress.torch.optimizer import DistributedOptimizer  # noqa: E402
+from hipress.torch.registered import register_codecs  # noqa: E402
+from hipress.torch.state import broadcast_object, broadcast_optimizer_state, broadcast_parameters  # noqa: E402
+from hipress.torch.synchronizer import GradientSynchronizer  # noqa: E402
 
 register_codecs()
 
