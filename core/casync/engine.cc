@@ -41,7 +41,9 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
                      [this](const auto& waiting) { return control_->planRound(waiting, kPlanTimeout); }),
       compute_(options_.computeThreads),
       deadlineWatch_([this] { return watchDeadlines(); }) {
-  transport_->onPeerFailure([this](int peer, const std::string& reason) { onPeerFailure(peer, reason); });
+  transport_->onPeerFailure([this](int peer, const std::string& reason) {
+    onDeparture(peer, "rank " + std::to_string(peer) + " was lost (" + reason + ")", false);
+  });
   control_->onNotice([this](const ControlNotice& notice) { onNotice(notice); });
   listenForFailures();
 }

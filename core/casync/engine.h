@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -178,12 +177,12 @@ class Engine {
   void completeTask(const OperationPointer& operation, TaskIndex task);
   void record(const Operation& operation, const Task& task, TraceTrack track, int lane, int64_t startNs,
               size_t bytes);
-  void failTask(const OperationPointer& operation, const Failure& failure);
+  void failTransfer(const OperationPointer& operation, TaskIndex task, const Failure& failure);
   void failWith(const Error& error, bool tellOthers);
   void listenForFailures();
   void tellPeers(const Error& error);
   void onNotice(const ControlNotice& notice);
-  void onPeerFailure(int peer, const std::string& reason);
+  void onDeparture(int rank, const std::string& how, bool saidGoodbye);
   void checkDeadline(const OperationPointer& operation);
   Error timeoutError(const Operation& operation) const;
 
@@ -206,8 +205,12 @@ class Engine {
   size_t unattended_ = 0;  // operations in flight that nobody waits for
   std::vector<std::shared_ptr<DeviceQueue>> deviceQueues_;
   std::deque<OperationPointer> inOrder_;  // without pipelining: the first is running
-  std::map<int, std::string> left_;       // ranks that said goodbye
-  Clock::time_point leftAt_{};
+  struct Departure {
+    int rank;
+    std::string how;
+  };
+  std::vector<Departure> gone_;  // ranks that said goodbye or whose connection broke; the first one first
+  Clock::time_point goneAt_{};   // the last of them
   Failure failure_;
   bool stopped_ = false;
   std::once_flag stopping_;

@@ -15,8 +15,8 @@
 namespace hipress {
 namespace {
 
-/// What a rank that left had sent may still be on its way for this long.
-constexpr Milliseconds kLeaveGrace{2000};
+/// What a rank that is gone had sent may still be on its way for this long, and so may the news why it went.
+constexpr Milliseconds kGoneGrace{2000};
 
 /// How much longer than the deadline a rank waits for each message that must come before the one it waits
 /// for.
@@ -122,15 +122,13 @@ void Engine::listenForFailures() {
 void Engine::onNotice(const ControlNotice& notice) {
   switch (notice.kind) {
     case ControlNotice::Kind::kLost:
-      return failWith(Error(ErrorKind::kPeerLost, notice.message), false);
+      // Who loses rank 0 finds out alone: nobody else tells the others, who will lose this rank next.
+      return failWith(Error(ErrorKind::kPeerLost, notice.message), notice.rank == 0);
     case ControlNotice::Kind::kAborted:
       return failWith(Error(notice.error, notice.message), false);
-    case ControlNotice::Kind::kLeft: {
-      const std::lock_guard lock(mutex_);
-      left_.emplace(notice.rank, "rank " + std::to_string(notice.rank) + " has left (it called shutdown)");
-      leftAt_ = Clock::now();
-      return;
-    }
+    case ControlNotice::Kind::kLeft:
+      return onDeparture(notice.rank,
+                         "rank " + std::to_string(notice.rank) + " has left (it called shutdown)", true);
     case ControlNotice::Kind::kConflict: {
       OperationPointer active;
       const Failure failure = std::make_shared<Error>(ErrorKind::kMismatch, notice.message);
@@ -154,12 +152,17 @@ void Engine::onNotice(const ControlNotice& notice) {
   }
 }
 
-void Engine::onPeerFailure(int peer, const std::string& reason) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (left_.contains(peer)) return;  // it closed its connections because it was done
+/// It may have done its part, or have failed and closed its connections: whoever knows more is given a moment
+/// to say so.
+void Engine::onDeparture(int rank, const std::string& how, bool saidGoodbye) {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(gone_, rank, &Departure::rank);
+  if (known == gone_.end()) {
+    gone_.push_back({rank, how});
+    goneAt_ = Clock::now();
+  } else if (saidGoodbye) {
+    known->how = how;
   }
-  failWith(Error(ErrorKind::kPeerLost, "rank " + std::to_string(peer) + " was lost: " + reason), true);
 }
 
 void Engine::checkDeadline(const OperationPointer& operation) {
@@ -167,9 +170,9 @@ void Engine::checkDeadline(const OperationPointer& operation) {
   std::string departed;
   {
     const std::lock_guard lock(mutex_);
-    // It may have done its part before it left: only an operation that gets nowhere is given up.
-    if (!left_.empty() && now >= std::max(leftAt_, operation->submitted) + kLeaveGrace)
-      departed = left_.begin()->second;
+    // Only an operation that gets nowhere is given up.
+    if (!gone_.empty() && now >= std::max(goneAt_, operation->submitted) + kGoneGrace)
+      departed = gone_.front().how;
   }
   if (!departed.empty()) {
     return failWith(Error(ErrorKind::kPeerLost, departed + " while tensor '" + operation->tensor->spec.name +

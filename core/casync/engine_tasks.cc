@@ -97,7 +97,7 @@ void Engine::startSend(const OperationPointer& operation, TaskIndex index) {
   request.payload = message.payload;
   const size_t bytes = message.payload.size();
   request.onSent = [this, operation, index, bytes](const Failure& failure) {
-    if (failure) return failTask(operation, failure);
+    if (failure) return failTransfer(operation, index, failure);
     record(*operation, operation->tensor->graph.tasks()[index], TraceTrack::kSend, 0,
            operation->startedNs[index], bytes);
     completeTask(operation, index);
@@ -122,7 +122,7 @@ void Engine::startRecv(const OperationPointer& operation, TaskIndex index) {
     }
   };
   request.onReceived = [this, operation, index](const Failure& failure) {
-    if (failure) return failTask(operation, failure);
+    if (failure) return failTransfer(operation, index, failure);
     const Task& recv = operation->tensor->graph.tasks()[index];
     record(*operation, recv, TraceTrack::kReceive, 0, operation->startedNs[index],
            operation->messages[recv.message].payload.size());
@@ -148,8 +148,10 @@ void Engine::completeTask(const OperationPointer& operation, TaskIndex index) {
   }
 }
 
-void Engine::failTask(const OperationPointer& operation, const Failure& failure) {
-  if (!operation->finished()) failWith(*failure, true);
+void Engine::failTransfer(const OperationPointer& operation, TaskIndex index, const Failure& failure) {
+  if (operation->finished()) return;
+  if (failure->kind() != ErrorKind::kPeerLost) return failWith(*failure, true);
+  onDeparture(operation->tensor->graph.tasks()[index].peer, failure->what(), false);
 }
 
 void Engine::record(const Operation& operation, const Task& task, TraceTrack track, int lane, int64_t startNs,

@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -25,6 +26,8 @@ from hipress.errors import HipressError
 #: For a joined thread to vanish from /proc.
 _SETTLE = 0.5
 _PR_SET_PDEATHSIG = 1
+#: Of the lines of /proc/self/maps, those with shared memory.
+_SHARED = re.compile(" /(SYSV|dev/shm/)")
 
 
 class Diary:
@@ -47,9 +50,11 @@ def holdings() -> dict[str, list[str]]:
             descriptors.append(os.readlink(f"/proc/self/fd/{number}").split("[")[0])
         except FileNotFoundError:
             continue  # That of the listing itself.
+    mapped = [line.split()[5] for line in Path("/proc/self/maps").read_text().splitlines() if _SHARED.search(line)]
     return {
         "threads": sorted(path.read_text().strip() for path in tasks if path.exists()),
         "descriptors": sorted(descriptors),
+        "mapped segments": sorted(mapped),
         "shared files": sorted(os.listdir("/dev/shm")),
         "shared segments": [line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]],
     }

@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <memory>
 
-#include "core/error.h"
-
 namespace hipress {
 namespace {
 
@@ -35,6 +33,23 @@ void apply(ucp_config_t* config, const char* name, const char* value) {
 
 std::string ucxMessage(const std::string& what, ucs_status_t status) {
   return what + ": " + ucs_status_string(status);
+}
+
+Error transferError(const std::string& doing, int peer, ucs_status_t status) {
+  const std::string rank = "rank " + std::to_string(peer);
+  switch (status) {
+    case UCS_ERR_CANCELED:
+    case UCS_ERR_CONNECTION_RESET:
+    case UCS_ERR_ENDPOINT_TIMEOUT:
+    case UCS_ERR_IO_ERROR:
+    case UCS_ERR_NOT_CONNECTED:
+    case UCS_ERR_REJECTED:
+    case UCS_ERR_TIMED_OUT:
+    case UCS_ERR_UNREACHABLE:
+      return {ErrorKind::kPeerLost, rank + " was lost (" + ucxMessage(doing + " it failed", status) + ")"};
+    default:
+      return transportError(ucxMessage(doing + " " + rank + " failed", status));
+  }
 }
 
 UcxWorker::UcxWorker(const std::string& netDevices) {
@@ -71,11 +86,6 @@ UcxWorker::~UcxWorker() {
 void UcxWorker::destroy() {
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
   if (context_ != nullptr) ucp_cleanup(context_);
-  worker_ = nullptr;
-  context_ = nullptr;
-}
-
-void UcxWorker::abandon() {
   worker_ = nullptr;
   context_ = nullptr;
 }

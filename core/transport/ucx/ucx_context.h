@@ -8,10 +8,16 @@
 
 #include <string>
 
+#include "core/error.h"
+
 namespace hipress {
 
 /// "what: UCX's text for the status".
 std::string ucxMessage(const std::string& what, ucs_status_t status);
+
+/// What became of a transfer with `peer`: PeerLost if the status speaks of the connection, else Transport.
+/// `doing`: "sending to", "receiving from".
+Error transferError(const std::string& doing, int peer, ucs_status_t status);
 
 class UcxWorker {
  public:
@@ -30,10 +36,6 @@ class UcxWorker {
 
   /// Destroys worker and context now; nothing is sent or received any more.
   void destroy();
-
-  /// Lets go of worker and context without destroying them: nothing is sent or received any more, their
-  /// memory stays.
-  void abandon();
 
  private:
   ucp_context_h context_ = nullptr;

@@ -98,12 +98,13 @@ ucs_status_t UcxInbox::arriveBundle(const UcxEnvelope& envelope, void* data, siz
     if (bytes > kMaxBundleBytes) throw corruptPayload("it has " + std::to_string(bytes) + " bytes");
     bundle->bundle.resize(bytes);
   } catch (const Error& error) {
-    breakLink(envelope.source, error);
+    refuseBundles(envelope.source, error);
     return UCS_OK;
   } catch (const std::bad_alloc&) {
-    breakLink(envelope.source, transportError("no memory for its " + std::to_string(bytes) + " bytes"));
+    refuseBundles(envelope.source, transportError("no memory for its " + std::to_string(bytes) + " bytes"));
     return UCS_OK;
   }
+  bundle->peer = envelope.source;
   bundle->bundleEnvelope = envelope;
   const std::span<std::byte> destination = bundle->bundle;
   fetch(std::move(bundle), data, destination);
@@ -114,7 +115,7 @@ void UcxInbox::split(const UcxEnvelope& envelope, std::span<const std::byte> byt
   try {
     splitBundle(envelope.header, bytes, pieces_);
   } catch (const Error& error) {
-    return breakLink(envelope.source, error);
+    return refuseBundles(envelope.source, error);
   }
   for (const auto& [tag, header, payload] : pieces_) {
     const MessageKey key{envelope.source, tag};
@@ -127,8 +128,11 @@ void UcxInbox::split(const UcxEnvelope& envelope, std::span<const std::byte> byt
   }
 }
 
-void UcxInbox::breakLink(int peer, const Error& reason) {
-  const Failure failure = std::make_shared<Error>(refusedBundle(rank_, peer, reason));
+void UcxInbox::refuseBundles(int peer, const Error& reason) {
+  breakLink(peer, std::make_shared<Error>(refusedBundle(rank_, peer, reason)));
+}
+
+void UcxInbox::breakLink(int peer, const Failure& failure) {
   brokenLinks_[static_cast<size_t>(peer)] = failure;
   for (const auto& request : matcher_.takePosted(peer)) request.onReceived(failure);
 }
@@ -143,6 +147,7 @@ void UcxInbox::receive(RecvRequest& request, const Arrived& message) {
     return request.onReceived(std::make_shared<Error>(error));
   }
   auto payload = std::make_unique<Fetch>();
+  payload->peer = request.peer;
   payload->onReceived = std::move(request.onReceived);
   payload->bytes = message.bytes;
   fetch(std::move(payload), message.held, destination);
@@ -182,9 +187,8 @@ void UcxInbox::fetched(Fetch* fetch, ucs_status_t status) {
   const auto ended = std::move(fetches_.extract(fetch).mapped());
   Failure failure;
   if (status != UCS_OK) {
-    failure = failure_
-                  ? failure_
-                  : std::make_shared<Error>(ErrorKind::kTransport, ucxMessage("receiving failed", status));
+    failure =
+        failure_ ? failure_ : std::make_shared<Error>(transferError("receiving from", ended->peer, status));
   }
   if (!ended->onReceived) return fetchedBundle(*ended, failure);
   if (!failure) statistics_.received(ended->bytes);
@@ -193,7 +197,7 @@ void UcxInbox::fetched(Fetch* fetch, ucs_status_t status) {
 
 void UcxInbox::fetchedBundle(const Fetch& fetch, const Failure& failure) {
   if (refuses(fetch.bundleEnvelope.source)) return;
-  if (failure) return breakLink(fetch.bundleEnvelope.source, *failure);
+  if (failure) return breakLink(fetch.peer, failure);
   split(fetch.bundleEnvelope, fetch.bundle);
 }
 

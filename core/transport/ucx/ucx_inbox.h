@@ -49,6 +49,7 @@ class UcxInbox {
   /// A payload on its way from the sender's memory: of a message, or of a bundle that nobody asked for.
   struct Fetch {
     UcxInbox* inbox = nullptr;
+    int peer = 0;
     EndCallback onReceived;
     size_t bytes = 0;
     UcxEnvelope bundleEnvelope;
@@ -58,7 +59,8 @@ class UcxInbox {
   ucs_status_t arrive(const UcxEnvelope& envelope, void* data, size_t bytes, uint64_t attributes);
   ucs_status_t arriveBundle(const UcxEnvelope& envelope, void* data, size_t bytes, bool isRendezvous);
   void split(const UcxEnvelope& envelope, std::span<const std::byte> bytes);
-  void breakLink(int peer, const Error& reason);
+  void refuseBundles(int peer, const Error& reason);
+  void breakLink(int peer, const Failure& failure);
   void receive(RecvRequest& request, const Arrived& message);
   void place(const RecvRequest& request, const MessageHeader& header, const void* data, size_t bytes);
   void fetch(std::unique_ptr<Fetch> fetch, void* descriptor, std::span<std::byte> destination);
@@ -70,7 +72,7 @@ class UcxInbox {
   const UcxWorker& worker_;
   TransportStatistics& statistics_;
   Failure failure_;
-  std::vector<Failure> brokenLinks_;  // by peer, once a bundle of it was refused
+  std::vector<Failure> brokenLinks_;  // by peer, once a bundle of it was refused or lost
   Matcher<Arrived> matcher_;
   std::vector<MessageView> pieces_;  // of the bundle that arrives
   std::unordered_map<Fetch*, std::unique_ptr<Fetch>> fetches_;

@@ -57,8 +57,7 @@ void UcxLinks::connect(Peer& peer, const UcxWorker& worker, const std::string& a
   parameters.err_mode = sameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   parameters.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
     const auto* broken = static_cast<Peer*>(argument);
-    const std::string what = "the connection to rank " + std::to_string(broken->rank) + " broke";
-    broken->links->onBroken_(broken->rank, ucxMessage(what, status));
+    broken->links->onBroken_(broken->rank, ucxMessage("the connection to it broke", status));
   };
   parameters.err_handler.arg = &peer;
   const ucs_status_t status = ucp_ep_create(worker.handle(), &parameters, &peer.endpoint);

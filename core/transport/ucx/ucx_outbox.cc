@@ -68,9 +68,7 @@ void UcxOutbox::sent(Outgoing& outgoing, ucs_status_t status) {
   } else if (failure_) {
     failure = failure_;
   } else {
-    failure = std::make_shared<Error>(
-        ErrorKind::kTransport,
-        ucxMessage("sending to rank " + std::to_string(outgoing.peer) + " failed", status));
+    failure = std::make_shared<Error>(transferError("sending to", outgoing.peer, status));
   }
   const EndCallback onSent = std::move(outgoing.onSent);
   outgoing.underway = false;

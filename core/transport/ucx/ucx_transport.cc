@@ -74,10 +74,7 @@ class UcxTransport final : public Transport {
   }
 
   void fail(const Failure& failure) override {
-    mailbox_.post([this, failure] {
-      broken_ = true;
-      giveUp(failure);
-    });
+    mailbox_.post([this, failure] { giveUp(failure); });
   }
 
   void onPeerFailure(std::function<void(int, const std::string&)> handler) override {
@@ -134,17 +131,10 @@ class UcxTransport final : public Transport {
   }
 
   /// The last act of the progress thread. UCX is torn down first: nothing touches a payload after its
-  /// callback.
+  /// callback. It drops what is in flight, waits for no peer, and lets go of everything but a few requests.
   void finish() {
-    if (broken_) {
-      // UCX waits for transfers in flight when it is destroyed, and those with a dead peer may never end.
-      // From here on nobody makes progress, so nothing is touched any more; what UCX holds goes with the
-      // process.
-      worker_.abandon();
-    } else {
-      inbox_.release();
-      worker_.destroy();
-    }
+    inbox_.release();
+    worker_.destroy();
     outbox_.finish();
     inbox_.finish();
   }
@@ -160,7 +150,6 @@ class UcxTransport final : public Transport {
   UcxLinks links_;
   UcxOutbox outbox_;
   bool failed_ = false;
-  bool broken_ = false;  // failed, as opposed to closed
   bool running_ = true;
   std::thread thread_;
 };
