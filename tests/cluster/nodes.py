@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emulated nodes for tests, and links that lose packets."""
+"""Emulated nodes for tests, and links that lose packets or let no connection through."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,12 @@ _namespaces = importlib.import_module("cluster.namespaces")
 
 #: tc's text of a classic BPF program: ld [random]; jge #SHARE; ret -1 (match); ret 0. Not every kernel has netem.
 _RANDOM = 0xFFFFF038
-_PROGRAM = "4,32 0 0 {random},53 1 0 {share},6 0 0 4294967295,6 0 0 0"
+_SHARE = f"4,32 0 0 {_RANDOM},53 1 0 {{share}},6 0 0 4294967295,6 0 0 0"
+#: Matches if it is IPv4, TCP, of its flags SYN without ACK, and not to PORT.
+_OPENS = (
+    "12,40 0 0 12,21 0 9 2048,48 0 0 23,21 0 7 6,177 0 0 14,80 0 0 27,84 0 0 18,21 0 3 2,"
+    "72 0 0 16,21 1 0 {port},6 0 0 4294967295,6 0 0 0"
+)
 
 
 def unavailable() -> str | None:
@@ -28,11 +33,19 @@ def unavailable() -> str | None:
     return None
 
 
-@contextmanager
-def lossy(network: Any, node: int, share: float) -> Iterator[None]:
+def lossy(network: Any, node: int, share: float) -> AbstractContextManager[None]:
     """The link of `node` loses a share of the packets, each way, at random."""
+    return _dropping(network, node, _SHARE.format(share=min(int(share * 2**32), 2**32 - 1)))
+
+
+def walled(network: Any, node: int, port: int) -> AbstractContextManager[None]:
+    """A firewall: no TCP connection can be opened over the link of `node`, either way, but to `port`."""
+    return _dropping(network, node, _OPENS.format(port=port))
+
+
+@contextmanager
+def _dropping(network: Any, node: int, program: str) -> Iterator[None]:
     device = cluster.network.port(node)
-    program = _PROGRAM.format(random=_RANDOM, share=min(int(share * 2**32), 2**32 - 1))
     # Sent on to a device that is down is dropped.
     drop = ["bpf", "bytecode", program, "action", "mirred", "egress", "redirect", "dev", "sink0"]
     _on_hub(network, "ip", "link", "add", "sink0", "type", "veth", "peer", "name", "sink1")

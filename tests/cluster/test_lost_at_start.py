@@ -12,13 +12,10 @@ import pytest
 
 from tests.cluster.fault_job import FaultJob, Session
 from tests.cluster.invariants import check_all
-
-#: UCX, as it is configured, waits in connect() until the kernel gives up, two minutes later: if the link is cut between
-#: the exchange of addresses and that, no deadline holds. It is a matter of milliseconds, and seldom hit here.
-_BLOCKS = pytest.mark.xfail(strict=False, reason="UCX connects in a call that blocks")
+from tests.cluster.nodes import walled
 
 
-@pytest.mark.parametrize(("fault", "delay"), [("cut", 0.0), pytest.param("cut", 0.1, marks=_BLOCKS), ("kill", 0.1)])
+@pytest.mark.parametrize(("fault", "delay"), [("cut", 0.0), ("cut", 0.1), ("kill", 0.1)])
 def test_a_rank_lost_in_init_is_an_error_in_time(nodes: Any, tmp_path: Path, fault: str, delay: float) -> None:
     with FaultJob(tmp_path, Session(range(2), timeout=2.0, variables={"HIPRESS_HEARTBEAT_LIMIT": "1"}), nodes) as job:
         job.fact(1, "init", 30.0)
@@ -35,3 +32,19 @@ def test_a_rank_lost_in_init_is_an_error_in_time(nodes: Any, tmp_path: Path, fau
             assert f"rank {1 - rank}" in error["message"]
             assert error["time"] - start < 7.0
         check_all(job, survivors, 15.0)
+
+
+def test_a_firewall_between_ranks_is_an_error_in_time(nodes: Any, tmp_path: Path) -> None:
+    # All meet at rank 0, but cannot connect with each other: UCX does that in a call that blocks.
+    session = Session(range(3), timeout=4.0, delays=dict.fromkeys(range(3), 1.0))
+    with FaultJob(tmp_path, session, nodes) as job, walled(nodes, 2, int(job.places[0].split(":")[1])):
+        for rank in range(3):
+            job.fact(rank, "init", 30.0)
+        start = time.monotonic()
+        for rank in range(3):
+            error = job.fact(rank, "error", 30.0)
+            assert error["kind"] == "TransportError"
+            assert f"rank {rank}: UCX cannot connect to rank {0 if rank == 2 else 2}" in error["message"]
+            assert "firewall" in error["message"]
+            assert error["time"] - start < 9.0
+        check_all(job, range(3), 15.0)

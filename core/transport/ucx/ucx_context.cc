@@ -29,6 +29,16 @@ void apply(ucp_config_t* config, const char* name, const char* value) {
   check(ucp_config_modify(config, name, value), std::string("UCX does not take the setting ") + name);
 }
 
+/// How often the kernel may repeat the first packet of a connection if it is to give up within `limit`: it
+/// waits 1 s for the first answer, then 2 s, 4 s and so on. UCX connects in a call that blocks until then;
+/// the kernel's own choice is more than two minutes.
+int synRetries(std::chrono::milliseconds limit) {
+  constexpr int kMost = 6;  // that choice
+  int retries = 1;
+  while (retries < kMost && std::chrono::seconds((4 << retries) - 1) <= limit) ++retries;
+  return retries;
+}
+
 }  // namespace
 
 std::string ucxMessage(const std::string& what, ucs_status_t status) {
@@ -52,11 +62,12 @@ Error transferError(const std::string& doing, int peer, ucs_status_t status) {
   }
 }
 
-UcxWorker::UcxWorker(const std::string& netDevices) {
+UcxWorker::UcxWorker(const std::string& netDevices, std::chrono::milliseconds connectLimit) {
   ucp_config_t* raw = nullptr;
   check(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
   const std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, ucp_config_release);
   for (const auto& setting : kSettings) apply(raw, setting.name, setting.value);
+  apply(raw, "TCP_SYN_CNT", std::to_string(synRetries(connectLimit)).c_str());
   if (!netDevices.empty()) apply(raw, "NET_DEVICES", netDevices.c_str());
 
   ucp_params_t parameters{};

@@ -6,6 +6,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <chrono>
 #include <string>
 
 #include "core/error.h"
@@ -22,8 +23,9 @@ Error transferError(const std::string& doing, int peer, ucs_status_t status);
 class UcxWorker {
  public:
   /// `netDevices`: UCX's UCX_NET_DEVICES ("lo", "eth0"); empty leaves UCX's choice. Variables the user set
-  /// win over our settings. Throws Transport.
-  explicit UcxWorker(const std::string& netDevices);
+  /// win over our settings. Connecting to a peer that does not answer takes at most `connectLimit`, or 3 s.
+  /// Throws Transport.
+  UcxWorker(const std::string& netDevices, std::chrono::milliseconds connectLimit);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;

@@ -32,12 +32,14 @@ bool onlyTcp(ucp_ep_h endpoint) {
 
 UcxLinks::UcxLinks(ControlPlane& control, const UcxWorker& worker, Milliseconds timeout,
                    std::function<void(int, const std::string&)> onBroken)
-    : onBroken_(std::move(onBroken)), peers_(static_cast<size_t>(control.worldSize())) {
+    : rank_(control.rank()),
+      onBroken_(std::move(onBroken)),
+      peers_(static_cast<size_t>(control.worldSize())) {
   const std::string host = hostIdentity();
   const auto addresses =
       control.allgather("transport.ucx", host + std::string(1, '\0') + worker.address(), timeout);
   for (int rank = 0; rank < control.worldSize(); ++rank) {
-    if (rank == control.rank()) continue;
+    if (rank == rank_) continue;
     const auto& entry = addresses[static_cast<size_t>(rank)];
     const size_t split = entry.find('\0');
     Peer& peer = peers_[static_cast<size_t>(rank)];
@@ -62,7 +64,12 @@ void UcxLinks::connect(Peer& peer, const UcxWorker& worker, const std::string& a
   parameters.err_handler.arg = &peer;
   const ucs_status_t status = ucp_ep_create(worker.handle(), &parameters, &peer.endpoint);
   if (status != UCS_OK) {
-    throw transportError(ucxMessage("UCX cannot connect to rank " + std::to_string(peer.rank), status));
+    const std::string other = "rank " + std::to_string(peer.rank);
+    const std::string what = "rank " + std::to_string(rank_) + ": UCX cannot connect to " + other;
+    throw transportError(ucxMessage(what, status) +
+                         "; look for a firewall (all ports, or those in UCX_TCP_PORT_RANGE, must be open "
+                         "between hosts), a link that is down, or an error of " +
+                         other);
   }
   peer.usesSockets = onlyTcp(peer.endpoint);
 }

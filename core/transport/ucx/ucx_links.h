@@ -39,6 +39,7 @@ class UcxLinks {
 
   void connect(Peer& peer, const UcxWorker& worker, const std::string& address, bool sameHost);
 
+  const int rank_;
   const std::function<void(int, const std::string&)> onBroken_;
   std::vector<Peer> peers_;
 };

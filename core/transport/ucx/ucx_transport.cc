@@ -45,7 +45,7 @@ class UcxTransport final : public Transport {
   UcxTransport(ControlPlane& control, const UcxOptions& options)
       : rank_(control.rank()),
         worldSize_(control.worldSize()),
-        worker_(deviceOf(rank_, options.localAddress)),
+        worker_(deviceOf(rank_, options.localAddress), options.timeout),
         inbox_(rank_, worldSize_, worker_, statistics_),
         links_(control, worker_, options.timeout,
                [this](int peer, const std::string& reason) { peerFailed(peer, reason); }),

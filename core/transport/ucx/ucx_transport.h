@@ -16,7 +16,7 @@ struct UcxOptions {
   /// Address of this rank's end of the control connection; names the network interface that leads to the
   /// others. UCX listens on that one only. Empty: UCX chooses.
   std::string localAddress;
-  Milliseconds timeout{60000};  ///< For all ranks to exchange their addresses.
+  Milliseconds timeout{60000};  ///< For all ranks to exchange their addresses, and for each to answer.
 };
 
 /// Connects all ranks of `control` with each other. Every rank calls it. Throws Timeout, PeerLost, Transport.
