@@ -105,3 +105,31 @@ def _save_and_load() -> str:
 
 def test_a_saved_optimizer_is_the_plain_one() -> None:
     assert run(_save_and_load, 1) == ["SGD 0.25"]
+
+
+def _train_module(kvstore: bool) -> list[bytes]:
+    hp.init()
+    mx.random.seed(hp.rank())
+    inputs = np.random.default_rng(hp.rank()).normal(size=(32, 16)).astype(np.float32)
+    batches = mx.io.NDArrayIter(inputs, np.arange(32) % 4, BATCH)
+    layer = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="layer")
+    module = mx.mod.Module(mx.sym.SoftmaxOutput(layer, name="softmax"))
+    module.bind(batches.provide_data, batches.provide_label)
+    module.init_params(mx.init.Xavier())
+    values, states = module.get_params()
+    hp.broadcast_parameters(values)
+    module.set_params(values, states)
+    if kvstore:
+        module.init_optimizer("hipress", "sgd", {"rescale_grad": 1 / (BATCH * hp.size())})
+    else:
+        module.init_optimizer(None, hp.DistributedOptimizer(mx.optimizer.SGD(rescale_grad=1 / BATCH)))
+    for batch in batches:
+        module.forward_backward(batch)
+        module.update()
+    return [value.asnumpy().tobytes() for _, value in sorted(module.get_params()[0].items())]
+
+
+@pytest.mark.parametrize("kvstore", [True, False], ids=["kvstore", "optimizer"])
+def test_a_module_trains(kvstore: bool) -> None:
+    first, second = run(_train_module, 2, kvstore)
+    assert first == second

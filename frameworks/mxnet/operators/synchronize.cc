@@ -47,7 +47,7 @@ class StepTimes {
   std::atomic<int64_t> ready_{0};
 };
 
-/// MXNet raises the class that is registered for the text's first word (hipress/mxnet/errors.py).
+/// MXNet raises the class that is registered for the text's first word (hipress/mxnet/error_types.py).
 std::string errorText(const Error& error) {
   return std::string("hipress.") + errorName(error.kind()) + ": " + error.what();
 }
@@ -90,13 +90,14 @@ void startSynchronization(void* /*context*/, void* completion, void* parameter) 
 
 /// The end of a step. If one of its arrays failed, MXNet does not call this, and all of them have failed.
 struct StepEnd {
-  std::shared_ptr<Engine> engine;
+  std::shared_ptr<Engine> traced;  ///< nullptr: nothing to record.
   std::shared_ptr<StepTimes> times;
 };
 
 void endStep(void* /*context*/, void* parameter) {
   const auto& end = *static_cast<StepEnd*>(parameter);
-  if (end.times) end.times->record(*end.engine->trace());
+  TraceRecorder* const trace = end.traced == nullptr ? nullptr : end.traced->trace();
+  if (trace != nullptr) end.times->record(*trace);
 }
 
 template <typename T>
@@ -143,7 +144,8 @@ extern "C" __attribute__((visibility("default"))) int hipress_mxnet_synchronize(
                           SharedArray(outputs[i]), inputs[i] == nullptr, times});
       push(std::move(synchronization), -i);
     }
-    if (together != 0) pushEnd(std::make_unique<StepEnd>(StepEnd{engine, times}), outputs, count);
+    const auto traced = times == nullptr ? nullptr : engine;
+    if (together != 0) pushEnd(std::make_unique<StepEnd>(StepEnd{traced, times}), outputs, count);
     return 0;
   } catch (const Error& error) {
     keepError(error);

@@ -13,7 +13,7 @@ from mxnet.base import _LIB, check_call
 
 from hipress._library import load_core
 from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
-from hipress.mxnet import errors
+from hipress.mxnet import error_types
 from hipress.synchronizer import TensorDescription
 
 _DTYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64")
@@ -27,7 +27,7 @@ except OSError as error:
         f"HiPress' operators for MXNet cannot be loaded: {error}. They are built where CMake finds MXNet's headers "
         "(HIPRESS_MXNET_ROOT); `hipress doctor` shows what is there."
     ) from error
-errors.register()
+error_types.register()
 
 
 def describe(name: str, shape: Sequence[int], dtype: object) -> TensorDescription:
