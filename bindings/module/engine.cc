@@ -88,8 +88,6 @@ EngineOptions optionsFrom(const py::dict& given) {
       options.priorities = value.cast<bool>();
     } else if (name == "hosts") {
       options.hosts = value.cast<std::vector<int>>();
-    } else if (name == "trace_rank") {
-      options.trace = std::make_shared<TraceRecorder>(value.cast<int>());
     } else {
       throw invalidArgument("the engine has no option '" + name + "'");
     }
@@ -229,14 +227,15 @@ py::dict memoryOf(Engine& engine) {
 }
 
 void recordSpan(Engine& engine, const std::string& name, int64_t startNs, int64_t endNs) {
-  if (engine.trace() == nullptr) return;
+  TraceRecorder* const recorder = engine.trace();
+  if (recorder == nullptr) return;
   TraceSpan span;
   // Span names are literals everywhere: those that adapters use are listed here.
   span.name = name == "backward" ? "backward" : name == "step" ? "step" : "synchronize";
   span.track = TraceTrack::kFramework;
   span.startNs = startNs;
   span.endNs = endNs;
-  engine.trace()->record(span);
+  recorder->record(span);
 }
 
 std::function<bool(InprocMessage&)> interceptor(const py::function& function) {
@@ -417,12 +416,8 @@ void bindEngine(py::module_& module) {
           "(role, state, values) of what no encoding of a tensor uses; nothing keeps it now.")
       .def("record_span", &recordSpan, py::arg("name"), py::arg("start_ns"), py::arg("end_ns"))
       .def_property_readonly("traced", [](const Engine& engine) { return engine.trace() != nullptr; })
-      .def(
-          "write_trace",
-          [](Engine& engine, const std::string& path) {
-            if (engine.trace() != nullptr) engine.trace()->appendTo(path);
-          },
-          py::arg("path"), py::call_guard<py::gil_scoped_release>())
+      .def("start_trace", &Engine::startTrace)
+      .def("stop_trace", &Engine::stopTrace, py::arg("path"), py::call_guard<py::gil_scoped_release>())
       .def(
           "shutdown", [](Engine& engine, double linger) { engine.shutdown(milliseconds(linger)); },
           py::arg("linger") = 5.0, py::call_guard<py::gil_scoped_release>());

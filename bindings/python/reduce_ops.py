@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hipress.errors import InvalidArgument
+from hipress.errors import InvalidArgument, Unsupported
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,15 @@ class ReduceOp:
 Average = ReduceOp("average")
 """The sum over the ranks, divided by their number. Integers are truncated toward zero."""
 Sum = ReduceOp("sum")
-"""The sum over the ranks."""
+"""The sum over the ranks. Of booleans: whether any is true."""
+Min = ReduceOp("min")
+"""The smallest of the ranks' values; NaN if one is. Of booleans: whether all are true."""
+Max = ReduceOp("max")
+"""The largest of the ranks' values; NaN if one is."""
+Product = ReduceOp("product")
+"""The product over the ranks."""
+Adasum = ReduceOp("adasum")
+"""Horovod's adaptive sum, by name only: whatever is given it raises Unsupported."""
 
 
 def chosen(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
@@ -33,5 +41,7 @@ def chosen(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
         op = Average if average else Sum
     op = Average if op is None else op
     if not isinstance(op, ReduceOp):
-        raise InvalidArgument(f"op={op!r}: choose Average or Sum")
+        raise InvalidArgument(f"op={op!r}: choose Average, Sum, Min, Max or Product")
+    if op == Adasum:
+        raise Unsupported("op=Adasum: HiPress has no adaptive sum; choose Average, and scale the learning rate")
     return op

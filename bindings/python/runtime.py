@@ -144,8 +144,11 @@ class Runtime:
                 os.unlink(options.trace)  # of an earlier run; ranks append
         control, local_address = core.connect_control(rank=place.rank, port=port, **common)
         places = control.allgather("local ranks", str(place.local_rank).encode(), options.timeout)
+        numbers = [int(number) for number in places]
         #: The ranks that have this one's number on their machines, one per machine.
-        self.counterparts = [rank for rank, number in enumerate(places) if int(number) == place.local_rank]
+        self.counterparts = [rank for rank, number in enumerate(numbers) if number == place.local_rank]
+        #: Whether all machines have equally many ranks.
+        self.homogeneous = len({numbers.count(number) for number in numbers}) == 1
         engine_options: dict[str, Any] = {
             "timeout": options.timeout,
             "compute_threads": options.compute_threads,
@@ -161,13 +164,14 @@ class Runtime:
             "pipelining": options.pipelining,
             "priorities": options.priorities,
         }
-        if options.trace:
-            engine_options["trace_rank"] = place.rank
         self.engine = core.connect_engine(control, local_address, engine_options)
-        #: Of single collectives: operation's handle → name, and the framework's tensor that receives the result.
-        self.in_flight: dict[int, tuple[str, Any]] = {}
+        #: Names of single collectives that nobody has waited for yet.
+        self.in_flight: set[str] = set()
         self._counts: Counter[str] = Counter()
         self._gpus: dict[int, _core.Device] = {}
+        self._trace = ""  # where it goes; empty: nothing is recorded
+        if options.trace:
+            self.start_trace(options.trace)
         core.set_current_engine(self.engine)
 
     def numbered(self, name: str) -> str:
@@ -181,10 +185,22 @@ class Runtime:
             self._gpus[ordinal] = load_core().cuda_device(ordinal)
         return self._gpus[ordinal]
 
+    def start_trace(self, path: str) -> None:
+        if self._trace:
+            raise InvalidArgument(f"a trace is being recorded already, for {self._trace}; stop_timeline() ends it")
+        self.engine.start_trace()
+        self._trace = path
+
+    def stop_trace(self) -> None:
+        if not self._trace:
+            raise InvalidArgument("no trace is being recorded; start_timeline(file) begins one")
+        path, self._trace = self._trace, ""
+        self.engine.stop_trace(path)
+
     def close(self, linger: float) -> None:
         load_core().set_current_engine(None)
-        if self.options.trace:
-            self.engine.write_trace(self.options.trace)
+        if self._trace:
+            self.stop_trace()
         self.engine.shutdown(linger)
         self._server = None
 
@@ -307,6 +323,26 @@ def cross_size() -> int:
     return len(current().counterparts)
 
 
+def is_homogeneous() -> bool:
+    """Whether all machines have equally many processes."""
+    return current().homogeneous
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """From now on what this rank does is recorded, for a Chrome/Perfetto trace in `file_path`.
+
+    Every rank that calls it adds its part to the file, which must not exist; ranks of one machine may name one file.
+    `mark_cycles` is Horovod's, whose cycles HiPress does not have: it changes nothing.
+    Raises InvalidArgument if a trace is being recorded, as with HIPRESS_TRACE.
+    """
+    current().start_trace(file_path)
+
+
+def stop_timeline() -> None:
+    """Writes what was recorded since start_timeline(). Raises InvalidArgument if it was not called."""
+    current().stop_trace()
+
+
 def counters() -> dict[str, int]:
     """What this rank has exchanged with others since `init()`.
 
@@ -343,6 +379,7 @@ __all__ = [
     "cross_size",
     "current",
     "init",
+    "is_homogeneous",
     "is_initialized",
     "local_rank",
     "local_size",
@@ -350,4 +387,6 @@ __all__ = [
     "rank",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
 ]

@@ -34,6 +34,8 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       worldSize_(transport->worldSize()),
       options_(checked(std::move(options))),
       control_(std::move(control)),
+      recorder_(options_.trace ? options_.trace : std::make_shared<TraceRecorder>(rank_)),
+      recording_(options_.trace.get()),
       executor_(pool_, compute_, options_.seed, rank_),
       deviceExecutor_(options_.seed, rank_),
       transport_(std::move(transport)),
@@ -213,6 +215,16 @@ void Engine::end(const OperationPointer& operation, const Failure& failure) {
     forget(operation);
   }
   onDone(failure, operation->absent.load(std::memory_order_relaxed));
+}
+
+void Engine::startTrace() {
+  recorder_->begin();
+  recording_.store(recorder_.get(), std::memory_order_release);
+}
+
+void Engine::stopTrace(const std::string& path) {
+  recording_.store(nullptr, std::memory_order_release);
+  recorder_->appendTo(path);
 }
 
 void Engine::shutdown(Milliseconds linger) {

@@ -44,7 +44,7 @@ struct EngineOptions {
   bool pipelining = true;
   bool priorities = true;                ///< Off: first come, first served.
   std::vector<int> hosts;                ///< Number of each rank's host; empty: all ranks are on one.
-  std::shared_ptr<TraceRecorder> trace;  ///< nullptr: not traced.
+  std::shared_ptr<TraceRecorder> trace;  ///< Records from the start; nullptr: only after startTrace().
 };
 
 /// A tensor that ranks have agreed on; see Engine::agree().
@@ -134,7 +134,12 @@ class Engine {
   StateStore& states() { return states_; }
   BufferPool::Statistics poolStatistics() const { return pool_.statistics(); }
   DeviceQueue::Statistics deviceStatistics() const;  ///< Of all devices together.
-  TraceRecorder* trace() const { return options_.trace.get(); }
+  /// nullptr: nothing is recorded now.
+  TraceRecorder* trace() const { return recording_.load(std::memory_order_acquire); }
+  /// Records from now on; what was recorded before is forgotten.
+  void startTrace();
+  /// Appends what was recorded to a file, see TraceRecorder::appendTo(), and records no more.
+  void stopTrace(const std::string& path);
   ControlPlane& control() { return *control_; }
 
  private:
@@ -190,6 +195,8 @@ class Engine {
   const int worldSize_;
   const EngineOptions options_;
   std::shared_ptr<ControlPlane> control_;
+  const std::shared_ptr<TraceRecorder> recorder_;
+  std::atomic<TraceRecorder*> recording_{nullptr};
   StateStore states_;
   BufferPool pool_;  // before everything that may hold its buffers
   Executor executor_;

@@ -18,11 +18,7 @@ std::shared_ptr<const Tensor> Engine::planned(TensorSpec spec, TensorHandle id) 
   plan.worldSize = worldSize_;
   plan.partitionBytes = options_.pipelining ? options_.partitionBytes : kUnlimitedPartition;
   plan.hosts = options_.hosts;
-  auto tensor = planTensor(std::move(spec), id, plan);
-  if (trace() == nullptr) return tensor;
-  auto named = std::make_shared<Tensor>(*tensor);
-  named->traceName = trace()->intern(tensor->spec.name);
-  return named;
+  return planTensor(std::move(spec), id, plan);
 }
 
 /// The name by which rank 0 knows the tensor is its own, or another if it is agreed on again.

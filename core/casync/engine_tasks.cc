@@ -156,19 +156,20 @@ void Engine::failTransfer(const OperationPointer& operation, TaskIndex index, co
 
 void Engine::record(const Operation& operation, const Task& task, TraceTrack track, int lane, int64_t startNs,
                     size_t bytes) {
-  if (trace() == nullptr) return;
+  TraceRecorder* const recorder = trace();
+  if (recorder == nullptr) return;
   TraceSpan span;
   span.name = primitiveName(task.primitive);
   span.track = track;
   span.lane = lane;
   span.startNs = startNs;
   span.endNs = TraceRecorder::now();
-  span.tensor = operation.tensor->traceName;
+  span.tensor = recorder->intern(operation.tensor->spec.name);
   span.partition = task.partition;
   span.peer = task.peer;
   span.step = operation.step;
   span.bytes = bytes;
-  trace()->record(span);
+  recorder->record(span);
 }
 
 }  // namespace hipress

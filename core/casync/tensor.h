@@ -76,7 +76,6 @@ struct Tensor {
   Combination combination = Combination::kSum;
   double inputFactor = 1.0;      ///< Applied to this rank's values: prescale.
   double aggregateFactor = 1.0;  ///< Applied to the merged values: postscale, and 1/N for averages.
-  int traceName = -1;
 
   bool compressed() const;   ///< Whether any partition is encoded by a codec.
   bool keepsStates() const;  ///< Whether encoding reads and writes states.

@@ -78,6 +78,15 @@ int64_t TraceRecorder::now() {
   return offset + duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
+void TraceRecorder::begin() {
+  const std::lock_guard lock(mutex_);
+  since_ = now();
+  spans_.clear();
+  names_.clear();
+  nameIndex_.clear();
+  dropped_ = 0;
+}
+
 int TraceRecorder::intern(const std::string& name) {
   const std::lock_guard lock(mutex_);
   const auto [entry, added] = nameIndex_.emplace(name, static_cast<int>(names_.size()));
@@ -87,6 +96,7 @@ int TraceRecorder::intern(const std::string& name) {
 
 void TraceRecorder::record(const TraceSpan& span) {
   const std::lock_guard lock(mutex_);
+  if (span.startNs < since_) return;
   if (spans_.size() < capacity_) {
     spans_.push_back(span);
   } else {

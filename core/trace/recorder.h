@@ -35,6 +35,8 @@ class TraceRecorder {
   /// Nanoseconds since the epoch, never running backwards within a process.
   static int64_t now();
 
+  /// Forgets what was recorded. Spans that began before are not recorded any more.
+  void begin();
   /// A number for a tensor's name. Thread-safe, like record().
   int intern(const std::string& name);
   void record(const TraceSpan& span);
@@ -50,6 +52,7 @@ class TraceRecorder {
   const int rank_;
   const size_t capacity_;
   mutable std::mutex mutex_;
+  int64_t since_ = 0;
   std::vector<TraceSpan> spans_;
   std::vector<std::string> names_;
   std::map<std::string, int> nameIndex_;

@@ -36,8 +36,8 @@ TaskGraph buildBroadcast(const TopologyContext& context) {
       graph.send(values, rankAt(position + step), kDown, {ready});
       graph.recv(graph.addMessage(partition), rankAt(position + step), kReceived, hops + 1);
     }
+    graph.decode(values, {ready});  // at the root, too, whose result may be somewhere else
     if (position == 0) continue;
-    graph.decode(values, {ready});
     const MessageIndex received = graph.addMessage(partition);
     const TaskIndex encode = graph.encode(received, Operand::nothing(), EncodeAs::kContribution, {ready});
     graph.send(received, rankAt(position - highestBit / 2), kReceived, {encode});

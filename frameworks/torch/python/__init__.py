@@ -16,6 +16,19 @@ from hipress.torch.required import import_torch
 
 import_torch()
 
+from hipress.built import (  # noqa: E402
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
+from hipress.compression import Compression  # noqa: E402
 from hipress.errors import (  # noqa: E402
     CorruptPayload,
     DuplicateName,
@@ -29,12 +42,31 @@ from hipress.errors import (  # noqa: E402
     TransportError,
     Unsupported,
 )
-from hipress.reduce_ops import Average, Sum  # noqa: E402
+from hipress.objects import (  # noqa: E402
+    allgather_object,
+    broadcast_object,
+)
+from hipress.operations import poll, synchronize  # noqa: E402
+from hipress.process_sets import (  # noqa: E402
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from hipress.reduce_ops import (  # noqa: E402
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+)
 from hipress.runtime import (  # noqa: E402
     counters,
     cross_rank,
     cross_size,
     init,
+    is_homogeneous,
     is_initialized,
     local_rank,
     local_size,
@@ -42,46 +74,80 @@ from hipress.runtime import (  # noqa: E402
     rank,
     shutdown,
     size,
+    start_timeline,
+    stop_timeline,
 )
 from hipress.torch.collectives import (  # noqa: E402
-    allreduce,
+    allgather_async,
     allreduce_,
     allreduce_async,
     allreduce_async_,
-    broadcast,
+    alltoall_async,
+    barrier,
     broadcast_,
     broadcast_async,
     broadcast_async_,
-    poll,
-    synchronize,
+    grouped_allgather_async,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter_async,
+    reducescatter_async,
+    sparse_allreduce_async,
+)
+from hipress.torch.differentiable import (  # noqa: E402
+    allgather,
+    allreduce,
+    alltoall,
+    broadcast,
+    grouped_allgather,
+    grouped_allreduce,
+    grouped_reducescatter,
+    reducescatter,
 )
 from hipress.torch.optimizer import DistributedOptimizer  # noqa: E402
 from hipress.torch.registered import register_codecs  # noqa: E402
-from hipress.torch.state import broadcast_object, broadcast_optimizer_state, broadcast_parameters  # noqa: E402
+from hipress.torch.state import (  # noqa: E402
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
 from hipress.torch.synchronizer import GradientSynchronizer  # noqa: E402
 
 register_codecs()
 
 __all__ = [
+    "Adasum",
     "Average",
+    "Compression",
     "CorruptPayload",
     "DistributedOptimizer",
     "DuplicateName",
     "GradientSynchronizer",
     "HipressError",
     "InvalidArgument",
+    "Max",
+    "Min",
     "Mismatch",
     "NotInitialized",
     "PeerLost",
+    "ProcessSet",
+    "Product",
     "Refused",
     "Sum",
     "Timeout",
     "TransportError",
     "Unsupported",
+    "add_process_set",
+    "allgather",
+    "allgather_async",
+    "allgather_object",
     "allreduce",
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
+    "barrier",
     "broadcast",
     "broadcast_",
     "broadcast_async",
@@ -89,17 +155,43 @@ __all__ = [
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
+    "ccl_built",
     "counters",
     "cross_rank",
     "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "grouped_allgather",
+    "grouped_allgather_async",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
     "init",
+    "is_homogeneous",
     "is_initialized",
     "local_rank",
     "local_size",
     "memory_stats",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "poll",
     "rank",
+    "reducescatter",
+    "reducescatter_async",
+    "remove_process_set",
+    "rocm_built",
     "shutdown",
     "size",
+    "sparse_allreduce_async",
+    "start_timeline",
+    "stop_timeline",
     "synchronize",
 ]

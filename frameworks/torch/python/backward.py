@@ -13,6 +13,8 @@ import torch
 from hipress import runtime
 from hipress._library import load_core
 from hipress.errors import InvalidArgument
+from hipress.operations import Operation
+from hipress.torch.collectives import sparse_allreduce_async
 from hipress.torch.operators import is_dense
 from hipress.torch.synchronizer import GradientSynchronizer
 
@@ -45,6 +47,8 @@ class BackwardSynchronization:
         self._backward_started = 0
         self._clean = False  # .grad is synchronised and unchanged since
         self._handles: dict[int, int] = {}  # parameter's index → operation in flight
+        self._sparse: set[int] = set()  # parameters' indices: their gradients are sparse
+        self._sparse_handles: dict[int, Operation] = {}
         self._absent: dict[int, torch.Tensor] = {}  # parameter's index → where the others' gradient arrives
         self._hooks: dict[int, Any] = {}
         self._core = load_core()
@@ -56,7 +60,7 @@ class BackwardSynchronization:
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None) -> None:
         """From the next round on: see GradientSynchronizer.set_codec(). Raises InvalidArgument within backward."""
-        if self._handles or torch._C._current_graph_task_id() != -1:
+        if self._handles or self._sparse_handles or torch._C._current_graph_task_id() != -1:
             raise InvalidArgument(
                 "set_codec() was called while gradients are in flight; call it between steps, not within backward(), "
                 "and after a backward() that failed call synchronize() first"
@@ -111,7 +115,7 @@ class BackwardSynchronization:
             # torch calls this once, when the backward pass that runs now has ended.
             torch.autograd.Variable._execution_engine.queue_callback(self._on_backward_end)
         self._clean = False
-        if self._paused or self._passes_done + 1 < self._passes or index in self._handles:
+        if self._paused or self._passes_done + 1 < self._passes or self._is_in_flight(index):
             return
         self._submit(index, parameter)
 
@@ -130,6 +134,8 @@ class BackwardSynchronization:
 
     def _submit(self, index: int, parameter: torch.Tensor) -> None:
         gradient = parameter.grad
+        if self._is_sparse(index, gradient):
+            return self._submit_sparse(index, parameter)
         if gradient is None:
             output = torch.zeros_like(parameter)
             self._absent[index] = output
@@ -142,10 +148,34 @@ class BackwardSynchronization:
             gradient = parameter.grad = torch.empty_like(parameter).copy_(gradient)
         self._handles[index] = self._synchronizer.submit(index, gradient)
 
+    def _is_in_flight(self, index: int) -> bool:
+        return index in self._handles or index in self._sparse_handles
+
+    def _is_sparse(self, index: int, gradient: torch.Tensor | None) -> bool:
+        """Whether it is; without a gradient, whether it was when there was one."""
+        if gradient is not None:
+            if gradient.layout == torch.sparse_coo and not self._sparse_as_dense:
+                self._sparse.add(index)
+            else:
+                self._sparse.discard(index)
+        return index in self._sparse
+
+    def _submit_sparse(self, index: int, parameter: torch.Tensor) -> None:
+        gradient = parameter.grad
+        if gradient is None:
+            gradient = torch.sparse_coo_tensor(
+                torch.empty(1, 0, dtype=torch.int64), parameter.new_empty(0, *parameter.shape[1:]), parameter.shape
+            )
+        options = self._synchronizer.options
+        operation = sparse_allreduce_async(
+            gradient * options.prescale_factor, self._synchronizer.name(index), options.op
+        )
+        self._sparse_handles[index] = operation.then(lambda combined: combined * options.postscale_factor)
+
     def _finish_round(self) -> None:
         self._attach()
         for index, (_, parameter) in enumerate(self._named):
-            if parameter.requires_grad and index not in self._handles:
+            if parameter.requires_grad and not self._is_in_flight(index):
                 self._submit(index, parameter)
         self._wait()
         self._passes_done = 0
@@ -154,7 +184,10 @@ class BackwardSynchronization:
     def _wait(self) -> None:
         handles, self._handles = self._handles, {}
         absent, self._absent = self._absent, {}
+        sparse_handles, self._sparse_handles = self._sparse_handles, {}
         for index, handle in handles.items():
             any_values = self._synchronizer.wait(handle)
             if index in absent and any_values:
                 self._named[index][1].grad = absent[index]
+        for index, operation in sparse_handles.items():
+            self._named[index][1].grad = operation.wait()

@@ -44,8 +44,8 @@ def check_tensor(tensor: torch.Tensor, name: str) -> None:
     """Raises Unsupported or InvalidArgument, saying what to do, for a tensor that cannot be synchronised."""
     if tensor.layout != torch.strided:
         raise InvalidArgument(
-            f"tensor '{name}' is sparse ({tensor.layout}); call .to_dense() first, or give "
-            "DistributedOptimizer sparse_as_dense=True, or use a layer with sparse=False"
+            f"tensor '{name}' is sparse ({tensor.layout}); call .to_dense() first, or sparse_allreduce_async(); "
+            "DistributedOptimizer takes sparse gradients as they are, or as dense ones with sparse_as_dense=True"
         )
     if tensor.dtype not in DTYPE_NAMES:
         known = ", ".join(DTYPE_NAMES.values())
@@ -85,7 +85,12 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 def shape_text(tensor: torch.Tensor) -> str:
     """The shape as ranks compare it: also the memory order, because values are combined in that order."""
-    return str(list(tensor.shape)) + ("" if tensor.is_contiguous() else " channels last")
+    return str(list(tensor.shape)) + memory_order(tensor)
+
+
+def memory_order(tensor: torch.Tensor) -> str:
+    """What shape_text() adds to the shape."""
+    return "" if tensor.is_contiguous() else " channels last"
 
 
 def _stream(tensor: torch.Tensor) -> int:

@@ -144,7 +144,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         op: Average or Sum.
         gradient_predivide_factor: f splits averaging: gradients are divided by f before they are summed, and the sum is
             multiplied by f / size() afterwards.
-        sparse_as_dense: turn sparse gradients into dense ones instead of refusing them.
+        sparse_as_dense: turn sparse gradients into dense ones. Otherwise every rank gets the entries of all, without a
+            codec; in the first step every rank must then have a gradient for each such parameter.
 
     Raises InvalidArgument, Unsupported, DuplicateName; Mismatch with the first difference if the ranks' parameters
     differ; Timeout if a rank does not call it; NotInitialized.

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,8 +11,10 @@ import torch
 
 from hipress import runtime
 from hipress.errors import InvalidArgument
+from hipress.objects import broadcast_object
+from hipress.operations import synchronize
 from hipress.torch import operators
-from hipress.torch.collectives import broadcast_, broadcast_async_, synchronize
+from hipress.torch.collectives import broadcast_async_
 
 
 def broadcast_parameters(
@@ -44,23 +45,13 @@ def broadcast_parameters(
             tensor.copy_(copy)
 
 
-def broadcast_object(value: Any = None, root_rank: int = 0, name: str | None = None) -> Any:
-    """Rank `root_rank`'s `value`, on every rank; anything that pickle takes. Other ranks' `value` is ignored."""
-    label = name or "object"
-    is_root = runtime.rank() == root_rank
-    payload = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8) if is_root else None
-    size = torch.tensor([payload.numel() if payload is not None else 0], dtype=torch.int64)
-    size = broadcast_(size, root_rank, name=f"{label}.size")
-    if payload is None:
-        payload = torch.empty(int(size.item()), dtype=torch.uint8)
-    broadcast_(payload, root_rank, name=f"{label}.bytes")
-    return value if is_root else pickle.loads(payload.numpy().tobytes())
-
-
-def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
+) -> None:
     """Gives every rank's optimizer rank `root_rank`'s state: options of the parameter groups, step counts, moments.
 
-    Works for any optimizer whose `state_dict()` can be saved, whatever the others hold before.
+    Works for any optimizer whose `state_dict()` can be saved, whatever the others hold before. `model` is Horovod's: it
+    is not needed.
     Raises InvalidArgument if the optimizers have different parameter groups.
     """
     is_root = runtime.rank() == root_rank

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Horovod scripts ask about how it was built. HiPress has its own transport and uses none of these libraries."""
+
+from __future__ import annotations
+
+from hipress._library import load_core
+
+
+def mpi_built() -> bool:
+    return False
+
+
+def mpi_enabled() -> bool:
+    return False
+
+
+def mpi_threads_supported() -> bool:
+    return False
+
+
+def gloo_built() -> bool:
+    return False
+
+
+def gloo_enabled() -> bool:
+    return False
+
+
+def nccl_built() -> int:
+    """NCCL's version; 0: not built with it."""
+    return 0
+
+
+def ddl_built() -> bool:
+    return False
+
+
+def ccl_built() -> bool:
+    return False
+
+
+def cuda_built() -> bool:
+    """Whether tensors on NVIDIA GPUs can be synchronised as they are."""
+    built: bool = load_core().built_with_cuda()
+    return built
+
+
+def rocm_built() -> bool:
+    return False

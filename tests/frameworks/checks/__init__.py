@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All checks, in the order in which a world runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+from tests.frameworks.adapters.adapter import Adapter
+from tests.frameworks.checks import collectives, derivatives, errors, objects, training, wire
+
+
+def _of(module: ModuleType) -> dict[str, Callable[[Adapter], None]]:
+    return {name: value for name, value in vars(module).items() if name.startswith("check_")}
+
+
+#: By name. Those of `wire` come first: what travels depends on which operations came before.
+CHECKS = {
+    name: check
+    for module in (wire, collectives, derivatives, objects, training, errors)
+    for name, check in _of(module).items()
+}

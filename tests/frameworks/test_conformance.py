@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the checks; see this package's docstring."""
+
+from __future__ import annotations
+
+import traceback
+from functools import cache
+
+import pytest
+
+from hipress import runtime
+from tests.frameworks.adapters import adapter_class, present
+from tests.frameworks.checks import CHECKS
+from tests.frameworks.files import DIRECTORY
+from tests.ranks import Ranks
+
+#: Seconds that ranks wait for one that failed, or whose process is still importing its framework.
+TIMEOUT = "60"
+NOT_RUN = "not run, because the world had ended: "
+
+
+def run_checks(framework: str) -> dict[str, str]:
+    """On a rank: check → how it failed, empty if it did not."""
+    adapter = adapter_class(framework)()
+    adapter.module.init()
+    outcomes: dict[str, str] = {}
+    for name, check in CHECKS.items():
+        if name in adapter.not_yet:
+            continue
+        try:
+            check(adapter)
+        except BaseException:
+            outcomes[name] = traceback.format_exc()
+            runtime.shutdown()
+            return {**dict.fromkeys(CHECKS, NOT_RUN + name), **outcomes}
+        outcomes[name] = ""
+    return outcomes
+
+
+@cache
+def ranks_of(framework: str) -> Ranks:
+    return Ranks(adapter_class(framework).preparation)
+
+
+@cache
+def world(framework: str, size: int) -> list[dict[str, str]]:
+    """What run_checks() returned, by rank."""
+    options = {"HIPRESS_TIMEOUT": TIMEOUT, "HIPRESS_CONFORMANCE": str(DIRECTORY)}
+    return ranks_of(framework).run(run_checks, size, framework, **options)
+
+
+@pytest.mark.parametrize("framework", present())
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("check", list(CHECKS))
+def test_conformance(framework: str, size: int, check: str) -> None:
+    if check in (not_yet := adapter_class(framework).not_yet):
+        pytest.skip(not_yet[check])
+    failures = [
+        f"rank {rank}: {outcomes[check]}" for rank, outcomes in enumerate(world(framework, size)) if outcomes[check]
+    ]
+    assert not failures, "\n".join(failures)
