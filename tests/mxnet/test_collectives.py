@@ -86,3 +86,60 @@ def _naive_engine() -> None:
 def test_mxnets_naive_engine_is_refused() -> None:
     (error,) = outcomes(_naive_engine, 1, MXNET_ENGINE_TYPE="NaiveEngine")
     assert isinstance(error, hp.Unsupported)
+
+
+def _gather_and_exchange() -> list[Any]:
+    hp.init()
+    rank = hp.rank()
+    own = mx.nd.full((rank + 1, 2), rank, dtype="int32")
+    moved, received = hp.alltoall(mx.nd.arange(6).reshape((6, 1)), splits=[1, 2, 3])
+    rows = mx.nd.array(np.arange(8, dtype=np.float32).reshape(4, 2))
+    results = [
+        hp.allgather(own, name="rows"),
+        moved,
+        received,
+        hp.alltoall(mx.nd.full((3,), rank)),
+        hp.reducescatter(rows, op=hp.Sum),
+        *hp.grouped_allgather([own, own + 1], name="two"),
+        *hp.grouped_reducescatter([rows, rows * 2], op=hp.Max),
+        *hp.grouped_allreduce([rows, rows * rank], average=False, name="sums"),
+        hp.allreduce(rows + rank, op=hp.Min),
+        hp.synchronize(hp.allreduce(mx.nd.full((2,), rank + 1), op=hp.Product)),
+    ]
+    hp.barrier()
+    return [array.asnumpy().tolist() for array in results] + [hp.allgather_object({"rank": rank})]
+
+
+def test_what_changes_shape_arrives_in_the_order_of_the_ranks() -> None:
+    for rank, results in enumerate(run(_gather_and_exchange, 3)):
+        rows = np.arange(8).reshape(4, 2)
+        own_rows = {0: slice(0, 2), 1: slice(2, 3), 2: slice(3, 4)}[rank]
+        gathered = [[0, 0], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]
+        moved = {0: [[0]] * 3, 1: [[1], [2]] * 3, 2: [[3], [4], [5]] * 3}[rank]
+        assert results[:5] == [gathered, moved, [rank + 1] * 3, [0, 1, 2], (3 * rows[own_rows]).tolist()]
+        assert results[5:7] == [gathered, (np.array(gathered) + 1).tolist()]
+        assert results[7:9] == [rows[own_rows].tolist(), (2 * rows[own_rows]).tolist()]
+        assert results[9:11] == [(3 * rows).tolist(), (3 * rows).tolist()]
+        assert results[11:13] == [rows.tolist(), [6, 6]]
+        assert results[13] == [{"rank": 0}, {"rank": 1}, {"rank": 2}]
+
+
+def _broadcast_state() -> tuple[float, float]:
+    hp.init()
+    net = mx.gluon.nn.Dense(2, in_units=2)
+    net.initialize(mx.init.One())
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5 / (1 + hp.rank()), "momentum": 0.9})
+    if hp.rank() == 1:
+        with mx.autograd.record():
+            loss = net(mx.nd.ones((1, 2))).sum()
+        loss.backward()
+        trainer.step(1)
+    hp.broadcast_optimizer_state(trainer, root_rank=1)
+    return trainer.learning_rate, float(trainer._updaters[0].states[0].sum().asscalar())
+
+
+def test_an_optimizers_state_is_broadcast() -> None:
+    first, second = run(_broadcast_state, 2)
+    assert first == second
+    assert first[0] == 0.25
+    assert first[1] != 0

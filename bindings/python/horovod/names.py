@@ -14,11 +14,16 @@ HorovodInternalError = HipressError
 
 def init(comm: Any = None, process_sets: Any = None) -> None:
     """Meets the other ranks; see hipress.init(). Raises Unsupported for anything but all ranks of the launcher."""
+    check_all_ranks(comm, process_sets)
+    runtime.init()
+
+
+def check_all_ranks(comm: Any, process_sets: Any) -> None:
+    """Raises Unsupported for anything but all ranks of the launcher."""
     if comm is not None or process_sets:
         raise Unsupported(
             "init() with a communicator or process sets: HiPress takes all ranks that the launcher started"
         )
-    runtime.init()
 
 
 def join(device: int = -1) -> NoReturn:

@@ -16,6 +16,19 @@ from hipress.mxnet.required import import_mxnet
 
 import_mxnet()
 
+from hipress.built import (  # noqa: E402
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
+from hipress.compression import Compression  # noqa: E402
 from hipress.errors import (  # noqa: E402
     CorruptPayload,
     DuplicateName,
@@ -29,28 +42,53 @@ from hipress.errors import (  # noqa: E402
     TransportError,
     Unsupported,
 )
-from hipress.mxnet.collectives import allreduce, allreduce_, broadcast, broadcast_  # noqa: E402
+from hipress.mxnet.collectives import (  # noqa: E402
+    allreduce,
+    allreduce_,
+    broadcast,
+    broadcast_,
+    grouped_allreduce,
+    grouped_allreduce_,
+    synchronize,
+)
+from hipress.mxnet.exchanges import (  # noqa: E402
+    allgather,
+    alltoall,
+    barrier,
+    grouped_allgather,
+    grouped_reducescatter,
+    reducescatter,
+)
 from hipress.mxnet.kvstore import Hipress  # noqa: E402
 from hipress.mxnet.lifetime import init, shutdown  # noqa: E402
-from hipress.mxnet.objects import broadcast_object  # noqa: E402
 from hipress.mxnet.optimizer import DistributedOptimizer  # noqa: E402
-from hipress.mxnet.options import Compression  # noqa: E402
-from hipress.mxnet.parameters import broadcast_parameters  # noqa: E402
+from hipress.mxnet.parameters import broadcast_optimizer_state, broadcast_parameters  # noqa: E402
 from hipress.mxnet.trainer import DistributedTrainer  # noqa: E402
-from hipress.reduce_ops import Average, Sum  # noqa: E402
+from hipress.objects import allgather_object, broadcast_object  # noqa: E402
+from hipress.process_sets import (  # noqa: E402
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from hipress.reduce_ops import Adasum, Average, Max, Min, Product, Sum  # noqa: E402
 from hipress.runtime import (  # noqa: E402
     counters,
     cross_rank,
     cross_size,
+    is_homogeneous,
     is_initialized,
     local_rank,
     local_size,
     memory_stats,
     rank,
     size,
+    start_timeline,
+    stop_timeline,
 )
 
 __all__ = [
+    "Adasum",
     "Average",
     "Compression",
     "CorruptPayload",
@@ -60,29 +98,60 @@ __all__ = [
     "Hipress",
     "HipressError",
     "InvalidArgument",
+    "Max",
+    "Min",
     "Mismatch",
     "NotInitialized",
     "PeerLost",
+    "ProcessSet",
+    "Product",
     "Refused",
     "Sum",
     "Timeout",
     "TransportError",
     "Unsupported",
+    "add_process_set",
+    "allgather",
+    "allgather_object",
     "allreduce",
     "allreduce_",
+    "alltoall",
+    "barrier",
     "broadcast",
     "broadcast_",
     "broadcast_object",
+    "broadcast_optimizer_state",
     "broadcast_parameters",
+    "ccl_built",
     "counters",
     "cross_rank",
     "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "grouped_allgather",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_reducescatter",
     "init",
+    "is_homogeneous",
     "is_initialized",
     "local_rank",
     "local_size",
     "memory_stats",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "rank",
+    "reducescatter",
+    "remove_process_set",
+    "rocm_built",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
+    "synchronize",
 ]

@@ -7,14 +7,18 @@ is raised by whatever waits for the array.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 
-from hipress import runtime
+from hipress import process_sets, runtime
 from hipress._library import load_core
-from hipress.errors import InvalidArgument
+from hipress.collectives import check_codec_needs_name
+from hipress.compression import Compression, codec_of
 from hipress.mxnet import operators
+from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import ReduceOp, chosen
 
 
@@ -34,7 +38,11 @@ def _start(kind: str, tensor: mx.nd.NDArray, output: mx.nd.NDArray, name: str | 
         **options,
     )
     (declared,) = process.engine.declare([spec])
-    operators.synchronize([tensor], [output], [declared])
+    if described.count == 0:  # MXNet takes its shape for one that it does not know yet
+        nothing = np.empty(0, described.dtype)
+        process.engine.wait(process.engine.submit(declared, nothing, nothing))
+    else:
+        operators.synchronize([tensor], [output], [declared])
     return output
 
 
@@ -44,13 +52,14 @@ def _allreduce(
     average: bool | None,
     name: str | None,
     op: ReduceOp | None,
+    compression: str,
     codec: str,
+    process_set: ProcessSet,
     **options: Any,
 ) -> mx.nd.NDArray:
-    if name is None and codec != "none" and load_core().create_codec(codec).states:
-        raise InvalidArgument(
-            f"codec {codec} keeps for each tensor what it dropped, to send it later: give the tensor a name"
-        )
+    process_sets.check(process_set)
+    codec = codec_of(compression, codec, floating=np.issubdtype(tensor.dtype, np.floating))
+    check_codec_needs_name(name, codec)
     return _start("allreduce", tensor, output, name, op=chosen(op, average).name, codec=codec, **options)
 
 
@@ -61,8 +70,10 @@ def allreduce(
     priority: int = 0,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    *,
+    process_set: ProcessSet = global_process_set,
     op: ReduceOp | None = None,
+    *,
+    compression: str = Compression.none,
     codec: str = "none",
     topology: str = "ps",
     partitions: int = 0,
@@ -82,7 +93,9 @@ def allreduce(
         average,
         name,
         op,
+        compression,
         codec,
+        process_set,
         priority=priority,
         prescale=prescale_factor,
         postscale=postscale_factor,
@@ -98,8 +111,10 @@ def allreduce_(
     priority: int = 0,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    *,
+    process_set: ProcessSet = global_process_set,
     op: ReduceOp | None = None,
+    *,
+    compression: str = Compression.none,
     codec: str = "none",
     topology: str = "ps",
     partitions: int = 0,
@@ -111,7 +126,9 @@ def allreduce_(
         average,
         name,
         op,
+        compression,
         codec,
+        process_set,
         priority=priority,
         prescale=prescale_factor,
         postscale=postscale_factor,
@@ -120,12 +137,61 @@ def allreduce_(
     )
 
 
-def broadcast(tensor: mx.nd.NDArray, root_rank: int, name: str | None = None, priority: int = 0) -> mx.nd.NDArray:
+def grouped_allreduce(
+    tensors: Sequence[mx.nd.NDArray],
+    average: bool | None = None,
+    name: str | None = None,
+    *arguments: Any,
+    **options: Any,
+) -> list[mx.nd.NDArray]:
+    """allreduce() of each, with its arguments."""
+    names = [part_name(name, part) for part in range(len(tensors))]
+    return [allreduce(tensor, average, own, *arguments, **options) for tensor, own in zip(tensors, names, strict=True)]
+
+
+def grouped_allreduce_(
+    tensors: Sequence[mx.nd.NDArray],
+    average: bool | None = None,
+    name: str | None = None,
+    *arguments: Any,
+    **options: Any,
+) -> list[mx.nd.NDArray]:
+    """allreduce_() of each, with its arguments."""
+    names = [part_name(name, part) for part in range(len(tensors))]
+    return [allreduce_(tensor, average, own, *arguments, **options) for tensor, own in zip(tensors, names, strict=True)]
+
+
+def part_name(name: str | None, part: int) -> str | None:
+    """Of one tensor of a group."""
+    return None if name is None else f"{name}.{part}"
+
+
+def broadcast(
+    tensor: mx.nd.NDArray,
+    root_rank: int,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> mx.nd.NDArray:
     """Rank `root_rank`'s values, on every rank, as a new array."""
-    return broadcast_(tensor.copy(), root_rank, name, priority)
+    own = tensor.copy() if tensor.size > 0 else tensor  # MXNet does not copy an empty array
+    return broadcast_(own, root_rank, name, priority, process_set)
 
 
-def broadcast_(tensor: mx.nd.NDArray, root_rank: int, name: str | None = None, priority: int = 0) -> mx.nd.NDArray:
+def broadcast_(
+    tensor: mx.nd.NDArray,
+    root_rank: int,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> mx.nd.NDArray:
     """`broadcast()` in place. Waits until `tensor` may be used."""
+    process_sets.check(process_set)
     operators.order_values(tensor)
     return _start("broadcast", tensor, tensor, name, root=root_rank, priority=priority)
+
+
+def synchronize(tensor: mx.nd.NDArray) -> mx.nd.NDArray:
+    """Waits for an array that an operation writes, and returns it. Raises what made the operation fail."""
+    tensor.wait_to_read()
+    return tensor

@@ -8,10 +8,12 @@ from typing import Any
 
 import mxnet as mx
 
-from hipress import runtime
+from hipress import process_sets, runtime
+from hipress.compression import Compression
 from hipress.errors import InvalidArgument
 from hipress.mxnet.keyed import KeyedSynchronizer
 from hipress.mxnet.options import synchronization_options
+from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 
 
@@ -67,8 +69,9 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     optimizer: mx.optimizer.Optimizer,
     gradient_predivide_factor: float = 1.0,
     num_groups: int = 0,
+    process_set: ProcessSet = global_process_set,
     *,
-    compression: str | None = None,
+    compression: str = Compression.none,
     codec: str = "none",
     topology: str = "ps",
     partitions: int = 0,
@@ -86,6 +89,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     (`param_idx2name`). Every rank calls update() for the same parameters in the same order.
     """
     runtime.current()
+    process_sets.check(process_set)
     if isinstance(optimizer, _DistributedMixin):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
     options = synchronization_options(

@@ -5,21 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hipress.compression import Compression, codec_of
 from hipress.errors import InvalidArgument
 from hipress.reduce_ops import Average, ReduceOp, Sum
 from hipress.synchronizer import SynchronizationOptions
 
 
-class Compression:
-    """Horovod's `compression=`: as codecs."""
-
-    none = "none"
-    fp16 = "fp16"
-
-
 def synchronization_options(
     *,
-    compression: str | None = None,
+    compression: str = Compression.none,
     gradient_predivide_factor: float = 1.0,
     codec: str = "none",
     topology: str = "ps",
@@ -29,10 +23,6 @@ def synchronization_options(
     op: ReduceOp = Average,
 ) -> SynchronizationOptions:
     """Checked, as the engine takes them. Raises InvalidArgument."""
-    if compression is not None:
-        if codec != "none":
-            raise InvalidArgument("give either codec or compression (Horovod's name for it), not both")
-        codec = compression
     if op not in (Average, Sum):
         raise InvalidArgument(f"op={op!r}: choose hipress.mxnet.Average or hipress.mxnet.Sum")
     if gradient_predivide_factor != 1.0 and op != Average:
@@ -40,7 +30,7 @@ def synchronization_options(
     if not gradient_predivide_factor > 0:
         raise InvalidArgument(f"gradient_predivide_factor={gradient_predivide_factor} must be positive")
     return SynchronizationOptions(
-        codec=codec,
+        codec=codec_of(compression, codec),
         topology=topology,
         partitions=partitions,
         min_compress_bytes=min_compress_bytes,

@@ -9,11 +9,13 @@ from typing import Any
 import mxnet as mx
 from mxnet.gluon.parameter import Parameter
 
-from hipress import runtime
+from hipress import process_sets, runtime
+from hipress.compression import Compression
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.mxnet import operators
 from hipress.mxnet.options import synchronization_options
 from hipress.mxnet.synchronizer import GradientSynchronizer
+from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 from hipress.replicas import check_replicas
 
@@ -56,10 +58,11 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         params: Any,
         optimizer: Any,
         optimizer_params: Mapping[str, Any] | None = None,
-        compression: str | None = None,
+        compression: str = Compression.none,
         gradient_predivide_factor: float = 1.0,
         prefix: str | None = None,
         num_groups: int = 0,
+        process_set: ProcessSet = global_process_set,
         *,
         codec: str = "none",
         topology: str = "ps",
@@ -70,6 +73,7 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         sparse_as_dense: bool = False,
     ) -> None:
         runtime.current()
+        process_sets.check(process_set)
         if getattr(optimizer, "synchronizes_gradients", False):
             raise InvalidArgument("DistributedTrainer takes the plain optimizer: it synchronises gradients itself")
         self._prefix = prefix or ""

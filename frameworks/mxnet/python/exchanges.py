@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives whose results have other shapes than their inputs. MXNet must know a shape before it takes an array, so
+these wait until they have ended, for the values first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mxnet as mx
+
+from hipress import collectives, process_sets
+from hipress.mxnet import operators
+from hipress.mxnet.collectives import part_name
+from hipress.operations import Operation
+from hipress.process_sets import ProcessSet, global_process_set
+from hipress.reduce_ops import ReduceOp, chosen
+
+
+def _values(tensor: mx.nd.NDArray, name: str | None, process_set: ProcessSet) -> Any:
+    process_sets.check(process_set)
+    operators.check_array(tensor, name or "a tensor")
+    operators.describe(name or "a tensor", tensor.shape, tensor.dtype)
+    return tensor.asnumpy()
+
+
+def _array(values: Any, like: mx.nd.NDArray) -> mx.nd.NDArray:
+    return mx.nd.array(values, ctx=like.context, dtype=like.dtype)
+
+
+def allgather(
+    tensor: mx.nd.NDArray, name: str | None = None, priority: int = 0, process_set: ProcessSet = global_process_set
+) -> mx.nd.NDArray:
+    """The rows of all ranks' `tensor`, in the order of the ranks, which may have different numbers of rows."""
+    return _array(collectives.allgather(_values(tensor, name, process_set), name=name).wait(), tensor)
+
+
+def grouped_allgather(
+    tensors: Sequence[mx.nd.NDArray],
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> list[mx.nd.NDArray]:
+    """allgather() of each, under way at the same time."""
+    started = [
+        collectives.allgather(_values(tensor, name, process_set), name=part_name(name, part))
+        for part, tensor in enumerate(tensors)
+    ]
+    return _results(started, tensors)
+
+
+def alltoall(
+    tensor: mx.nd.NDArray,
+    splits: Any = None,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """The first `splits[0]` rows to rank 0, the next `splits[1]` to rank 1, and so on; without splits equally many.
+
+    Returns the rows from all ranks, in their order; with splits also an array of how many came from each.
+    """
+    numbers = None
+    if splits is not None:
+        numbers = [int(each) for each in (splits.asnumpy() if isinstance(splits, mx.nd.NDArray) else splits)]
+    rows, received = collectives.alltoall(_values(tensor, name, process_set), numbers, name=name).wait()
+    result = _array(rows, tensor)
+    return result if splits is None else (result, mx.nd.array(received, dtype="int32"))
+
+
+def reducescatter(
+    tensor: mx.nd.NDArray,
+    op: ReduceOp | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> mx.nd.NDArray:
+    """This rank's rows of the combination of all ranks' `tensor`. Lower ranks get one more if need be."""
+    started = _reducescatter(tensor, op, name, process_set, prescale_factor, postscale_factor)
+    return _array(started.wait(), tensor)
+
+
+def grouped_reducescatter(
+    tensors: Sequence[mx.nd.NDArray],
+    op: ReduceOp | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[mx.nd.NDArray]:
+    """reducescatter() of each, under way at the same time."""
+    started = [
+        _reducescatter(tensor, op, part_name(name, part), process_set, prescale_factor, postscale_factor)
+        for part, tensor in enumerate(tensors)
+    ]
+    return _results(started, tensors)
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Returns when every rank has called it. Values that MXNet still computes are not waited for."""
+    process_sets.check(process_set)
+    collectives.barrier().wait()
+
+
+def _reducescatter(
+    tensor: mx.nd.NDArray,
+    op: ReduceOp | None,
+    name: str | None,
+    process_set: ProcessSet,
+    prescale_factor: float,
+    postscale_factor: float,
+) -> Operation:
+    return collectives.reducescatter(
+        _values(tensor, name, process_set),
+        name=name,
+        op=chosen(op),
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+    )
+
+
+def _results(started: Sequence[Operation], tensors: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
+    return [_array(each.wait(), tensor) for each, tensor in zip(started, tensors, strict=True)]
