@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mpirun over nodes whose networks are apart: rank 0 listens where the others reach it, without being told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.nodes import cluster
+from tests.launch.conftest import clean_environment
+from tests.launch.launchers import LAUNCHERS
+
+_RANK = Path(__file__).parents[1] / "launch" / "launched_rank.py"
+#: Stands for ssh: -x HOST COMMAND...
+_AGENT = """\
+#!/bin/sh
+[ "$1" = -x ] && shift
+case $1 in {cases} *) echo "no node $1" >&2; exit 1 ;; esac
+shift
+exec nsenter --target $node --net --uts --ipc --mount --pid -- sh -c "$*"
+"""
+_THROUGH = {
+    "openmpi": ("--prtemca", "plm_ssh_agent", "{agent}", "--host", "{hosts}"),
+    "mpich": ("-launcher", "ssh", "-launcher-exec", "{agent}", "-hosts", "{hosts}"),
+}
+#: Making a launcher's environment takes its time.
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.mark.parametrize("mpi", _THROUGH)
+@pytest.mark.parametrize("ending", ["end", "kill"])
+def test_two_nodes_with_two_ranks_each(nodes: Any, tmp_path: Path, mpi: str, ending: str) -> None:
+    addresses = [cluster.network.address(node) for node in range(2)]
+    agent = tmp_path / "agent"
+    cases = " ".join(f"{address}) node={nodes.nodes[node]} ;;" for node, address in enumerate(addresses))
+    agent.write_text(_AGENT.format(cases=cases))
+    agent.chmod(0o755)
+    hosts = ",".join(f"{address}:2" for address in addresses)
+    started = LAUNCHERS[mpi].start(4)
+    started += [argument.format(agent=agent, hosts=hosts) for argument in _THROUGH[mpi]]
+    # In the first node's network, but where the other nodes' processes can be seen, to enter them.
+    inside = ["nsenter", "--target", str(nodes.nodes[0]), "--net", "--uts", "--"]
+    done = subprocess.run(
+        [*inside, *started, sys.executable, str(_RANK), str(tmp_path), ending],
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode == 0) == (ending == "end"), done.stdout + done.stderr
+    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]
+    assert [one["meetings"][-1] for one in found] == [[0, 1, 2, 3]] * 4
+    # Rank, size, local rank, local size, cross rank.
+    assert [one["place"] for one in found] == [[0, 4, 0, 2, 0], [1, 4, 1, 2, 0], [2, 4, 0, 2, 1], [3, 4, 1, 2, 1]]
