@@ -8,8 +8,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SOURCES := $(shell find core bindings compll frameworks cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
+# The one that the other frameworks' headers are of, too; torch's are in .venv.
+WHEEL := build/wheel/built
 
-.PHONY: demo test lint typecheck format sanitize install clean bench test-gpu bench-gpu fuzz soak
+.PHONY: demo test wheel lint typecheck format sanitize install clean bench test-gpu bench-gpu fuzz soak
 
 install: $(VENV)/installed
 
@@ -18,15 +20,26 @@ $(VENV)/requirements: requirements/build.txt requirements/dev.txt
 	$(PIP) install -r requirements/build.txt -r requirements/dev.txt
 	touch $@
 
-$(VENV)/installed: $(VENV)/requirements $(SOURCES)
-	$(PIP) install --no-build-isolation --no-deps --force-reinstall .
+$(VENV)/installed: $(WHEEL)
+	$(PIP) install --no-deps --force-reinstall build/wheel/*.whl
+	touch $@
+
+wheel: $(WHEEL)
+
+# Compiled once, with the operators of all frameworks: it is what .venv and each environment of the tests install.
+$(WHEEL): $(VENV)/requirements requirements/tensorflow.txt requirements/mxnet.txt $(SOURCES)
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(BIN)/python frameworks/fetch_headers.py tensorflow mxnet > build/wheel/headers
+	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir build/wheel . \
+	  $$(sed 's/^-D/--config-settings=cmake.define./' build/wheel/headers)
 	touch $@
 
 demo: install
 	$(BIN)/python examples/torch/demo.py
 
+# noxfile.py has the parts, each in an environment of its own.
 test: install lint typecheck
-	$(BIN)/python -m pytest
+	$(BIN)/nox
 
 lint: $(VENV)/requirements
 	$(BIN)/ruff check .

@@ -6,6 +6,8 @@ foreach(framework TORCH TENSORFLOW MXNET)
     "Folder of the framework's package, with its include/; empty: as ${Python_EXECUTABLE} would import it")
 endforeach()
 
+set(HIPRESS_FIND_FRAMEWORK "${CMAKE_CURRENT_LIST_DIR}/find_framework.py")
+
 # Sets <name>_root and <name>_version; the root is empty where the framework is not there, or not wanted.
 function(hipress_find_framework name)
   string(TOUPPER "${name}" upper)
@@ -15,7 +17,7 @@ function(hipress_find_framework name)
     return()
   endif()
   execute_process(
-    COMMAND "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/cmake/find_framework.py" ${name} "${HIPRESS_${upper}_ROOT}"
+    COMMAND "${Python_EXECUTABLE}" "${HIPRESS_FIND_FRAMEWORK}" ${name} "${HIPRESS_${upper}_ROOT}"
     OUTPUT_VARIABLE found ERROR_VARIABLE error RESULT_VARIABLE result)
   if(NOT result EQUAL 0)
     message(FATAL_ERROR "${name}: ${error}Set HIPRESS_${upper}_ROOT to the folder of its package, or to what this "

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The test matrix: one wheel, installed into an environment for each framework and into one that has none.
+
+make test                     all of it, from nothing
+.venv/bin/nox -s mxnet        one part, with the wheel that `make wheel` has built
+.venv/bin/nox -s mxnet -- -k trainer      arguments for pytest
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+#: Those that have an adapter and cannot be installed beside torch.
+FRAMEWORKS = [name for name in ("tensorflow", "mxnet") if Path("frameworks", name).is_dir()]
+
+nox.options.sessions = ["torch", *FRAMEWORKS, "bare"]
+nox.options.reuse_existing_virtualenvs = True
+nox.options.stop_on_first_error = False
+
+
+@nox.session(python=False)
+def torch(session: nox.Session) -> None:
+    """Core, CompLL and PyTorch, in the environment that make has made: .venv, of requirements/build.txt and dev.txt."""
+    others = [f"--ignore=tests/{framework}" for framework in FRAMEWORKS]
+    session.run(".venv/bin/python", "-m", "pytest", *others, *session.posargs, external=True)
+
+
+@nox.session
+def tensorflow(session: nox.Session) -> None:
+    """TensorFlow, in an environment of requirements/tensorflow.txt."""
+    _test_adapter(session, "tensorflow")
+
+
+@nox.session
+def mxnet(session: nox.Session) -> None:
+    """MXNet, in an environment of requirements/mxnet.txt."""
+    _test_adapter(session, "mxnet")
+
+
+@nox.session
+def bare(session: nox.Session) -> None:
+    """The package itself and its launchers, where there is no framework: requirements/bare.txt."""
+    _install(session, "bare")
+    session.run("python", "-m", "pytest", "tests/bare", "tests/launch", *session.posargs)
+
+
+def _test_adapter(session: nox.Session, framework: str) -> None:
+    _install(session, framework)
+    # Its tests are skipped where it is not there; here it must be.
+    session.run("python", "-c", f"import hipress.{framework}")
+    folders = [folder for folder in ("tests/frameworks", f"tests/{framework}") if Path(folder).is_dir()]
+    session.run("python", "-m", "pytest", *folders, *session.posargs)
+
+
+def _install(session: nox.Session, environment: str) -> None:
+    wheels = list(Path("build/wheel").glob("*.whl"))
+    if len(wheels) != 1:
+        session.error(f"expected one wheel in build/wheel, found {len(wheels)}: run make wheel")
+    session.install("--no-deps", "-r", f"requirements/{environment}.txt")
+    session.install("--no-deps", "--force-reinstall", str(wheels[0]))
