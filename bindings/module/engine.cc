@@ -25,6 +25,7 @@
 #include "core/casync/collectives.h"
 #include "core/casync/current_engine.h"
 #include "core/casync/hosts.h"
+#include "core/casync/neighbour_memory.h"
 #include "core/casync/settings.h"
 #include "core/casync/topology.h"
 #include "core/codec/scratch_bytes.h"
@@ -434,6 +435,7 @@ void bindEngine(py::module_& module) {
         compareSettings(*control, options);
         auto transport = makeUcxTransport(*control, ucx);
         if (options.hosts.empty()) options.hosts = gatherHosts(*control, options.timeout);
+        options.readable = gatherReadable(*control, transport->rank(), options.hosts, options.timeout);
         return shared(std::make_unique<Engine>(control, std::move(transport), std::move(options)));
       },
       py::arg("control"), py::arg("local_address"), py::arg("options"),
@@ -442,7 +444,7 @@ void bindEngine(py::module_& module) {
   module.def(
       "make_local_engines",
       [](int worldSize, const py::dict& given, const std::optional<py::function>& intercept,
-         const std::optional<py::function>& interceptBundle) {
+         const std::optional<py::function>& interceptBundle, bool readNeighbours) {
         InprocOptions inproc;
         inproc.worldSize = worldSize;
         if (intercept) inproc.intercept = interceptor(*intercept);
@@ -451,14 +453,16 @@ void bindEngine(py::module_& module) {
         auto controls = makeLocalControl(worldSize);
         std::vector<std::shared_ptr<Engine>> engines;
         for (size_t rank = 0; rank < transports.size(); ++rank) {
+          EngineOptions options = optionsFrom(given);
+          if (readNeighbours) options.readable = readableAmongThreads(static_cast<int>(rank), options.hosts);
           engines.push_back(
               shared(std::make_unique<Engine>(std::shared_ptr<ControlPlane>(std::move(controls[rank])),
-                                              std::move(transports[rank]), optionsFrom(given))));
+                                              std::move(transports[rank]), std::move(options))));
         }
         return engines;
       },
       py::arg("world_size"), py::arg("options") = py::dict(), py::arg("intercept") = py::none(),
-      py::arg("intercept_bundle") = py::none(),
+      py::arg("intercept_bundle") = py::none(), py::arg("read_neighbours") = true,
       "Engines whose ranks are threads of this process. `intercept(source, destination, payload)` may drop "
       "or "
       "change a message before it joins a bundle, `intercept_bundle` a bundle.");

@@ -98,6 +98,7 @@ void bindWireHeader(py::module_& module) {
   module.attr("FLAG_RAW") = static_cast<int>(kFlagRaw);
   module.attr("FLAG_ABSENT") = static_cast<int>(kFlagAbsent);
   module.attr("FLAG_CHECKSUM") = static_cast<int>(kFlagChecksum);
+  module.attr("FLAG_REFERENCE") = static_cast<int>(kFlagReference);
   module.def("pack_header", &pack, py::arg("codec"), py::arg("dtype"), py::arg("element_count"),
              py::arg("payload_bytes"), py::arg("flags") = 0, py::arg("checksum") = 0);
   module.def("unpack_header", &unpack, py::arg("header"), py::arg("codec"), py::arg("dtype"),

@@ -18,6 +18,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLookInterval{50};
 constexpr Clock::time_point kNever = Clock::time_point::max();
 
+/// Bytes; in shared memory larger payloads take longer to be copied into a bundle, and out of it, than to go
+/// alone.
+constexpr size_t kTiny = 2048;
+
 const BundleOptions& checked(const BundleOptions& bundle) {
   if (bundle.bytes > kMaxBundleBytes) {
     throw invalidArgument("bundles of " + std::to_string(bundle.bytes) +
@@ -33,12 +37,12 @@ CommunicationQueue::CommunicationQueue(Transport& transport, const Communication
                                        AskCoordinator ask)
     : transport_(transport), smallBytes_(options.bundle.messageBytes) {
   const BundleOptions& bundle = checked(options.bundle);
-  BundleOptions none = bundle;
-  none.bytes = 0;
+  BundleOptions ofTiny = bundle;
+  ofTiny.messageBytes = std::min(bundle.messageBytes, kTiny);
   std::vector<bool> crossesNetwork;
   for (int peer = 0; peer < transport.worldSize(); ++peer) {
-    crossesNetwork.push_back(bundle.always || transport.bundlesPay(peer));
-    links_.emplace_back(options.windowBytes, crossesNetwork.back() ? bundle : none);
+    crossesNetwork.push_back(bundle.always || transport.usesSockets(peer));
+    links_.emplace_back(options.windowBytes, crossesNetwork.back() ? bundle : ofTiny);
   }
   LinkRounds rounds(transport.rank(), crossesNetwork, options.rounds);
   if (rounds.used()) {

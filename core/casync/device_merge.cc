@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/casync/device_steps.h"
+#include "core/casync/referred_message.h"
 
 namespace hipress {
 
@@ -19,6 +20,10 @@ bool DeviceExecutor::merge(Operation& operation, TaskIndex index) {
   DeviceTask& own = device.tasks[index];
   DeviceStream& stream = streamOf(operation, task);
   SumState& sum = operation.sums[task.sum];
+  for (const Operand& operand : task.from) {
+    if (operand.kind == Operand::Kind::kMessage)
+      fetchReferred(operation, task, operand.index, device.queue->staging());
+  }
   if (partition.raw) {
     sum.absent = !mergeRaw(operation, index);
   } else {

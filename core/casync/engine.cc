@@ -36,7 +36,7 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       control_(std::move(control)),
       recorder_(options_.trace ? options_.trace : std::make_shared<TraceRecorder>(rank_)),
       recording_(options_.trace.get()),
-      executor_(pool_, compute_, options_.seed, rank_),
+      executor_(pool_, compute_, options_.seed, rank_, options_.readable),
       deviceExecutor_(options_.seed, rank_),
       transport_(std::move(transport)),
       communication_(*transport_, options_.communication,

@@ -42,8 +42,9 @@ struct EngineOptions {
   /// Off: a tensor begins when the one before it, in the order of submission, is done, and is cut into one
   /// partition per rank at most. To measure what overlap is worth; ranks must submit in the same order then.
   bool pipelining = true;
-  bool priorities = true;                ///< Off: first come, first served.
-  std::vector<int> hosts;                ///< Number of each rank's host; empty: all ranks are on one.
+  bool priorities = true;      ///< Off: first come, first served.
+  std::vector<int> hosts;      ///< Number of each rank's host; empty: all ranks are on one.
+  std::vector<bool> readable;  ///< Ranks that read each other's memory (neighbour_memory.h); empty: none.
   std::shared_ptr<TraceRecorder> trace;  ///< Records from the start; nullptr: only after startTrace().
 };
 

@@ -12,6 +12,12 @@
 #include "core/element/convert.h"
 
 namespace hipress {
+namespace {
+
+/// Bytes; smaller ones are sent in less time than it takes to read another process' memory.
+constexpr size_t kSmallestReferred = 16384;
+
+}  // namespace
 
 std::span<std::byte> Executor::accept(Operation& operation, const Task& recv, const MessageHeader& header,
                                       size_t payloadBytes) {
@@ -23,6 +29,7 @@ std::span<std::byte> Executor::accept(Operation& operation, const Task& recv, co
     expected.codec = operation.tensor->codec->id();
     expected.dtype = operation.tensor->spec.dtype;
     expected.elementCount = receivedCount(operation, partition);
+    expected.mayRefer = mayRefer(operation, recv.message);
     const size_t rawBytes = expected.elementCount * elementSize(operation.tensor->spec.dtype);
     expected.maxPayloadBytes = expectRaw ? rawBytes : partition.maxPayloadBytes;
     message.header = unpackHeader(header, expected);
@@ -36,6 +43,8 @@ std::span<std::byte> Executor::accept(Operation& operation, const Task& recv, co
   std::span<std::byte> destination;
   if (message.absent()) {
     destination = {};
+  } else if (message.isReference()) {
+    destination = std::as_writable_bytes(std::span(&message.reference, 1));
   } else if (operation.device == nullptr && expectRaw &&
              operation.tensor->graph.messages()[recv.message].decoded) {
     destination = outputSlice(operation, partition);
@@ -46,6 +55,12 @@ std::span<std::byte> Executor::accept(Operation& operation, const Task& recv, co
   }
   message.payload = destination;
   return destination;
+}
+
+/// Whether the message may say where elements are instead of carrying them.
+bool Executor::mayRefer(const Operation& operation, MessageIndex message) const {
+  const Message& planned = operation.tensor->graph.messages()[message];
+  return planned.lent && !readable_.empty() && readable_[static_cast<size_t>(planned.peer)];
 }
 
 size_t Executor::work(const Operation& operation, const Task& task) {
@@ -84,6 +99,11 @@ void Executor::encode(Operation& operation, const Task& task) {
     const bool ofInput = from.kind == Operand::Kind::kInput;
     message.payload = ofInput ? inputSlice(operation, partition)
                               : std::span<const std::byte>(outputSlice(operation, partition));
+    if (message.payload.size() >= kSmallestReferred && mayRefer(operation, task.message)) {
+      message.reference = MemoryReference::to(message.payload.data());
+      message.payload = std::as_bytes(std::span(&message.reference, 1));
+      message.header.flags |= kFlagReference;
+    }
   } else {
     compress(operation, task);
   }

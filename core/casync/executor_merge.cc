@@ -1,16 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The merge: contributions of several ranks become one sum, in the order that the graph gives.
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "core/casync/executor.h"
-#include "core/casync/operation_values.h"
+#include "core/casync/referred_message.h"
 #include "core/element/convert.h"
 #include "core/element/reduce.h"
 
 namespace hipress {
 namespace {
+
+/// Elements that are added at a time: few enough to stay in the cache, enough to be worth asking the kernel
+/// for.
+constexpr size_t kTile = 131072;
+
+struct TileMemory {
+  std::vector<std::byte> read;
+  std::vector<float> floats;
+};
+
+/// Whether nothing is to be decoded: ranks of a host add up their gradients.
+bool addsElementsOnly(const Operation& operation, const Task& merge) {
+  return merge.mergeAs == MergeAs::kPartialSum &&
+         std::all_of(merge.from.begin(), merge.from.end(), [&](const Operand& operand) {
+           return operand.kind == Operand::Kind::kInput ||
+                  (operand.kind == Operand::Kind::kMessage &&
+                   operation.tensor->graph.messages()[operand.index].plain);
+         });
+}
 
 void scaleBy(float factor, std::span<float> values) {
   if (factor == 1.0f) return;
@@ -49,7 +69,10 @@ bool Executor::mergeRaw(Operation& operation, const Task& task) {
   const Tensor& tensor = *operation.tensor;
   thread_local std::vector<const void*> values;  // its memory serves every merge
   values.clear();
-  const auto payloadOf = [&](MessageIndex message) { return operation.messages[message].payload; };
+  const auto payloadOf = [&](MessageIndex message) {
+    fetchReferred(operation, task, message, pool_);
+    return operation.messages[message].payload;
+  };
   collectRaw(operation, task, payloadOf, values);
   if (values.empty()) return false;
   combineInOrder(tensor.combination, tensor.spec.dtype, values, partition.range.count,
@@ -59,6 +82,7 @@ bool Executor::mergeRaw(Operation& operation, const Task& task) {
 
 /// In float32, every input with its factor; false if nobody had values.
 bool Executor::mergeEncoded(Operation& operation, const Task& task, std::span<float> sum) {
+  if (addsElementsOnly(operation, task)) return mergeElements(operation, task, sum);
   bool first = true;
   for (const Operand& operand : task.from) {
     if (isAbsent(operation, operand)) continue;
@@ -71,6 +95,48 @@ bool Executor::mergeEncoded(Operation& operation, const Task& task, std::span<fl
     first = false;
   }
   return !first;
+}
+
+/// The same, tile by tile: what is read from another process does not leave the cache before it is added.
+bool Executor::mergeElements(const Operation& operation, const Task& task, std::span<float> sum) {
+  const auto isHere = [&](const Operand& operand) { return !isAbsent(operation, operand); };
+  if (std::none_of(task.from.begin(), task.from.end(), isHere)) return false;
+  for (size_t begin = 0; begin < sum.size(); begin += kTile)
+    mergeTile(operation, task, begin, sum.subspan(begin, std::min(kTile, sum.size() - begin)));
+  return true;
+}
+
+void Executor::mergeTile(const Operation& operation, const Task& task, size_t begin, std::span<float> sum) {
+  const Tensor& tensor = *operation.tensor;
+  const size_t elementBytes = elementSize(tensor.spec.dtype);
+  const size_t bytes = sum.size() * elementBytes;
+  const auto factor = static_cast<float>(tensor.inputFactor);
+  // Their memory serves every merge. The second: of each rank, what is not in this process, or not float32.
+  thread_local std::vector<const void*> values;
+  thread_local std::vector<TileMemory> tiles;
+  values.clear();
+  tiles.resize(std::max(tiles.size(), task.from.size()));
+  for (const Operand& operand : task.from) {
+    if (isAbsent(operation, operand)) continue;
+    TileMemory& tile = tiles[values.size()];
+    std::span<const std::byte> elements;
+    if (operand.kind == Operand::Kind::kInput) {
+      elements = inputSlice(operation, partitionOf(operation, task)).subspan(begin * elementBytes, bytes);
+    } else if (const MessageState& message = operation.messages[operand.index]; message.isReference()) {
+      tile.read.resize(bytes);
+      readReferred(operation, task, operand.index, begin * elementBytes, tile.read);
+      elements = tile.read;
+    } else {
+      elements = message.payload.subspan(begin * elementBytes, bytes);
+    }
+    values.push_back(elements.data());
+    if (tensor.spec.dtype == DType::kFloat32 && factor == 1.0f) continue;
+    tile.floats.resize(sum.size());
+    widen(elements.data(), tensor.spec.dtype, tile.floats);
+    scaleBy(factor, tile.floats);
+    values.back() = tile.floats.data();
+  }
+  reduceInOrder(DType::kFloat32, values, sum.size(), 1.0, sum.data());
 }
 
 void Executor::add(Operation& operation, const Task& task, const Operand& operand, std::span<float> sum,
@@ -86,7 +152,6 @@ void Executor::add(Operation& operation, const Task& task, const Operand& operan
     return other.release();
   }
   const MessageState& message = operation.messages[operand.index];
-  if ((message.header.flags & kFlagRaw) != 0) return addElements(operation, message.payload, sum, first);
   verifyChecksum(message.header, message.payload);
   operation.tensor->codec->decode(message.payload, sum, first ? DecodeMode::kAssign : DecodeMode::kAccumulate,
                                   &parallel_);

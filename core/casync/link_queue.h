@@ -21,10 +21,11 @@
 namespace hipress {
 
 struct BundleOptions {
-  size_t bytes = size_t{64} << 10;         ///< Of a bundle, at most; 0: every message goes alone.
-  size_t messageBytes = size_t{16} << 10;  ///< Larger payloads go alone.
-  std::chrono::microseconds linger{200};   ///< A small message waits for others this long at most.
-  bool always = false;                     ///< Also where the transport says that bundles do not pay.
+  size_t bytes = size_t{64} << 10;  ///< Of a bundle, at most; 0: every message goes alone.
+  size_t messageBytes =
+      size_t{16} << 10;  ///< Larger payloads go alone; between ranks of a host 2 KiB at most.
+  std::chrono::microseconds linger{200};  ///< A small message waits for others this long at most.
+  bool always = false;                    ///< The same between ranks of a host.
 };
 
 /// Not thread-safe.

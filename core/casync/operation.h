@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/casync/buffer_pool.h"
+#include "core/casync/neighbour_memory.h"
 #include "core/casync/tensor.h"
 #include "core/codec/state_store.h"
 #include "core/codec/wire_header.h"
@@ -26,9 +27,11 @@ using Clock = std::chrono::steady_clock;
 /// An encoded message on its way through this rank.
 struct MessageState {
   WireHeader header;
-  std::span<const std::byte> payload;  // in `buffer`, or in the caller's tensor
+  std::span<const std::byte> payload;  // in `buffer`, in the caller's tensor, or `reference`
   BufferPool::Buffer buffer;
+  MemoryReference reference;  // the payload, if the header says that it is one
 
+  bool isReference() const { return (header.flags & kFlagReference) != 0; }
   bool absent() const { return (header.flags & kFlagAbsent) != 0; }
 };
 

@@ -10,6 +10,13 @@ MessageIndex TaskGraph::addMessage(uint16_t partition, bool plain) {
   return static_cast<MessageIndex>(messages_.size() - 1);
 }
 
+MessageIndex TaskGraph::addLentMessage(uint16_t partition, int peer) {
+  const MessageIndex message = addMessage(partition, true);
+  messages_[message].lent = true;
+  messages_[message].peer = peer;
+  return message;
+}
+
 TaskIndex TaskGraph::add(Task task, const std::vector<TaskIndex>& after) {
   const auto index = static_cast<TaskIndex>(tasks_.size());
   task.dependencies = static_cast<uint32_t>(after.size());

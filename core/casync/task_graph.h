@@ -75,6 +75,8 @@ struct Task {
 struct Message {
   uint16_t partition = 0;
   bool plain = false;    // elements as they are, also if the tensor is compressed: between ranks of a host
+  bool lent = false;     // its sender's input, unchanged until the receiver has read it
+  int peer = -1;         // if it is lent: to or by whom
   bool decoded = false;  // some task decodes it into the output: raw elements may be received there directly
   uint32_t readers = 0;  // tasks that need its bytes: sends, merges, decodes
 };
@@ -82,6 +84,9 @@ struct Message {
 class TaskGraph {
  public:
   MessageIndex addMessage(uint16_t partition, bool plain = false);
+  /// A plain message that carries its sender's input, where the sender cannot be done before its receiver has
+  /// read that: it may carry instead where the input is.
+  MessageIndex addLentMessage(uint16_t partition, int peer);
   SumIndex addSum() { return sums_++; }
 
   TaskIndex encode(MessageIndex into, Operand from, EncodeAs as, const std::vector<TaskIndex>& after);

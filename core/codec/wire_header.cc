@@ -66,11 +66,14 @@ std::string describe(DType dtype) {
 }
 
 void checkFlags(const WireHeader& header) {
-  constexpr uint8_t known = kFlagRaw | kFlagAbsent | kFlagChecksum;
+  constexpr uint8_t known = kFlagRaw | kFlagAbsent | kFlagChecksum | kFlagReference;
   if ((header.flags & ~known) != 0)
     refuse("flags", hexadecimal(header.flags), "only bits of " + hexadecimal(known));
   if ((header.flags & kFlagRaw) != 0 && (header.flags & kFlagAbsent) != 0) {
     refuse("flags", hexadecimal(header.flags), "not both raw and absent");
+  }
+  if ((header.flags & kFlagReference) != 0 && (header.flags & kFlagRaw) == 0) {
+    refuse("flags", hexadecimal(header.flags), "a reference to raw elements only");
   }
   if ((header.flags & kFlagChecksum) == 0 && header.checksum != 0) {
     refuse("checksum", hexadecimal(header.checksum), "0, because the checksum flag is not set");
@@ -81,6 +84,11 @@ void checkPayloadBytes(const WireHeader& header, const ExpectedMessage& expected
   const std::string value = std::to_string(header.payloadBytes);
   if ((header.flags & kFlagAbsent) != 0) {
     if (header.payloadBytes != 0) refuse("payload size", value, "0, because the gradient is absent");
+  } else if ((header.flags & kFlagReference) != 0) {
+    if (!expected.mayRefer) refuse("flags", hexadecimal(header.flags), "no reference to the sender's memory");
+    if (header.payloadBytes != kReferencePayloadBytes) {
+      refuse("payload size", value, std::to_string(kReferencePayloadBytes) + " (a reference)");
+    }
   } else if ((header.flags & kFlagRaw) != 0) {
     // Divided, not multiplied: no count overflows.
     const uint64_t size = elementSize(header.dtype);

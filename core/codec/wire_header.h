@@ -22,9 +22,13 @@ using WireHeaderBytes = std::array<std::byte, kWireHeaderBytes>;
 
 enum WireFlags : uint8_t {
   kFlagRaw = 1,  ///< The payload is the elements themselves, in the header's dtype, whatever the codec says.
-  kFlagAbsent = 2,    ///< This rank has no gradient for the tensor in this step; the payload is empty.
-  kFlagChecksum = 4,  ///< `checksum` holds the CRC-32C of the payload.
+  kFlagAbsent = 2,     ///< This rank has no gradient for the tensor in this step; the payload is empty.
+  kFlagChecksum = 4,   ///< `checksum` holds the CRC-32C of the payload.
+  kFlagReference = 8,  ///< With kFlagRaw: the payload says where the elements are in the sender's memory.
 };
+
+/// Payload of a reference: process and address, each 8 bytes.
+inline constexpr size_t kReferencePayloadBytes = 16;
 
 struct WireHeader {
   uint16_t magic = kWireMagic;
@@ -45,7 +49,8 @@ struct ExpectedMessage {
   DType dtype = DType::kFloat32;
   uint64_t elementCount = 0;
   uint64_t maxPayloadBytes =
-      0;  ///< The codec's bound; a raw payload is bounded by elementCount · elementSize.
+      0;                  ///< The codec's bound; a raw payload is bounded by elementCount · elementSize.
+  bool mayRefer = false;  ///< Whether the payload may be a reference: the sender's memory can be read.
 };
 
 WireHeaderBytes packHeader(const WireHeader& header);

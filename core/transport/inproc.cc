@@ -62,7 +62,7 @@ class InprocTransport final : public Transport {
     });
   }
 
-  bool bundlesPay(int) const override { return true; }  // so that tests see them
+  bool usesSockets(int) const override { return true; }  // so that tests see them
 
   void recv(RecvRequest request) override {
     command([this, request = std::move(request)]() mutable {

@@ -96,9 +96,9 @@ class Transport {
   virtual void send(SendRequest request) = 0;
   /// The receiver sees the same as after a send() of each message. At most kMaxBundleBytes (bundle.h).
   virtual void sendBundle(BundleRequest request) = 0;
-  /// Whether a message to this peer costs so much that several are better sent as one. In shared memory it
-  /// costs less than the copies that bundles need. Thread-safe.
-  virtual bool bundlesPay(int peer) const = 0;
+  /// Whether bytes for this peer go through sockets, where a message costs much whatever its size; not if
+  /// they go through shared memory. Thread-safe.
+  virtual bool usesSockets(int peer) const = 0;
   virtual void recv(RecvRequest request) = 0;
 
   /// Gives up every operation in flight and every later one with `failure`. When a callback has run, its

@@ -18,6 +18,7 @@ from tests.core.codec_reference import SIZES, awkward_inputs, same_bits, to_bflo
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "wire-format.md"
 RAW, ABSENT, CHECKSUM = _core.FLAG_RAW, _core.FLAG_ABSENT, _core.FLAG_CHECKSUM
+REFERENCE = _core.FLAG_REFERENCE
 CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop"]
 AGREED: dict[str, Any] = {"codec": 16, "dtype": "float32", "element_count": 100, "max_payload_bytes": 21}
 
@@ -50,7 +51,9 @@ def test_layout_is_little_endian() -> None:
         (patched(0, b"XP"), "magic"),
         (patched(2, b"\0"), "version"),
         (patched(2, b"\2"), "version"),
-        (patched(3, b"\x08"), "flags"),
+        (patched(3, b"\x10"), "flags"),
+        (patched(3, bytes([REFERENCE])), "flags"),
+        (packed(flags=RAW | REFERENCE, payload_bytes=16), "flags"),
         (patched(3, b"\x80"), "flags"),
         (patched(3, bytes([RAW | ABSENT])), "flags"),
         (patched(4, b"\1"), "codec"),

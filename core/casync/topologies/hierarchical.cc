@@ -50,7 +50,8 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context,
   const bool plainResult = between == addAllgather;
 
   if (context.rank != leader) {
-    const MessageIndex gradient = graph.addMessage(partition, true);
+    // The result comes after the leader has added it: until then it stays as it is.
+    const MessageIndex gradient = graph.addLentMessage(partition, leader);
     const TaskIndex encode = graph.encode(gradient, Operand::input(), EncodeAs::kContribution, {});
     const TaskIndex send = graph.send(gradient, leader, kToHost, {encode});
     const MessageIndex result = graph.addMessage(partition, plainResult);
@@ -67,7 +68,7 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context,
         contributions.push_back(Operand::input());
         continue;
       }
-      const MessageIndex message = graph.addMessage(partition, true);
+      const MessageIndex message = graph.addLentMessage(partition, rank);
       contributions.push_back(Operand::message(message));
       exchange.ownReady.push_back(graph.recv(message, rank, kToHost, 0));
     }

@@ -67,7 +67,7 @@ class UcxTransport final : public Transport {
     command([this, request = std::move(request)]() mutable { outbox_.sendBundle(std::move(request)); });
   }
 
-  bool bundlesPay(int peer) const override { return links_.usesSockets(peer); }
+  bool usesSockets(int peer) const override { return links_.usesSockets(peer); }
 
   void recv(RecvRequest request) override {
     command([this, request = std::move(request)]() mutable { inbox_.recv(std::move(request)); });

@@ -26,9 +26,12 @@ def run_ranks(
     intercept: Callable[[int, int, bytes], bool | bytes] | None = None,
     intercept_bundle: Callable[[int, int, bytes], bool | bytes] | None = None,
     linger: float = 5.0,
+    read_neighbours: bool = True,
 ) -> list[Result]:
     """Runs `body(engine)` on every rank at once; the results by rank. Re-raises the lowest rank's exception."""
-    engines = _core.make_local_engines(world_size, {"timeout": 20.0, **(options or {})}, intercept, intercept_bundle)
+    engines = _core.make_local_engines(
+        world_size, {"timeout": 20.0, **(options or {})}, intercept, intercept_bundle, read_neighbours
+    )
     results: list[Any] = [None] * world_size
     errors: list[BaseException | None] = [None] * world_size
 

@@ -156,7 +156,8 @@ def run(topology: str, size: Size, codec: str, late: int | None) -> list[_core.M
             engine.wait(engine.submit(tensor, result, result))
         return engine.memory_stats()
 
-    return run_ranks(size.N, body, options={"hosts": size.hosts, "compute_threads": size.T})
+    options = {"hosts": size.hosts, "compute_threads": size.T}
+    return run_ranks(size.N, body, options=options, read_neighbours=False)
 
 
 @pytest.mark.parametrize(("topology", "size"), CASES, ids=str)

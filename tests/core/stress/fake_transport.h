@@ -34,7 +34,7 @@ class FakeTransport final : public Transport {
     bundle.onSent = std::move(request.onSent);
     take(std::move(bundle));
   }
-  bool bundlesPay(int) const override { return true; }
+  bool usesSockets(int) const override { return true; }
   void recv(RecvRequest) override {}
   void fail(const Failure&) override {}
   void onPeerFailure(std::function<void(int, const std::string&)>) override {}

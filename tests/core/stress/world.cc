@@ -35,8 +35,10 @@ World inprocWorld(int size, const EngineOptions& options, Intercept intercept) {
   auto transports = makeInprocTransports({size, std::move(intercept), nullptr});
   auto controls = makeLocalControl(size);
   for (size_t rank = 0; rank < transports.size(); ++rank) {
+    EngineOptions own = options;
+    own.readable = readableAmongThreads(static_cast<int>(rank), options.hosts);
     world.engines.push_back(std::make_shared<Engine>(std::shared_ptr<ControlPlane>(std::move(controls[rank])),
-                                                     std::move(transports[rank]), options));
+                                                     std::move(transports[rank]), std::move(own)));
   }
   return world;
 }
@@ -55,8 +57,10 @@ World ucxWorld(int size, const EngineOptions& options) {
     UcxOptions ucx;
     std::shared_ptr<ControlPlane> control = connectControl(own, &ucx.localAddress);
     auto transport = makeUcxTransport(*control, ucx);
+    EngineOptions engine = options;
+    engine.readable = readableAmongThreads(rank, options.hosts);
     world.engines[static_cast<size_t>(rank)] =
-        std::make_shared<Engine>(std::move(control), std::move(transport), options);
+        std::make_shared<Engine>(std::move(control), std::move(transport), std::move(engine));
   });
   return world;
 }
