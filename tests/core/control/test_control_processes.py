@@ -91,7 +91,10 @@ print(plane.declare("x", "y", timeout=5.0), flush=True)
     with closing(join(tcp_server.port, 0, 2)):
         process = spawn_rank(tcp_server.port, 1, 2, code)
         try:
-            assert process.communicate(timeout=20)[0].split() == ["NotInitialized", "1"]
+            # Not communicate(): what it has printed may be in the buffer that "ready" was read from.
+            process.wait(timeout=20)
+            assert process.stdout is not None
+            assert process.stdout.read().split() == ["NotInitialized", "1"]
         finally:
             end(process)
 
