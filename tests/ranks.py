@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[1]
 _WORKER = """
 import importlib, os, pickle, struct, sys
 sys.path.insert(0, sys.argv[1])
-answers, sys.stdout = sys.stdout.buffer, sys.stderr
+answers = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)  # libraries, UCX among them, print there
 exec(sys.argv[2])
 import hipress.runtime
 while size := sys.stdin.buffer.read(4):
@@ -35,7 +36,10 @@ while size := sys.stdin.buffer.read(4):
     hipress.runtime.shutdown()
     for name in variables:
         del os.environ[name]
-    answer = pickle.dumps(result)
+    try:
+        answer = pickle.dumps(result)
+    except Exception:  # some errors of TensorFlow cannot be pickled
+        answer = pickle.dumps(RuntimeError(f"{type(result).__name__}: {result}"))
     answers.write(struct.pack("<I", len(answer)) + answer)
     answers.flush()
 """

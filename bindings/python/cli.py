@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -141,6 +142,26 @@ def doctor(
     report = examine(__version__)
     print_report(report, as_json=as_json)
     raise typer.Exit(0 if report.ok else 1)
+
+
+class Buildable(str, enum.Enum):
+    """Frameworks whose operators `build` makes; the others' fit all their versions."""
+
+    TENSORFLOW = "tensorflow"
+
+
+@app.command()
+def build(
+    framework: Annotated[Buildable, typer.Argument(metavar="FRAMEWORK", help="tensorflow")],
+) -> None:
+    """Build the operators for the installed version of a framework, if HiPress came without them: seconds."""
+    from hipress.build_tensorflow import build as build_tensorflow
+
+    try:
+        library = build_tensorflow()
+    except HipressError as error:
+        _fail(str(error))
+    typer.echo(f"HiPress' operators for {framework.value}: {library}")
 
 
 # Passed on untouched: the subcommands, and what they need, are imported only when one of them is asked for.

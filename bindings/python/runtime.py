@@ -167,6 +167,8 @@ class Runtime:
         self.engine = core.connect_engine(control, local_address, engine_options)
         #: Names of single collectives that nobody has waited for yet.
         self.in_flight: set[str] = set()
+        #: What adapters keep as long as this engine runs, by keys of their own.
+        self.kept: dict[Any, Any] = {}
         self._counts: Counter[str] = Counter()
         self._gpus: dict[int, _core.Device] = {}
         self._trace = ""  # where it goes; empty: nothing is recorded

@@ -85,7 +85,8 @@ def library_of(codec: CodecSource, timeout: float = COMPILE_TIMEOUT) -> Path:
     def make(work: Path) -> Path:
         source, library = work / f"{codec.name}.cc", work / f"{codec.name}.so"
         source.write_text(text, encoding="utf-8")
-        compile_library(toolchain, source, library, cache_folder() / f"{key}.log", timeout)
+        log = cache_folder() / f"{key}.log"
+        compile_library(toolchain, f"codec {codec.name}", source, library, log, timeout)
         return library
 
     # Who waits gives the one that compiles all its time, and some more to begin and to end.

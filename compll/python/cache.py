@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled codecs, kept from run to run in $HIPRESS_CACHE, $XDG_CACHE_HOME/hipress or ~/.cache/hipress.
+"""Libraries compiled here, kept in $HIPRESS_CACHE, $XDG_CACHE_HOME/hipress or ~/.cache/hipress: codecs, operators.
 
 An entry is a library and, beside it, its checksum. Both appear by renaming, the checksum last; whatever ends a process
 in between, the next one sees that the entry is not whole and makes it anew.
@@ -30,7 +30,13 @@ def cache_folder() -> Path:
     try:
         return Path.home() / ".cache" / "hipress"
     except RuntimeError as error:
-        raise InvalidArgument(f"no place for compiled codecs: {error}; set HIPRESS_CACHE to a folder") from None
+        raise InvalidArgument(f"no place for what is compiled: {error}; set HIPRESS_CACHE to a folder") from None
+
+
+def found(key: str) -> Path | None:
+    """The library called `key`, if it is there and whole."""
+    library = cache_folder() / f"{key}.so"
+    return library if _whole(library) else None
 
 
 def cached(key: str, make: Callable[[Path], Path], wait: float) -> Path:
@@ -52,7 +58,7 @@ def cached(key: str, make: Callable[[Path], Path], wait: float) -> Path:
         raise
     except OSError as error:
         raise InvalidArgument(
-            f"compiled codecs cannot be kept in {folder}: {error}; set HIPRESS_CACHE to a folder that can be written"
+            f"what is compiled cannot be kept in {folder}: {error}; set HIPRESS_CACHE to a folder that can be written"
         ) from None
     return library
 
@@ -74,7 +80,7 @@ def _locked(path: Path, wait: float) -> Iterator[None]:
         end = time.monotonic() + wait
         while not _taken(descriptor):
             if time.monotonic() >= end:
-                raise Timeout(f"another process has held {path}, to compile the same codec, for {wait:g} s")
+                raise Timeout(f"another process has held {path}, to compile the same, for {wait:g} s")
             time.sleep(0.05)
         yield
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ compiler of this machine, and how a codec's C++ becomes a library with it."""
+"""The C++ compiler of this machine, and how a codec's C++, or that of a framework's operators, becomes a library."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,25 +38,30 @@ class Compiler:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler with the headers of this HiPress and the library that codecs are linked with."""
+    """A compiler with the headers of this HiPress and the library that its results are linked with.
+
+    `options`: more of the compiler's, for operators those of the framework.
+    """
 
     compiler: Compiler
     include: Path
     libhipress: Path
+    options: tuple[str, ...] = ()
 
     def command(self, source: Path, library: Path) -> list[str]:
         """What makes `library` of `source`."""
         # libhipress has what it needs itself from the process that loads it.
         link = [str(self.libhipress), "-Wl,--allow-shlib-undefined"]
-        return [*self.compiler.command, *FLAGS, f"-I{self.include}", str(source), "-o", str(library), *link]
+        files = [f"-I{self.include}", str(source), "-o", str(library)]
+        return [*self.compiler.command, *FLAGS, *files, *link, *self.options]
 
 
-def find_toolchain() -> Toolchain:
+def find_toolchain(options: Iterable[str] = ()) -> Toolchain:
     """Raises Unsupported, with what to install, if there is no compiler."""
     import hipress
 
     package = Path(hipress.__path__[0])
-    return Toolchain(find_compiler(), package / "include", package / "libhipress.so")
+    return Toolchain(find_compiler(), package / "include", package / "libhipress.so", tuple(options))
 
 
 def find_compiler() -> Compiler:
@@ -68,9 +74,9 @@ def find_compiler() -> Compiler:
     found = next((name for name in _USUAL if shutil.which(name) is not None), None)
     if found is None:
         raise Unsupported(
-            f"a C++20 compiler is needed to compile a codec, and none of {', '.join(_USUAL)} is in PATH. Install one "
+            f"a C++20 compiler is needed, and none of {', '.join(_USUAL)} is in PATH. Install one "
             "(apt install g++, dnf install gcc-c++, or conda install gxx), or set CXX to one. Where that cannot be: "
-            "hipress compll build --library on another machine, and load the file that it writes."
+            "compile on another machine like this one; `hipress compll build --library` does so for a codec."
         )
     return _asked((found,))
 
@@ -82,8 +88,8 @@ def _asked(command: tuple[str, ...]) -> Compiler:
     return Compiler(command, output)
 
 
-def compile_library(toolchain: Toolchain, source: Path, library: Path, log: Path, timeout: float) -> None:
-    """Compiles a codec's C++. If that fails, everything that is needed to find out why is kept in `log`.
+def compile_library(toolchain: Toolchain, title: str, source: Path, library: Path, log: Path, timeout: float) -> None:
+    """Compiles the C++ of what errors call `title`. If that fails, all that is needed to find out why is kept in `log`.
 
     Raises Timeout after `timeout` seconds, HipressError if the compiler finds an error.
     """
@@ -96,7 +102,7 @@ def compile_library(toolchain: Toolchain, source: Path, library: Path, log: Path
     lines = output.strip().splitlines() or [f"the compiler ended with {code}"]
     first = next((line for line in lines if "error" in line.lower()), lines[0])
     raise HipressError(
-        f"the C++ of codec {source.stem} does not compile: {first}. If {toolchain.compiler.title} does not know all of "
+        f"the C++ of {title} does not compile: {first}. If {toolchain.compiler.title} does not know all of "
         f"C++20, set CXX to a newer compiler. Otherwise this is a defect of HiPress; please report it with {log}"
     )
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The end of an asynchronous kernel that waits for several operations of the engine.
+#pragma once
+
+#include <tensorflow/core/framework/op_kernel.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "core/casync/operation.h"
+#include "frameworks/tensorflow/operators/status.h"
+
+namespace hipress::tensorflow_operators {
+
+/// Calls `done` when as many operations as were announced have ended, with the first failure's status.
+/// Neither the kernel nor its context exist after that.
+class Completion : public std::enable_shared_from_this<Completion> {
+ public:
+  Completion(tensorflow::OpKernelContext* context, tensorflow::AsyncOpKernel::DoneCallback done,
+             int operations)
+      : context_(context), done_(std::move(done)), remaining_(operations) {}
+
+  void ended(const absl::Status& status) {
+    if (!status.ok()) {
+      const std::lock_guard lock(mutex_);
+      status_.Update(status);
+    }
+    if (remaining_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (!status_.ok()) context_->SetStatus(status_);
+    const auto done = std::move(done_);
+    done();
+  }
+
+  /// For Submission::onDone.
+  OnDone onDone() {
+    return [self = shared_from_this()](const Failure& failure, bool /*absent*/) {
+      self->ended(failure ? statusOf(*failure) : absl::OkStatus());
+    };
+  }
+
+ private:
+  tensorflow::OpKernelContext* const context_;
+  tensorflow::AsyncOpKernel::DoneCallback done_;
+  std::atomic<int> remaining_;
+  std::mutex mutex_;
+  absl::Status status_;
+};
+
+}  // namespace hipress::tensorflow_operators

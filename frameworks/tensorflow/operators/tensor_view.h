@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TensorFlow's tensors as HiPress' operators see them.
+#pragma once
+
+#include <tensorflow/core/framework/tensor.h>
+
+#include <memory>
+#include <optional>
+
+#include "frameworks/operators/submission.h"
+
+namespace hipress::tensorflow_operators {
+
+namespace tf = ::tensorflow;
+
+inline std::optional<DType> dtypeOf(tf::DataType type) {
+  switch (type) {
+    case tf::DT_FLOAT:
+      return DType::kFloat32;
+    case tf::DT_DOUBLE:
+      return DType::kFloat64;
+    case tf::DT_HALF:
+      return DType::kFloat16;
+    case tf::DT_BFLOAT16:
+      return DType::kBFloat16;
+    case tf::DT_UINT8:
+      return DType::kUInt8;
+    case tf::DT_INT8:
+      return DType::kInt8;
+    case tf::DT_INT16:
+      return DType::kInt16;
+    case tf::DT_INT32:
+      return DType::kInt32;
+    case tf::DT_INT64:
+      return DType::kInt64;
+    case tf::DT_BOOL:
+      return DType::kBool;
+    default:
+      return std::nullopt;
+  }
+}
+
+inline TensorView viewOf(const tf::Tensor& tensor) {
+  return {tensor.data(), dtypeOf(tensor.dtype()), static_cast<uint64_t>(tensor.NumElements()), "cpu"};
+}
+
+/// Keeps the memory of both: the engine may let go of it after TensorFlow has.
+inline std::shared_ptr<void> ownerOf(const tf::Tensor& input, const tf::Tensor& output) {
+  return std::make_shared<std::pair<tf::Tensor, tf::Tensor>>(input, output);
+}
+
+}  // namespace hipress::tensorflow_operators

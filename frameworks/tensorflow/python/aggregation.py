@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""backward_passes_per_step: gradients are summed on this rank first, and combined over all ranks once in a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+
+class Aggregation:
+    """Sums `passes` gradients of each variable, and then hands the sums (or averages) on."""
+
+    def __init__(self, passes: int, *, average: bool) -> None:
+        self._passes = passes
+        self._factor = 1.0 / passes if average else 1.0
+        self._sums: dict[int, tf.Variable] = {}  # by the variable's position
+        self._counted: tf.Variable | None = None
+
+    def add(self, gradients: list[Any], variables: Sequence[Any], step: Callable[[Sequence[Any]], None]) -> None:
+        """Calls `step` with what the optimizer is to apply, in every `passes`-th call; in graphs, too."""
+        if self._passes == 1:
+            step(gradients)
+            return
+        present = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        self._make_sums(present, variables)
+        assert self._counted is not None
+        counted = self._counted
+        for index in present:
+            self._sums[index].assign_add(tf.convert_to_tensor(gradients[index]))  # sparse ones become dense
+        counted.assign_add(1)
+
+        def apply() -> tf.Tensor:
+            sums: list[Any] = [None] * len(gradients)
+            for index in present:
+                sums[index] = self._sums[index] * tf.cast(self._factor, self._sums[index].dtype)
+            step(sums)
+            for index in present:
+                self._sums[index].assign(tf.zeros_like(self._sums[index]))
+            counted.assign(0)
+            return tf.constant(True)
+
+        tf.cond(tf.equal(counted, self._passes), apply, lambda: tf.constant(False))
+
+    def _make_sums(self, present: Sequence[int], variables: Sequence[Any]) -> None:
+        with tf.init_scope():  # variables are no part of a traced function
+            if self._counted is None:
+                self._counted = tf.Variable(0, dtype=tf.int64, trainable=False)
+            for index in present:
+                if index not in self._sums:
+                    variable = variables[index]
+                    zeros = tf.zeros(variable.shape, tf.as_dtype(variable.dtype))
+                    self._sums[index] = tf.Variable(zeros, trainable=False)

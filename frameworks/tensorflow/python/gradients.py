@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a distributed optimizer and a distributed tape do with gradients: dense ones, sparse ones, and none at all."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from hipress import runtime
+from hipress.errors import InvalidArgument
+from hipress.reduce_ops import Average, ReduceOp, Sum
+from hipress.synchronizer import SynchronizationOptions
+from hipress.tensorflow.collectives import allreduce
+from hipress.tensorflow.synchronizer import GradientSynchronizer, names_of
+
+
+@dataclass(frozen=True)
+class GradientOptions:
+    """How gradients are combined."""
+
+    synchronization: SynchronizationOptions = field(default_factory=SynchronizationOptions)
+    sparse_as_dense: bool = False
+    """Sparse gradients (IndexedSlices) travel as dense ones, compressed; otherwise all ranks' slices are gathered."""
+
+
+def gradient_options(
+    *,
+    codec: str,
+    topology: str,
+    partitions: int,
+    min_compress_bytes: int,
+    codec_for: Mapping[str, str] | None,
+    op: ReduceOp,
+    gradient_predivide_factor: float,
+    sparse_as_dense: bool,
+) -> GradientOptions:
+    """From the arguments of DistributedOptimizer and DistributedGradientTape. Raises InvalidArgument."""
+    if op not in (Average, Sum):
+        raise InvalidArgument(f"op={op!r}: choose hipress.tensorflow.Average or hipress.tensorflow.Sum")
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise InvalidArgument("gradient_predivide_factor goes with op=Average only")
+    if not gradient_predivide_factor > 0:
+        raise InvalidArgument(f"gradient_predivide_factor={gradient_predivide_factor} must be positive")
+    synchronization = SynchronizationOptions(
+        codec=codec,
+        topology=topology,
+        partitions=partitions,
+        min_compress_bytes=min_compress_bytes,
+        op=op,
+        prescale_factor=1.0 / gradient_predivide_factor,
+        postscale_factor=gradient_predivide_factor,
+        codec_for=dict(codec_for or {}),
+    )
+    return GradientOptions(synchronization, sparse_as_dense)
+
+
+class GradientLists:
+    """The lists of variables whose gradients are combined: for each, what ranks have agreed on.
+
+    A graph is traced several times, and eager code makes a tape in every step: they find the same lists.
+    """
+
+    def __init__(self, options: GradientOptions) -> None:
+        self._options = options
+        self._lists: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], GradientSynchronizer]] = {}
+
+    def combined(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """The gradients, combined over all ranks; None stays None, as every rank computes the same ones."""
+        if len(gradients) != len(variables):
+            raise InvalidArgument(f"{len(gradients)} gradients came with {len(variables)} variables")
+        if not gradients:
+            return []
+        result = list(gradients)
+        dense: dict[int, tf.Tensor] = {}
+        for index, gradient in enumerate(gradients):
+            if gradient is None:
+                continue
+            if isinstance(gradient, tf.IndexedSlices) and not self._options.sparse_as_dense:
+                result[index] = self._gathered(gradient, names_of(variables)[index])
+            else:
+                dense[index] = tf.convert_to_tensor(gradient)
+        for index, gradient in self._list_of(variables).synchronize(dense).items():
+            result[index] = gradient
+        return result
+
+    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
+        """From the next step on gradients travel with these codecs. Raises what TensorList.set_codec() does."""
+        for _, synchronizer in self._lists.values():
+            synchronizer.set_codec(codec, codec_for)
+
+    def _gathered(self, gradient: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
+        options = self._options.synchronization
+        return allreduce(gradient, op=options.op, name=f"gradient.{name}")
+
+    def _list_of(self, variables: Sequence[Any]) -> GradientSynchronizer:
+        key = tuple(map(id, variables))
+        if key in self._lists:
+            references, synchronizer = self._lists[key]
+            if all(reference() is variable for reference, variable in zip(references, variables, strict=True)):
+                return synchronizer
+        with tf.init_scope():
+            synchronizer = GradientSynchronizer(variables, self._options.synchronization)
+        self._lists[key] = ([weakref.ref(variable) for variable in variables], synchronizer)
+        return synchronizer
+
+
+def shared_lists(options: GradientOptions) -> GradientLists:
+    """Those of all tapes with these options, as long as this engine runs."""
+    kept: dict[Any, GradientLists] = runtime.current().kept
+    settings = options.synchronization
+    key = ("tensorflow tapes", options.sparse_as_dense, repr(settings))
+    if key not in kept:
+        kept[key] = GradientLists(options)
+    return kept[key]
+
+
+class LocalVariables:
+    """Variables whose gradients stay this rank's own, divided by the number of ranks if `scale`, as in Horovod."""
+
+    def __init__(self, *, scale: bool) -> None:
+        self._scale = scale
+        self._variables: list[weakref.ref[Any]] = []
+
+    def add(self, variable: Any) -> None:
+        self._variables.append(weakref.ref(variable))
+
+    def combined(self, gradients: Sequence[Any], variables: Sequence[Any], lists: GradientLists) -> list[Any]:
+        """As GradientLists.combined(), but for these variables."""
+        local = {id(reference()) for reference in self._variables}
+        shared = [index for index, variable in enumerate(variables) if id(variable) not in local]
+        result = list(gradients)
+        combined = lists.combined([gradients[i] for i in shared], [variables[i] for i in shared])
+        for index, gradient in zip(shared, combined, strict=True):
+            result[index] = gradient
+        for index in set(range(len(result))) - set(shared):
+            result[index] = self._scaled(result[index])
+        return result
+
+    def _scaled(self, gradient: Any) -> Any:
+        if gradient is None or not self._scale:
+            return gradient
+        size = runtime.size()
+        if isinstance(gradient, tf.IndexedSlices):
+            return tf.IndexedSlices(gradient.values / size, gradient.indices, gradient.dense_shape)
+        return gradient / size

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HiPress for Keras 3 on TensorFlow: what `model.fit()` needs.
+
+import hipress.tensorflow.keras as hp
+
+hp.init()
+model.compile(hp.DistributedOptimizer(keras.optimizers.SGD(0.01 * hp.size()), codec="onebit"), loss)
+model.fit(images, labels, callbacks=[hp.callbacks.BroadcastGlobalVariablesCallback(0)])
+"""
+
+from __future__ import annotations
+
+from hipress.tensorflow import (
+    Average,
+    DistributedOptimizer,
+    Sum,
+    broadcast_global_variables,
+    counters,
+    cross_rank,
+    cross_size,
+    init,
+    is_initialized,
+    local_rank,
+    local_size,
+    memory_stats,
+    rank,
+    shutdown,
+    size,
+)
+from hipress.tensorflow.keras import callbacks
+from hipress.tensorflow.keras.saving import load_model
+from hipress.tensorflow.keras.values import allreduce, broadcast
+
+__all__ = [
+    "Average",
+    "DistributedOptimizer",
+    "Sum",
+    "allreduce",
+    "broadcast",
+    "broadcast_global_variables",
+    "callbacks",
+    "counters",
+    "cross_rank",
+    "cross_size",
+    "init",
+    "is_initialized",
+    "load_model",
+    "local_rank",
+    "local_size",
+    "memory_stats",
+    "rank",
+    "shutdown",
+    "size",
+]

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library of operators for the TensorFlow that is installed: the one that came with HiPress, or one built here."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from hipress._library import load_core
+from hipress.build_tensorflow import built_library
+from hipress.errors import Unsupported
+
+
+def load_operators() -> tuple[Any, ctypes.CDLL]:
+    """TensorFlow's module of the operators, and the library itself. Raises Unsupported that says how to build them."""
+    load_core()  # libhipress, which the operators link to, is in the process from here on
+    version = tf.__version__
+    library = shipped_library(version) or built_library(version)
+    if library is None:
+        raise Unsupported(
+            f"HiPress has no operators for TensorFlow {version}; build them, which takes seconds: hipress build "
+            "tensorflow"
+        )
+    try:
+        return tf.load_op_library(str(library)), ctypes.CDLL(str(library))
+    except tf.errors.NotFoundError as error:
+        raise Unsupported(
+            f"HiPress' operators for TensorFlow {version} cannot be loaded: {error.message}. Build them anew for this "
+            "TensorFlow: hipress build tensorflow"
+        ) from error
+
+
+def shipped_library(version: str) -> Path | None:
+    """The one for TensorFlow `version` that HiPress was installed with."""
+    library = Path(__file__).with_name(f"libhipress_tensorflow-{version}.so")
+    return library if library.exists() else None

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedOptimizer: any Keras optimizer, or tf.compat.v1 one, that applies gradients combined over all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from hipress import runtime
+from hipress.errors import InvalidArgument
+from hipress.reduce_ops import Average, ReduceOp
+from hipress.tensorflow.aggregation import Aggregation
+from hipress.tensorflow.gradients import GradientLists, LocalVariables, gradient_options
+from hipress.tensorflow.replicas import check_replicas_every
+from hipress.tensorflow.traced import as_written
+
+
+class _DistributedMixin:
+    """What a distributed optimizer has beside its own class."""
+
+    _hipress_lists: GradientLists
+    _hipress_local: LocalVariables
+
+    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
+        """From the next step on gradients travel with these codecs, as if given to DistributedOptimizer.
+
+        Every rank calls it between the same steps, outside of tf.function; what is traced needs no new trace. What
+        codecs remember is kept where the old and the new one call it the same; a residual that the new codec does not
+        know joins the next gradient. It replaces both `codec` and `codec_for`.
+
+        Raises InvalidArgument; Mismatch if the ranks' codecs differ (the old ones stay); Timeout if a rank does not
+        call it.
+        """
+        self._hipress_lists.set_codec(codec, codec_for)
+
+    def register_local_var(self, variable: Any) -> None:
+        """The gradient of `variable` stays this rank's own."""
+        self._hipress_local.add(variable)
+
+
+class _DistributedKerasMixin(_DistributedMixin):
+    _hipress_aggregation: Aggregation
+
+    @as_written
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        """Keras' own step, on combined gradients. An error changes no variable."""
+        variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)  # type: ignore[attr-defined]
+
+        def step(gradients: Sequence[Any]) -> None:
+            combined = self._hipress_local.combined(gradients, variables, self._hipress_lists)
+            super(_DistributedKerasMixin, self).apply(combined, trainable_variables)  # type: ignore[misc]
+            check_replicas_every(runtime.current().options.check_replicas, self.iterations, variables)  # type: ignore[attr-defined]
+
+        if not self.built:  # type: ignore[attr-defined]
+            self.build(variables)  # type: ignore[attr-defined]
+        self._hipress_aggregation.add(list(grads), variables, step)
+
+
+class _DistributedV1Mixin(_DistributedMixin):
+    @as_written
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """As the optimizer's own; the gradients are those of all ranks together."""
+        pairs = super().compute_gradients(*args, **kwargs)  # type: ignore[misc]
+        variables = [variable for _, variable in pairs]
+        combined = self._hipress_local.combined([gradient for gradient, _ in pairs], variables, self._hipress_lists)
+        return list(zip(combined, variables, strict=True))
+
+
+def DistributedOptimizer(  # noqa: N802  (Horovod's name)
+    optimizer: Any,
+    *,
+    codec: str = "none",
+    topology: str = "ps",
+    partitions: int = 0,
+    min_compress_bytes: int = 4096,
+    codec_for: Mapping[str, str] | None = None,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    op: ReduceOp = Average,
+    gradient_predivide_factor: float = 1.0,
+    sparse_as_dense: bool = False,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """Makes `optimizer` apply gradients combined over all ranks; returns it, now also of a distributed class.
+
+    For `model.fit()`, and for loops that call `optimizer.apply()` or `apply_gradients()`. In a tf.function, so in
+    `model.fit()`, each gradient is on its way as soon as it is computed, while the rest of backward runs. Every rank
+    calls it with the same arguments. With a tape of DistributedGradientTape the optimizer stays as it is.
+
+    Mixed precision: wrap before Keras' LossScaleOptimizer does, `LossScaleOptimizer` inside: all ranks then see the
+    same gradients, and skip the same steps.
+
+    Arguments:
+        optimizer: a Keras optimizer, or one of tf.compat.v1.train.
+        codec: how gradients are compressed: "none", "fp16", "onebit", "tbq", "terngrad", "dgc" or "graddrop", or a
+            loaded one; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.
+        topology: how they travel: "ps", "ring", "allgather" or "hierarchical".
+        partitions: pieces per tensor; 0: by size.
+        min_compress_bytes: smaller gradients travel as they are.
+        codec_for: codecs of single variables by their path, e.g. {"embedding/embeddings": "fp16"}.
+        backward_passes_per_step: so many gradients are summed before they are combined and applied (Keras optimizers).
+        average_aggregated_gradients: their average is, instead of their sum.
+        op: Average or Sum.
+        gradient_predivide_factor: f splits averaging: gradients are divided by f before they are summed, and the sum is
+            multiplied by f / size() afterwards.
+        sparse_as_dense: sparse gradients (IndexedSlices) travel as dense ones instead of being gathered.
+        scale_local_gradients: gradients of local variables (`register_local_var()`) are divided by size().
+
+    Raises InvalidArgument, Unsupported; when the first gradients come Mismatch, with the first difference, if the
+    ranks' variables differ, and Timeout if a rank has none; NotInitialized.
+    """
+    if backward_passes_per_step < 1:
+        raise InvalidArgument(f"backward_passes_per_step={backward_passes_per_step} must be at least 1")
+    if isinstance(optimizer, _DistributedMixin):
+        raise InvalidArgument("this optimizer is distributed already; wrap it once")
+    runtime.current()
+    lists = GradientLists(
+        gradient_options(
+            codec=codec,
+            topology=topology,
+            partitions=partitions,
+            min_compress_bytes=min_compress_bytes,
+            codec_for=codec_for,
+            op=op,
+            gradient_predivide_factor=gradient_predivide_factor,
+            sparse_as_dense=sparse_as_dense,
+        )
+    )
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        mixin: type = _DistributedKerasMixin
+    elif isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        mixin = _DistributedV1Mixin
+        if backward_passes_per_step > 1:
+            raise InvalidArgument("backward_passes_per_step is for Keras optimizers")
+    else:
+        raise InvalidArgument(
+            f"{type(optimizer).__name__} is neither a Keras optimizer nor one of tf.compat.v1.train; with others "
+            "combine the gradients yourself, by DistributedGradientTape"
+        )
+    own = optimizer.__class__
+    # Named as it was: a model that is saved with it loads without HiPress.
+    optimizer.__class__ = type(own.__name__, (mixin, own), {"__module__": own.__module__})
+    optimizer._hipress_lists = lists
+    optimizer._hipress_local = LocalVariables(scale=scale_local_gradients)
+    if mixin is _DistributedKerasMixin:
+        optimizer._hipress_aggregation = Aggregation(backward_passes_per_step, average=average_aggregated_gradients)
+    return optimizer
