@@ -6,6 +6,7 @@
 #include <tensorflow/core/framework/op_kernel.h>
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -32,6 +33,18 @@ class Completion : public std::enable_shared_from_this<Completion> {
     if (!status_.ok()) context_->SetStatus(status_);
     const auto done = std::move(done_);
     done();
+  }
+
+  /// Starts one of the operations; an error ends it.
+  template <typename Start>
+  void guarded(Start start) {
+    try {
+      start();
+    } catch (const Error& error) {
+      ended(statusOf(error));
+    } catch (const std::exception& error) {  // TensorFlow does not catch any
+      ended(absl::InternalError(error.what()));
+    }
   }
 
   /// For Submission::onDone.

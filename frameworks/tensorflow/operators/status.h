@@ -9,47 +9,39 @@
 
 #include <string_view>
 
-#include "core/error.h"
+#include "core/error_name.h"
 
 namespace hipress::tensorflow_operators {
 
 inline constexpr std::string_view kErrorPayload = "hipress/error";
 
-struct StatusKind {
-  absl::StatusCode code;
-  std::string_view name;  ///< Of the class in hipress.errors.
-};
-
-inline StatusKind statusKind(ErrorKind kind) {
+inline absl::StatusCode statusCode(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kInvalidArgument:
-      return {absl::StatusCode::kInvalidArgument, "InvalidArgument"};
-    case ErrorKind::kUnsupported:
-      return {absl::StatusCode::kUnimplemented, "Unsupported"};
     case ErrorKind::kDuplicateName:
-      return {absl::StatusCode::kInvalidArgument, "DuplicateName"};
-    case ErrorKind::kNotInitialized:
-      return {absl::StatusCode::kFailedPrecondition, "NotInitialized"};
     case ErrorKind::kMismatch:
-      return {absl::StatusCode::kInvalidArgument, "Mismatch"};
+      return absl::StatusCode::kInvalidArgument;
+    case ErrorKind::kUnsupported:
+      return absl::StatusCode::kUnimplemented;
+    case ErrorKind::kNotInitialized:
+      return absl::StatusCode::kFailedPrecondition;
     case ErrorKind::kTimeout:
-      return {absl::StatusCode::kDeadlineExceeded, "Timeout"};
+      return absl::StatusCode::kDeadlineExceeded;
     case ErrorKind::kPeerLost:
-      return {absl::StatusCode::kUnavailable, "PeerLost"};
+      return absl::StatusCode::kUnavailable;
     case ErrorKind::kCorruptPayload:
-      return {absl::StatusCode::kDataLoss, "CorruptPayload"};
+      return absl::StatusCode::kDataLoss;
     case ErrorKind::kTransport:
-      return {absl::StatusCode::kInternal, "TransportError"};
+      return absl::StatusCode::kInternal;
     case ErrorKind::kRefused:
-      return {absl::StatusCode::kPermissionDenied, "Refused"};
+      return absl::StatusCode::kPermissionDenied;
   }
-  return {absl::StatusCode::kUnknown, "HipressError"};
+  return absl::StatusCode::kUnknown;
 }
 
 inline absl::Status statusOf(const Error& error) {
-  const StatusKind kind = statusKind(error.kind());
-  absl::Status status(kind.code, error.what());
-  status.SetPayload(kErrorPayload, absl::Cord(kind.name));
+  absl::Status status(statusCode(error.kind()), error.what());
+  status.SetPayload(kErrorPayload, absl::Cord(errorName(error.kind())));
   return status;
 }
 

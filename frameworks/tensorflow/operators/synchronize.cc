@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -60,41 +59,38 @@ class Synchronize final : public tf::AsyncOpKernel {
     for (int i = 0; i < context->num_inputs(); ++i) inputs.push_back(context->input(i));
     const std::vector<int64_t> indices = indices_;
     const int64_t list = list_;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      start(inputs[i], *outputs[i], list, static_cast<size_t>(indices[i]), completion);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      completion->guarded([&] {
+        start(inputs[i], *outputs[i], list, static_cast<size_t>(indices[i]), completion->onDone());
+      });
+    }
   }
 
  private:
   static void start(const tf::Tensor& input, tf::Tensor& output, int64_t number, size_t index,
-                    const std::shared_ptr<Completion>& completion) {
-    try {
-      const auto list = tensorList(number);
-      const TensorHandle handle = list->handle(index);
-      TensorView values = viewOf(input);
-      ViewSubmission views;
-      views.output = viewOf(output);
-      views.owner = ownerOf(input, output);
-      views.onDone = completion->onDone();
-      std::vector<float> held = list->takeHeldBack(index);
-      if (!held.empty()) {
-        join(input, held, *values.dtype, output);
-        values = views.output;
-        views.onDone = [list, index, held = std::move(held), output, inner = std::move(views.onDone)](
-                           const Failure& failure, bool absent) mutable {
-          const auto finite = [](float value) { return std::isfinite(value); };
-          // A result that is not finite is not used by anybody: the values wait for the next step.
-          if (!failure && !std::ranges::all_of(floatsOf(output, *dtypeOf(output.dtype())), finite))
-            list->holdBack(index, std::move(held));
-          inner(failure, absent);
-        };
-      }
-      views.input = &values;
-      submitViews(handle, std::move(views));
-    } catch (const Error& error) {
-      completion->ended(statusOf(error));
-    } catch (const std::exception& error) {  // TensorFlow does not catch any
-      completion->ended(absl::InternalError(error.what()));
+                    OnDone onDone) {
+    const auto list = tensorList(number);
+    const TensorHandle handle = list->handle(index);
+    TensorView values = viewOf(input);
+    ViewSubmission views;
+    views.output = viewOf(output);
+    views.owner = ownerOf(input, output);
+    std::vector<float> held = list->takeHeldBack(index);
+    if (!held.empty()) {
+      join(input, held, *values.dtype, output);
+      values = views.output;
+      onDone = [list, index, held = std::move(held), output, inner = std::move(onDone)](
+                   const Failure& failure, bool absent) mutable {
+        const auto finite = [](float value) { return std::isfinite(value); };
+        // A result that is not finite is not used by anybody: the values wait for the next step.
+        if (!failure && !std::ranges::all_of(floatsOf(output, *dtypeOf(output.dtype())), finite))
+          list->holdBack(index, std::move(held));
+        inner(failure, absent);
+      };
     }
+    views.input = &values;
+    views.onDone = std::move(onDone);
+    submitViews(handle, std::move(views));
   }
 
   int64_t list_ = 0;

@@ -7,6 +7,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "frameworks/operators/submission.h"
 
@@ -43,6 +45,13 @@ inline std::optional<DType> dtypeOf(tf::DataType type) {
 
 inline TensorView viewOf(const tf::Tensor& tensor) {
   return {tensor.data(), dtypeOf(tensor.dtype()), static_cast<uint64_t>(tensor.NumElements()), "cpu"};
+}
+
+/// As ranks compare it: "[64, 3, 3, 3]".
+inline std::string shapeText(const tf::TensorShape& shape) {
+  std::string text = "[";
+  for (int i = 0; i < shape.dims(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape.dim_size(i));
+  return text + "]";
 }
 
 /// Keeps the memory of both: the engine may let go of it after TensorFlow has.

@@ -21,6 +21,19 @@ if importlib.util.find_spec("tensorflow") is None:
         name="tensorflow",
     )
 
+from hipress.built import (
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
+from hipress.compression import Compression
 from hipress.errors import (
     CorruptPayload,
     DuplicateName,
@@ -34,12 +47,15 @@ from hipress.errors import (
     TransportError,
     Unsupported,
 )
-from hipress.reduce_ops import Average, Sum
+from hipress.objects import allgather_object, broadcast_object
+from hipress.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from hipress.reduce_ops import Adasum, Average, Max, Min, Product, Sum
 from hipress.runtime import (
     counters,
     cross_rank,
     cross_size,
     init,
+    is_homogeneous,
     is_initialized,
     local_rank,
     local_size,
@@ -47,21 +63,32 @@ from hipress.runtime import (
     rank,
     shutdown,
     size,
+    start_timeline,
+    stop_timeline,
 )
-from hipress.tensorflow.collectives import allreduce, broadcast, grouped_allreduce
+from hipress.tensorflow.collectives import (
+    allgather,
+    allreduce,
+    alltoall,
+    barrier,
+    broadcast,
+    broadcast_,
+    grouped_allgather,
+    grouped_allreduce,
+    grouped_reducescatter,
+    reducescatter,
+)
 from hipress.tensorflow.failures import own_error
 from hipress.tensorflow.optimizer import DistributedOptimizer
-from hipress.tensorflow.state import (
-    broadcast_global_variables,
-    broadcast_object,
-    broadcast_object_fn,
-    broadcast_variables,
-)
+from hipress.tensorflow.size_operators import local_rank_op, local_size_op, process_set_included_op, rank_op, size_op
+from hipress.tensorflow.state import broadcast_global_variables, broadcast_object_fn, broadcast_variables
 from hipress.tensorflow.synchronizer import GradientSynchronizer
 from hipress.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
 
 __all__ = [
+    "Adasum",
     "Average",
+    "Compression",
     "CorruptPayload",
     "DistributedGradientTape",
     "DistributedOptimizer",
@@ -69,32 +96,65 @@ __all__ = [
     "GradientSynchronizer",
     "HipressError",
     "InvalidArgument",
+    "Max",
+    "Min",
     "Mismatch",
     "NotInitialized",
     "PartialDistributedGradientTape",
     "PeerLost",
+    "ProcessSet",
+    "Product",
     "Refused",
     "Sum",
     "Timeout",
     "TransportError",
     "Unsupported",
+    "add_process_set",
+    "allgather",
+    "allgather_object",
     "allreduce",
+    "alltoall",
+    "barrier",
     "broadcast",
+    "broadcast_",
     "broadcast_global_variables",
     "broadcast_object",
     "broadcast_object_fn",
     "broadcast_variables",
+    "ccl_built",
     "counters",
     "cross_rank",
     "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "grouped_allgather",
     "grouped_allreduce",
+    "grouped_reducescatter",
     "init",
+    "is_homogeneous",
     "is_initialized",
     "local_rank",
+    "local_rank_op",
     "local_size",
+    "local_size_op",
     "memory_stats",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "own_error",
+    "process_set_included_op",
     "rank",
+    "rank_op",
+    "reducescatter",
+    "remove_process_set",
+    "rocm_built",
     "shutdown",
     "size",
+    "size_op",
+    "start_timeline",
+    "stop_timeline",
 ]

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective operations on single tensors, with Horovod's names and meaning; eagerly, in tf.function and in graphs."""
+"""Collective operations with Horovod's names and meaning; eagerly, in tf.function and in graphs.
+
+Every rank calls them with the same names, element types and options; those without a name are matched by the order in
+which each rank calls (in a tf.function: traces) them. All raise InvalidArgument, Unsupported, Mismatch, DuplicateName,
+PeerLost, Timeout, NotInitialized; what fails in a graph comes as TensorFlow's error, see own_error(). Further arguments
+of Horovod's that change nothing are taken as well.
+"""
 
 from __future__ import annotations
 
@@ -8,52 +14,36 @@ from typing import Any
 
 import tensorflow as tf
 
-from hipress import reduce_ops, runtime
+from hipress import collectives, process_sets, reduce_ops, runtime
 from hipress._library import load_core
+from hipress.compression import Compression, codec_of
 from hipress.errors import InvalidArgument
-from hipress.reduce_ops import ReduceOp
-from hipress.tensorflow import operators
+from hipress.process_sets import ProcessSet, global_process_set
+from hipress.reduce_ops import Average, ReduceOp, Sum
+from hipress.tensorflow import differentiable, horovod_arguments, operators
 from hipress.tensorflow.traced import as_written
 
 
-def _names(kind: str, name: str | None, count: int, *, grouped: bool) -> list[str]:
-    # Unnamed operations are matched by the order in which each rank calls (or traces) them, as in Horovod.
-    full_name = f"{kind}.{name}" if name else runtime.current().numbered(f"{kind}.unnamed")
-    return [f"{full_name}.{index}" for index in range(count)] if grouped else [full_name]
+def _names(kind: str, name: str | None, count: int | None) -> list[str]:
+    """Those of a group of `count` tensors; None: of a single one."""
+    full_name = f"{kind}.{name}" if name else runtime.current().numbered("unnamed")
+    return [full_name] if count is None else [f"{full_name}.{index}" for index in range(count)]
 
 
-def _tensors(values: Sequence[Any], names: Sequence[str]) -> list[tf.Tensor]:
+def _tensors(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
     tensors = [tf.convert_to_tensor(value) for value in values]
     for tensor, name in zip(tensors, names, strict=True):
         operators.check_dtype(tensor.dtype, name)
     return tensors
 
 
-def _allreduce(values: Sequence[Any], names: list[str], reduction: str, options: dict[str, Any]) -> list[tf.Tensor]:
-    """Combined values, with a derivative: the combination of the ranks' derivatives."""
-    tensors = _tensors(values, names)
-
-    @tf.custom_gradient  # type: ignore[untyped-decorator]
-    def combine(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
-        outputs = operators.allreduce(names, inputs, reduction=reduction, **options)
-
-        def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
-            return _allreduce(upstream, [f"{name}.gradient" for name in names], reduction, options)
-
-        return outputs, gradient
-
-    result: list[tf.Tensor] = tf.nest.flatten(combine(*tensors))
-    return result
-
-
-def _checked(
-    name: str | None, average: bool | None, op: ReduceOp | None, codec: str, options: dict[str, Any]
-) -> tuple[str, dict[str, Any]]:
-    if name is None and codec != "none" and load_core().create_codec(codec).states:
+def _checked_codec(compression: str, codec: str, tensors: Sequence[Any], name: str | None) -> str:
+    chosen = codec_of(compression, codec, floating=all(tensor.dtype.is_floating for tensor in tensors))
+    if name is None and chosen != "none" and load_core().create_codec(chosen).states:
         raise InvalidArgument(
-            f"codec {codec} keeps for each tensor what it dropped, to send it later: give the tensor a name"
+            f"codec {chosen} keeps for each tensor what it dropped, to send it later: give the tensor a name"
         )
-    return reduce_ops.chosen(op, average).name, {"codec": codec, **options}
+    return chosen
 
 
 @as_written
@@ -61,30 +51,38 @@ def allreduce(
     tensor: Any,
     average: bool | None = None,
     name: str | None = None,
+    compression: str = Compression.none,
     op: ReduceOp | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
     *,
     codec: str = "none",
     topology: str = "ps",
     partitions: int = 0,
+    **horovod: Any,
 ) -> Any:
-    """The combination of all ranks' `tensor`; differentiable.
+    """The combination of all ranks' `tensor`; of IndexedSlices all ranks' slices (Average or Sum).
 
-    Every rank calls it with the same name, shape, dtype and options; unnamed calls are matched by their order. `codec`
-    is what travels, e.g. "fp16" or "onebit"; biased codecs need a name, under which they remember what they dropped.
-
-    Raises InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized. In a tf.function
-    these come as TensorFlow's errors; see own_error().
+    `codec` is what travels, e.g. "fp16" or "onebit"; biased codecs need a name, under which they remember what they
+    dropped. Differentiable.
     """
-    options = {
-        "topology": topology,
-        "partitions": partitions,
-        "prescale_factor": prescale_factor,
-        "postscale_factor": postscale_factor,
-    }
-    reduction, options = _checked(name, average, op, codec, options)
-    return _allreduce([tensor], _names("allreduce", name, 1, grouped=False), reduction, options)[0]
+    results = grouped_allreduce(
+        [tensor],
+        average,
+        name,
+        compression,
+        op,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        codec=codec,
+        topology=topology,
+        partitions=partitions,
+        _single=True,
+        **horovod,
+    )
+    return results[0]
 
 
 @as_written
@@ -92,45 +90,182 @@ def grouped_allreduce(
     tensors: Sequence[Any],
     average: bool | None = None,
     name: str | None = None,
+    compression: str = Compression.none,
     op: ReduceOp | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
     *,
     codec: str = "none",
     topology: str = "ps",
     partitions: int = 0,
+    _single: bool = False,
+    **horovod: Any,
 ) -> list[Any]:
-    """allreduce() of several tensors, which travel together."""
-    if not tensors:
-        return []
-    options = {
-        "topology": topology,
-        "partitions": partitions,
-        "prescale_factor": prescale_factor,
-        "postscale_factor": postscale_factor,
-    }
-    reduction, options = _checked(name, average, op, codec, options)
-    return _allreduce(tensors, _names("allreduce", name, len(tensors), grouped=True), reduction, options)
+    """`allreduce()` of several tensors, which travel together."""
+    horovod_arguments.check("allreduce", horovod)
+    process_sets.check(process_set)
+    op = reduce_ops.chosen(op, average)
+    results = list(tensors)
+    dense = [index for index, tensor in enumerate(tensors) if not isinstance(tensor, tf.IndexedSlices)]
+    names = _names("allreduce", name, None if _single else len(tensors))
+    for index in set(range(len(results))) - set(dense):
+        results[index] = _gathered(results[index], names[index], op, (prescale_factor, postscale_factor))
+    if dense:
+        given = _tensors([tensors[index] for index in dense], [names[index] for index in dense])
+        combined = differentiable.allreduce(
+            [names[index] for index in dense],
+            given,
+            (prescale_factor, postscale_factor),
+            reduction=op.name,
+            codec=_checked_codec(compression, codec, given, name),
+            topology=topology,
+            partitions=partitions,
+        )
+        for index, result in zip(dense, combined, strict=True):
+            results[index] = result
+    return results
+
+
+def _gathered(slices: tf.IndexedSlices, name: str, op: ReduceOp, factors: tuple[float, float]) -> tf.IndexedSlices:
+    if op not in (Average, Sum):
+        raise InvalidArgument(f"'{name}' is IndexedSlices, which go with Average and Sum; op is {op!r}")
+    factor = factors[0] * factors[1] / (runtime.size() if op == Average else 1)
+    values, indices = differentiable.allgather([f"{name}.values", f"{name}.indices"], [slices.values, slices.indices])
+    return tf.IndexedSlices(values * tf.cast(factor, values.dtype), indices, slices.dense_shape)
 
 
 @as_written
-def broadcast(tensor: Any, root_rank: int, name: str | None = None) -> tf.Tensor:
-    """Rank `root_rank`'s values, on every rank; differentiable: the derivative is the sum of all, on that rank."""
-    names = _names("broadcast", name, 1, grouped=False)
+def allgather(
+    tensor: Any, name: str | None = None, process_set: ProcessSet = global_process_set, **horovod: Any
+) -> Any:
+    """The rows of all ranks, in the order of the ranks; they may have different numbers of them. Differentiable."""
+    horovod_arguments.check("allgather", horovod)
+    process_sets.check(process_set)
+    names = _names("allgather", name, None)
+    return differentiable.allgather(names, _tensors([tensor], names))[0]
 
-    @tf.custom_gradient  # type: ignore[untyped-decorator]
-    def send(value: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        (output,) = operators.broadcast(names, [value], root_rank)
 
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            (summed,) = _allreduce(
-                [upstream],
-                [f"{names[0]}.gradient"],
-                "sum",
-                {"codec": "none", "prescale_factor": 1.0, "postscale_factor": 1.0},
-            )
-            return summed if runtime.rank() == root_rank else tf.zeros_like(summed)
+@as_written
+def grouped_allgather(
+    tensors: Sequence[Any], name: str | None = None, process_set: ProcessSet = global_process_set, **horovod: Any
+) -> list[Any]:
+    """`allgather()` of several tensors, which travel together."""
+    horovod_arguments.check("grouped_allgather", horovod)
+    process_sets.check(process_set)
+    names = _names("allgather", name, len(tensors))
+    return differentiable.allgather(names, _tensors(tensors, names)) if names else []
 
-        return output, gradient
 
-    return send(*_tensors([tensor], names))
+@as_written
+def broadcast(
+    tensor: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set, **horovod: Any
+) -> Any:
+    """Rank `root_rank`'s values, on every rank. Differentiable."""
+    horovod_arguments.check("broadcast", horovod)
+    process_sets.check(process_set)
+    names = _names("broadcast", name, None)
+    return differentiable.broadcast(names, _tensors([tensor], names), root_rank)[0]
+
+
+@as_written
+def broadcast_(
+    variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[Any]:
+    """Rank `root_rank`'s values of these tf.Variables, in place; returns them."""
+    process_sets.check(process_set)
+    names = _names("broadcast", name, len(variables))
+    values = operators.broadcast(names, _tensors(variables, names), root_rank)
+    return [variable.assign(value) for variable, value in zip(variables, values, strict=True)]
+
+
+@as_written
+def alltoall(
+    tensor: Any,
+    splits: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    **horovod: Any,
+) -> Any:
+    """The rows that each rank has for this one, in the order of the ranks; with `splits`, also how many came from each.
+
+    `splits`: how many rows are for each rank; without it, equally many. Differentiable.
+    """
+    horovod_arguments.check("alltoall", horovod)
+    process_sets.check(process_set)
+    names = _names("alltoall", name, None)
+    given = tf.constant([], tf.int64) if splits is None else tf.cast(tf.convert_to_tensor(splits), tf.int64)
+    received, rows = differentiable.alltoall(names[0], _tensors([tensor], names)[0], given)
+    return received if splits is None else (received, tf.cast(rows, tf.int32))
+
+
+@as_written
+def reducescatter(
+    tensor: Any,
+    compression: str = Compression.none,
+    op: ReduceOp = Average,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    **horovod: Any,
+) -> Any:
+    """This rank's rows of the combination of all ranks' `tensor`: as evenly divided as rows can be, lower ranks have
+    one more. Differentiable.
+    """
+    return _reducescatter(
+        [tensor],
+        _names("reducescatter", name, None),
+        compression,
+        op,
+        process_set,
+        prescale_factor,
+        postscale_factor,
+        horovod,
+    )[0]
+
+
+@as_written
+def grouped_reducescatter(
+    tensors: Sequence[Any],
+    compression: str = Compression.none,
+    op: ReduceOp = Average,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    **horovod: Any,
+) -> list[Any]:
+    """`reducescatter()` of several tensors, which travel together."""
+    names = _names("reducescatter", name, len(tensors))
+    if not names:
+        return []
+    return _reducescatter(tensors, names, compression, op, process_set, prescale_factor, postscale_factor, horovod)
+
+
+def _reducescatter(
+    tensors: Sequence[Any],
+    names: Sequence[str],
+    compression: str,
+    op: ReduceOp,
+    process_set: ProcessSet,
+    prescale_factor: float,
+    postscale_factor: float,
+    horovod: dict[str, Any],
+) -> list[Any]:
+    horovod_arguments.check("reducescatter", horovod)
+    process_sets.check(process_set)
+    given = _tensors(tensors, names)
+    sent = given
+    if codec_of(compression, "none") == Compression.fp16:  # a reducescatter has no codecs: the values are cast
+        sent = [tf.cast(tensor, tf.float16) if tensor.dtype.is_floating else tensor for tensor in given]
+    results = differentiable.reducescatter(
+        names, sent, (prescale_factor, postscale_factor), reduction=reduce_ops.chosen(op).name
+    )
+    return [tf.cast(result, tensor.dtype) for result, tensor in zip(results, given, strict=True)]
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Returns when every rank has called it."""
+    process_sets.check(process_set)
+    collectives.barrier().wait()

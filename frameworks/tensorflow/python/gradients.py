@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tensorflow as tf
 
-from hipress import runtime
+from hipress import process_sets, runtime
+from hipress.compression import codec_of
 from hipress.errors import InvalidArgument
+from hipress.process_sets import ProcessSet
 from hipress.reduce_ops import Average, ReduceOp, Sum
 from hipress.synchronizer import SynchronizationOptions
 from hipress.tensorflow.collectives import allreduce
@@ -29,6 +31,7 @@ class GradientOptions:
 
 def gradient_options(
     *,
+    compression: str,
     codec: str,
     topology: str,
     partitions: int,
@@ -37,8 +40,10 @@ def gradient_options(
     op: ReduceOp,
     gradient_predivide_factor: float,
     sparse_as_dense: bool,
+    process_set: ProcessSet,
 ) -> GradientOptions:
-    """From the arguments of DistributedOptimizer and DistributedGradientTape. Raises InvalidArgument."""
+    """From the arguments of DistributedOptimizer and DistributedGradientTape. Raises InvalidArgument, Unsupported."""
+    process_sets.check(process_set)
     if op not in (Average, Sum):
         raise InvalidArgument(f"op={op!r}: choose hipress.tensorflow.Average or hipress.tensorflow.Sum")
     if gradient_predivide_factor != 1.0 and op != Average:
@@ -46,7 +51,7 @@ def gradient_options(
     if not gradient_predivide_factor > 0:
         raise InvalidArgument(f"gradient_predivide_factor={gradient_predivide_factor} must be positive")
     synchronization = SynchronizationOptions(
-        codec=codec,
+        codec=codec_of(compression, codec),
         topology=topology,
         partitions=partitions,
         min_compress_bytes=min_compress_bytes,
@@ -89,6 +94,8 @@ class GradientLists:
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
         """From the next step on gradients travel with these codecs. Raises what TensorList.set_codec() does."""
+        changed = replace(self._options.synchronization, codec=codec, codec_for=dict(codec_for or {}))
+        self._options = replace(self._options, synchronization=changed)
         for _, synchronizer in self._lists.values():
             synchronizer.set_codec(codec, codec_for)
 

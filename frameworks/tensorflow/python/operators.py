@@ -20,6 +20,8 @@ _operators, _lists = load_operators()
 for _function in (_lists.hipress_define_tensor_list, _lists.hipress_hold_back):
     _function.restype = ctypes.c_bool
 
+_Names = Sequence[str]
+_Tensors = Sequence[Any]
 #: Element types that HiPress synchronises.
 DTYPES = frozenset(
     {
@@ -51,20 +53,50 @@ def synchronize(values: Sequence[tf.Tensor], number: int, indices: Sequence[int]
     return _independent(outputs)
 
 
-def allreduce(names: Sequence[str], tensors: Sequence[tf.Tensor], **options: Any) -> list[tf.Tensor]:
-    """Each tensor combined over all ranks, which match them by name."""
-    factors = (options.pop("prescale_factor"), options.pop("postscale_factor"))
+def reduced(kind: str, names: _Names, tensors: _Tensors, factors: tuple[float, float], **options: Any) -> list[Any]:
+    """An "allreduce" or "reducescatter" of each tensor, which ranks match by name. `factors`: before and after."""
+    operator = _operators.hipress_allreduce if kind == "allreduce" else _operators.hipress_reducescatter
     with tf.device("CPU:0"), own_errors():
-        scales = tf.constant(factors, tf.float64)
-        outputs = _operators.hipress_allreduce(list(names), scales, list(tensors), **options)
+        outputs = operator(list(names), tf.constant(factors, tf.float64), list(tensors), **options)
     return _independent(outputs)
 
 
-def broadcast(names: Sequence[str], tensors: Sequence[tf.Tensor], root_rank: int) -> list[tf.Tensor]:
+def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
     """Each tensor as rank `root_rank` has it."""
     with tf.device("CPU:0"), own_errors():
         outputs = _operators.hipress_broadcast(list(names), list(tensors), root_rank=root_rank)
     return _independent(outputs)
+
+
+def allgather(names: _Names, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
+    """The rows of all ranks, and for each tensor how many came from each rank."""
+    with tf.device("CPU:0"), own_errors():
+        gathered, rows = _operators.hipress_allgather(list(names), list(tensors), N=len(names))
+    return _independent(gathered), rows
+
+
+def alltoall(names: _Names, splits: Any, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
+    """The rows that all ranks have for this one, and for each tensor how many came from each rank."""
+    with tf.device("CPU:0"), own_errors():
+        received, rows = _operators.hipress_alltoall(list(names), splits, list(tensors), N=len(names))
+    return _independent(received), rows
+
+
+def encode(gradient: Any, states: _Tensors, step: Any, **options: Any) -> tuple[Any, list[Any]]:
+    """The message, and the states as they are after it."""
+    with tf.device("CPU:0"), own_errors():
+        message, after = _operators.hipress_encode(gradient, list(states), step, **options)
+    return message, after
+
+
+def decode(payload: Any, count: Any, codec: str, options: str) -> Any:
+    with tf.device("CPU:0"), own_errors():
+        return _operators.hipress_decode(payload, count, codec=codec, options=options)
+
+
+def decode_accumulate(payload: Any, values: Any, codec: str, options: str) -> Any:
+    with tf.device("CPU:0"), own_errors():
+        return _operators.hipress_decode_accumulate(payload, values, codec=codec, options=options)
 
 
 def define_list(number: int, handles: Sequence[int]) -> None:

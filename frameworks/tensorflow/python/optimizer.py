@@ -10,8 +10,11 @@ import keras
 import tensorflow as tf
 
 from hipress import runtime
+from hipress.compression import Compression
 from hipress.errors import InvalidArgument
+from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
+from hipress.tensorflow import horovod_arguments
 from hipress.tensorflow.aggregation import Aggregation
 from hipress.tensorflow.gradients import GradientLists, LocalVariables, gradient_options
 from hipress.tensorflow.replicas import check_replicas_every
@@ -71,7 +74,9 @@ class _DistributedV1Mixin(_DistributedMixin):
 
 def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     optimizer: Any,
+    name: str | None = None,
     *,
+    compression: str = Compression.none,
     codec: str = "none",
     topology: str = "ps",
     partitions: int = 0,
@@ -83,6 +88,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     gradient_predivide_factor: float = 1.0,
     sparse_as_dense: bool = False,
     scale_local_gradients: bool = True,
+    process_set: ProcessSet = global_process_set,
+    **horovod: Any,
 ) -> Any:
     """Makes `optimizer` apply gradients combined over all ranks; returns it, now also of a distributed class.
 
@@ -95,6 +102,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
 
     Arguments:
         optimizer: a Keras optimizer, or one of tf.compat.v1.train.
+        name: Horovod's, for scopes of its own; it changes nothing, as do further arguments of Horovod's.
+        compression: Compression.fp16 is codec="fp16".
         codec: how gradients are compressed: "none", "fp16", "onebit", "tbq", "terngrad", "dgc" or "graddrop", or a
             loaded one; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.
         topology: how they travel: "ps", "ring", "allgather" or "hierarchical".
@@ -112,6 +121,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     Raises InvalidArgument, Unsupported; when the first gradients come Mismatch, with the first difference, if the
     ranks' variables differ, and Timeout if a rank has none; NotInitialized.
     """
+    horovod_arguments.check("DistributedOptimizer", horovod)
     if backward_passes_per_step < 1:
         raise InvalidArgument(f"backward_passes_per_step={backward_passes_per_step} must be at least 1")
     if isinstance(optimizer, _DistributedMixin):
@@ -119,6 +129,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     runtime.current()
     lists = GradientLists(
         gradient_options(
+            compression=compression,
             codec=codec,
             topology=topology,
             partitions=partitions,
@@ -127,6 +138,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
             op=op,
             gradient_predivide_factor=gradient_predivide_factor,
             sparse_as_dense=sparse_as_dense,
+            process_set=process_set,
         )
     )
     if isinstance(optimizer, keras.optimizers.Optimizer):

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting all ranks from one rank's state: variables, any object."""
+"""Starting all ranks from one rank's variables."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from hipress import runtime
 from hipress.errors import InvalidArgument
+from hipress.objects import broadcast_object
 from hipress.tensorflow import operators
-from hipress.tensorflow.collectives import broadcast
 from hipress.tensorflow.synchronizer import names_of
 from hipress.tensorflow.traced import as_written
 
@@ -47,19 +44,10 @@ def broadcast_global_variables(root_rank: int) -> tf.Operation | None:
     return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
 
 
-def broadcast_object(value: Any = None, root_rank: int = 0, name: str | None = None) -> Any:
-    """Rank `root_rank`'s `value`, on every rank; anything that pickle takes. Other ranks' `value` is ignored."""
-    label = name or "object"
-    is_root = runtime.rank() == root_rank
-    payload = np.frombuffer(pickle.dumps(value), np.uint8) if is_root else None
-    with tf.init_scope():
-        size = broadcast(tf.constant([0 if payload is None else payload.size], tf.int64), root_rank, f"{label}.size")
-        if payload is None:
-            payload = np.empty(int(size[0]), np.uint8)
-        received = broadcast(tf.constant(payload), root_rank, f"{label}.bytes")
-    return value if is_root else pickle.loads(received.numpy().tobytes())
+def broadcast_object_fn(root_rank: int = 0, name: str | None = None) -> Callable[[Any], Any]:
+    """A function that gives every rank what rank `root_rank` gives it; see broadcast_object()."""
 
+    def broadcast(value: Any = None) -> Any:
+        return broadcast_object(value, root_rank, name)
 
-def broadcast_object_fn(root_rank: int = 0, name: str | None = None) -> Any:
-    """A function that broadcasts what it is given, as broadcast_object()."""
-    return lambda value=None: broadcast_object(value, root_rank, name)
+    return broadcast

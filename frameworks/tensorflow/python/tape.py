@@ -8,8 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from hipress.compression import Compression
 from hipress.errors import InvalidArgument
+from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
+from hipress.tensorflow import horovod_arguments
 from hipress.tensorflow.gradients import GradientLists, LocalVariables, gradient_options, shared_lists
 from hipress.tensorflow.traced import as_written
 
@@ -38,6 +41,7 @@ class _DistributedTape(tf.GradientTape):  # type: ignore[misc]
 def DistributedGradientTape(  # noqa: N802  (Horovod's name)
     gradtape: tf.GradientTape,
     *,
+    compression: str = Compression.none,
     codec: str = "none",
     topology: str = "ps",
     partitions: int = 0,
@@ -47,6 +51,8 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
     gradient_predivide_factor: float = 1.0,
     sparse_as_dense: bool = False,
     scale_local_gradients: bool = True,
+    process_set: ProcessSet = global_process_set,
+    **horovod: Any,
 ) -> Any:
     """Makes `gradtape.gradient()` return gradients combined over all ranks; returns the tape.
 
@@ -59,17 +65,19 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
     calls it with the same arguments and sources; the first time for a list of sources all ranks compare that list.
 
     Arguments:
-        codec, topology, partitions, min_compress_bytes, codec_for, op, gradient_predivide_factor, sparse_as_dense: as
-            for DistributedOptimizer.
+        compression, codec, topology, partitions, min_compress_bytes, codec_for, op, gradient_predivide_factor,
+            sparse_as_dense: as for DistributedOptimizer.
         scale_local_gradients: gradients of local sources (`tape.register_local_source()`) are divided by size(), as if
             they were averaged with the zeros of the other ranks.
 
     Raises InvalidArgument, Unsupported; Mismatch with the first difference if the ranks' sources differ; Timeout if a
     rank does not call it; NotInitialized.
     """
+    horovod_arguments.check("DistributedGradientTape", horovod)
     if isinstance(gradtape, _DistributedTape):
         raise InvalidArgument("this tape is distributed already; wrap it once")
     options = gradient_options(
+        compression=compression,
         codec=codec,
         topology=topology,
         partitions=partitions,
@@ -78,6 +86,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
         op=op,
         gradient_predivide_factor=gradient_predivide_factor,
         sparse_as_dense=sparse_as_dense,
+        process_set=process_set,
     )
     own = gradtape.__class__
     gradtape.__class__ = type(f"Distributed{own.__name__}", (_DistributedTape, own), {})

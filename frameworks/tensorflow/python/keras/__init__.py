@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from hipress.tensorflow import (
     Average,
+    Compression,
     DistributedOptimizer,
     Sum,
     broadcast_global_variables,
@@ -29,12 +30,14 @@ from hipress.tensorflow import (
 )
 from hipress.tensorflow.keras import callbacks
 from hipress.tensorflow.keras.saving import load_model
-from hipress.tensorflow.keras.values import allreduce, broadcast
+from hipress.tensorflow.keras.values import allgather, allreduce, broadcast, reducescatter
 
 __all__ = [
     "Average",
+    "Compression",
     "DistributedOptimizer",
     "Sum",
+    "allgather",
     "allreduce",
     "broadcast",
     "broadcast_global_variables",
@@ -49,6 +52,7 @@ __all__ = [
     "local_size",
     "memory_stats",
     "rank",
+    "reducescatter",
     "shutdown",
     "size",
 ]

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HipressEncode, HipressDecode, HipressDecodeAccumulate: for every codec that the process knows, also one
+// that is loaded later; which one it is, an attribute says.
+#include <tensorflow/core/framework/op.h>
+
+#include <string>
+#include <vector>
+
+#include "frameworks/tensorflow/operators/codec_kernels.h"
+
+namespace hipress::tensorflow_operators {
+namespace {
+
+template <typename Value>
+Value attribute(tf::OpKernelConstruction* construction, const char* name) {
+  Value value;
+  construction->SetStatus(construction->GetAttr(name, &value));
+  return value;
+}
+
+class Encode final : public EncodeKernel {
+ public:
+  explicit Encode(tf::OpKernelConstruction* construction)
+      : EncodeKernel(construction, attribute<std::string>(construction, "codec"),
+                     attribute<std::vector<std::string>>(construction, "state_names")) {}
+};
+
+/// A kernel of either decoder.
+template <typename Kernel>
+class ForAnyCodec final : public Kernel {
+ public:
+  explicit ForAnyCodec(tf::OpKernelConstruction* construction)
+      : Kernel(construction, attribute<std::string>(construction, "codec")) {}
+};
+
+}  // namespace
+
+REGISTER_OP("HipressEncode")
+    .Input("gradient: float")
+    .Input("states: N * float")
+    .Input("step: int64")
+    .Output("message: uint8")
+    .Output("states_out: N * float")
+    .Attr("N: int >= 0")
+    .Attr("codec: string")
+    .Attr("state_names: list(string)")
+    .Attr("options: string = ''")
+    .Attr("seed: int = 0")
+    .Attr("tensor: int = 0")
+    .Attr("scale: float = 1.0")
+    .SetShapeFn(encodeShapes);
+REGISTER_OP("HipressDecode")
+    .Input("payload: uint8")
+    .Input("count: int64")
+    .Output("values: float")
+    .Attr("codec: string")
+    .Attr("options: string = ''")
+    .SetShapeFn(decodeShape);
+REGISTER_OP("HipressDecodeAccumulate")
+    .Input("payload: uint8")
+    .Input("values: float")
+    .Output("sums: float")
+    .Attr("codec: string")
+    .Attr("options: string = ''")
+    .SetShapeFn(accumulateShape);
+REGISTER_KERNEL_BUILDER(Name("HipressEncode").Device(tf::DEVICE_CPU), Encode);
+REGISTER_KERNEL_BUILDER(Name("HipressDecode").Device(tf::DEVICE_CPU), ForAnyCodec<DecodeKernel>);
+REGISTER_KERNEL_BUILDER(Name("HipressDecodeAccumulate").Device(tf::DEVICE_CPU),
+                        ForAnyCodec<DecodeAccumulateKernel>);
+
+}  // namespace hipress::tensorflow_operators

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codecs as operators, eagerly, in tf.function and in graphs; for every codec that HiPress knows or has loaded.
+
+    message, states = encode("onebit", gradient, {"residual": residual})
+    values = decode("onebit", message, tf.size(gradient))
+    sums = decode_accumulate("onebit", message, sums)
+
+A gradient is a float32 tensor of any shape, a message a uint8 tensor of just its length. TensorFlow's operators change
+no input: states go in as they are and come out as they become; those that are not given are zeros that nobody keeps.
+`options` is what stands between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor`
+choose the random numbers; the gradient is multiplied by `scale` first. None has a derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from hipress._library import load_core
+from hipress.errors import InvalidArgument
+from hipress.tensorflow import operators
+from hipress.tensorflow.traced import as_written
+
+
+@as_written
+def encode(
+    codec: str,
+    gradient: Any,
+    states: Mapping[str, Any] | None = None,
+    *,
+    options: str = "",
+    seed: int = 0,
+    step: Any = 0,
+    tensor: int = 0,
+    scale: float = 1.0,
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """The message, and the given states after it. Raises InvalidArgument."""
+    names = _states_of(codec)
+    given = dict(states or {})
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise InvalidArgument(f"codec {codec} has no state '{unknown[0]}'; it has {', '.join(names) or 'none'}")
+    message, after = operators.encode(
+        tf.convert_to_tensor(gradient, tf.float32),
+        [tf.convert_to_tensor(value, tf.float32) for value in given.values()],
+        tf.cast(step, tf.int64),
+        codec=codec,
+        state_names=list(given),
+        options=options,
+        seed=seed,
+        tensor=tensor,
+        scale=scale,
+    )
+    return message, dict(zip(given, after, strict=True))
+
+
+@as_written
+def decode(codec: str, payload: Any, count: Any, *, options: str = "") -> tf.Tensor:
+    """The `count` values of a message."""
+    _states_of(codec)
+    return operators.decode(payload, tf.cast(count, tf.int64), codec, options)
+
+
+@as_written
+def decode_accumulate(codec: str, payload: Any, values: Any, *, options: str = "") -> tf.Tensor:
+    """`values` and those of a message, added."""
+    _states_of(codec)
+    return operators.decode_accumulate(payload, tf.convert_to_tensor(values, tf.float32), codec, options)
+
+
+def _states_of(name: str) -> list[str]:
+    known = {codec["name"]: codec["states"] for codec in load_core().describe_codecs()}
+    if name not in known:
+        raise InvalidArgument(f"codec '{name}' does not exist; the codecs are {', '.join(known)}")
+    return list(known[name])

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collective operations on lists of tensors that travel together, with Horovod's derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from hipress import runtime
+from hipress.tensorflow import operators
+
+_Names = Sequence[str]
+_Tensors = Sequence[Any]
+_ONE = (1.0, 1.0)
+
+
+def _differentiable(forward: Any, tensors: _Tensors) -> list[Any]:
+    """`forward(*tensors)` gives the results and a function from their gradients to the tensors'."""
+    results: list[Any] = tf.nest.flatten(tf.custom_gradient(forward)(*tensors))
+    return results
+
+
+def _of_gradients(names: _Names) -> list[str]:
+    return [f"{name}.gradient" for name in names]
+
+
+def allreduce(names: _Names, tensors: _Tensors, factors: tuple[float, float], **options: Any) -> list[Any]:
+    """The derivative of an all-reduce is the all-reduce of the derivative."""
+
+    def forward(*inputs: Any) -> tuple[list[Any], Any]:
+        outputs = operators.reduced("allreduce", names, inputs, factors, **options)
+        return outputs, lambda *gradients: allreduce(_of_gradients(names), gradients, factors, **options)
+
+    return _differentiable(forward, tensors)
+
+
+def _average(names: _Names, gradients: _Tensors) -> list[Any]:
+    return allreduce(_of_gradients(names), gradients, _ONE, reduction="average")
+
+
+def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
+    """The root has the average of all ranks' derivatives, the others have none."""
+
+    def forward(*inputs: Any) -> tuple[list[Any], Any]:
+        def backward(*gradients: Any) -> list[Any]:
+            averages = _average(names, gradients)
+            return averages if runtime.rank() == root_rank else [tf.zeros_like(average) for average in averages]
+
+        return operators.broadcast(names, inputs, root_rank), backward
+
+    return _differentiable(forward, tensors)
+
+
+def allgather(names: _Names, tensors: _Tensors) -> list[Any]:
+    """A rank has its own rows of the average of all ranks' derivatives."""
+
+    def forward(*inputs: Any) -> tuple[list[Any], Any]:
+        gathered, rows = operators.allgather(names, inputs)
+
+        def backward(*gradients: Any) -> list[Any]:
+            rank = runtime.rank()
+            firsts = [tf.reduce_sum(of_ranks[:rank]) for of_ranks in rows]
+            return [
+                average[first : first + of_ranks[rank]]
+                for average, first, of_ranks in zip(_average(names, gradients), firsts, rows, strict=True)
+            ]
+
+        return gathered, backward
+
+    return _differentiable(forward, tensors)
+
+
+def alltoall(name: str, tensor: Any, splits: Any) -> tuple[Any, Any]:
+    """The rows received, and how many came from each rank. Derivatives go back to where the rows came from."""
+    received: list[Any] = []
+
+    def forward(value: Any) -> tuple[Any, Any]:
+        (output,), (rows,) = operators.alltoall([name], splits, [value])
+        received.append(rows)
+        return output, lambda gradient: alltoall(f"{name}.gradient", gradient, rows)[0]
+
+    (result,) = _differentiable(forward, [tensor])
+    return result, received[0]
+
+
+def reducescatter(names: _Names, tensors: _Tensors, factors: tuple[float, float], reduction: str) -> list[Any]:
+    """Each rank's derivative is that of its rows, gathered."""
+
+    def forward(*inputs: Any) -> tuple[list[Any], Any]:
+        def backward(*gradients: Any) -> list[Any]:
+            factor = factors[0] * factors[1] * (runtime.size() if reduction == "sum" else 1)
+            scaled = [gradient * tf.cast(factor, gradient.dtype) for gradient in gradients]
+            return allgather(_of_gradients(names), scaled)
+
+        return operators.reduced("reducescatter", names, inputs, factors, reduction=reduction), backward
+
+    return _differentiable(forward, tensors)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+import hipress.tensorflow
+from hipress.tensorflow import codec_operators
+from tests.frameworks.adapters.adapter import Adapter, Array
+
+
+class TensorflowAdapter(Adapter):
+    name = "tensorflow"
+    preparation = """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(2)
+import hipress.tensorflow
+"""
+    dtypes = (*Adapter.dtypes, "int16", "bool")
+
+    @property
+    def module(self) -> ModuleType:
+        return hipress.tensorflow
+
+    def tensor(self, values: Array) -> tf.Tensor:
+        return tf.constant(values)
+
+    def numpy(self, tensor: tf.Tensor) -> Array:
+        values: Array = tensor.numpy()
+        return values
+
+    def gradient(self, function: str, values: Array, weights: Array, *arguments: Any, **options: Any) -> Array:
+        tensor = self.tensor(values)
+        with tf.GradientTape() as tape:
+            tape.watch(tensor)
+            result = getattr(self.module, function)(tensor, *arguments, **options)
+            total = tf.reduce_sum(result * self.tensor(weights))
+        return self.numpy(tape.gradient(total, tensor))
+
+    def encode(self, codec: str, values: Array, *, seed: int, step: int, tensor: int) -> bytes:
+        message, _ = codec_operators.encode(codec, self.tensor(values), seed=seed, step=step, tensor=tensor)
+        return self.numpy(message).tobytes()
+
+    def train(self, weights: dict[str, Array], batches: list[tuple[Array, Array]], **options: Any) -> dict[str, Array]:
+        variables = {name: tf.Variable(value, name=name) for name, value in weights.items()}
+        optimizer = hipress.tensorflow.DistributedOptimizer(keras.optimizers.SGD(0.1), **options)
+
+        @tf.function
+        def step(inputs: tf.Tensor, targets: tf.Tensor) -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(inputs @ variables["w"] + variables["b"] - targets))
+            trained = list(variables.values())
+            optimizer.apply(tape.gradient(loss, trained), trained)
+
+        for inputs, targets in batches:
+            step(self.tensor(inputs), self.tensor(targets))
+        return {name: self.numpy(variable) for name, variable in variables.items()}
