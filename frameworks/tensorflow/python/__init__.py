@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import importlib.util
 
+from hipress.errors import Unsupported
+
 if importlib.util.find_spec("tensorflow") is None:
-    raise ModuleNotFoundError(
-        "hipress.tensorflow needs TensorFlow, which is not installed: pip install 'hipress[tensorflow]'",
-        name="tensorflow",
-    )
+    raise Unsupported("hipress.tensorflow needs TensorFlow, which is not installed: pip install 'hipress[tensorflow]'")
 
 from hipress.built import (
     ccl_built,
@@ -45,7 +44,6 @@ from hipress.errors import (
     Refused,
     Timeout,
     TransportError,
-    Unsupported,
 )
 from hipress.objects import allgather_object, broadcast_object
 from hipress.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set

@@ -196,7 +196,7 @@ def test_what_is_sent(topology: str, size: Size, codec: str) -> None:
 #: Of the collectives that are no all-reduce: hops; messages and bytes of all N ranks together, each of which has N
 #: blocks of 4096 bytes, which are one partition for a broadcast.
 COLLECTIVES: dict[str, tuple[Callable[[int], int], Callable[[int], int], Callable[[int], int]]] = {
-    "broadcast": (lambda n: n.bit_length(), lambda n: 2 * (n - 1), lambda n: 4096 * n * (n - 1)),
+    "broadcast": (lambda n: 3 * (n.bit_length() - 1), lambda n: 3 * (n - 1), lambda n: 4096 * n * (n - 1)),
     "allgather": (lambda n: 2, lambda n: 2 * n * (n - 1), lambda n: n * (n - 1) * (4096 * n + 8)),
     "alltoall": (lambda n: 2, lambda n: 2 * n * (n - 1), lambda n: n * (n - 1) * (4096 + 8)),
     "reducescatter": (lambda n: 1, lambda n: n * (n - 1), lambda n: n * (n - 1) * 4096),
