@@ -22,6 +22,8 @@ PAGES = 8 * 4096
 #: A formula that is more than this above what is ever held would say little.
 GENEROUS = 1.5
 STEPS = 3
+#: At most, until chance has had its say.
+RUNS = 8
 CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop(ratio=0.05)"]
 #: States of a codec, each as large as the values that are encoded with it.
 STATES = {"onebit": 1, "tbq": 1, "dgc": 2, "graddrop": 1}
@@ -166,14 +168,18 @@ def test_what_engines_hold_is_what_the_page_says(topology: str, size: Size, code
     size = with_ratio(size, codec)
     bound = BOUNDS[topology]
     gradient = 4 * PARTITION * size.K
-    together = run(topology, size, codec, None)
-    one_late = run(topology, size, codec, size.N - 1)
-
-    staging = bound.raw if codec == "none" else bound.compressed
-    held = max(stats["pool_peak_bytes_in_use"] for stats in together + one_late) / gradient
-    assert held <= ROUNDING * staging(size)
-    # How many threads are at it at a time is up to chance.
-    assert staging(replace(size, T=1)) <= GENEROUS * held
+    staging = (bound.raw if codec == "none" else bound.compressed)(size)
+    least = (bound.raw if codec == "none" else bound.compressed)(replace(size, T=1))
+    together, one_late = [], []
+    # How much of it is held at a time is up to chance: no run holds more than the bound, and one of some comes near it.
+    for _ in range(RUNS):
+        together += run(topology, size, codec, None)
+        one_late += run(topology, size, codec, size.N - 1)
+        held = max(stats["pool_peak_bytes_in_use"] for stats in together + one_late) / gradient
+        assert held <= ROUNDING * staging
+        if least <= GENEROUS * held:
+            break
+    assert least <= GENEROUS * held
     assert all(stats["pool_bytes_in_use"] == 0 for stats in together + one_late)
 
     early = bound.early(size) * gradient
