@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # torch comes from pip's index as it is configured: PIP_EXTRA_INDEX_URL with PyTorch's CPU index saves its CUDA packages.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-SOURCES := $(shell find core bindings compll frameworks cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
+SOURCES := $(shell find core bindings compll secopa frameworks cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
 # The one that the other frameworks' headers are of, too; torch's are in .venv.
 WHEEL := build/wheel/built
 

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles for tests: machines as simple as they can be."""
+
+from __future__ import annotations
+
+from hipress.secopa.curves import EncodedSize, EncodedSizes, PublishedCurve
+from hipress.secopa.links import LinkCosts
+from hipress.secopa.profile import CodecCosts, CodecTimes, MachineDescription, Profile
+
+
+def line(bytes_per_s: float, fixed_s: float = 0.0) -> PublishedCurve:
+    return PublishedCurve(s_per_byte=1 / bytes_per_s, fixed_s=fixed_s, overhead_s=0.0)
+
+
+def codec(ratio: float, bytes_per_s: float, fixed_s: float = 0.0, error: float | None = None) -> CodecCosts:
+    """Encodes and decodes at the same rate."""
+    same = line(bytes_per_s, fixed_s)
+    return CodecCosts(
+        threads={1: CodecTimes(encode=same, decode=same, merge=same)},
+        encoded=EncodedSizes(points=(EncodedSize(raw_bytes=2**20, encoded_bytes=int(ratio * 2**20)),)),
+        relative_error=error,
+    )
+
+
+def profile(
+    codecs: dict[str, CodecCosts] | None = None, bandwidth: float = 1.25e8, latency: float = 5e-5, sums: float = 1e10
+) -> Profile:
+    """Hosts of one rank each; 1 Gbit/s unless told otherwise."""
+    return Profile(
+        made="for a test",
+        machine=MachineDescription(text="none", cores=2),
+        codecs={"onebit": codec(1 / 32, 4e9, 1e-5)} if codecs is None else codecs,
+        sum=line(sums),
+        link=LinkCosts(latency_s=latency, bandwidth_bytes_per_s=bandwidth),
+    )
