@@ -81,7 +81,6 @@ sanitize: $(VENV)/requirements
 	  $(BIN)/cmake --build $$tree --target hipress_stress -- --quiet; \
 	  if UCX_MEM_EVENTS=no ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:fast_unwind_on_malloc=0 \
 	    LSAN_OPTIONS=suppressions=tests/core/stress/lsan.supp:print_suppressions=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	    TSAN_OPTIONS=suppressions=tests/core/stress/tsan.supp \
 	    $$tree/tests/core/stress/hipress_stress > $$log 2>&1; \
 	  then echo "$$kinds: nothing found in $$(awk '/ rounds,/ {rounds += $$2} END {print rounds}' $$log) rounds"; \
 	  else status=1; grep -vE 'UCX +WARN' $$log | tail -n 100; echo "$$kinds: FAILED, see $$log"; fi; \
