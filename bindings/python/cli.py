@@ -176,6 +176,17 @@ def compll(context: typer.Context) -> None:
     compll_app(context.args, prog_name="hipress compll")
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+def plan(context: typer.Context) -> None:
+    """Decide, gradient by gradient, whether to compress it, and how; show, compare and check such plans."""
+    from hipress.secopa.commands.plan import app as plan_app
+
+    plan_app(context.args, prog_name="hipress plan")
+
+
 def _fail(message: str) -> NoReturn:
     """Say what is wrong with the command line and exit as for any other mistake in it (2)."""
     typer.echo(f"hipress: {message}", err=True)

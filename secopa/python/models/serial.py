@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the published models have in common: a formula per gradient, and gradients one after the other.
+
+Nothing overlaps in them but backward: a gradient's exchange begins when backward has released it and the one before has
+ended. So a step is shortest when each gradient's own time is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from hipress.errors import InvalidArgument
+from hipress.secopa.choice import Choice
+from hipress.secopa.cost_model import GradientTimes, StepPrediction
+from hipress.secopa.gradients import Gradient, GradientSet
+from hipress.secopa.profile import CodecCosts, CodecTimes, Profile
+from hipress.secopa.travellers import Traveller, travellers
+
+
+class SerialModel(ABC):
+    """A model that says what one gradient takes. `world`: ranks, each taken for a node."""
+
+    name: str
+    TOPOLOGIES = ("ps", "ring")
+
+    def __init__(self, profile: Profile, world: int) -> None:
+        if world < 1:
+            raise InvalidArgument(f"expected one rank at least, not {world}")
+        self.profile = profile
+        self.world = world
+
+    @abstractmethod
+    def uncompressed_s(self, size: float, partitions: int, topology: str) -> float:
+        """A gradient of `size` bytes as it is."""
+
+    @abstractmethod
+    def compressed_s(self, size: float, encoded: float, times: CodecTimes, partitions: int, topology: str) -> float:
+        """A gradient of `size` bytes of float32 that becomes `encoded` bytes."""
+
+    @abstractmethod
+    def max_partitions(self) -> int:
+        """Beyond which the model says nothing, or nothing new."""
+
+    def gradient_s(self, elements: int, choice: Choice) -> float:
+        return self._exchange_s(4 * elements, elements, choice)
+
+    def exchange_s(self, gradient: Gradient, choice: Choice) -> float:
+        """gradient_s() for a gradient of any type."""
+        return self._exchange_s(gradient.bytes, gradient.elements, choice)
+
+    def step(self, gradients: GradientSet, choices: Sequence[Choice]) -> StepPrediction:
+        together = travellers(gradients, choices)
+        times = [GradientTimes(0.0, 0.0)] * len(gradients.gradients)
+        now = 0.0
+        for one in sorted(together, key=lambda one: one.release_s):
+            now = max(now, one.release_s) + self._exchange_s(one.bytes, one.elements, one.choice)
+            for member in one.members:
+                times[member] = GradientTimes(one.release_s, now)
+        sent = round(sum(self._sent_bytes(one) for one in together))
+        cpu_s = sum(self._cpu_s(one) for one in together)
+        return StepPrediction(
+            step_s=max(now, gradients.backward_s),
+            backward_s=gradients.backward_s,
+            gradients=tuple(times),
+            sent_bytes=(sent,) * self.world,
+            cpu_s=(cpu_s,) * self.world,
+        )
+
+    def _exchange_s(self, size: int, elements: int, choice: Choice) -> float:
+        topology, partitions = choice.topology, choice.partitions
+        if topology not in self.TOPOLOGIES:
+            raise InvalidArgument(f"model {self.name} knows the topologies ps and ring, not {topology}: use timeline")
+        if self.world == 1:
+            return 0.0
+        costs = self._costs(choice)
+        if costs is None:
+            return self.uncompressed_s(size, partitions, topology)
+        times = costs.times(self.profile.compute_threads)
+        return self.compressed_s(4 * elements, costs.encoded.of(4 * elements), times, partitions, topology)
+
+    def _costs(self, choice: Choice) -> CodecCosts | None:
+        return self.profile.codec(choice.codec) if choice.compressed else None
+
+    def _sent_bytes(self, one: Traveller) -> float:
+        """As docs/algorithms.md has it, of ps and ring alike."""
+        costs = self._costs(one.choice)
+        size = one.bytes if costs is None else costs.encoded.of(4 * one.elements)
+        return 2 * size * (self.world - 1) / self.world
+
+    def _cpu_s(self, one: Traveller) -> float:
+        """As docs/algorithms.md has it, of ps and ring alike: K encodes and K(2N−1)/N decodes."""
+        costs = self._costs(one.choice)
+        partitions, world = one.choice.partitions, self.world
+        if world == 1:
+            return 0.0
+        if costs is None:
+            return partitions * (world - 1) / world * self.profile.sum.seconds(one.bytes / partitions)
+        times = costs.times(self.profile.compute_threads)
+        piece = 4 * one.elements / partitions
+        decodes = partitions * (2 * world - 1) / world
+        return partitions * times.encode.seconds(piece) + decodes * times.decode.seconds(piece)
