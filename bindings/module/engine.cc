@@ -32,6 +32,7 @@
 #include "core/control/local_control.h"
 #include "core/device/simulated_device.h"
 #include "core/transport/inproc.h"
+#include "core/transport/ucx/host_identity.h"
 #include "core/transport/ucx/ucx_info.h"
 #include "core/transport/ucx/ucx_transport.h"
 
@@ -505,6 +506,7 @@ void bindEngine(py::module_& module) {
              "Raises the error that an operator of this thread kept, if any.");
   module.def("trace_now", &TraceRecorder::now, "Nanoseconds, on the clock of the trace.");
   module.def("topology_names", &topologyNames);
+  module.def("host_identity", &hostIdentity, "A text that ranks share exactly if they can share memory.");
   module.def("ucx_info", [] {
     const UcxInfo info = ucxInfo();
     py::dict result;

@@ -328,4 +328,7 @@ def build_topology(
 def build_collective(name: str, rank: int, world_size: int) -> list[dict[str, Any]]:
     """The same of broadcast, allgather, alltoall or reducescatter."""
 
+def host_identity() -> str:
+    """The same on ranks that can share memory: those of one host."""
+
 def ucx_info() -> dict[str, Any]: ...

@@ -187,6 +187,17 @@ def plan(context: typer.Context) -> None:
     plan_app(context.args, prog_name="hipress plan")
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+def profile(context: typer.Context) -> None:
+    """Measure codecs, links and the engine where the ranks are: what a plan is made from."""
+    from hipress.secopa.commands.profile import app as profile_app
+
+    profile_app(context.args, prog_name="hipress profile")
+
+
 def _fail(message: str) -> NoReturn:
     """Say what is wrong with the command line and exit as for any other mistake in it (2)."""
     typer.echo(f"hipress: {message}", err=True)

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hipress.errors import HipressError, InvalidArgument
+from hipress.errors import InvalidArgument
+from hipress.secopa.commands.explained import explained
 
 if TYPE_CHECKING:
     from hipress.secopa.plan import Plan
@@ -21,27 +20,12 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-_P = ParamSpec("_P")
 #: Where costs come from if nobody has measured them here.
 _PUBLISHED = "sosp21-56g"
 
 
-def _explained(command: Callable[_P, None]) -> Callable[_P, None]:
-    """Errors of files and options are told without a traceback."""
-
-    @functools.wraps(command)
-    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except HipressError as error:
-            typer.echo(f"hipress: {error}", err=True)
-            raise typer.Exit(2) from None
-
-    return wrapped
-
-
 @app.callback(invoke_without_command=True)
-@_explained
+@explained
 def make(
     context: typer.Context,
     input: Annotated[
@@ -123,7 +107,7 @@ def make(
 
 
 @app.command()
-@_explained
+@explained
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan.")],
     codec: Annotated[str, typer.Option(metavar="CODEC", help="Of a plan in lines, which do not say.")] = "tbq",
@@ -142,7 +126,7 @@ def show(
 
 
 @app.command()
-@_explained
+@explained
 def diff(
     one: Annotated[Path, typer.Argument(metavar="ONE")],
     other: Annotated[Path, typer.Argument(metavar="OTHER")],
@@ -160,7 +144,7 @@ def diff(
 
 
 @app.command()
-@_explained
+@explained
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan.")],
     input: Annotated[Path, typer.Option("--input", help="The gradients it is to be used with.")],

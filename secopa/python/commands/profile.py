@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hipress profile`: measures what a plan is made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hipress.errors import InvalidArgument
+from hipress.secopa.commands.explained import explained
+from hipress.secopa.gradients import GradientSet, read_gradients
+from hipress.secopa.profile import Profile
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+#: Measuring must not end because a rank waits for those that measure: of the time asked for, so many times.
+_PATIENCE = 20
+
+
+@app.command()
+@explained
+def profile(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the profile goes.")] = Path(
+        "profile.json"
+    ),
+    codec: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODEC", help='Such as "dgc(ratio=0.01)"; may be repeated. Default: all of HiPress.'),
+    ] = None,
+    seconds: Annotated[float, typer.Option(metavar="S", help="About how long to measure.")] = 20.0,
+    gradients: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A model's gradients with their release times, to go into the profile."),
+    ] = None,
+) -> None:
+    """Measure codecs, links and the engine where the ranks are, and write a profile.
+
+    Every rank runs it: hipress run -np 4 hipress profile -o profile.json, or under another launcher. Rank 0 writes.
+
+    Measured are as many compute threads as training would have (HIPRESS_COMPUTE_THREADS).
+    """
+    if not seconds > 0:
+        raise InvalidArgument(f"--seconds {seconds:g}: expected more than 0")
+    given = None if gradients is None else read_gradients(gradients)
+    found = _measured(tuple(codec or _all_codecs()), seconds, given)
+    if found is None:
+        return
+    found.write(output)
+    for line in summary(found):
+        typer.echo(line)
+    typer.echo(f"wrote {output}")
+
+
+def _all_codecs() -> list[str]:
+    from hipress._library import load_core
+
+    return [codec["name"] for codec in load_core().describe_codecs() if codec["name"] != "none"]
+
+
+def _measured(codecs: tuple[str, ...], seconds: float, gradients: GradientSet | None) -> Profile | None:
+    """On rank 0; others get None."""
+    from hipress import runtime
+    from hipress.secopa.measure.measured_profile import MeasureOptions, measure_profile
+
+    options = runtime.RuntimeOptions.from_environment()
+    if not options.pipelining:
+        raise InvalidArgument("HIPRESS_PIPELINING=0: links are measured with messages that overtake others; unset it")
+    runtime.init(timeout=max(options.timeout, _PATIENCE * seconds))
+    try:
+        process = runtime.current()
+        measuring = MeasureOptions(
+            codecs, seconds, compute_threads=process.options.compute_threads, made="hipress profile"
+        )
+        found = measure_profile(process.engine, measuring, gradients)
+        return found if runtime.rank() == 0 else None
+    finally:
+        runtime.shutdown()
+
+
+def summary(profile: Profile) -> list[str]:
+    """What a reader wants to know first."""
+    hosts = len({place.host for place in profile.ranks})
+    large = 64 << 20
+    lines = [
+        f"{len(profile.ranks)} ranks on {hosts} hosts; {profile.machine.text}; instructions {profile.machine.isa}",
+        _link_line(profile) if hosts > 1 else "one host: there are no links",
+    ]
+    if profile.shared_memory is not None:
+        rate = profile.shared_memory.bandwidth_bytes_per_s
+        lines.append(f"within a host: {rate / 1e9:.2f} GB/s, latency {profile.shared_memory.latency_s * 1e6:.0f} us")
+    lines.append(f"{'codec':<24}{'encode':>12}{'merge':>12}{'bytes sent':>12}{'error':>8}")
+    for text, costs in profile.codecs.items():
+        times = costs.times(1)
+        encode, merge = (_rate(large / curve.seconds(large)) for curve in (times.encode, times.merge))
+        error = "-" if costs.relative_error is None else f"{costs.relative_error:.2f}"
+        lines.append(f"{text:<24}{encode:>12}{merge:>12}{costs.encoded.of(large) / large:>12.2%}{error:>8}")
+    return lines
+
+
+def _link_line(profile: Profile) -> str:
+    link = profile.link
+    one_way, both_ways = (rate * 8 / 1e9 for rate in (link.bandwidth_bytes_per_s, link.both_ways_bytes_per_s))
+    unlike = f"; {len(profile.links)} unlike these" if profile.links else ""
+    return (
+        f"links: {one_way:.2f} Gbit/s, {both_ways:.2f} in each direction if both are in use, "
+        f"latency {link.latency_s * 1e6:.0f} us{unlike}"
+    )
+
+
+def _rate(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e9:.1f} GB/s"

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring a profile: who measures with whom, what is found, and that all ranks find the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import chain, count
+
+import pytest
+
+from hipress import _core
+from hipress.errors import InvalidArgument
+from hipress.secopa.curves import CostPoint, MeasuredCurve
+from hipress.secopa.gradients import Gradient, GradientSet
+from hipress.secopa.links import LinkCosts
+from hipress.secopa.measure.codec_costs import Arena, CodecMeasurement, sum_curve
+from hipress.secopa.measure.letters import Letters, Pair
+from hipress.secopa.measure.measured_profile import MeasureOptions, measure_profile
+from hipress.secopa.measure.overheads import measure_overheads
+from hipress.secopa.measure.places import first_ranks
+from hipress.secopa.measure.releases import ReleaseTimes
+from hipress.secopa.measure.rounds import link_rounds, neighbours
+from hipress.secopa.measure.samples import cost_point, sampled
+from hipress.secopa.measure.session import Session
+from hipress.secopa.measure.typical_link import typical, unlike
+from hipress.secopa.measure.volleys import Volley, fire
+from hipress.secopa.profile import Profile, RankPlace
+from tests.core.casync.engine_world import run_ranks
+
+SMALL = MeasureOptions(("onebit", "dgc(ratio=0.01)"), seconds=0.5, largest_elements=1 << 14)
+
+
+def places(*hosts: str, machine: str | None = None) -> list[RankPlace]:
+    """Each host a machine of its own, unless they share one."""
+    return [RankPlace(host=host, machine=machine or host, cores=2) for host in hosts]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_all_ranks_get_the_same_profile(world_size: int) -> None:
+    found = run_ranks(world_size, lambda engine: measure_profile(engine, SMALL))
+    assert len({profile.fingerprint() for profile in found}) == 1
+    assert [place.cores for place in found[0].ranks] == [found[0].machine.cores] * world_size
+    assert (found[0].shared_memory is None) == (world_size == 1)
+
+
+def test_a_profile_has_every_codec_that_was_asked_for_and_survives_its_file() -> None:
+    (found,) = run_ranks(1, lambda engine: measure_profile(engine, SMALL))
+    assert list(found.codecs) == ["onebit", "dgc(ratio=0.01)"]
+    assert Profile.parse(found.to_json(), "it") == found
+    # 1 bit each and two means per block; 8 bytes for each of the largest hundredth.
+    assert 1 / 33 < found.codec("onebit").encoded.of(1 << 16) / (1 << 16) < 1 / 31
+    assert found.codec("dgc(ratio=0.01)").encoded.of(1 << 16) / (1 << 16) == pytest.approx(0.02, rel=0.1)
+
+
+def test_what_is_measured_stays_behind_on_no_rank() -> None:
+    def body(engine: _core.Engine) -> tuple[int, int]:
+        measure_profile(engine, SMALL)
+        return engine.memory_stats()["unexpected_bytes"], len(engine.states())
+
+    assert run_ranks(3, body) == [(0, 0)] * 3
+
+
+def test_a_codec_that_does_not_exist_is_refused_before_anything_is_measured() -> None:
+    with pytest.raises(InvalidArgument, match="twobit"):
+        run_ranks(1, lambda engine: measure_profile(engine, MeasureOptions(("onebit", "twobit"), seconds=1000.0)))
+
+
+def test_larger_tensors_cost_more_and_losing_more_shows() -> None:
+    arena = Arena(1 << 20)
+    sizes = [1 << 12, 1 << 16, 1 << 20]
+    costs = CodecMeasurement("onebit", arena, 0.1, (1, 2), sizes).measure()
+    assert set(costs.threads) == {1, 2}
+    for curve in (costs.times(1).encode, costs.times(1).decode, costs.times(1).merge, sum_curve(arena, 0.1, sizes)):
+        assert isinstance(curve, MeasuredCurve)
+        assert [point.bytes for point in curve.points] == [4 * size for size in sizes]
+        assert curve.seconds(1 << 22) > 4 * curve.seconds(1 << 14) > 0
+    exact = CodecMeasurement("fp16", arena, 0.0, (1,), sizes).measure()
+    assert costs.relative_error is not None
+    assert exact.relative_error is not None
+    assert costs.relative_error > 0.5 > 1e-3 > exact.relative_error > 0
+
+
+def test_what_a_codec_would_not_shrink_counts_as_sent_as_it_is() -> None:
+    costs = CodecMeasurement("none", Arena(64), 0.0, (1,), [4, 64]).measure()
+    assert [point.encoded_bytes for point in costs.encoded.points] == [16, 256]
+
+
+def test_an_arenas_pieces_are_everywhere_in_it() -> None:
+    arena = Arena(1000)
+    pieces = arena.pieces(300, arena.values, arena.other(0))
+    firsts = [(next(pieces)[1].ctypes.data - arena.other(0).ctypes.data) // 4 for _ in range(4)]
+    assert firsts == [0, 300, 600, 0]
+
+
+def test_the_engine_itself_costs_something() -> None:
+    assert 0 < measure_overheads().submission_s < 1e-3
+
+
+def test_letters_carry_bytes_from_one_rank_to_another_only() -> None:
+    def body(engine: _core.Engine) -> int:
+        session = Session(engine, 1.0)
+        letters = Letters(session, 1000, {Pair(2, 0)}, count=3)
+        before = engine.counters()["bytes_sent"]
+        letters.begin()
+        session.gather(None)
+        if letters.sends:
+            for index in range(3):
+                letters.send(index)
+        letters.end()
+        session.gather(None)
+        return engine.counters()["bytes_sent"] - before
+
+    header = 32
+    empty = 3 * 3 * header  # to each of the three others, three times
+    assert run_ranks(4, body) == [empty, empty, empty + 3000, empty]
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_pairs_that_share_nothing_fire_at_the_same_time(both: bool) -> None:
+    pairs = {Pair(0, 3): Volley(4, 5000, both), Pair(2, 1): Volley(2, 100, both)}
+    found = run_ranks(5, lambda engine: fire(Session(engine, 1.0), pairs, repeats=3))
+    assert all(one == found[0] for one in found)
+    assert set(found[0]) == set(pairs)
+    assert all(costs.elapsed_s > 0 and costs.bystander_cpu_s is not None for costs in found[0].values())
+
+
+def test_links_are_measured_pair_by_pair_where_hosts_share_a_machine() -> None:
+    rounds = link_rounds(places("a", "a", "b", "c", machine="m"))
+    assert [len(pairs) for pairs in rounds] == [1] * 6
+    assert {pair for (pair,) in rounds} == {Pair(*pair) for pair in ((0, 2), (2, 0), (0, 3), (3, 0), (2, 3), (3, 2))}
+    # Every host is in the first ones.
+    assert [pair for (pair,) in rounds[:3]] == [Pair(0, 2), Pair(2, 3), Pair(3, 0)]
+
+
+def test_links_between_different_machines_are_measured_together() -> None:
+    rounds = link_rounds(places("a", "b", "c", "d"))
+    for pairs in rounds:
+        ranks = list(chain.from_iterable(pairs))
+        assert len(ranks) == len(set(ranks))
+    assert len(rounds) < 12
+    assert sorted(chain.from_iterable(rounds)) == [Pair(a, b) for a in range(4) for b in range(4) if a != b]
+
+
+def test_ranks_of_one_host_have_shared_memory_and_no_links() -> None:
+    assert link_rounds(places("a", "a")) == []
+    assert neighbours(places("a", "b", "b", "a")) == Pair(1, 2)
+    assert neighbours(places("a", "b")) is None
+    assert first_ranks(["x", "y", "x", "z"]) == {"x": 0, "y": 1, "z": 3}
+
+
+def test_samples_are_at_least_three_and_go_on_while_there_is_time() -> None:
+    ticks: Iterator[int] = count()
+    assert sampled(lambda: None, 0.0, lambda: float(next(ticks))) == [1.0] * 3
+    slept = threading.Event()
+    assert len(sampled(lambda: slept.wait(0.01), 0.1, lambda: float(next(ticks)))) > 3
+
+
+def test_a_call_from_python_is_not_the_codecs_cost() -> None:
+    assert cost_point(8, [3.0, 1.0, 5.0, 2.0], call_s=1.5) == CostPoint(
+        bytes=8, median_s=1.0, smallest_s=0.0, largest_s=3.5
+    )
+
+
+def test_release_times_are_medians_over_steps() -> None:
+    clock = iter([0.0, 1.0, 2.0, 3.0, 10.0, 11.5, 13.0, 14.0, 20.0, 21.25, 23.0, 24.0])
+    times = ReleaseTimes(["w", "b", "unused"], lambda: next(clock))
+    for _ in range(3):
+        times.began()
+        times.released("b")
+        times.released("w")
+        times.ended()
+    model = GradientSet(gradients=tuple(Gradient(name=name, elements=3) for name in ("w", "b", "unused")))
+    timed = times.on(model)
+    assert times.steps == 3
+    assert timed.backward_s == 4.0
+    assert [gradient.release_s for gradient in timed.gradients] == [3.0, 1.25, None]
+    assert timed.releases_s() == [3.0, 1.25, 4.0]
+
+
+def test_the_first_gradient_starts_the_clock_where_nobody_sees_backward_begin() -> None:
+    clock = iter([5.0, 6.0, 8.0])
+    times = ReleaseTimes(["a", "b"], lambda: next(clock))
+    times.ended()  # of a step without gradients
+    times.released("a")
+    times.released("b")
+    times.ended()
+    timed = times.on(GradientSet(gradients=(Gradient(name="a", elements=1), Gradient(name="b", elements=1))))
+    assert ([one.release_s for one in timed.gradients], timed.backward_s) == ([0.0, 1.0], 3.0)
+
+
+def test_links_that_are_alike_are_said_once() -> None:
+    fast, slow = (LinkCosts(latency_s=5e-5, bandwidth_bytes_per_s=rate, duplex_bytes_per_s=rate) for rate in (1e9, 5e8))
+    assert typical([fast, slow, fast]) == fast
+    assert unlike(slow, fast)
+    assert not unlike(fast.model_copy(update={"bandwidth_bytes_per_s": 1.1e9, "latency_s": 1.5e-4}), fast)
