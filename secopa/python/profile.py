@@ -51,6 +51,9 @@ class CodecCosts(Part):
     threads: dict[int, CodecTimes] = Field(min_length=1)
     """By how many threads work on one tensor."""
     encoded: EncodedSizes
+    crowding: tuple[float, ...] = (1.0,)
+    """By how many cores of a machine compute at a time, from one: how many times as long each takes. Cores share memory
+    and, as hyper-threads do, parts of themselves."""
     relative_error: float | None = Field(default=None, ge=0)
     """‖x − decoded‖ / ‖x‖ of one encoding of gradients, before error feedback; None: not measured."""
 
@@ -93,6 +96,8 @@ class Profile(Document):
     """By the codec's text, such as "onebit" or "dgc(ratio=0.01)"."""
     sum: CostCurve
     """Adding raw values to others, by their bytes."""
+    sum_crowding: tuple[float, ...] = (1.0,)
+    """As of codecs."""
     link: LinkCosts
     """Between any two hosts that `links` does not name."""
     links: tuple[LinkBetween, ...] = ()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from itertools import chain, count
 
@@ -15,6 +16,7 @@ from hipress.secopa.curves import CostPoint, MeasuredCurve
 from hipress.secopa.gradients import Gradient, GradientSet
 from hipress.secopa.links import LinkCosts
 from hipress.secopa.measure.codec_costs import Arena, CodecMeasurement, sum_curve
+from hipress.secopa.measure.crowding import crowding
 from hipress.secopa.measure.letters import Letters, Pair
 from hipress.secopa.measure.measured_profile import MeasureOptions, measure_profile
 from hipress.secopa.measure.overheads import measure_overheads
@@ -69,20 +71,22 @@ def test_a_codec_that_does_not_exist_is_refused_before_anything_is_measured() ->
 def test_larger_tensors_cost_more_and_losing_more_shows() -> None:
     arena = Arena(1 << 20)
     sizes = [1 << 12, 1 << 16, 1 << 20]
-    costs = CodecMeasurement("onebit", arena, 0.1, (1, 2), sizes).measure()
+    costs = CodecMeasurement("onebit", arena, 0.1, (1, 2), 2, sizes).measure()
     assert set(costs.threads) == {1, 2}
     for curve in (costs.times(1).encode, costs.times(1).decode, costs.times(1).merge, sum_curve(arena, 0.1, sizes)):
         assert isinstance(curve, MeasuredCurve)
         assert [point.bytes for point in curve.points] == [4 * size for size in sizes]
         assert curve.seconds(1 << 22) > 4 * curve.seconds(1 << 14) > 0
-    exact = CodecMeasurement("fp16", arena, 0.0, (1,), sizes).measure()
+    assert len(costs.crowding) == 2
+    assert 1.0 == costs.crowding[0] <= costs.crowding[1] < 20
+    exact = CodecMeasurement("fp16", arena, 0.0, (1,), 1, sizes).measure()
     assert costs.relative_error is not None
     assert exact.relative_error is not None
     assert costs.relative_error > 0.5 > 1e-3 > exact.relative_error > 0
 
 
 def test_what_a_codec_would_not_shrink_counts_as_sent_as_it_is() -> None:
-    costs = CodecMeasurement("none", Arena(64), 0.0, (1,), [4, 64]).measure()
+    costs = CodecMeasurement("none", Arena(64), 0.0, (1,), 1, [4, 64]).measure()
     assert [point.encoded_bytes for point in costs.encoded.points] == [16, 256]
 
 
@@ -91,6 +95,24 @@ def test_an_arenas_pieces_are_everywhere_in_it() -> None:
     pieces = arena.pieces(300, arena.values, arena.other(0))
     firsts = [(next(pieces)[1].ctypes.data - arena.other(0).ctypes.data) // 4 for _ in range(4)]
     assert firsts == [0, 300, 600, 0]
+    mine, others = (arena.pieces(200, arena.values, share=(index, 2)) for index in range(2))
+    assert {next(mine)[0].ctypes.data for _ in range(9)}.isdisjoint(next(others)[0].ctypes.data for _ in range(9))
+
+
+def test_neighbours_make_work_longer_never_shorter() -> None:
+    assert crowding([lambda: time.sleep(0)]) == (1.0,)
+    busy = threading.Event()
+
+    def first() -> None:
+        sum(range(20000 if busy.is_set() else 2000))
+
+    def neighbour() -> None:
+        busy.set()
+        time.sleep(0.001)
+        busy.clear()
+
+    alone, beside_one, beside_two = crowding([first, neighbour, neighbour])
+    assert 1.0 == alone <= beside_one <= beside_two
 
 
 def test_the_engine_itself_costs_something() -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hipress import _core
 from hipress.secopa.curves import CostPoint, EncodedSize, EncodedSizes, MeasuredCurve
+from hipress.secopa.measure.crowding import crowding
 from hipress.secopa.measure.samples import cost_point, rounded, sampled
 from hipress.secopa.profile import CodecCosts, CodecTimes
 
@@ -29,6 +30,8 @@ SIZES = tuple(4**power for power in range(5, 13))
 _ERROR_ELEMENTS = 1 << 18
 #: Of the arena that one size goes through: with 16 MB for the smallest one, more than a core's own caches hold.
 _MOST_PIECES = 4096
+#: Of what several cores do at the same time.
+_CROWDED_ELEMENTS = 1 << 18
 #: As CodecTimes calls them.
 _COSTS = ("encode", "decode", "merge")
 
@@ -47,9 +50,9 @@ class Arena:
             self._others.append(np.full(self.elements, 0.0, np.float32))
         return self._others[index]
 
-    def pieces(self, count: int, *arrays: Floats) -> Iterator[tuple[Floats, ...]]:
-        """Of so many elements of all arrays, for ever."""
-        firsts = range(0, self.elements - count + 1, count)[:_MOST_PIECES]
+    def pieces(self, count: int, *arrays: Floats, share: tuple[int, int] = (0, 1)) -> Iterator[tuple[Floats, ...]]:
+        """Of so many elements of all arrays, for ever. `share`: (i, n): only every n-th of them, from the i-th on."""
+        firsts = range(0, self.elements - count + 1, count)[:_MOST_PIECES][share[0] :: share[1]]
         return itertools.cycle([tuple(array[first : first + count] for array in arrays) for first in firsts])
 
 
@@ -61,6 +64,8 @@ class CodecMeasurement:
     arena: Arena
     budget_s: float
     threads: Sequence[int] = (1,)
+    cores: int = 1
+    """How many compute at a time when all are busy."""
     sizes: Sequence[int] = field(default=SIZES)
 
     @cached_property
@@ -71,7 +76,14 @@ class CodecMeasurement:
         """Raises InvalidArgument if there is no such codec."""
         times = {threads: self._times(threads) for threads in self.threads}
         sizes = tuple(EncodedSize(raw_bytes=4 * count, encoded_bytes=self._encoded(count)) for count in self.sizes)
-        return CodecCosts(threads=times, encoded=EncodedSizes(points=sizes), relative_error=self._relative_error())
+        count = _crowded_piece(self.arena, self.cores)
+        shares = [(index, self.cores) for index in range(self.cores)]
+        return CodecCosts(
+            threads=times,
+            encoded=EncodedSizes(points=sizes),
+            crowding=crowding([self._actions(self.text, count, 1, share)["encode"] for share in shares]),
+            relative_error=self._relative_error(),
+        )
 
     def _times(self, threads: int) -> CodecTimes:
         clock = time.thread_time if threads == 1 else time.perf_counter
@@ -85,13 +97,15 @@ class CodecMeasurement:
                 curves[name].append(cost_point(4 * count, samples, calls[name]))
         return CodecTimes(**{name: MeasuredCurve(points=tuple(points)) for name, points in curves.items()})
 
-    def _actions(self, text: str, count: int, threads: int) -> dict[str, Callable[[], object]]:
+    def _actions(
+        self, text: str, count: int, threads: int, share: tuple[int, int] = (0, 1)
+    ) -> dict[str, Callable[[], object]]:
         """What is measured, each on another piece of the arena every time."""
         codec = _core.create_codec(text)
         states = len(codec.states)
         before, after = ([self.arena.other(which * states + i) for i in range(states)] for which in (0, 1))
-        given = self.arena.pieces(count, self.arena.values, *before, *after)
-        taken = self.arena.pieces(count, self.arena.other(0))
+        given = self.arena.pieces(count, self.arena.values, *before, *after, share=share)
+        taken = self.arena.pieces(count, self.arena.other(0), share=share)
         output = np.empty(codec.max_encoded_bytes(count), np.uint8)
         payload = np.frombuffer(codec.encode(self.arena.values[:count]), np.uint8)
 
@@ -119,17 +133,30 @@ class CodecMeasurement:
 
 def sum_curve(arena: Arena, budget_s: float, sizes: Sequence[int] = SIZES) -> MeasuredCurve:
     """Adding values to a sum, by the bytes of the values."""
-
-    def adding(count: int) -> Callable[[], object]:
-        pieces = arena.pieces(count, arena.other(0), arena.values)
-
-        def add() -> None:
-            total, values = next(pieces)
-            _core.reduce_in_order([total, values], "float32", 1.0, total)
-
-        return add
-
     clock = time.thread_time
-    call_s = min(sampled(adding(1), 0.0, clock))
-    points = (cost_point(4 * count, sampled(adding(count), budget_s / len(sizes), clock), call_s) for count in sizes)
+    call_s = min(sampled(_adding(arena, 1), 0.0, clock))
+    points = []
+    for count in sizes:
+        points.append(cost_point(4 * count, sampled(_adding(arena, count), budget_s / len(sizes), clock), call_s))
     return MeasuredCurve(points=tuple(points))
+
+
+def sum_crowding(arena: Arena, cores: int) -> tuple[float, ...]:
+    """See crowding(), of adding values to a sum."""
+    count = _crowded_piece(arena, cores)
+    return crowding([_adding(arena, count, (index, cores)) for index in range(cores)])
+
+
+def _adding(arena: Arena, count: int, share: tuple[int, int] = (0, 1)) -> Callable[[], object]:
+    pieces = arena.pieces(count, arena.other(0), arena.values, share=share)
+
+    def add() -> None:
+        total, values = next(pieces)
+        _core.reduce_in_order([total, values], "float32", 1.0, total)
+
+    return add
+
+
+def _crowded_piece(arena: Arena, cores: int) -> int:
+    """Elements: large enough to be worth a queue, and every core has some pieces of its own."""
+    return min(_CROWDED_ELEMENTS, arena.elements // cores)

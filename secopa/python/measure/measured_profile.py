@@ -13,7 +13,8 @@ from hipress.secopa.curves import MeasuredCurve
 from hipress.secopa.document import Part
 from hipress.secopa.gradients import GradientSet
 from hipress.secopa.links import LinkBetween, LinkCosts
-from hipress.secopa.measure.codec_costs import SIZES, Arena, CodecMeasurement, sum_curve
+from hipress.secopa.measure.codec_costs import SIZES, Arena, CodecMeasurement, sum_crowding, sum_curve
+from hipress.secopa.measure.crowding import MOST_CORES
 from hipress.secopa.measure.letters import Pair
 from hipress.secopa.measure.link_costs import measure_pairs
 from hipress.secopa.measure.overheads import measure_overheads
@@ -53,6 +54,7 @@ class _LocalCosts(Part):
 
     codecs: dict[str, CodecCosts]
     sum: MeasuredCurve
+    sum_crowding: tuple[float, ...]
     overheads: Overheads
 
 
@@ -81,6 +83,7 @@ def measure_profile(engine: _core.Engine, options: MeasureOptions, gradients: Gr
         compute_threads=options.compute_threads,
         codecs=local.codecs,
         sum=local.sum,
+        sum_crowding=local.sum_crowding,
         link=default,
         links=tuple(
             LinkBetween(source=places[pair.source].host, destination=places[pair.destination].host, costs=costs)
@@ -106,6 +109,7 @@ def _computing(session: Session, places: Sequence[RankPlace], options: MeasureOp
     return _LocalCosts(
         codecs={text: _slowest_codec([one.codecs[text] for one in found]) for text in options.codecs},
         sum=_slowest_curve([one.sum for one in found]),
+        sum_crowding=max(one.sum_crowding for one in found),
         overheads=Overheads(
             submission_s=max(one.overheads.submission_s for one in found),
             task_s=max(one.overheads.task_s for one in found),
@@ -119,9 +123,13 @@ def _local_costs(options: MeasureOptions, cores: int) -> _LocalCosts:
     # Costs of more threads than there are cores would be those of waiting for each other.
     threads = sorted({1, min(options.compute_threads, cores)})
     budget_s = options.seconds * _COMPUTING_SHARE / (len(options.codecs) + 1)
+    busy = min(cores, MOST_CORES)
     return _LocalCosts(
-        codecs={text: CodecMeasurement(text, arena, budget_s, threads, sizes).measure() for text in options.codecs},
+        codecs={
+            text: CodecMeasurement(text, arena, budget_s, threads, busy, sizes).measure() for text in options.codecs
+        },
         sum=sum_curve(arena, budget_s / 3, sizes),
+        sum_crowding=sum_crowding(arena, busy),
         overheads=measure_overheads(),
     )
 
@@ -139,7 +147,7 @@ def _slowest_codec(found: Sequence[CodecCosts]) -> CodecCosts:
         )
         for count in sorted(threads)
     }
-    return found[0].model_copy(update={"threads": times})
+    return found[0].model_copy(update={"threads": times, "crowding": max(one.crowding for one in found)})
 
 
 def _slowest_curve(curves: Sequence[MeasuredCurve]) -> MeasuredCurve:
