@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +18,8 @@ from ablation_variants import Variant
 from hipress_session import hipress_session
 from simulated_training import forward_seconds, step_end
 from sync_release import Release
-from sync_systems import TOLERANCES
+from sync_rounds import order
+from sync_tolerances import check_error
 from sync_values import Values
 
 import hipress.torch as hp
@@ -47,7 +46,8 @@ class Ablation:
     def __init__(self, job: Job) -> None:
         self._job = job
         gradients = job.gradients
-        self._values = Values(gradients, dist.get_rank(), dist.get_world_size())
+        self._tensors = [torch.empty(gradient.shape) for gradient in gradients.gradients]
+        self._values = Values([tensor.numpy() for tensor in self._tensors], dist.get_rank(), dist.get_world_size())
         self._names = [one.name for one in gradients.gradients]
         self._release = Release(gradients, job.release)
         self._forward = forward_seconds(gradients)
@@ -55,13 +55,10 @@ class Ablation:
     def check(self, variant: Variant) -> float:
         """Seconds that it takes. Raises RuntimeError if what it averages first is wrong."""
         visit = Visit(0)
-        limit = TOLERANCES.get(variant.codec.partition("(")[0], math.inf)
         with hipress_session(self._job.timeout, variant.settings):
             synchronizer = self._synchronizer(variant)
             self._once(synchronizer, visit)
-            error = self._values.error(ERROR_OF_ONE_IN)
-            if not (math.isfinite(error) and error <= limit):
-                raise RuntimeError(f"{variant.name}: error {error:g} against the exact average; limit {limit:g}")
+            check_error(variant.name, variant.codec, self._values.error(ERROR_OF_ONE_IN))
             if visit.time_s[0] < SLOW_S:
                 # The first one has made connections and found memory that was never touched.
                 self._once(synchronizer, visit)
@@ -79,12 +76,12 @@ class Ablation:
         return visit
 
     def _synchronizer(self, variant: Variant) -> hp.GradientSynchronizer:
-        named = zip(self._names, self._values.tensors, strict=True)
+        named = zip(self._names, self._tensors, strict=True)
         options = SynchronizationOptions(codec=variant.codec, topology=self._job.topology)
         return hp.GradientSynchronizer(named, options)
 
     def _once(self, synchronizer: hp.GradientSynchronizer, visit: Visit) -> None:
-        tensors = self._values.tensors
+        tensors = self._tensors
         self._values.reset()
         dist.barrier()
         before, cpu = runtime.counters(), time.process_time()
@@ -107,12 +104,6 @@ class Ablation:
         visit.bundles.append(statistics.mean(bundles))
 
 
-def _order(number: int, count: int) -> Iterator[int]:
-    """Forwards and backwards in turn, beginning one further each time."""
-    for position in range(count):
-        yield (number + (position if number % 2 == 0 else -position)) % count
-
-
 def measure(job: Job) -> Visits:
     """Runs the job on this rank; the answer is complete on all of them."""
     ablation = Ablation(job)
@@ -124,7 +115,7 @@ def measure(job: Job) -> Visits:
     while number < (job.rounds or MIN_ROUNDS) or (
         not job.rounds and max(_gather(time.perf_counter() - start)) < job.seconds
     ):
-        for index in _order(number, len(job.variants)):
+        for index in order(number, len(job.variants)):
             slow = seconds[index] > SLOW_S
             if slow and number >= SLOW_ROUNDS:
                 continue

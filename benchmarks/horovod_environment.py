@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python environment that has Horovod, a peer of sync.py; made when it is first asked for.
+"""The Python environments that have Horovod, a peer of sync.py and train.py; made when they are first asked for.
 
-    python benchmarks/horovod_environment.py        makes it and prints its interpreter
+    python benchmarks/horovod_environment.py mxnet        makes the one for MXNet and prints its interpreter
 
-Horovod 0.28.1, its last release, is compiled for the installed torch, with Gloo and without MPI. That takes about three
-minutes. It lies in build/horovod and uses this environment's torch from where it is; nothing is installed into this
-environment. Delete the folder to build again.
+Horovod 0.28.1, its last release, is compiled for the installed torch, or for the MXNet of framework_environment.py,
+with Gloo and without MPI. That takes about three minutes. It lies in build/horovod/FRAMEWORK and uses the framework
+from where it is; nothing is installed there. Delete the folder to build again.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -17,14 +18,32 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import framework_environment
 
 VERSION = "0.28.1"
 HERE = Path(__file__).parents[1] / "build" / "horovod"
 #: For the compiler (seconds): 160 on two idle cores.
 DEADLINE = 3600.0
 
-#: torch's headers are C++20, Horovod's build asks for 14 or 17.
+
+@dataclass(frozen=True)
+class Framework:
+    """For which Horovod is built: its module, the name of its switch, and whether its headers are C++20."""
+
+    module: str
+    switch: str
+    is_cpp20: bool
+
+
+FRAMEWORKS = {
+    "torch": Framework("horovod.torch", "PYTORCH", is_cpp20=True),
+    "mxnet": Framework("horovod.mxnet", "MXNET", is_cpp20=False),
+}
+
+#: Where headers are C++20: Horovod's build asks for 14 or 17.
 _COMPILER = """\
 #!/bin/sh
 for word do
@@ -40,64 +59,83 @@ class BuildFailed(Exception):
     """There is no Horovod here; the message says why."""
 
 
-def python() -> Path:
-    """The interpreter of the environment, which is made first if there is none. Raises BuildFailed."""
-    interpreter = HERE / "environment" / "bin" / "python"
-    if not _works(interpreter):
+def python(framework: str) -> Path:
+    """The interpreter of a framework's environment, which is made first if there is none. Raises BuildFailed."""
+    interpreter = HERE / framework / "environment" / "bin" / "python"
+    if not _works(framework, interpreter):
         try:
-            _make(interpreter)
-        except (OSError, subprocess.TimeoutExpired) as error:
+            _make(framework, interpreter)
+        except (OSError, subprocess.TimeoutExpired, framework_environment.EnvironmentFailed) as error:
             raise BuildFailed(f"Horovod {VERSION} could not be built: {error}") from error
     return interpreter
 
 
-def _works(interpreter: Path) -> bool:
-    """Whether it imports Horovod. Built for another torch it does not."""
-    check = "import horovod.torch as hvd; assert hvd.gloo_built()"
+def _works(framework: str, interpreter: Path) -> bool:
+    """Whether it imports Horovod. Built for another version of the framework it does not."""
+    check = f"import {FRAMEWORKS[framework].module} as hvd; assert hvd.gloo_built()"
     return interpreter.exists() and subprocess.run([interpreter, "-c", check], capture_output=True).returncode == 0
 
 
-def _make(interpreter: Path) -> None:
+def _make(framework: str, interpreter: Path) -> None:
     compiler = os.environ.get("CXX") or shutil.which("g++")
     if compiler is None:
         raise BuildFailed("Horovod needs a C++ compiler: install g++, or set CXX")
-    shutil.rmtree(HERE, ignore_errors=True)
-    HERE.mkdir(parents=True)
-    wrapper = HERE / "c++"
-    wrapper.write_text(_COMPILER.format(compiler=compiler))
-    wrapper.chmod(0o755)
-    _run([sys.executable, "-m", "venv", HERE / "environment"], "venv")
-    # Behind the environment's own packages: torch, and CMake, are taken from where they are.
-    own = sysconfig.get_path("purelib", vars={"base": str(HERE / "environment")})
-    (Path(own) / "torch.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    of_framework = framework_environment.python(framework)
+    folder = HERE / framework
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    run = functools.partial(_run, framework)
+    run([of_framework, "-m", "venv", folder / "environment"], "venv")
+    # Behind the environment's own packages: the framework is taken from where it is.
+    own = sysconfig.get_path("purelib", vars={"base": str(folder / "environment")})
+    (Path(own) / "framework.pth").write_text(_packages(of_framework) + "\n")
     pip: list[str | Path] = [interpreter, "-m", "pip", "--disable-pip-version-check", "install"]
     # pkg_resources, which Horovod's setup.py needs, has left later versions.
-    _run([*pip, "setuptools<81", "wheel", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi"], "packages")
-    print(f"building Horovod {VERSION}, about three minutes; log: {HERE / 'horovod.log'}", file=sys.stderr, flush=True)
+    run([*pip, "setuptools<81", "wheel", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi"], "packages")
+    log = folder / "horovod.log"
+    print(f"building Horovod {VERSION} for {framework}, about three minutes; log: {log}", file=sys.stderr, flush=True)
     # A cached wheel may be one that was built for another framework.
     options = ["--no-build-isolation", "--no-deps", "--no-cache-dir", "--no-binary", "horovod", "--verbose"]
-    _run([*pip, *options, f"horovod=={VERSION}"], "horovod", CXX=str(wrapper))
-    if not _works(interpreter):
+    run([*pip, *options, f"horovod=={VERSION}"], "horovod", CXX=_compiler(framework, compiler))
+    if not _works(framework, interpreter):
+        module = FRAMEWORKS[framework].module
         raise BuildFailed(
-            f"Horovod {VERSION} was built but cannot be imported; try: {interpreter} -c 'import horovod.torch'"
+            f"Horovod {VERSION} was built but cannot be imported; try: {interpreter} -c 'import {module}'"
         )
 
 
-def _run(command: Sequence[str | Path], log: str, **variables: str) -> None:
+def _packages(interpreter: Path) -> str:
+    """The folder of its packages."""
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return subprocess.run([interpreter, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _compiler(framework: str, compiler: str) -> str:
+    if not FRAMEWORKS[framework].is_cpp20:
+        return compiler
+    wrapper = HERE / framework / "c++"
+    wrapper.write_text(_COMPILER.format(compiler=compiler))
+    wrapper.chmod(0o755)
+    return str(wrapper)
+
+
+def _run(framework: str, command: Sequence[str | Path], log: str, **variables: str) -> None:
+    switches = {f"HOROVOD_WITHOUT_{switch}": "1" for switch in ("PYTORCH", "TENSORFLOW", "MXNET")}
+    switch = FRAMEWORKS[framework].switch
+    switches[f"HOROVOD_WITH_{switch}"] = switches.pop(f"HOROVOD_WITHOUT_{switch}")
     environment = {
         **os.environ,
+        # CMake is this environment's.
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "HOROVOD_WITHOUT_MPI": "1",
         "HOROVOD_WITH_GLOO": "1",
-        "HOROVOD_WITH_PYTORCH": "1",
-        "HOROVOD_WITHOUT_TENSORFLOW": "1",
-        "HOROVOD_WITHOUT_MXNET": "1",
         "HOROVOD_CPU_OPERATIONS": "GLOO",
         # Its third-party parts ask for versions of CMake that CMake 4 no longer knows.
         "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
+        **switches,
         **variables,
     }
-    file = HERE / f"{log}.log"
+    file = HERE / framework / f"{log}.log"
     with file.open("wb") as output:
         done = subprocess.run(
             command,
@@ -115,8 +153,11 @@ def _run(command: Sequence[str | Path], log: str, **variables: str) -> None:
 
 def main() -> int:
     """Make it; the exit code."""
+    if len(sys.argv) != 2 or sys.argv[1] not in FRAMEWORKS:
+        print(f"usage: horovod_environment.py {'|'.join(FRAMEWORKS)}", file=sys.stderr)
+        return 2
     try:
-        print(python())
+        print(python(sys.argv[1]))
     except BuildFailed as error:
         print(f"horovod_environment.py: {error}", file=sys.stderr)
         return 1

@@ -94,6 +94,9 @@ RESULTS: dict[str, tuple[str, ...]] = {
         )
         for model, (batch, steps) in BATCHES.items()
     },
+    "adapters-4-1gbit-resnet50-onebit": (
+        *("adapters.py", "--nodes", "4", "--rate", "1gbit", "--model", "resnet50", "--codec", "onebit"),
+    ),
     **_onebit("1gbit", "gpt2"),
     **_onebit("5gbit", "gpt2"),
     **_none(4, "gpt2"),

@@ -48,7 +48,7 @@ def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tu
         return answer, ""
     # In an environment of its own, so in processes of its own: it cannot take turns with the others.
     try:
-        python = horovod_environment.python()
+        python = horovod_environment.python("torch")
         alone = _run(replace(job, ours=[], tried=[], peers=["horovod"]), str(python), given, network)
     except (horovod_environment.BuildFailed, RankFailed) as error:
         return answer, str(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cluster import ClusterError, bits_per_second
 from models import MODELS
-from rank_jobs import peer_names
+from rank_jobs import names_of
 from report import parse_names, parse_size
 from sync_job import PEER_NAMES, RELEASES
 
@@ -28,7 +28,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
     )
     where = parser.add_argument_group("ranks")
     where.add_argument("--nodes", type=int, help="of an emulated cluster, which needs root (default: none is made)")
-    where.add_argument("--rate", type=_rate, help="of the nodes' links: 1gbit, 100mbit; none: unshaped")
+    where.add_argument("--rate", type=rate_name, help="of the nodes' links: 1gbit, 100mbit; none: unshaped")
     where.add_argument("--ranks-per-node", type=int, default=1, help="(default: 1)")
     where.add_argument("--world", type=int, help="without --nodes: ranks on this machine (default: 4)")
     what = parser.add_argument_group("gradients")
@@ -36,15 +36,15 @@ def arguments(description: str) -> argparse.ArgumentParser:
     what.add_argument("--size", type=parse_size, help="instead: one float32 tensor, 1M, 4Mi (default: 100M)")
     what.add_argument("--release", choices=RELEASES, default="all", help="all at once, or when backward had them")
     whom = parser.add_argument_group("systems")
-    whom.add_argument("--codec", type=_codecs, default="none", help="of ours, by commas: none,fp16 (default: none)")
+    whom.add_argument("--codec", type=codec_names, default="none", help="of ours, by commas: none,fp16 (default: none)")
     whom.add_argument(
-        "--topology", type=_topologies, default="ps", help="of ours, by commas; best: see below (default: ps)"
+        "--topology", type=topology_names, default="ps", help="of ours, by commas; best: see below (default: ps)"
     )
     whom.add_argument("--partitions", type=int, default=0, help="of ours (default: by the tensor's size)")
     whom.add_argument("--min-compress-bytes", type=int, help="of ours: smaller tensors travel as they are")
     whom.add_argument(
         "--peer",
-        type=peer_names(PEER_NAMES),
+        type=names_of("peer", PEER_NAMES),
         default="gloo-fp32",
         help=f"by commas: {','.join(PEER_NAMES)} (default: gloo-fp32)",
     )
@@ -85,7 +85,8 @@ def check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         given.world = given.nodes * given.ranks_per_node
 
 
-def _rate(text: str) -> str:
+def rate_name(text: str) -> str:
+    """The type of an argument that is a link's rate."""
     try:
         bits_per_second(text)
     except ClusterError as error:
@@ -93,7 +94,8 @@ def _rate(text: str) -> str:
     return text.lower()
 
 
-def _codecs(text: str) -> list[str]:
+def codec_names(text: str) -> list[str]:
+    """The type of an argument that names codecs by commas."""
     names = parse_names(text)
     if not names:
         raise argparse.ArgumentTypeError("no codec; to send values as they are: none")
@@ -106,7 +108,8 @@ def _codecs(text: str) -> list[str]:
     return names
 
 
-def _topologies(text: str) -> list[str]:
+def topology_names(text: str) -> list[str]:
+    """The type of an argument that names topologies by commas."""
     names = parse_names(text)
     known = load_core().topology_names()
     for name in names or [text]:

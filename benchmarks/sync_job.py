@@ -65,6 +65,13 @@ class Samples:
     bytes_sent: list[int | None] = field(default_factory=list)
     link_bytes: list[int | None] = field(default_factory=list)
 
+    def extend(self, more: Samples) -> None:
+        """Further repetitions."""
+        self.seconds += more.seconds
+        self.cpu_seconds += more.cpu_seconds
+        self.bytes_sent += more.bytes_sent
+        self.link_bytes += more.link_bytes
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -17,26 +16,18 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from hipress_session import hipress_session
+from link_bytes import link_bytes
 from sync_job import Answer, Job, Measured, Samples
 from sync_peers import PEERS, Bucket, make_buckets
 from sync_release import Release
+from sync_rounds import WARM_UP_BUDGET, WARM_UPS, order, repeats_of
 from sync_systems import Ours, System
+from sync_tolerances import check_error
 from sync_trials import promising
 from sync_values import Values
 
 T = TypeVar("T")
 
-#: Of the timed rounds, where their number is not given (seconds).
-BUDGET = 10.0
-MIN_REPEATS = 7
-MAX_REPEATS = 1000
-#: A round that takes longer (seconds) is repeated less often: what small disturbances do to it is small.
-LONG_ROUND = 5.0
-MIN_LONG_REPEATS = 5
-#: Rounds that warm up: so many, or as fill the time (seconds), whichever are fewer. Part of that time is a first
-#: synchronisation of each system, for its error; after it connections and memory are there.
-WARM_UPS = 3
-WARM_UP_BUDGET = 2.0
 #: Errors are taken of one piece of large tensors in so many, which is a million elements: of all would take as long
 #: as the measurement.
 ERROR_OF_ONE_IN = 4
@@ -52,19 +43,21 @@ class Measurement:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._values = Values(job.gradients, dist.get_rank(), dist.get_world_size())
+        # One set of tensors for all systems, so that all find the same pages in the same state.
+        self._tensors = [torch.empty(gradient.shape) for gradient in job.gradients.gradients]
+        self._values = Values([tensor.numpy() for tensor in self._tensors], dist.get_rank(), dist.get_world_size())
         self._release = Release(job.gradients, job.release)
         self.systems: list[System] = []
 
     def add_ours(self, codec: str, topology: str) -> None:
         """Needs a running HiPress."""
-        self.systems.append(Ours(self._job, codec, topology, self._values.tensors))
+        self.systems.append(Ours(self._job, codec, topology, self._tensors))
 
     def add_peers(self) -> None:
         """Those of the job."""
         buckets: list[Bucket] = []
         if set(self._job.peers) & set(PEERS):
-            buckets = make_buckets(self._values.tensors, self._release.order)
+            buckets = make_buckets(self._tensors, self._release.order)
         for peer in self._job.peers:
             self.systems.append(_horovod(self._job) if peer == "horovod" else PEERS[peer](buckets))
 
@@ -91,50 +84,32 @@ class Measurement:
         samples = Samples()
         self._once(system, samples)
         error = self._values.error(one_in)
-        limit = math.inf if system.tolerance is None else system.tolerance
-        if not (math.isfinite(error) and error <= limit):
-            raise RuntimeError(f"{system.name}: relative error {error:g} against the exact average; limit {limit:g}")
+        check_error(system.name, system.codec, error)
         return error, max(_gather(samples.seconds[0]))
 
     def rounds(self, repeats: int) -> list[Samples]:
-        """Each system `repeats` times. They take turns, and the order changes: what disturbs the machine, and what a
-        system leaves in its caches, then hits all alike."""
+        """Each system `repeats` times, in turn."""
         samples = [Samples() for _ in self.systems]
         for repetition in range(repeats):
-            for index in self._order(repetition):
+            for index in order(repetition, len(self.systems)):
                 self._once(self.systems[index], samples[index])
         return samples
-
-    def _order(self, repetition: int) -> Iterator[int]:
-        count = len(self.systems)
-        for position in range(count):
-            # Forwards and backwards in turn, beginning one further each time.
-            yield (repetition + (position if repetition % 2 == 0 else -position)) % count
 
     def _once(self, system: System, samples: Samples) -> None:
         self._values.reset()
         dist.barrier()
-        sent_before, link_before = system.bytes_sent(), self._link_bytes()
+        sent_before, link_before = system.bytes_sent(), link_bytes(self._job.interface)
         cpu_start = time.process_time()
         start = time.perf_counter()
-        system.average(self._values.tensors, self._release)
+        system.average(self._tensors, self._release)
         samples.seconds.append(time.perf_counter() - start)
         # A rank that is done may still work for the others: what that takes is its, too.
         dist.barrier()
         samples.cpu_seconds.append(time.process_time() - cpu_start)
         sent = system.bytes_sent()
         samples.bytes_sent.append(None if sent is None or sent_before is None else sent - sent_before)
-        links = [after - before for after, before in zip(self._link_bytes(), link_before, strict=True)]
+        links = [after - before for after, before in zip(link_bytes(self._job.interface), link_before, strict=True)]
         samples.link_bytes.append(max(links, default=None))
-
-    def _link_bytes(self) -> list[int]:
-        """Received and sent by this node's interface since the start."""
-        for line in Path("/proc/net/dev").read_text().splitlines():
-            name, _, counters = line.partition(":")
-            if self._job.interface and name.strip() == self._job.interface:
-                fields = counters.split()
-                return [int(fields[0]), int(fields[8])]
-        return []
 
 
 def _horovod(job: Job) -> System:
@@ -166,9 +141,7 @@ def _measured(measurement: Measurement, job: Job) -> list[Measured]:
             break
         last = _slowest_round(measurement)
         spent += last
-    least = MIN_REPEATS if last < LONG_ROUND else MIN_LONG_REPEATS
-    repeats = job.repeats or min(MAX_REPEATS, max(least, int(BUDGET / last)))
-    every_rank = _gather(([error for error, _ in firsts], measurement.rounds(repeats)))
+    every_rank = _gather(([error for error, _ in firsts], measurement.rounds(job.repeats or repeats_of(last))))
     codec_s = _codec_seconds(measurement.systems, job)
     return [
         Measured(

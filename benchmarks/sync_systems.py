@@ -15,11 +15,6 @@ import torch
 from sync_job import Job
 from sync_release import Release
 
-#: Largest relative L2 error of one synchronisation of Gaussian values against the exact average. Rounding of float32;
-#: two roundings to 11 bits; onebit keeps a sign and two means, twice, and 1 would be no better than sending zeros (what
-#: it drops comes with the next steps). A codec without an entry must give finite values and have its error reported.
-TOLERANCES = {"none": 1e-6, "fp16": 2e-3, "onebit": 0.95}
-
 
 class System(ABC):
     """One way to average."""
@@ -27,11 +22,6 @@ class System(ABC):
     name: str
     codec: str
     topology: str | None = None
-
-    @property
-    def tolerance(self) -> float | None:
-        """The largest error that is no mistake; None: not known."""
-        return TOLERANCES.get(self.codec.partition("(")[0])
 
     @abstractmethod
     def average(self, tensors: Sequence[torch.Tensor], release: Release) -> None:

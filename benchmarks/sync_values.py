@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that sync.py's ranks average, and how far a result is from their exact average."""
+"""The values that ranks average, and how far a result is from their exact average. In NumPy: all frameworks have it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import TypeAlias
 
-import torch
-from models import GradientSet
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float32]
 
 #: A prime, so that a tensor that repeats a pool does not do so in step with anybody's blocks.
 _POOL = 4_194_301
@@ -23,32 +26,30 @@ class Values:
     rank can say what the others had, and need not keep a second copy of a large model's gradients.
     """
 
-    def __init__(self, gradients: GradientSet, rank: int, world: int) -> None:
+    def __init__(self, arrays: Sequence[Array], rank: int, world: int) -> None:
+        """`arrays`: C-contiguous, of the gradients' shapes; they are looked at where they are."""
         self._rank = rank
-        self._pools = [torch.randn(_POOL, generator=torch.Generator().manual_seed(1000 + r)) for r in range(world)]
-        # One set of tensors for all systems, so that all find the same pages in the same state.
-        self.tensors = [torch.empty(gradient.shape) for gradient in gradients.gradients]
+        self._pools = [np.random.default_rng(1000 + r).standard_normal(_POOL, np.float32) for r in range(world)]
+        self._arrays = [array.reshape(-1) for array in arrays]
 
     def reset(self) -> None:
-        """Gives all tensors this rank's values."""
-        for index, tensor in enumerate(self.tensors):
-            flat = tensor.view(-1)
-            for start, place, count in _pieces(index, flat.numel()):
+        """Gives all arrays this rank's values."""
+        for index, flat in enumerate(self._arrays):
+            for start, place, count in _pieces(index, flat.size):
                 flat[start : start + count] = self._pools[self._rank][place : place + count]
 
     def error(self, one_in: int = 1) -> float:
-        """The relative L2 distance of the tensors, all together, from the average of the ranks' values. `one_in`: of
-        large tensors, one piece in so many is looked at."""
+        """The relative L2 distance of the arrays, all together, from the average of the ranks' values. `one_in`: of
+        large arrays, one piece in so many is looked at."""
         wrong = total = 0.0
-        for index, tensor in enumerate(self.tensors):
-            flat = tensor.view(-1)
-            for start, place, count in islice(_pieces(index, flat.numel()), None, None, one_in):
-                exact = torch.zeros(count, dtype=torch.float64)
+        for index, flat in enumerate(self._arrays):
+            for start, place, count in islice(_pieces(index, flat.size), None, None, one_in):
+                exact = np.zeros(count)
                 for pool in self._pools:
                     exact += pool[place : place + count]
                 exact /= len(self._pools)
-                wrong += float((flat[start : start + count] - exact).square().sum())
-                total += float(exact.square().sum())
+                wrong += float(np.square(flat[start : start + count] - exact).sum())
+                total += float(np.square(exact).sum())
         return math.sqrt(wrong / total)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import horovod_environment
 from cluster import INTERFACE, Cluster, ClusterError, Network
-from rank_jobs import EXIT_PEER_UNAVAILABLE, RankFailed, exit_code, peer_names, run_job
+from rank_jobs import EXIT_PEER_UNAVAILABLE, RankFailed, exit_code, names_of, run_job
 from report import Row, parse_names, print_table, spread, write_json
 from train_job import MODEL_NAMES, PEER_NAMES, Job, Measured
 
@@ -38,7 +38,10 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--codec", type=parse_names, default=["onebit"], help="of ours, by commas (default: onebit)")
     parser.add_argument("--topology", default="ps", help="of ours (default: ps)")
     parser.add_argument(
-        "--peer", type=peer_names(PEER_NAMES), default=["ddp"], help=f"by commas: {','.join(PEER_NAMES)} (default: ddp)"
+        "--peer",
+        type=names_of("peer", PEER_NAMES),
+        default=["ddp"],
+        help=f"by commas: {','.join(PEER_NAMES)} (default: ddp)",
     )
     parser.add_argument("--steps", type=int, default=10, help="timed steps of each system (default: 10)")
     parser.add_argument("--timeout", type=float, default=300, help="of one synchronisation, in seconds (default: 300)")
@@ -83,7 +86,7 @@ def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tu
     if together.systems == job.systems:
         return measured, ""
     try:
-        python = horovod_environment.python()
+        python = horovod_environment.python("torch")
         return measured + _run(replace(job, systems=["horovod"]), str(python), given, network), ""
     except (horovod_environment.BuildFailed, RankFailed) as error:
         return measured, str(error)

@@ -90,6 +90,26 @@ def none_table(results: Mapping[tuple[str, str, str], Result]) -> str:
     return table("Nodes | Links | Model | HiPress `none`: | Gloo: | Ours by Gloo's:", lines)
 
 
+def adapters_table(result: Result) -> str:
+    """Of one gradient set all frameworks."""
+    if result is None:
+        return NOT_MEASURED.capitalize() + ".\n"
+    first = result[0]
+    lines = []
+    for row in result:
+        if row["time_s"] is None:
+            lines.append((f"`{row['system']}`", NOT_MEASURED, *[""] * 4))
+            continue
+        spread = f"{seconds(row['time_min_s'])} to {seconds(row['time_max_s'])}"
+        longer = f"{row['time_s'] / first['time_s']:.2f}"
+        sent = f"{row['bytes_sent'] / 1e6:.2f} MB"
+        lines.append((f"`{row['system']}`", seconds(row["time_s"]), spread, longer, seconds(row["cpu_s"]), sent))
+    caption = f"{first['model']}, {first['nodes']} nodes, links of {first['rate']}, `{first['codec']}`, "
+    caption += f"`{first['topology']}`.\n\n"
+    heads = "Adapter | Time: | From, to: | By the first's: | Processor time of a rank: | Sent by a rank:"
+    return caption + table(heads, lines)
+
+
 def ablation_table(result: Result) -> str:
     """One result's; the caption says which."""
     if result is None:

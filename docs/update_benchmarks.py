@@ -42,6 +42,9 @@ system sends take at the link's rate. *Limit of the codec*: what the cores would
 be enough for all that the processes computed, if all cores were busy all the time. What of it is above the codec's part
 is the cost of copies, TCP and the runtime; what is missing to 100 % is waiting.
 """
+_ADAPTERS = """\
+Each adapter in its own framework's environment, in turn with the others: from all gradients there to all averages.
+"""
 _ABLATION = """\
 *Averaged after*: until every rank had all averages. *Next forward over after*: until a forward pass could be over that
 needs them in order. *Gain*: what the row's part is worth, as a ratio of times, the median of pairs; below 1 it loses.
@@ -73,6 +76,8 @@ def page(load: Load, folder: Path) -> str:
     backward = {model: load(f"sync-4-1gbit-{model}-onebit-backward") for model in MODELS}
     parts += ["## Released in backward order\n", "4 nodes, links of 1gbit; times count from the start of backward.\n"]
     parts += [tables.sync_table(backward), _plot("sync-4-1gbit-onebit-backward", folder)]
+    parts += ["## The same gradients through each framework\n", _ADAPTERS]
+    parts += [tables.adapters_table(load("adapters-4-1gbit-resnet50-onebit"))]
     parts += ["## What each part gains\n", _ABLATION]
     for name in RESULTS:
         if name.startswith("ablation-"):

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What adapters.py measures: how each framework's DistributedOptimizer or DistributedTrainer combines gradients that
+are all there, between two looks at a clock."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from models import GradientSet
+from sync_values import Array
+
+from hipress.synchronizer import SynchronizationOptions
+
+
+class Clock(Protocol):
+    """Of the rank: all ranks start it together."""
+
+    def start(self) -> None:
+        """The gradients are there."""
+
+    def stop(self) -> None:
+        """Their averages are."""
+
+
+class System(ABC):
+    """One framework's way, from its own memory."""
+
+    @abstractmethod
+    def repeat(self, clock: Clock) -> None:
+        """Makes gradients with the values, which the clock does not see, and averages them."""
+
+    @abstractmethod
+    def averages(self) -> Iterable[Array]:
+        """What the last repetition gave."""
+
+
+class Torch(System):
+    """hipress.torch: each gradient is handed over, as backward does it, then all are waited for."""
+
+    def __init__(self, gradients: GradientSet, values: Sequence[Array], options: SynchronizationOptions) -> None:
+        import torch
+
+        import hipress.torch as hp
+
+        self._sources = [torch.from_numpy(value) for value in values]
+        self._tensors = [torch.empty_like(source) for source in self._sources]
+        names = [gradient.name for gradient in gradients.gradients]
+        self._synchronizer = hp.GradientSynchronizer(list(zip(names, self._tensors, strict=True)), options)
+
+    def repeat(self, clock: Clock) -> None:
+        for tensor, source in zip(self._tensors, self._sources, strict=True):
+            tensor.copy_(source)
+        clock.start()
+        # The last layer's first, as backward has them.
+        handles = [self._synchronizer.submit(i, self._tensors[i]) for i in reversed(range(len(self._tensors)))]
+        for handle in handles:
+            self._synchronizer.wait(handle)
+        clock.stop()
+
+    def averages(self) -> Iterable[Array]:
+        return (tensor.numpy() for tensor in self._tensors)
+
+
+class TensorFlow(System):
+    """hipress.tensorflow, in a graph: each gradient is the output of an operation and is handed over by another.
+
+    The clock is part of the graph, too. Gradients that a graph is given, instead of computing them, would belong to the
+    caller, and their averages would need other memory.
+    """
+
+    def __init__(self, gradients: GradientSet, values: Sequence[Array], options: SynchronizationOptions) -> None:
+        import tensorflow as tf
+
+        from hipress.tensorflow.synchronizer import GradientSynchronizer
+
+        self._tf = tf
+        named = zip(gradients.gradients, values, strict=True)
+        self._sources = [tf.Variable(value, name=gradient.name) for gradient, value in named]
+        self._synchronizer = GradientSynchronizer(self._sources, options)
+        self._graph = tf.function(self._build)
+        self._one = tf.constant(1.0)
+        self._clock: Clock | None = None
+        self._averages: list[Any] = []
+
+    def _build(self, one: Any) -> list[Any]:
+        tf = self._tf
+        gradients = [source * one for source in self._sources]
+        with tf.control_dependencies(gradients), tf.control_dependencies([self._call(lambda clock: clock.start())]):
+            averages = self._synchronizer.synchronize(dict(enumerate(gradients)))
+        with tf.control_dependencies(averages.values()), tf.control_dependencies([self._call(lambda c: c.stop())]):
+            return [tf.identity(average) for average in averages.values()]
+
+    def _call(self, what: Callable[[Clock], None]) -> Any:
+        def call() -> np.bool_:
+            assert self._clock is not None
+            what(self._clock)
+            return np.bool_(True)
+
+        return self._tf.numpy_function(call, [], self._tf.bool)
+
+    def repeat(self, clock: Clock) -> None:
+        self._clock = clock
+        # Their memory is free for the next ones, as in training.
+        self._averages.clear()
+        self._averages = self._graph(self._one)
+
+    def averages(self) -> Iterable[Array]:
+        return (average.numpy() for average in self._averages)
+
+
+class MXNet(System):
+    """hipress.mxnet: all gradients are handed to MXNet's engine, as DistributedTrainer does it, then waited for."""
+
+    def __init__(self, gradients: GradientSet, values: Sequence[Array], options: SynchronizationOptions) -> None:
+        import mxnet as mx
+
+        from hipress.mxnet import operators
+        from hipress.mxnet.synchronizer import GradientSynchronizer
+
+        self._mx = mx
+        self._values = values
+        self._arrays = [mx.nd.empty(value.shape) for value in values]
+        described = [operators.describe(one.name, one.shape, np.float32) for one in gradients.gradients]
+        self._synchronizer = GradientSynchronizer(described, options)
+
+    def repeat(self, clock: Clock) -> None:
+        for array, value in zip(self._arrays, self._values, strict=True):
+            array[:] = value
+        self._mx.nd.waitall()
+        clock.start()
+        self._synchronizer.synchronize(dict(enumerate(self._arrays)))
+        for array in self._arrays:
+            array.wait_to_read()
+        clock.stop()
+
+    def averages(self) -> Iterable[Array]:
+        return (array.asnumpy() for array in self._arrays)
+
+
+SYSTEMS: dict[str, Callable[[GradientSet, Sequence[Array], SynchronizationOptions], System]] = {
+    "torch": Torch,
+    "tensorflow": TensorFlow,
+    "mxnet": MXNet,
+}

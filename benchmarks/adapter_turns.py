@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Says to the ranks of several frameworks whose turn it is: they are jobs that know nothing of each other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TextIO
+
+from sync_job import Samples
+from sync_rounds import WARM_UP_BUDGET, WARM_UPS, order, repeats_of
+
+
+@dataclass
+class Figures:
+    """Of one framework: the largest error of its first averages, and its ranks' samples."""
+
+    error: float
+    samples: list[Samples] = field(default_factory=list)
+
+
+class Turns:
+    """Listens at `path` while inside, and measures in a thread of its own.
+
+    No deadline here: a rank that waits for others too long ends with an error, and whoever started it ends all others;
+    what is read here then ends, too.
+    """
+
+    def __init__(self, frameworks: Sequence[str], ranks: int, repeats: int) -> None:
+        self._frameworks = frameworks
+        self._ranks = ranks
+        self._repeats = repeats
+        self._directory = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self._directory.name, "turns")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._streams: dict[str, list[TextIO]] = {framework: [] for framework in frameworks}
+        self._open = contextlib.ExitStack()
+        self._thread = ThreadPoolExecutor(1)
+        self._measured: Future[dict[str, Figures]] | None = None
+
+    def __enter__(self) -> Turns:
+        self._listener.bind(self.path)
+        self._listener.listen(len(self._frameworks) * self._ranks)
+        self._measured = self._thread.submit(self._measure)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        # Ranks that failed before they came will not come.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.shutdown()
+        self._listener.close()
+        self._directory.cleanup()
+
+    def figures(self) -> dict[str, Figures]:
+        """By framework; the ranks have ended."""
+        assert self._measured is not None
+        return self._measured.result()
+
+    def _measure(self) -> dict[str, Figures]:
+        with self._open:
+            self._meet()
+            errors = {}
+            start = time.perf_counter()
+            for framework in self._frameworks:
+                errors[framework] = max(error for _, error in self._take(framework, "check") if error is not None)
+            spent = last = time.perf_counter() - start
+            for _ in range(WARM_UPS):
+                if spent > WARM_UP_BUDGET:
+                    break
+                last = self._rounds(1)[1]
+                spent += last
+            samples, _ = self._rounds(self._repeats or repeats_of(last))
+        return {framework: Figures(errors[framework], samples[framework]) for framework in self._frameworks}
+
+    def _meet(self) -> None:
+        every: dict[tuple[str, int], TextIO] = {}
+        while len(every) < len(self._frameworks) * self._ranks:
+            connection, _ = self._listener.accept()
+            stream = self._open.enter_context(self._open.enter_context(connection).makefile("rw"))
+            framework, rank = json.loads(stream.readline())
+            every[framework, rank] = stream
+        for framework, rank in sorted(every):
+            self._streams[framework].append(every[framework, rank])
+
+    def _rounds(self, repeats: int) -> tuple[dict[str, list[Samples]], float]:
+        """The samples of each framework's ranks, and the seconds of a round."""
+        samples = {framework: [Samples() for _ in range(self._ranks)] for framework in self._frameworks}
+        start = time.perf_counter()
+        for number in range(repeats):
+            for index in order(number, len(self._frameworks)):
+                framework = self._frameworks[index]
+                for kept, (one, _) in zip(samples[framework], self._take(framework, "repeat"), strict=True):
+                    kept.extend(one)
+        return samples, (time.perf_counter() - start) / repeats
+
+    def _take(self, framework: str, turn: str) -> list[tuple[Samples, float | None]]:
+        """One repetition of all its ranks. Raises EOFError if one has ended."""
+        for stream in self._streams[framework]:
+            print(turn, file=stream, flush=True)
+        answers = []
+        for stream in self._streams[framework]:
+            line = stream.readline()
+            if not line:
+                raise EOFError(f"a rank of {framework} has ended")
+            samples, error = json.loads(line)
+            answers.append((Samples(**samples), error))
+        return answers
