@@ -11,4 +11,5 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindDevice(module);
   hipress::bindings::bindEngine(module);
   hipress::bindings::bindBlocks(module);
+  hipress::bindings::bindSimulation(module);
 }

@@ -15,5 +15,6 @@ void bindControl(pybind11::module_& module);
 void bindDevice(pybind11::module_& module);
 void bindBlocks(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
+void bindSimulation(pybind11::module_& module);
 
 }  // namespace hipress::bindings

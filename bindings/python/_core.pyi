@@ -332,3 +332,113 @@ def host_identity() -> str:
     """The same on ranks that can share memory: those of one host."""
 
 def ucx_info() -> dict[str, Any]: ...
+
+# simulation
+
+CostPoints: TypeAlias = Sequence[tuple[float, float]]
+SimulatedTensor: TypeAlias = tuple[str, int, int, int, str, int, int, float]
+
+class ComputeCosts:
+    def __init__(self, by_threads: Sequence[CostPoints] = ..., slowdown: Sequence[float] = ...) -> None: ...
+    def seconds(self, raw_bytes: float, threads: int = 1, busy: int = 1) -> float: ...
+
+class SimulatedCodec:
+    def __init__(
+        self, encode: ComputeCosts, decode: ComputeCosts, merge: ComputeCosts, encoded_bytes: CostPoints
+    ) -> None: ...
+
+class SimulatedLink:
+    def __init__(
+        self,
+        *,
+        bytes_per_s: float,
+        latency_s: float = 0.0,
+        send_s_per_message: float = 0.0,
+        send_s_per_byte: float = 0.0,
+        receive_s_per_message: float = 0.0,
+        receive_s_per_byte: float = 0.0,
+    ) -> None: ...
+
+class SimulatedCluster:
+    def __init__(
+        self,
+        *,
+        hosts: Sequence[int],
+        machines: Sequence[int],
+        cores: Sequence[int],
+        network: SimulatedLink,
+        shared_memory: SimulatedLink,
+        unlike: Sequence[tuple[int, int, SimulatedLink]] = ...,
+        compute_threads: int = 1,
+        neighbours_read: bool = True,
+        read_s_per_byte: float = 0.0,
+    ) -> None: ...
+
+class EngineCosts:
+    def __init__(
+        self,
+        *,
+        submission_s: float = 0.0,
+        task_s: float = 0.0,
+        bundled_message_s: float = 0.0,
+        sum: ComputeCosts = ...,
+    ) -> None: ...
+
+class EngineSettings:
+    def __init__(
+        self,
+        *,
+        partition_bytes: int = ...,
+        inline_elements: int = ...,
+        window_bytes: int = ...,
+        bundle_bytes: int = ...,
+        bundle_message_bytes: int = ...,
+        bundle_linger_s: float = ...,
+        priorities: bool = True,
+    ) -> None: ...
+
+class SimulatedGradient:
+    @property
+    def start_s(self) -> float: ...
+    @property
+    def end_s(self) -> float: ...
+
+class SimulatedRank:
+    @property
+    def sent_bytes(self) -> float: ...
+    @property
+    def local_bytes(self) -> float: ...
+    @property
+    def messages(self) -> float: ...
+    @property
+    def flights(self) -> float: ...
+    @property
+    def cpu_s(self) -> float: ...
+    @property
+    def computing_s(self) -> float: ...
+    @property
+    def sending_s(self) -> float: ...
+
+class SimulatedStep:
+    @property
+    def step_s(self) -> float: ...
+    @property
+    def backward_s(self) -> float: ...
+    @property
+    def gradients(self) -> list[SimulatedGradient]: ...
+    @property
+    def ranks(self) -> list[SimulatedRank]: ...
+    @property
+    def events(self) -> int: ...
+
+def simulate_step(
+    cluster: SimulatedCluster,
+    engine: EngineCosts,
+    codecs: Sequence[SimulatedCodec],
+    gradients: Sequence[SimulatedTensor],
+    *,
+    settings: EngineSettings = ...,
+    backward_threads: int = 0,
+    backward_s: float = 0.0,
+    symmetric: bool = False,
+) -> SimulatedStep: ...

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/casync/collectives.h"
+#include "core/casync/shares.h"
 #include "core/casync/topology.h"
 #include "core/codec/registry.h"
 #include "core/error.h"
@@ -14,26 +15,10 @@
 namespace hipress {
 namespace {
 
-/// Where partition 0 of a tensor is aggregated: names spread small tensors, of one partition, over the ranks.
-/// FNV-1a.
-int firstAggregator(const std::string& name, int worldSize) {
-  uint32_t hash = 2166136261u;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return static_cast<int>(hash % static_cast<uint32_t>(worldSize));
-}
-
 size_t partitionCount(const TensorSpec& spec, const TensorPlan& plan) {
   if (spec.partitions > 0) return static_cast<size_t>(spec.partitions);
   const size_t bytes = static_cast<size_t>(spec.count) * elementSize(spec.dtype);
-  const auto world = static_cast<size_t>(plan.worldSize);
-  // Below this a partition's messages cost more than sharing its aggregation out saves.
-  constexpr size_t kWorthSharing = size_t{128} << 10;
-  if (bytes < kWorthSharing) return 1;
-  if (bytes <= plan.partitionBytes * world)
-    return std::min(world, (bytes + kWorthSharing - 1) / kWorthSharing);
-  const size_t pieces = (bytes + plan.partitionBytes - 1) / plan.partitionBytes;
-  // A multiple of the world size: every rank aggregates the same share.
-  return std::min(kMaxPartitions / world * world, (pieces + world - 1) / world * world);
+  return defaultPartitions(bytes, plan.partitionBytes, plan.worldSize);
 }
 
 std::string number(double value) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <queue>
+
+namespace hipress {
+
+enum class EventKind : uint8_t {
+  kRelease,    ///< of a gradient on a rank: backward has it
+  kProcessor,  ///< of a machine: some thread's work is done
+  kUplink,     ///< of a host: a chunk is out
+  kArrival,    ///< of a chunk
+  kDelivery,   ///< of a flight, which took longer than its chunks
+  kLinger,     ///< of a connection: small messages have waited long enough
+  kTaskDone,   ///< of an instance: a task that took longer than what it occupied
+};
+
+struct Event {
+  double time = 0;
+  uint64_t sequence = 0;
+  EventKind kind = EventKind::kRelease;
+  uint32_t subject = 0;
+  uint32_t detail = 0;
+
+  bool operator<(const Event& other) const {
+    return time != other.time ? time > other.time : sequence > other.sequence;
+  }
+};
+
+/// In the order of time; at the same time, in that of push().
+class EventQueue {
+ public:
+  void push(double time, EventKind kind, uint32_t subject, uint32_t detail = 0) {
+    events_.push({time, sequence_++, kind, subject, detail});
+  }
+
+  bool empty() const { return events_.empty(); }
+
+  Event pop() {
+    const Event event = events_.top();
+    events_.pop();
+    return event;
+  }
+
+  uint64_t pushed() const { return sequence_; }
+
+ private:
+  std::priority_queue<Event> events_;
+  uint64_t sequence_ = 0;
+};
+
+}  // namespace hipress

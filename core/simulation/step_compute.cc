@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What threads do, and how long it takes them.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/simulation/step_simulation.h"
+
+namespace hipress {
+namespace {
+
+/// Bytes; smaller gradients are sent to a neighbour that could read them. As in executor.cc.
+constexpr double kSmallestReferred = 16384;
+/// Sharing a task out is worth it if it saves this much of its time.
+constexpr double kWorthHelp = 0.9;
+
+}  // namespace
+
+uint32_t StepSimulation::machineOf(uint32_t rank) const {
+  if (symmetric_) return 0;
+  const auto& cluster = description_.cluster;
+  return static_cast<uint32_t>(cluster.machines[static_cast<size_t>(cluster.hosts[rank])]);
+}
+
+double StepSimulation::shareOf(const Instance& instance, TaskIndex task) const {
+  const Tensor& tensor = tensors_[instance.tensor];
+  return instance.graph->tasks[task].ownShare ? tensor.ownShare : tensor.otherShare;
+}
+
+/// Gives the thread what it is to do next, if there is anything.
+void StepSimulation::beginNext(uint32_t number) {
+  Thread& thread = threads_[number];
+  // Never within itself: thousands of jobs that take no time would nest as deeply.
+  if (thread.choosing) return;
+  thread.choosing = true;
+  const uint32_t machine = machineOf(thread.rank);
+  Job job;
+  while (!thread.busy && takeJob(thread, job)) {
+    job.began = now_;
+    // While it is worked out what the job takes, and whom else it occupies, the thread is not free.
+    thread.busy = true;
+    const double seconds = secondsOf(number, job);
+    if (seconds <= 0) {
+      thread.busy = false;
+      if (job.threads > 1) releaseHelpers(number);
+      finish(number, job);
+      continue;
+    }
+    job.seconds = seconds;
+    thread.current = std::move(job);
+    machines_[machine].begin(number, seconds, thread.current.threads, now_);
+    watch(machine);
+  }
+  thread.choosing = false;
+}
+
+bool StepSimulation::takeJob(Thread& thread, Job& job) {
+  for (auto* jobs : {&thread.ready, &thread.waiting}) {
+    if (jobs->empty()) continue;
+    job = std::move(jobs->front());
+    jobs->pop_front();
+    return true;
+  }
+  auto& queue = queued_[thread.rank];
+  if (!thread.isLane || queue.empty()) return false;
+  job = {JobKind::kTask, queue.top().instance, queue.top().task};
+  queue.pop();
+  return true;
+}
+
+double StepSimulation::secondsOf(uint32_t thread, Job& job) {
+  switch (job.kind) {
+    case JobKind::kBackward:
+      job.threads = description_.backwardThreads;
+      return job.seconds;
+    case JobKind::kSubmit:
+      return description_.engine.submission;
+    case JobKind::kTask:
+      return taskSeconds(thread, job);
+    case JobKind::kSend:
+      return sendSeconds(job.subject);
+    case JobKind::kReceive:
+      return receiveSeconds(job.chunk);
+  }
+  return 0;
+}
+
+/// For how long the task occupies its thread, and others that help it.
+double StepSimulation::taskSeconds(uint32_t number, Job& job) {
+  const Instance& instance = instances_[job.subject];
+  const uint32_t rank = threads_[number].rank;
+  const double share = shareOf(instance, job.task);
+  const size_t helpers = share > 0 ? helpersFor(number, job) : 0;
+  const size_t busy = machines_[machineOf(rank)].busyWithOneMore() + helpers;
+  const double computing = share * computeSeconds(instance, job.task, 1 + helpers, busy);
+  job.threads = static_cast<double>(1 + helpers);
+  outcome_.ranks[rank].computing += computing * job.threads;
+  for (uint32_t place = 2, asked = 0; asked < helpers; ++place) {
+    Thread& lane = threads_[threadOf(rank, place)];
+    if (lane.busy) continue;
+    lane.busy = true;
+    lane.helps = number;
+    ++asked;
+  }
+  return threads_[number].isLane ? computing + share * description_.engine.task : computing;
+}
+
+void StepSimulation::releaseHelpers(uint32_t number) {
+  const uint32_t rank = threads_[number].rank;
+  for (uint32_t place = 2; place < threadsPerRank_; ++place) {
+    Thread& lane = threads_[threadOf(rank, place)];
+    if (lane.helps != number) continue;
+    lane.helps = kNobody;
+    lane.busy = false;
+  }
+}
+
+/// How many lanes with nothing to do take part in the task.
+size_t StepSimulation::helpersFor(uint32_t number, const Job& job) const {
+  const Instance& instance = instances_[job.subject];
+  const auto isFree = [this](const Thread& lane) { return lane.isLane && !lane.busy && lane.ready.empty(); };
+  const auto first = threads_.begin() + threadOf(instance.rank, 0);
+  const auto idle = static_cast<size_t>(std::count_if(first, first + threadsPerRank_, isFree));
+  const size_t others = idle > queued_[instance.rank].size() ? idle - queued_[instance.rank].size() : 0;
+  if (others == 0) return 0;
+  const double alone = computeSeconds(instance, job.task, 1, 1);
+  const double together = computeSeconds(instance, job.task, 1 + others, 1);
+  return together < kWorthHelp * alone && threads_[number].isLane ? others : 0;
+}
+
+bool StepSimulation::isLentWhole(const Tensor& tensor) const {
+  return !description_.cluster.neighboursRead || tensor.partitionBytes < kSmallestReferred;
+}
+
+/// As the executor does it (executor.cc, executor_merge.cc).
+double StepSimulation::computeSeconds(const Instance& instance, TaskIndex index, size_t threads,
+                                      size_t busy) const {
+  const SimulatedTask& task = instance.graph->tasks[index];
+  const Tensor& tensor = tensors_[instance.tensor];
+  const double bytes = tensor.partitionBytes;
+  if (task.primitive != Primitive::kMerge) {
+    // Elements as they are go out from where they are, and come in where they belong.
+    if (tensor.raw || task.plain) return 0;
+    const bool encodes = task.primitive == Primitive::kEncode;
+    return (encodes ? tensor.codec->encode : tensor.codec->decode).seconds(tensor.codecBytes, threads, busy);
+  }
+  const double sum = description_.engine.sum.seconds(bytes, 1, busy);
+  const double read = isLentWhole(tensor) ? 0 : task.lentElements * bytes * description_.cluster.readByte;
+  const double operands = task.elements + task.lentElements;
+  // One pass over all of them: a sum of two reads two and writes one.
+  if (tensor.raw) return sum * (operands + task.encoded + 1) / 3 + read;
+  if (task.partial) return sum * (operands + 1) / 3 + read;
+  // What has just been decoded is in the cache; only what is added to it comes from memory.
+  return task.encoded * tensor.codec->merge.seconds(tensor.codecBytes, threads, busy) + operands * sum / 2 +
+         read;
+}
+
+void StepSimulation::watch(uint32_t machine) {
+  const Processors& processors = machines_[machine];
+  const double next = processors.working() ? processors.firstDone() : std::numeric_limits<double>::infinity();
+  if (next == watched_[machine]) return;
+  watched_[machine] = next;
+  if (processors.working()) events_.push(next, EventKind::kProcessor, machine);
+}
+
+void StepSimulation::onProcessor(uint32_t machine) {
+  if (watched_[machine] != now_ || !machines_[machine].working()) return;  // it was put off, or is over
+  watched_[machine] = std::numeric_limits<double>::infinity();
+  const ThreadIndex number = machines_[machine].finishFirst(now_);
+  Thread& thread = threads_[number];
+  thread.busy = false;
+  const Job job = std::move(thread.current);
+  if (job.kind != JobKind::kBackward) outcome_.ranks[thread.rank].cpu += job.seconds * job.threads;
+  if (job.threads > 1) releaseHelpers(number);
+  finish(number, job);
+  beginNext(number);
+  // Tasks may have become ready while they helped.
+  if (job.threads > 1 && job.kind == JobKind::kTask) wakeLanes(thread.rank);
+  watch(machine);
+}
+
+void StepSimulation::finish(uint32_t number, const Job& job) {
+  switch (job.kind) {
+    case JobKind::kBackward:
+      return;
+    case JobKind::kSubmit:
+      return startTensor(number, threads_[number].rank, job.subject);
+    case JobKind::kTask:
+      return finishTask(number, job);
+    case JobKind::kSend:
+      return putChunk(job.subject);
+    case JobKind::kReceive:
+      return received(job.chunk);
+  }
+}
+
+void StepSimulation::wakeLanes(uint32_t rank) {
+  for (uint32_t place = 2; place < threadsPerRank_; ++place) beginNext(threadOf(rank, place));
+}
+
+void StepSimulation::finishTask(uint32_t number, const Job& job) {
+  const Instance& instance = instances_[job.subject];
+  if (shareOf(instance, job.task) < 1) {
+    // It occupied the thread for a share of its time only, and takes all of it.
+    const double ends = job.began + computeSeconds(instance, job.task, 1, 1);
+    if (ends > now_) return events_.push(ends, EventKind::kTaskDone, job.subject, job.task);
+  }
+  complete(number, job.subject, job.task);
+}
+
+}  // namespace hipress

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One step as a sequence of events: gradients come, threads finish work, chunks leave and arrive. Of each
+// rank the threads that the engine has: the one that submits, the transport's, and the lanes of Q_comp.
+//
+// If one rank stands for all, its graphs have as many partitions as ranks, or a multiple, and a tensor that
+// has fewer counts for less: each task and message occupies threads and links for that share of its time, and
+// takes as long as a whole one. See representativeGraph().
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <queue>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/simulation/event_queue.h"
+#include "core/simulation/network.h"
+#include "core/simulation/outgoing_queue.h"
+#include "core/simulation/processors.h"
+#include "core/simulation/rank_graph.h"
+#include "core/simulation/step_description.h"
+
+namespace hipress {
+
+class StepSimulation {
+ public:
+  explicit StepSimulation(const StepDescription& description);
+
+  StepOutcome run();
+
+ private:
+  static constexpr uint32_t kNobody = 0xffffffff;
+  /// One gradient, as the engine would have planned it.
+  struct Tensor {
+    double partitionBytes = 0;
+    double codecBytes = 0;    // the same as the float32 that codecs see
+    double encodedBytes = 0;  // of a partition
+    double elements = 0;      // of a partition
+    bool raw = true;
+    const CodecCosts* codec = nullptr;
+    uint32_t firstInstance = 0;
+    uint32_t instances = 0;  // one per rank, or per multiple of the world size
+    uint32_t unfinished = 0;
+    double ownShare = 1;  // of a partition that ends at rank 0, if it stands for all; and of others
+    double otherShare = 1;
+  };
+  /// A tensor on one rank.
+  struct Instance {
+    const RankGraph* graph = nullptr;
+    uint32_t tensor = 0;
+    uint32_t rank = 0;
+    uint32_t unfinished = 0;
+    size_t firstPending = 0;
+  };
+  enum class JobKind : uint8_t { kBackward, kSubmit, kTask, kSend, kReceive };
+  struct Job {
+    JobKind kind = JobKind::kTask;
+    uint32_t subject = 0;  // tensor, instance, or connection
+    uint32_t task = 0;
+    double seconds = 0;  // kBackward; of others when they begin
+    double threads = 1;  // that it occupies
+    double began = 0;
+    Chunk chunk{};  // kReceive
+  };
+  struct Thread {
+    uint32_t rank = 0;
+    bool isLane = false;
+    bool busy = false;
+    bool choosing = false;     // what to do next
+    uint32_t helps = kNobody;  // whose task it takes part in
+    Job current;
+    std::deque<Job> ready;    // tasks that became ready on it and are not worth another thread
+    std::deque<Job> waiting;  // not for lanes
+  };
+  struct Queued {
+    int priority = 0;
+    uint64_t sequence = 0;
+    uint32_t instance = 0;
+    TaskIndex task = 0;
+    bool operator<(const Queued& other) const {
+      return priority != other.priority ? priority < other.priority : sequence > other.sequence;
+    }
+  };
+  struct Connection {
+    OutgoingQueue queue;
+    std::deque<uint32_t> flights;  // with the transport, not sent completely
+    size_t chunksPut = 0;          // of the first
+    bool asks = false;             // the transport's thread is to send
+    bool lingers = false;
+  };
+  struct Flight {
+    std::vector<OutgoingMessage> messages;
+    uint32_t connection = 0;
+    double bytes = 0;
+    double arriving = 0;
+    double whole = 0;  // bytes, if its messages are not counted in shares
+    size_t chunks = 1;
+    double began = 0;
+  };
+  using GraphKey = std::tuple<std::string, size_t, int>;
+
+  // step_setup.cc
+  void check() const;
+  void addTensors();
+  void addTensor(uint32_t number, size_t partitions, int firstRank);
+  void giveShares();
+  const std::vector<RankGraphPointer>& graphs(const std::string& topology, size_t partitions, int firstRank);
+  void addThreads();
+  void addReleases();
+
+  // step_compute.cc
+  uint32_t threadOf(uint32_t rank, uint32_t place) const { return rank * threadsPerRank_ + place; }
+  uint32_t machineOf(uint32_t rank) const;
+  void beginNext(uint32_t thread);
+  bool takeJob(Thread& thread, Job& job);
+  double secondsOf(uint32_t thread, Job& job);
+  double taskSeconds(uint32_t thread, Job& job);
+  void releaseHelpers(uint32_t thread);
+  double computeSeconds(const Instance& instance, TaskIndex task, size_t threads, size_t busy) const;
+  double shareOf(const Instance& instance, TaskIndex task) const;
+  bool isLentWhole(const Tensor& tensor) const;
+  size_t helpersFor(uint32_t thread, const Job& job) const;
+  void onProcessor(uint32_t machine);
+  void watch(uint32_t machine);
+  void finish(uint32_t thread, const Job& job);
+  void finishTask(uint32_t thread, const Job& job);
+  void wakeLanes(uint32_t rank);
+
+  // step_tasks.cc
+  void startTensor(uint32_t thread, uint32_t rank, uint32_t tensor);
+  void clear(uint32_t thread, uint32_t instance, TaskIndex task);
+  void release(uint32_t thread, uint32_t instance, TaskIndex task);
+  void complete(uint32_t thread, uint32_t instance, TaskIndex task);
+  void send(uint32_t instance, TaskIndex task);
+  void dispatch(uint32_t connection);
+  void offer(uint32_t connection);
+  double sendSeconds(uint32_t connection) const;
+  void putChunk(uint32_t connection);
+  void flightSent(uint32_t flight);
+  double receiveSeconds(const Chunk& chunk) const;
+  void received(const Chunk& chunk);
+  void deliver(uint32_t flight);
+  uint32_t receiverOf(const Flight& flight) const;
+  uint32_t transportThread(uint32_t rank) const { return threadOf(rank, 1); }
+
+  StepOutcome outcome() const;
+
+  const StepDescription& description_;
+  const bool symmetric_;
+  const uint32_t seen_;  // ranks
+  const uint32_t threadsPerRank_;
+  double now_ = 0;
+  EventQueue events_;
+  std::unique_ptr<RankGrid> grid_;  // if one rank stands for all
+  std::unique_ptr<Network> network_;
+  std::vector<Processors> machines_;
+  std::vector<double> watched_;  // of each machine: when its next event is
+  std::map<GraphKey, std::vector<RankGraphPointer>> graphs_;
+  std::vector<Tensor> tensors_;
+  std::vector<Instance> instances_;
+  std::vector<uint32_t> pending_;
+  std::vector<Thread> threads_;
+  std::vector<std::priority_queue<Queued>> queued_;  // of each rank
+  std::vector<Connection> connections_;
+  std::vector<Flight> flights_;
+  std::vector<uint32_t> freeFlights_;
+  std::vector<OutgoingMessage> leaving_;  // its memory serves every dispatch()
+  uint64_t sequence_ = 0;
+  StepOutcome outcome_;
+};
+
+}  // namespace hipress

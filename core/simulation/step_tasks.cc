@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How tasks clear each other, and how messages get to their receivers.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/simulation/step_simulation.h"
+#include "core/transport/transport.h"
+
+namespace hipress {
+namespace {
+
+constexpr int kBeforeAll = std::numeric_limits<int>::max();
+/// Of a message that says where its elements are: kReferenceBytes of neighbour_memory.h.
+constexpr double kReferencePayload = 16;
+
+}  // namespace
+
+void StepSimulation::startTensor(uint32_t thread, uint32_t rank, uint32_t number) {
+  Tensor& tensor = tensors_[number];
+  GradientOutcome& outcome = outcome_.gradients[number];
+  outcome.start = std::max(outcome.start, now_);
+  const uint32_t first = symmetric_ ? 0 : rank;
+  const uint32_t last = symmetric_ ? tensor.instances : rank + 1;
+  for (uint32_t index = first; index < last; ++index) {
+    const uint32_t instance = tensor.firstInstance + index;
+    for (const TaskIndex root : instances_[instance].graph->roots) {
+      if (instances_[instance].graph->tasks[root].primitive == Primitive::kRecv) {
+        clear(thread, instance, root);
+      } else {
+        release(thread, instance, root);
+      }
+    }
+  }
+}
+
+/// One of the things that the task waits for has happened.
+void StepSimulation::clear(uint32_t thread, uint32_t instance, TaskIndex task) {
+  if (--pending_[instances_[instance].firstPending + task] == 0) release(thread, instance, task);
+}
+
+void StepSimulation::release(uint32_t thread, uint32_t number, TaskIndex index) {
+  const Instance& instance = instances_[number];
+  const SimulatedTask& task = instance.graph->tasks[index];
+  if (task.primitive == Primitive::kSend) return send(number, index);
+  if (task.primitive == Primitive::kRecv) return complete(thread, number, index);
+  const Tensor& tensor = tensors_[instance.tensor];
+  const bool passesOn = task.primitive != Primitive::kMerge && (tensor.raw || task.plain);
+  if (passesOn) return complete(thread, number, index);
+  if (tensor.elements <= static_cast<double>(description_.settings.inlineElements)) {
+    threads_[thread].ready.push_back({JobKind::kTask, number, index});
+    return beginNext(thread);
+  }
+  const int priority =
+      description_.settings.priorities ? description_.gradients[instance.tensor].priority : 0;
+  queued_[instance.rank].push({task.encodesSum ? kBeforeAll : priority, sequence_++, number, index});
+  for (uint32_t place = 2; place < threadsPerRank_; ++place) {
+    const uint32_t lane = threadOf(instance.rank, place);
+    if (!threads_[lane].busy && lane != thread) return beginNext(lane);
+  }
+}
+
+void StepSimulation::complete(uint32_t thread, uint32_t number, TaskIndex index) {
+  Instance& instance = instances_[number];
+  const RankGraph& graph = *instance.graph;
+  const uint32_t end = graph.tasks[index + 1].firstSuccessor;
+  for (uint32_t next = graph.tasks[index].firstSuccessor; next < end; ++next)
+    clear(thread, number, graph.successors[next]);
+  if (--instance.unfinished > 0) return;
+  Tensor& tensor = tensors_[instance.tensor];
+  if (--tensor.unfinished > 0) return;
+  outcome_.gradients[instance.tensor].end = now_;
+  outcome_.step = std::max(outcome_.step, now_);
+}
+
+void StepSimulation::send(uint32_t number, TaskIndex index) {
+  const Instance& instance = instances_[number];
+  const SimulatedTask& task = instance.graph->tasks[index];
+  const Tensor& tensor = tensors_[instance.tensor];
+  OutgoingMessage message;
+  message.instance = number;
+  message.task = index;
+  message.share = shareOf(instance, index);
+  message.arrivingShare = symmetric_ ? shareOf(instance, task.arrivesAs) : 1.0;
+  message.payload = task.plain ? tensor.partitionBytes : tensor.encodedBytes;
+  if (task.lent && !isLentWhole(tensor)) message.payload = kReferencePayload;
+  const uint32_t connection = network_->connection(instance.rank, task.peer);
+  RankOutcome& outcome = outcome_.ranks[instance.rank];
+  (network_->crossesNetwork(connection) ? outcome.sentBytes : outcome.localBytes) +=
+      OutgoingQueue::bytesOf(message);
+  outcome.messages += message.share;
+  const int priority =
+      description_.settings.priorities ? description_.gradients[instance.tensor].priority : 0;
+  connections_[connection].queue.push(priority, message, now_);
+  dispatch(connection);
+}
+
+/// Hands to the transport what may go.
+void StepSimulation::dispatch(uint32_t number) {
+  Connection& connection = connections_[number];
+  for (;;) {
+    connection.queue.next(now_, leaving_);
+    if (leaving_.empty()) break;
+    if (freeFlights_.empty()) {
+      freeFlights_.push_back(static_cast<uint32_t>(flights_.size()));
+      flights_.emplace_back();
+    }
+    const uint32_t index = freeFlights_.back();
+    freeFlights_.pop_back();
+    Flight& flight = flights_[index];
+    flight.messages.swap(leaving_);
+    flight.connection = number;
+    flight.bytes = flight.arriving = flight.whole = 0;
+    for (const OutgoingMessage& message : flight.messages) {
+      const double bytes = message.payload + static_cast<double>(kMessageHeaderBytes);
+      flight.bytes += message.share * bytes;
+      flight.arriving += message.arrivingShare * bytes;
+      flight.whole = std::max(flight.whole, bytes);
+    }
+    const double most = std::max(flight.bytes, flight.arriving);
+    flight.chunks = static_cast<size_t>(std::max(1.0, std::ceil(most / network_->chunkBytes(number))));
+    connection.flights.push_back(index);
+  }
+  if (connection.queue.hold() == OutgoingQueue::Hold::kGather && !connection.lingers) {
+    connection.lingers = true;
+    events_.push(connection.queue.due(), EventKind::kLinger, number);
+  }
+  offer(number);
+}
+
+/// The transport's thread is to send, if there is something to send and room for it.
+void StepSimulation::offer(uint32_t number) {
+  Connection& connection = connections_[number];
+  if (connection.asks || connection.flights.empty() || !network_->hasRoom(number)) return;
+  connection.asks = true;
+  const uint32_t thread = transportThread(number / static_cast<uint32_t>(description_.cluster.world()));
+  threads_[thread].waiting.push_back({JobKind::kSend, number, 0});
+  beginNext(thread);
+}
+
+/// Of the processor, for the next chunk.
+double StepSimulation::sendSeconds(uint32_t number) const {
+  const Connection& connection = connections_[number];
+  const Flight& flight = flights_[connection.flights.front()];
+  const LinkDescription& link = network_->link(number);
+  double seconds = flight.bytes / static_cast<double>(flight.chunks) * link.sendByte;
+  if (connection.chunksPut > 0) return seconds;
+  seconds += OutgoingQueue::messagesOf(flight.messages) * link.sendMessage;
+  double messages = 0;
+  for (const OutgoingMessage& message : flight.messages) messages += message.share;
+  if (flight.messages.size() > 1) seconds += messages * description_.engine.bundledMessage;
+  return seconds;
+}
+
+void StepSimulation::putChunk(uint32_t number) {
+  Connection& connection = connections_[number];
+  const uint32_t index = connection.flights.front();
+  Flight& flight = flights_[index];
+  Chunk chunk;
+  chunk.connection = number;
+  chunk.flight = index;
+  chunk.bytes = flight.bytes / static_cast<double>(flight.chunks);
+  chunk.arriving = flight.arriving / static_cast<double>(flight.chunks);
+  chunk.first = connection.chunksPut == 0;
+  chunk.last = ++connection.chunksPut == flight.chunks;
+  if (chunk.first) {
+    flight.began = now_;
+    outcome_.ranks[number / static_cast<uint32_t>(description_.cluster.world())].flights +=
+        OutgoingQueue::messagesOf(flight.messages);
+  }
+  network_->put(chunk, now_);
+  connection.asks = false;
+  if (chunk.last) {
+    connection.flights.pop_front();
+    connection.chunksPut = 0;
+    // What fits into a socket is out when it is there; of the rest the receiver says when it has it.
+    if (flight.chunks == 1) flightSent(index);
+  }
+  offer(number);
+}
+
+void StepSimulation::flightSent(uint32_t index) {
+  const uint32_t number = flights_[index].connection;
+  connections_[number].queue.sent(flights_[index].bytes, OutgoingQueue::messagesOf(flights_[index].messages));
+  dispatch(number);
+  const uint32_t thread = transportThread(number / static_cast<uint32_t>(description_.cluster.world()));
+  for (size_t message = 0; message < flights_[index].messages.size(); ++message) {
+    const OutgoingMessage sent = flights_[index].messages[message];
+    complete(thread, sent.instance, sent.task);
+  }
+}
+
+uint32_t StepSimulation::receiverOf(const Flight& flight) const {
+  if (symmetric_) return 0;
+  return flight.connection % static_cast<uint32_t>(description_.cluster.world());
+}
+
+double StepSimulation::receiveSeconds(const Chunk& chunk) const {
+  const Flight& flight = flights_[chunk.flight];
+  const LinkDescription& link = network_->link(chunk.connection);
+  double seconds = chunk.arriving * link.receiveByte;
+  if (!chunk.last) return seconds;
+  double messages = 0;
+  for (const OutgoingMessage& message : flight.messages) messages += message.arrivingShare;
+  seconds += std::min(1.0, messages) * link.receiveMessage;
+  if (flight.messages.size() > 1) seconds += messages * description_.engine.bundledMessage;
+  return seconds;
+}
+
+void StepSimulation::received(const Chunk& chunk) {
+  if (!chunk.last) return;
+  const Flight& flight = flights_[chunk.flight];
+  if (flight.chunks > 1) flightSent(chunk.flight);
+  // As long as a whole message takes, if it is only counted for a share of one.
+  const double whole = flights_[chunk.flight].whole;
+  const bool counted = flights_[chunk.flight].arriving < whole || flights_[chunk.flight].bytes < whole;
+  const double ends = flights_[chunk.flight].began + network_->transfer(chunk.connection, whole);
+  if (symmetric_ && counted && ends > now_) return events_.push(ends, EventKind::kDelivery, chunk.flight);
+  deliver(chunk.flight);
+}
+
+void StepSimulation::deliver(uint32_t index) {
+  const uint32_t rank = receiverOf(flights_[index]);
+  const uint32_t thread = transportThread(rank);
+  for (size_t message = 0; message < flights_[index].messages.size(); ++message) {
+    const OutgoingMessage sent = flights_[index].messages[message];
+    const Instance& from = instances_[sent.instance];
+    const TaskIndex task = from.graph->tasks[sent.task].arrivesAs;
+    const uint32_t to = symmetric_ ? sent.instance : tensors_[from.tensor].firstInstance + rank;
+    clear(thread, to, task);
+  }
+  flights_[index].messages.clear();
+  freeFlights_.push_back(index);
+}
+
+}  // namespace hipress
