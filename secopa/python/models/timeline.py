@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The default cost model: it simulates one step over the task graphs that CaSync really builds.
+
+Every rank's threads, the cores that ranks of a machine share, links, windows and bundles are in it, so overlap with
+backward, queues and priorities count. What is in it and what is not: docs/architecture.md, "The simulation of a step".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hipress._library import load_core
+from hipress.errors import InvalidArgument, Unsupported
+from hipress.secopa.choice import Choice
+from hipress.secopa.cost_model import GradientTimes, StepPrediction
+from hipress.secopa.gradients import ELEMENT_BYTES, Gradient, GradientSet
+from hipress.secopa.models.simulated_costs import are_alike, engine_costs, simulated_cluster, simulated_codec
+from hipress.secopa.profile import Profile
+from hipress.secopa.travellers import travellers
+
+if TYPE_CHECKING:
+    from hipress import _core
+
+
+@dataclass(frozen=True)
+class TimelineOptions:
+    """How a step is simulated."""
+
+    backward_threads: int = 0
+    """Backward computes on the ranks' cores, each with so many threads; 0: on something else, and cores are free."""
+    exact_up_to: int = 8
+    """So many ranks are simulated one by one. Of more, one stands for all, if they are alike."""
+
+
+class TimelineModel:
+    """See the module. `world`: ranks, at the profile's places."""
+
+    name = "timeline"
+
+    def __init__(self, profile: Profile, world: int, options: TimelineOptions | None = None) -> None:
+        if world < 1:
+            raise InvalidArgument(f"expected one rank at least, not {world}")
+        self.profile = profile
+        self.world = world
+        self._options = TimelineOptions() if options is None else options
+        self._cluster = simulated_cluster(profile, world)
+        self._engine = engine_costs(profile)
+        self._numbers = {text: number for number, text in enumerate(profile.codecs)}
+        self._codecs = [simulated_codec(costs) for costs in profile.codecs.values()]
+        alike = not profile.links and are_alike(profile.places(world))
+        self._symmetric = alike and world > self._options.exact_up_to
+        #: Topologies in which ranks do not do the same, found out by trying.
+        self._one_by_one: set[str] = set()
+
+    def gradient_s(self, elements: int, choice: Choice) -> float:
+        alone = GradientSet(gradients=(Gradient(name="gradient", elements=elements),))
+        return self.step(alone, [choice]).step_s
+
+    def step(self, gradients: GradientSet, choices: Sequence[Choice]) -> StepPrediction:
+        together = travellers(gradients, choices)
+        described = [
+            (
+                one.name,
+                one.elements,
+                ELEMENT_BYTES[gradients.gradients[one.members[0]].dtype],
+                self._codec(one.choice),
+                one.choice.topology,
+                one.choice.partitions,
+                -one.members[0],
+                one.release_s,
+            )
+            for one in together
+        ]
+        outcome = self._simulate(described, {one.choice.topology for one in together}, gradients.backward_s)
+        times = [GradientTimes(0.0, 0.0)] * len(gradients.gradients)
+        for one, ended in zip(together, outcome.gradients, strict=True):
+            for member in one.members:
+                times[member] = GradientTimes(one.release_s, ended.end_s)
+        ranks = outcome.ranks if len(outcome.ranks) == self.world else outcome.ranks * self.world
+        return StepPrediction(
+            step_s=max(outcome.step_s, gradients.backward_s),
+            backward_s=gradients.backward_s,
+            gradients=tuple(times),
+            sent_bytes=tuple(round(rank.sent_bytes) for rank in ranks),
+            cpu_s=tuple(rank.cpu_s for rank in ranks),
+        )
+
+    def _codec(self, choice: Choice) -> int:
+        if not choice.compressed:
+            return -1
+        self.profile.codec(choice.codec)
+        return self._numbers[choice.codec]
+
+    def _simulate(
+        self, gradients: list[_core.SimulatedTensor], topologies: set[str], backward_s: float
+    ) -> _core.SimulatedStep:
+        if self._symmetric and not topologies & self._one_by_one:
+            try:
+                return self._simulate_with(gradients, backward_s, symmetric=True)
+            except Unsupported:
+                # Where hosts have several ranks, those of a flat ring do not do the same: two of a host's cross the
+                # network, the others do not.
+                self._one_by_one |= topologies
+        return self._simulate_with(gradients, backward_s, symmetric=False)
+
+    def _simulate_with(
+        self, gradients: list[_core.SimulatedTensor], backward_s: float, symmetric: bool
+    ) -> _core.SimulatedStep:
+        step: _core.SimulatedStep = load_core().simulate_step(
+            self._cluster,
+            self._engine,
+            self._codecs,
+            gradients,
+            backward_threads=self._options.backward_threads,
+            backward_s=backward_s,
+            symmetric=symmetric,
+        )
+        return step
