@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Submission and waiting. How ranks agree on tensors is in engine_agreement.cc, how an operation's tasks run
-// in engine_tasks.cc, how failures spread in engine_failures.cc.
+// in engine_tasks.cc, deadlines in engine_deadlines.cc, how failures spread in engine_failures.cc.
 #include "core/casync/engine.h"
 
 #include <algorithm>
@@ -38,6 +38,7 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
       recording_(options_.trace.get()),
       executor_(pool_, compute_, options_.seed, rank_, options_.readable),
       deviceExecutor_(options_.seed, rank_),
+      questionsTo_(static_cast<size_t>(worldSize_)),
       transport_(std::move(transport)),
       communication_(*transport_, options_.communication,
                      [this](const auto& waiting) { return control_->planRound(waiting, kPlanTimeout); }),
@@ -48,6 +49,9 @@ Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport>
   });
   control_->onNotice([this](const ControlNotice& notice) { onNotice(notice); });
   listenForFailures();
+  for (int peer = 0; peer < worldSize_; ++peer) {
+    if (peer != rank_) listenForQuestions(peer, 1);
+  }
 }
 
 Engine::~Engine() {
@@ -83,6 +87,7 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     operation->ready = submission.ready;
     operation->keepAlive = std::move(submission.keepAlive);
     operation->submitted = Clock::now();
+    operation->asked = {};
     operation->onDone = std::move(submission.onDone);
     entry.active = operation;
     result = nextOperation_++;

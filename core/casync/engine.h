@@ -154,6 +154,13 @@ class Engine {
     Failure conflict;  // ranks disagree on this tensor
   };
 
+  /// Of a rank whose deadline has passed: does the other one wait itself?
+  struct Question {
+    uint32_t tensor;
+    uint32_t step;
+    uint32_t depth;  // how many messages must come before the one that has not come
+  };
+
   std::shared_ptr<const Tensor> planned(TensorSpec spec, TensorHandle id) const;
   TensorHandle declareOne(TensorSpec spec, const std::string& ledgerName);
   void submitSecondStep(TensorHandle handle, TensorSpec spec, const BlockSubmission& blocks, void* output,
@@ -190,6 +197,9 @@ class Engine {
   void onNotice(const ControlNotice& notice);
   void onDeparture(int rank, const std::string& how, bool saidGoodbye);
   void checkDeadline(const OperationPointer& operation);
+  void ask(const Operation& operation, const std::set<int>& peers);
+  void listenForQuestions(int peer, uint32_t number);
+  void answer(const Question& question);
   Error timeoutError(const Operation& operation) const;
 
   const int rank_;
@@ -219,6 +229,7 @@ class Engine {
   };
   std::vector<Departure> gone_;  // ranks that said goodbye or whose connection broke; the first one first
   Clock::time_point goneAt_{};   // the last of them
+  std::vector<uint32_t> questionsTo_;  // how many this rank has asked, by peer
   Failure failure_;
   bool stopped_ = false;
   std::once_flag stopping_;

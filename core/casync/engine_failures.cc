@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a failure on one rank becomes the same error on all, in bounded time: deadlines, lost and leaving
-// ranks, ranks that disagree.
+// How a failure on one rank becomes the same error on all, in bounded time: lost and leaving ranks, ranks
+// that disagree. Deadlines are in engine_deadlines.cc.
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,37 +13,9 @@
 namespace hipress {
 namespace {
 
-/// What a rank that is gone had sent may still be on its way for this long, and so may the news why it went.
-constexpr Milliseconds kGoneGrace{2000};
-
-/// How much longer than the deadline a rank waits for each message that must come before the one it waits
-/// for.
-constexpr Milliseconds kGracePerHop{1000};
-
 /// Tensor numbers start at 1: this one is for telling peers about a failure.
 constexpr MessageTag kFailureTag{};
 constexpr size_t kMaxFailureText = 4096;
-
-bool isWaitedFor(const Operation& operation, size_t task) {
-  return operation.tensor->graph.tasks()[task].primitive == Primitive::kRecv &&
-         !operation.complete[task].load(std::memory_order_relaxed);
-}
-
-/// The smallest depth of a message that has not come; 1 if all have.
-int nearestWaitedFor(const Operation& operation) {
-  const auto& tasks = operation.tensor->graph.tasks();
-  int nearest = std::numeric_limits<int>::max();
-  for (size_t index = 0; index < tasks.size(); ++index) {
-    if (isWaitedFor(operation, index)) nearest = std::min<int>(nearest, tasks[index].depth);
-  }
-  return nearest == std::numeric_limits<int>::max() ? 1 : nearest;
-}
-
-std::string seconds(Milliseconds time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g s", static_cast<double>(time.count()) / 1000.0);
-  return text;
-}
 
 }  // namespace
 
@@ -163,77 +133,6 @@ void Engine::onDeparture(int rank, const std::string& how, bool saidGoodbye) {
   } else if (saidGoodbye) {
     known->how = how;
   }
-}
-
-void Engine::checkDeadline(const OperationPointer& operation) {
-  const auto now = Clock::now();
-  std::string departed;
-  {
-    const std::lock_guard lock(mutex_);
-    // Only an operation that gets nowhere is given up.
-    if (!gone_.empty() && now >= std::max(goneAt_, operation->submitted) + kGoneGrace)
-      departed = gone_.front().how;
-  }
-  if (!departed.empty()) {
-    return failWith(Error(ErrorKind::kPeerLost, departed + " while tensor '" + operation->tensor->spec.name +
-                                                    "' was being synchronised"),
-                    true);
-  }
-  const auto deadline = operation->submitted + options_.timeout;
-  if (now < deadline) return;
-
-  // Whoever waits for what needs the fewest messages knows best which rank is late: it speaks first.
-  const Milliseconds grace = std::min(kGracePerHop, options_.timeout / 8) * nearestWaitedFor(*operation);
-  if (now >= deadline + grace) failWith(timeoutError(*operation), true);
-}
-
-/// Of operations that nobody waits for; whether there are any.
-bool Engine::watchDeadlines() {
-  std::vector<OperationPointer> unattended;
-  {
-    const std::lock_guard lock(mutex_);
-    if (unattended_ == 0) return false;
-    for (const auto& [handle, operation] : operations_) {
-      if (operation->onDone) unattended.push_back(operation);
-    }
-  }
-  for (const auto& operation : unattended) {
-    if (!operation->finished()) checkDeadline(operation);
-  }
-  return true;
-}
-
-Error Engine::timeoutError(const Operation& operation) const {
-  const auto& tasks = operation.tensor->graph.tasks();
-  const int nearest = nearestWaitedFor(operation);
-  std::set<int> peers;
-  for (size_t index = 0; index < tasks.size(); ++index) {
-    if (isWaitedFor(operation, index) && tasks[index].depth == nearest) peers.insert(tasks[index].peer);
-  }
-  std::string late;
-  for (const int peer : peers) late += (late.empty() ? "rank " : ", rank ") + std::to_string(peer);
-  const std::string what = "tensor '" + operation.tensor->spec.name + "' (step " +
-                           std::to_string(operation.step) + ") was not synchronised within " +
-                           seconds(options_.timeout) + ": rank " + std::to_string(rank_);
-  const std::string advice =
-      ". The rank may be stopped, slow, or may not have submitted the tensor; a longer deadline is set by "
-      "HIPRESS_TIMEOUT or init(timeout=...)";
-  if (const std::string working = workOfDevice(operation); !working.empty())
-    return {ErrorKind::kTimeout, what + " waits for " + working + advice};
-  if (!late.empty()) {
-    return {ErrorKind::kTimeout,
-            what + (nearest == 0 ? " got nothing from " : " got no aggregate from ") + late + advice};
-  }
-  std::string unsent;
-  for (size_t index = 0; index < tasks.size(); ++index) {
-    if (tasks[index].primitive != Primitive::kSend ||
-        operation.complete[index].load(std::memory_order_relaxed)) {
-      continue;
-    }
-    const std::string peer = "rank " + std::to_string(tasks[index].peer);
-    if (unsent.find(peer) == std::string::npos) unsent += (unsent.empty() ? "" : ", ") + peer;
-  }
-  return {ErrorKind::kTimeout, what + " could not send its part to " + unsent + advice};
 }
 
 }  // namespace hipress

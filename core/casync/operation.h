@@ -69,6 +69,7 @@ class Operation {
   uint64_t statesGeneration = 0;                   // of the store when these were opened
   void* ready = nullptr;                           // on a device: the event after which input may be read
   Clock::time_point submitted;
+  Clock::time_point asked;  // whom it waits for, when the deadline had passed; under the engine's lock
   OperationHandle handle = 0;
   OnDone onDone;  // nullptr: somebody waits
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -105,6 +107,40 @@ def test_a_dropped_message_is_a_timeout() -> None:
             assert isinstance(outcome, Timeout)
             assert "'w'" in str(outcome)
     assert dropped
+
+
+# With other names the ring begins at other ranks.
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+@pytest.mark.parametrize("sent", [0, 1])
+def test_a_rank_that_stops_within_a_step_is_named_also_by_one_that_is_a_step_ahead(name: str, sent: int) -> None:
+    """After the last but one message of rank 2, rank 1 may have all of the step, and wait in the next for rank 0."""
+    began = Event()
+    from_rank2 = []
+
+    def intercept(source: int, destination: int, payload: bytes) -> bool:
+        if source == 2 and began.is_set():
+            from_rank2.append(payload)
+        return 2 not in (source, destination) or len(from_rank2) <= sent
+
+    def body(engine: _core.Engine) -> None:
+        values = np.ones(COUNT, np.float32)
+        (tensor,) = engine.declare([spec(name, values, topology="ring", partitions=1)])
+        engine.wait(engine.submit(tensor, values, values))
+        engine.allgather("one step is made", b"")
+        began.set()
+        while True:
+            operation = engine.submit(tensor, values, values)
+            if engine.rank == 2:
+                while len(from_rank2) <= sent and not engine.poll(operation):
+                    time.sleep(0.001)
+                if len(from_rank2) > sent:
+                    time.sleep(2.0)
+            engine.wait(operation)
+
+    first, second, _ = outcomes(3, body, options={"timeout": 0.8}, intercept=intercept)
+    for outcome in (first, second):
+        assert isinstance(outcome, Timeout)
+        assert re.search("(nothing|no aggregate) from rank 2", str(outcome)), outcome
 
 
 @pytest.mark.parametrize("change", ["flip", "cut", "extend"])

@@ -59,6 +59,9 @@ class Bound:
     compressed: Formula
     early: Formula  # what may come before this rank has submitted; c = 1 for what is sent raw
     encodes: Formula = lambda s: 1.0  # of all partitions, per rank
+    sent: Formula = lambda s: (
+        s.c
+    )  # compressed: what has arrived elsewhere, while this rank has had no time to hear of it
 
 
 BOUNDS = {
@@ -76,6 +79,7 @@ BOUNDS = {
         raw=lambda s: s.N - 1,
         compressed=lambda s: s.c * s.N,
         early=lambda s: s.c * (s.N - 1),
+        sent=lambda s: 0.0,
     ),
     "hierarchical": Bound(
         raw=lambda s: (s.L - 1) / s.L + (s.H - 1) / s.N,
@@ -168,7 +172,7 @@ def test_what_engines_hold_is_what_the_page_says(topology: str, size: Size, code
     size = with_ratio(size, codec)
     bound = BOUNDS[topology]
     gradient = 4 * PARTITION * size.K
-    staging = (bound.raw if codec == "none" else bound.compressed)(size)
+    staging = bound.raw(size) if codec == "none" else bound.compressed(size) + bound.sent(size)
     least = (bound.raw if codec == "none" else bound.compressed)(replace(size, T=1))
     together, one_late = [], []
     # How much of it is held at a time is up to chance: no run holds more than the bound, and one of some comes near it.
