@@ -94,6 +94,10 @@ RESULTS: dict[str, tuple[str, ...]] = {
         )
         for model, (batch, steps) in BATCHES.items()
     },
+    "train-4-1gbit-resnet50-mxnet": (
+        *("train.py", "--framework", "mxnet", "--nodes", "4", "--rate", "1gbit", "--model", "resnet50"),
+        *("--batch-size", "2", "--steps", "5", "--codec", "onebit", "--peer", "dist-sync,dist-sync-2bit,horovod"),
+    ),
     "adapters-4-1gbit-resnet50-onebit": (
         *("adapters.py", "--nodes", "4", "--rate", "1gbit", "--model", "resnet50", "--codec", "onebit"),
     ),

@@ -8,10 +8,16 @@ import json
 import statistics
 from dataclasses import dataclass
 
-#: Who else there is. Here, as whoever reads a command line should not need torch for it. Not powerSGD_hook: over Gloo
-#: it starts the operations of several buckets in an order that differs between ranks, and ends the process.
-PEER_NAMES = ("ddp", "ddp-fp16", "horovod")
-MODEL_NAMES = ("resnet50", "bert-base")
+#: MXNet's own kvstore, as it is and with its 2-bit compression.
+DIST_SYNC = ("dist-sync", "dist-sync-2bit")
+#: Who else there is, by framework. Here, as whoever reads a command line should not need one for it. Not
+#: powerSGD_hook: over Gloo it starts the operations of several buckets in an order that differs between ranks, and ends
+#: the process.
+PEERS = {"torch": ("ddp", "ddp-fp16", "horovod"), "mxnet": (*DIST_SYNC, "horovod")}
+MODELS = {"torch": ("resnet50", "bert-base"), "mxnet": ("resnet50",)}
+#: Peers in processes of their own: in an environment of their own, or with processes beside them. If they cannot be
+#: measured the others are.
+APART = (*DIST_SYNC, "horovod")
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,9 @@ def train_table(results: Mapping[str, Result]) -> str:
         if result is None:
             lines.append((model, NOT_MEASURED, *[""] * 4))
         for row in result or []:
+            if row["time_s"] is None:
+                lines.append((model, str(row["system"]), NOT_MEASURED, *[""] * 3))
+                continue
             alone, ratio = seconds(row["alone_s"]), times(row["time_alone_ratio"])
             lines.append((model, str(row["system"]), seconds(row["time_s"]), alone, ratio, times(row["speedup_ratio"])))
     return table("Model | System | Step: | Computing alone: | Step by computing: | Speedup:", lines)

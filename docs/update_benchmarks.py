@@ -83,6 +83,7 @@ def page(load: Load, folder: Path) -> str:
         if name.startswith("ablation-"):
             parts += [f"### {name.removeprefix('ablation-')}\n", tables.ablation_table(load(name))]
     trained = {model: load(f"train-4-1gbit-{model}") for model in ("resnet50", "bert-base")}
+    trained["resnet50, MXNet"] = load("train-4-1gbit-resnet50-mxnet")
     parts += [_plot("ablation", folder), "## Training steps\n", "4 nodes, links of 1gbit, on the CPU.\n"]
     parts += [tables.train_table(trained), "## Codecs\n", "One tensor of 64 MB, one thread.\n"]
     parts += [tables.codec_table(load("codec")), "## On this machine's loopback\n"]

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: disable-error-code="import-not-found"
+"""Ways to train data-parallel in MXNet, each as a user writes it: a network and a trainer become a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mxnet as mx
+from dist_kvstore import deadline
+from mxnet import autograd, gluon
+from train_measure import Step
+from train_mxnet_models import resnet50
+
+CLASSES = 1000
+IMAGE = 224
+#: Of plain SGD, as in train_systems.py.
+SGD = ("sgd", {"learning_rate": 1e-3})
+#: The default of MXNet's 2-bit compression.
+THRESHOLD = 0.5
+
+Trainer = Callable[[Any], Any]
+
+
+class Batch:
+    """Random images, the same in every step."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.images = mx.nd.random.normal(shape=(size, 3, IMAGE, IMAGE))
+        self.labels = mx.nd.random.randint(0, CLASSES, shape=(size,)).astype("float32")
+
+
+def _step(batch: Batch, make_trainer: Trainer) -> Step:
+    network = resnet50(CLASSES)
+    network.initialize(mx.init.Xavier())
+    network.hybridize(static_alloc=True, static_shape=True)
+    trainer = make_trainer(network.collect_params())
+    criterion = gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def step() -> None:
+        with autograd.record():
+            loss = criterion(network(batch.images), batch.labels)
+        loss.backward()
+        trainer.step(batch.size)
+        # MXNet's engine does all of it; a step is over when the parameters have changed.
+        mx.nd.waitall()
+
+    return step
+
+
+def alone(parameters: Any) -> gluon.Trainer:
+    """Computing only: what no way of synchronising can be faster than."""
+    return gluon.Trainer(parameters, *SGD, kvstore=None)
+
+
+def ours(codec: str, topology: str) -> Trainer:
+    """hipress.mxnet.DistributedTrainer."""
+
+    def make_trainer(parameters: Any) -> Any:
+        import hipress.mxnet as hp
+
+        hp.broadcast_parameters(parameters, root_rank=0)
+        return hp.DistributedTrainer(parameters, *SGD, codec=codec, topology=topology)
+
+    return make_trainer
+
+
+def dist_sync(parameters: Any) -> gluon.Trainer:
+    """MXNet's parameter servers, which update the parameters."""
+    return gluon.Trainer(parameters, *SGD, kvstore="dist_sync")
+
+
+class _PushingTrainer(gluon.Trainer):  # type: ignore[misc]
+    """Pushes a gradient and pulls its parameter, as Trainer did before MXNet 1.6. The pushpull() that it calls since
+    refuses compression: "Compression not supported with PushPull"."""
+
+    def _allreduce_grads(self) -> None:
+        for index, parameter in enumerate(self._params):
+            if parameter.grad_req != "null":
+                self._kvstore.push(index, parameter.list_grad(), priority=-index)
+                self._kvstore.pull(index, parameter.list_data(), priority=-index)
+
+
+def dist_sync_2bit(parameters: Any) -> gluon.Trainer:
+    """The same; gradients travel to the servers in two bits, parameters come back as they are."""
+    compression = {"type": "2bit", "threshold": THRESHOLD}
+    return _PushingTrainer(parameters, *SGD, kvstore="dist_sync", compression_params=compression)
+
+
+def horovod(parameters: Any) -> Any:
+    """horovod.mxnet.DistributedTrainer; Horovod runs already."""
+    import horovod.mxnet as hvd
+
+    hvd.broadcast_parameters(parameters, root_rank=0)
+    return hvd.DistributedTrainer(parameters, *SGD)
+
+
+TRAINERS: dict[str, Trainer] = {
+    "alone": alone,
+    "dist-sync": dist_sync,
+    "dist-sync-2bit": dist_sync_2bit,
+    "horovod": horovod,
+}
+
+
+def make(system: str, batch: Batch, timeout: float) -> Step:
+    """The step of a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"; it may take `timeout` seconds."""
+    if system in TRAINERS:
+        step = _step(batch, TRAINERS[system])
+    else:
+        _, codec, topology = system.split(" ")
+        step = _step(batch, ours(codec, topology))
+
+    def in_time() -> None:
+        with deadline(timeout):
+            step()
+
+    return in_time
