@@ -9,6 +9,7 @@ from typing import Protocol
 
 from hipress.secopa.choice import Choice
 from hipress.secopa.gradients import GradientSet
+from hipress.secopa.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class CostModel(Protocol):
     @property
     def name(self) -> str:
         """As in `--model`."""
+
+    @property
+    def profile(self) -> Profile:
+        """What it was made for."""
 
     @property
     def world(self) -> int:

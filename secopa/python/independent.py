@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from hipress.errors import InvalidArgument
 from hipress.secopa.choice import RAW, Choice
 from hipress.secopa.gradients import Gradient, GradientSet
 from hipress.secopa.models.serial import SerialModel
@@ -17,7 +18,12 @@ from hipress.secopa.quantities import seconds
 
 
 def plan_independently(gradients: GradientSet, model: SerialModel, options: PlanningOptions) -> Plan:
-    """Compressed if, and only if, the best way to compress takes less than the best way not to."""
+    """Compressed if, and only if, the best way to compress takes less than the best way not to.
+
+    Raises InvalidArgument if there are limits that only all gradients together keep or break.
+    """
+    if options.max_relative_error is not None or options.max_memory_bytes is not None:
+        raise InvalidArgument("planner independent knows no limits of error and memory: use --planner search")
     decisions = [_decide(gradient, model, options) for gradient in gradients.gradients]
     raw = [_best(gradient, [RAW], model, options)[1] for gradient in gradients.gradients]
     chosen = [decision.choice for decision in decisions]

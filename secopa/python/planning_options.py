@@ -20,7 +20,8 @@ class PlanningOptions:
     """Allowed ones; None: all of the profile. That a gradient is not compressed is always allowed."""
     codecs_for: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Of gradients whose name matches a pattern such as "*.bias"; the first that matches counts. Empty: none at all."""
-    topologies: tuple[str, ...] = ("ps", "ring")
+    topologies: tuple[str, ...] = ()
+    """Allowed ones; empty: those that may be worth trying."""
     min_compress_bytes: int = 4096
     """Smaller gradients stay as they are: they gain nothing and, being biases and norms, lose most."""
     max_relative_error: float | None = None

@@ -56,6 +56,8 @@ class CodecCosts(Part):
     and, as hyper-threads do, parts of themselves."""
     relative_error: float | None = Field(default=None, ge=0)
     """‖x − decoded‖ / ‖x‖ of one encoding of gradients, before error feedback; None: not measured."""
+    states: int = Field(default=0, ge=0)
+    """Vectors of the gradient's length that it keeps from step to step."""
 
     def times(self, threads: int) -> CodecTimes:
         """Those of the largest measured number of threads that is not above `threads`; else of the smallest."""

@@ -34,7 +34,7 @@ def make(
     ] = None,
     topology: Annotated[
         list[str] | None,
-        typer.Option(metavar="PS|RING", help="May be repeated: the planner chooses. Default: ps and ring."),
+        typer.Option(metavar="PS|RING", help="May be repeated: the planner chooses. Default: all that may pay."),
     ] = None,
     nnodes: Annotated[
         int | None, typer.Option("--nnodes", metavar="N", help="Ranks. Default: those of the profile.")
@@ -96,7 +96,7 @@ def make(
     options = PlanningOptions(
         codecs=None if codec is None else tuple(codec),
         codecs_for=tuple(_pattern(one) for one in codec_for or ()),
-        topologies=tuple(one.lower() for one in topology or ("ps", "ring")),
+        topologies=tuple(one.lower() for one in topology or ()),
         max_relative_error=max_error,
         max_memory_bytes=None if max_memory is None else int(max_memory * 2**20),
     )

@@ -83,6 +83,7 @@ class CodecMeasurement:
             encoded=EncodedSizes(points=sizes),
             crowding=crowding([self._actions(self.text, count, 1, share)["encode"] for share in shares]),
             relative_error=self._relative_error(),
+            states=len(self._codec.states),
         )
 
     def _times(self, threads: int) -> CodecTimes:

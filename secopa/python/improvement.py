@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a plan better by changing parts of it: many gradients at once, then ever fewer, at last pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from hipress.secopa.alone import Alone
+from hipress.secopa.choice import Choice
+from hipress.secopa.trials import Found, Trials, shortest
+from hipress.secopa.units import Unit, fuse
+
+#: What a step must become shorter by to count as shorter.
+_SHORTER = 1 - 1e-4
+#: Gradients of up to a quarter of it are fused, and so much travels together at most.
+_FUSED_BYTES = (1 << 18, 1 << 20, 1 << 22)
+#: Of the ways that a unit can go, how many are tried, and how many if nothing else is left: the shortest alone first.
+_FIRST_WAYS, _ALL_WAYS = 4, 1000
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """With these codecs."""
+
+    trials: Trials
+    alone: Alone
+    codecs: Sequence[str]
+
+    def of(self, found: Found, stop_at: int) -> Found:
+        """Until nothing helps, or only `stop_at` predictions are left."""
+        spare = max(0, self.trials.left - stop_at) // 4
+        found = self._descend(found, _FIRST_WAYS, stop_at + spare)
+        if self.trials.options.grouping:
+            found = self._fused(found, stop_at)
+        for most in (_FIRST_WAYS, _ALL_WAYS):
+            found = self._descend(found, most, stop_at)
+            found = self._in_pairs(found, most, stop_at)
+        return found
+
+    def _fused(self, found: Found, stop_at: int) -> Found:
+        ways = (fuse(found.units, found.choices, most, self.trials.model.world) for most in _FUSED_BYTES)
+        better = shortest([self.trials.found(*way) for way in ways if self.trials.left > stop_at])
+        return found if better is None or better.step.step_s >= found.step.step_s * _SHORTER else better
+
+    def _descend(self, found: Found, most: int, stop_at: int) -> Found:
+        """Changes blocks of units, and splits the blocks where no change of a whole one helps."""
+        blocks = _blocks(found.units)
+        while blocks and self.trials.left > stop_at:
+            better = found
+            for block in blocks:
+                for ways in self._ways_of_all(better, block, most):
+                    better = self._better_with(better, block, ways, stop_at)
+            if better is found:
+                blocks = [half for block in blocks for half in _halves(found.units, block)]
+            found = better
+        return found
+
+    def _ways_of_all(self, found: Found, block: Sequence[int], most: int) -> Iterator[list[Choice]]:
+        """For each unit of a block its shortest way alone, its second shortest, …"""
+        ways = [self._ways(found.units[index], most) for index in block]
+        for place in range(max(map(len, ways))):
+            yield [one[min(place, len(one) - 1)] for one in ways]
+
+    def _in_pairs(self, found: Found, most: int, stop_at: int) -> Found:
+        """Two units at once, where changing either alone does not help: the largest first."""
+        begun = None
+        while begun is not found and self.trials.left > stop_at:
+            begun = found
+            order = sorted(range(len(found.units)), key=lambda index: (-found.units[index].bytes, index))
+            for pair in combinations(order, 2):
+                for ways in product(*(self._ways(found.units[index], most) for index in pair)):
+                    found = self._better_with(found, pair, ways, stop_at)
+                if self.trials.left <= stop_at:
+                    return found
+        return found
+
+    def _ways(self, unit: Unit, most: int) -> list[Choice]:
+        """The shortest alone, and the shortest not to compress."""
+        ways = self.alone.ways(unit, self.codecs)
+        raw = [way for way in ways if not way.compressed][:2]
+        return list(dict.fromkeys([*ways[:most], *raw]))
+
+    def _better_with(self, found: Found, which: Sequence[int], ways: Sequence[Choice], stop_at: int) -> Found:
+        choices = list(found.choices)
+        for index, way in zip(which, ways, strict=True):
+            choices[index] = way
+        if choices == found.choices or self.trials.left <= stop_at:
+            return found
+        other = self.trials.found(found.units, choices)
+        if other is None or other.step.step_s >= found.step.step_s * _SHORTER:
+            return found
+        return other
+
+
+def _blocks(units: Sequence[Unit]) -> list[tuple[int, ...]]:
+    """Units of about the same size, those with the most bytes first."""
+    alike: dict[tuple[int, str, tuple[str, ...]], list[int]] = {}
+    for index, unit in enumerate(units):
+        alike.setdefault((unit.bytes.bit_length() // 2, unit.dtype, unit.codecs), []).append(index)
+    blocks = [tuple(block) for block in alike.values()]
+    return sorted(blocks, key=lambda block: (-sum(units[index].bytes for index in block), block))
+
+
+def _halves(units: Sequence[Unit], block: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Those released earlier and later; nothing of a block of one, which has been tried."""
+    if len(block) > 1:
+        order = sorted(block, key=lambda index: (units[index].release_s, index))
+        yield tuple(order[: len(order) // 2])
+        yield tuple(order[len(order) // 2 :])
