@@ -198,6 +198,17 @@ def profile(context: typer.Context) -> None:
     profile_app(context.args, prog_name="hipress profile")
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+def report(context: typer.Context) -> None:
+    """Write one page about a run, from its trace, its plan and its profile."""
+    from hipress.secopa.commands.report import app as report_app
+
+    report_app(context.args, prog_name="hipress report")
+
+
 def _fail(message: str) -> NoReturn:
     """Say what is wrong with the command line and exit as for any other mistake in it (2)."""
     typer.echo(f"hipress: {message}", err=True)

@@ -1,24 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launchers other than ours, each installed into an environment of its own when a test first asks for it.
-
-The environments lie in build/launchers, named after the requirements that they hold; delete one to make it again.
-"""
+"""Launchers other than ours, each installed into an environment of its own when a test first asks for it."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
-_REQUIREMENTS = _ROOT / "requirements" / "launchers"
-_KEPT = _ROOT / "build" / "launchers"
+from tests.environments import environment
 
 #: Horovod without what it compiles: HiPress takes the ranks' places from horovodrun, and no collectives.
 _HOROVOD = {
@@ -55,25 +43,8 @@ class Launcher:
 
     def environment(self) -> Path:
         """The folder of its environment, which is made first if there is none."""
-        texts = b"".join((_REQUIREMENTS / f"{name}.txt").read_bytes() for name in self.requirements)
-        folder = _KEPT / f"{self.requirements[-1]}-{hashlib.sha256(texts).hexdigest()[:12]}"
-        _KEPT.mkdir(parents=True, exist_ok=True)
-        with (_KEPT / f"{folder.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # other tests may be about to make it, too
-            if not (folder / "complete").exists():
-                shutil.rmtree(folder, ignore_errors=True)
-                self._make(folder)
-                (folder / "complete").touch()
-        return folder
-
-    def _make(self, folder: Path) -> None:
-        _run([sys.executable, "-m", "venv", str(folder)], {})
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--no-deps"]
-        path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
-        for name in self.requirements:
-            # pip would keep the Horovod that is built here, and give it to environments that want all of it.
-            options = ["--no-cache-dir", "--no-build-isolation"] if self.build_variables else []
-            _run([*pip, *options, "-r", str(_REQUIREMENTS / f"{name}.txt")], {"PATH": path, **self.build_variables})
+        names = [f"launchers/{name}" for name in self.requirements]
+        return environment("launchers", names, self.build_variables)
 
 
 LAUNCHERS = {
@@ -88,8 +59,3 @@ LAUNCHERS = {
     ),
     "mpich": Launcher("mpirun (MPICH)", ("mpich",), ("mpirun",)),
 }
-
-
-def _run(command: Sequence[str], variables: dict[str, str]) -> None:
-    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

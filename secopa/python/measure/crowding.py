@@ -47,7 +47,7 @@ def _beside(action: Callable[[], object], others: list[Callable[[], object]]) ->
         thread.start()
     try:
         action()
-        samples = []
+        samples: list[float] = []
         end = time.perf_counter() + _SAMPLE_S
         while not samples or time.perf_counter() < end:
             start = time.thread_time()

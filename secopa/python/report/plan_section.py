@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the page that is about the plan, and about the costs that it was made from."""
+
+from __future__ import annotations
+
+from hipress.secopa.choice import RAW
+from hipress.secopa.profile import Profile
+from hipress.secopa.report.markup import Markup, element, table
+from hipress.secopa.report.quantities import rate, seconds, size
+from hipress.secopa.report.run import Outcome, Run
+
+_LARGE = 64 << 20
+
+
+def decisions(run: Run) -> Markup:
+    """Every decision with its reason."""
+    title = element("h2", "The plan, and why")
+    if run.plan is None:
+        said = "This run had no plan: all gradients travelled alike."
+        return element("section", title, element("p", said, class_="soft"), _without_plan(run), id="plan")
+    plan = run.plan
+    compressed = sum(decision.codec != RAW for decision in plan.decisions)
+    lead = (
+        f"For {plan.world} ranks, by {plan.made_by}"
+        + (f" with the cost model {plan.cost_model}" if plan.cost_model else "")
+        + f": {compressed} of {len(plan.decisions)} gradients are compressed. "
+        + plan.summary
+    )
+    rows = [_row(one) for one in run.outcomes]
+    head = ("gradient", "size", "codec", "parts", "way", "predicted", "uncompressed", "measured", "reason")
+    return element(
+        "section",
+        title,
+        element("p", lead, class_="soft"),
+        table(head, rows, numbers=(1, 3, 5, 6, 7)),
+        id="plan",
+    )
+
+
+def _row(one: Outcome) -> tuple[str, ...]:
+    measured = "-" if one.measured_s is None else seconds(one.measured_s)
+    if not one.decisions:
+        return (one.label, "-", "-", "-", "-", "-", "-", measured, "the plan does not name it")
+    first = one.decisions[0]
+    return (
+        one.label,
+        size(sum(decision.elements for decision in one.decisions) * 4),
+        "not compressed" if first.codec == RAW else first.codec,
+        str(first.partitions),
+        first.topology,
+        "-" if first.predicted_s is None else seconds(first.predicted_s),
+        "-" if first.predicted_uncompressed_s is None else seconds(first.predicted_uncompressed_s),
+        measured,
+        first.reason,
+    )
+
+
+def _without_plan(run: Run) -> Markup:
+    rows = [
+        (
+            one.label,
+            "-" if one.traffic is None else size(one.traffic.raw_bytes),
+            "-" if one.traffic is None else size(one.traffic.sent_bytes),
+            "-" if one.measured_s is None else seconds(one.measured_s),
+        )
+        for one in run.outcomes
+    ]
+    inside = table(("gradient", "would have been sent", "sent", "time"), rows, numbers=(1, 2, 3))
+    return element("details", element("summary", f"All {len(rows)} gradients"), inside)
+
+
+def costs(profile: Profile) -> Markup:
+    """What the profile says, for a reader."""
+    link = profile.link
+    rows = [
+        ("machine", profile.machine.text),
+        ("measured", profile.made),
+        (
+            "network",
+            f"{rate(link.bandwidth_bytes_per_s)} in one direction, {rate(link.both_ways_bytes_per_s)} in each of "
+            f"two; a message is there after {seconds(link.latency_s)} at the earliest",
+        ),
+    ]
+    if profile.shared_memory is not None:
+        rows.append(("within a host", f"{rate(profile.shared_memory.bandwidth_bytes_per_s)}, through shared memory"))
+    codecs = [
+        (
+            text,
+            seconds(one.times(1).encode.seconds(_LARGE)),
+            seconds(one.times(1).decode.seconds(_LARGE)),
+            size(one.encoded.of(_LARGE)),
+            "-" if one.relative_error is None else f"{one.relative_error:.2g}",
+        )
+        for text, one in profile.codecs.items()
+    ]
+    head = ("codec", "encoding", "decoding", "sent", "error of one encoding")
+    return element(
+        "section",
+        element("h2", "What things cost on these machines"),
+        element("p", "From the profile. Codecs: a gradient of 64 MiB, one thread.", class_="soft"),
+        table(("", ""), rows),
+        table(head, codecs, numbers=(1, 2, 3, 4)),
+        id="costs",
+    )

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the page, in the order in which a reader asks for them. Each explains its own words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hipress.secopa.choice import RAW
+from hipress.secopa.report.bar_figures import Comparison, Part, compared, stacked
+from hipress.secopa.report.markup import Markup, element, joined, table
+from hipress.secopa.report.quantities import seconds, share, size
+from hipress.secopa.report.run import Run
+from hipress.secopa.report.timeline_figure import MEANING, MOST_RANKS, timeline
+
+#: Gradients that are drawn; all are in the table.
+_MOST_COMPARED = 20
+
+
+def summary(run: Run) -> Markup:
+    """What there is to know in a few sentences."""
+    traffic = run.traffic
+    count = len(run.trace.ranks)
+    said = [f"{count} processes ({'they are ' if count > 1 else ''}called ranks) trained one model together. "]
+    said.append(
+        "From the beginning of backward until all had the average of every gradient, a step took "
+        f"{seconds(run.step_s)}, the median of {len(run.steps)} steps. "
+    )
+    if traffic.raw_bytes > 0:
+        said.append(f"In it each rank sent {size(traffic.sent_bytes)} to others")
+        factor = traffic.raw_bytes / max(traffic.sent_bytes, 1.0)
+        said.append(
+            f"; without compression it would have been {size(traffic.raw_bytes)}, {factor:.1f} times as much. "
+            if factor > 1.05
+            else "; nearly nothing of it was compressed. "
+        )
+    hidden = run.shares.network_s + run.shares.waiting_s
+    said.append(
+        f"{share(run.shares.gradients_s, run.shares.step_s)} of the step was computing gradients; for "
+        f"{share(hidden, run.shares.step_s)} of it a rank could do nothing but wait for messages or other ranks."
+    )
+    parts = [element("p", "".join(said), class_="lead")]
+    if run.plan is not None and run.plan.predicted_step_s is not None:
+        off = run.plan.predicted_step_s / run.step_s - 1
+        sentence = f"The plan had predicted {seconds(run.plan.predicted_step_s)}: {abs(off):.0%} too "
+        sentence += "little" if off < 0 else "much"
+        if run.plan.predicted_uncompressed_step_s is not None:
+            sentence += f"; and {seconds(run.plan.predicted_uncompressed_step_s)} if nothing were compressed"
+        parts.append(element("p", sentence + ".", id="prediction"))
+    if run.trace.dropped:
+        parts.append(element("p", f"{run.trace.dropped} events are missing: the trace was full. Record fewer steps."))
+    return element("section", *parts, id="summary")
+
+
+def where_time_goes(run: Run) -> Markup:
+    shares = run.shares
+    parts = [
+        Part("computing gradients", shares.gradients_s, "gradients"),
+        Part("encoding, adding up, decoding", shares.compute_s, "compute"),
+        Part("messages on their way", shares.network_s, "network"),
+        Part("waiting", shares.waiting_s, "waiting"),
+    ]
+    meaning = (
+        "the model's own work: its backward pass, until the last gradient is there",
+        "what compression and adding up the ranks' gradients cost the processor, where the above did not hide it",
+        "time in which messages were under way and the rank had nothing to compute: what a faster network, or fewer "
+        "bytes, would save",
+        "nothing of the above: for other ranks, mostly",
+    )
+    rows = [
+        (_keyed(part.kind, part.label), seconds(part.value), share(part.value, shares.step_s), said)
+        for part, said in zip(parts, meaning, strict=True)
+    ]
+    return _section(
+        "time",
+        "Where a step's time goes",
+        "Averaged over all ranks. Of what happens at the same time the upper row counts: messages that travel while "
+        "gradients are computed cost no time.",
+        stacked(parts, "shares"),
+        table(("", "time", "share", "what it is"), rows, numbers=(1, 2)),
+    )
+
+
+def what_happened_when(run: Run) -> Markup:
+    keys = joined(_keyed(work.value, said) for work, said in MEANING.items())
+    more = len(run.trace.ranks) - MOST_RANKS
+    note = f" {more} more ranks are not drawn." if more > 0 else ""
+    return _section(
+        "when",
+        "One step, moment by moment",
+        "A step of median length, from left to right. Good is what overlaps: sending while gradients are still being "
+        "computed. Point at a bar to see which gradient it is." + note,
+        element("p", keys, class_="keys"),
+        element("div", timeline(run.step), class_="scroll"),
+    )
+
+
+def bytes_saved(run: Run) -> Markup:
+    by_codec: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for outcome in run.outcomes:
+        if outcome.traffic is not None:
+            found = by_codec[outcome.codec or "not in a plan"]
+            for index, value in enumerate((1, outcome.traffic.raw_bytes, outcome.traffic.sent_bytes)):
+                found[index] += value
+    rows = [
+        (
+            codec if codec != RAW else "not compressed",
+            f"{count:.0f}",
+            size(raw),
+            size(sent),
+            f"{raw / max(sent, 1):.1f}",
+        )
+        for codec, (count, raw, sent) in sorted(by_codec.items(), key=lambda item: -item[1][1])
+    ]
+    whole = run.traffic
+    rows.append(
+        (
+            "all",
+            str(len(run.outcomes)),
+            size(whole.raw_bytes),
+            size(whole.sent_bytes),
+            f"{whole.raw_bytes / max(whole.sent_bytes, 1):.1f}",
+        )
+    )
+    return _section(
+        "bytes",
+        "Bytes sent and saved",
+        f"Per rank and step, in {whole.messages:.0f} messages. A codec is a way to send a gradient with fewer bytes; "
+        "most add what they leave out to the next step's gradient.",
+        stacked([Part("sent", whole.sent_bytes, "measured"), Part("saved", whole.saved_bytes, "waiting")], "saved"),
+        table(("codec", "gradients", "would have been", "sent", "times less"), rows, numbers=(1, 2, 3, 4)),
+    )
+
+
+def predicted_and_measured(run: Run) -> Markup:
+    both = [
+        Comparison(
+            one.label, one.predicted_s, one.measured_s, f"{seconds(one.predicted_s)} / {seconds(one.measured_s)}"
+        )
+        for one in run.outcomes
+        if one.predicted_s is not None and one.measured_s is not None
+    ]
+    if not both:
+        return _section("gradients", "Predicted and measured", "There is no plan with predictions of these gradients.")
+    largest = sorted(both, key=lambda one: -max(one.predicted, one.measured))[:_MOST_COMPARED]
+    which = "All gradients" if len(largest) == len(both) else f"The {len(largest)} that take longest"
+    return _section(
+        "gradients",
+        "Predicted and measured",
+        f"From when the last rank has a gradient until all have its average. {which}; measured are medians over "
+        f"{len(run.steps)} steps. A gradient that waits for others' messages takes longer than it would alone.",
+        element("p", _keyed("predicted", "predicted by the plan"), _keyed("measured", "measured"), class_="keys"),
+        compared(largest, "comparison"),
+    )
+
+
+def _keyed(kind: str, label: str) -> Markup:
+    return joined([element("span", class_=f"key {kind}"), label])
+
+
+def _section(name: str, title: str, lead: str, *parts: str) -> Markup:
+    return element("section", element("h2", title), element("p", lead, class_="soft"), *parts, id=name)
