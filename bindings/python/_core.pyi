@@ -431,6 +431,7 @@ class SimulatedStep:
     @property
     def events(self) -> int: ...
 
+def default_partitions(elements: int, element_bytes: int, world_size: int, partition_bytes: int = ...) -> int: ...
 def simulate_step(
     cluster: SimulatedCluster,
     engine: EngineCosts,

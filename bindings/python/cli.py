@@ -209,6 +209,17 @@ def report(context: typer.Context) -> None:
     report_app(context.args, prog_name="hipress report")
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+def simulate(context: typer.Context) -> None:
+    """Simulate a step on clusters that nobody has at hand: other nodes, another network."""
+    from hipress.secopa.commands.simulate import app as simulate_app
+
+    simulate_app(context.args, prog_name="hipress simulate")
+
+
 def _fail(message: str) -> NoReturn:
     """Say what is wrong with the command line and exit as for any other mistake in it (2)."""
     typer.echo(f"hipress: {message}", err=True)

@@ -3,23 +3,17 @@
 
 from __future__ import annotations
 
+from hipress._library import load_core
 from hipress.secopa.gradients import ELEMENT_BYTES
 
-#: As core/casync/tensor.cc has them: a smaller share is not worth its messages; a larger partition is cut for overlap.
-_WORTH_SHARING = 128 << 10
-_PARTITION_BYTES = 4 << 20
+#: As the engine takes at most.
 _MOST = 4096
 
 
 def by_size(elements: int, dtype: str, world: int) -> int:
     """What the runtime does if nobody says otherwise."""
-    size = elements * ELEMENT_BYTES[dtype]
-    if size < _WORTH_SHARING:
-        return 1
-    if size <= _PARTITION_BYTES * world:
-        return min(world, -(-size // _WORTH_SHARING))
-    pieces = -(-size // _PARTITION_BYTES)
-    return min(_MOST // world * world, -(-pieces // world) * world)
+    partitions: int = load_core().default_partitions(elements, ELEMENT_BYTES[dtype], world)
+    return partitions
 
 
 def sensible(elements: int, dtype: str, world: int) -> list[int]:

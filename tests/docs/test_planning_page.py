@@ -17,4 +17,6 @@ def test_the_commands(tmp_path: Path) -> None:
     printed = "".join(pages.run(["bash", "-euc", command], tmp_path) for command in pages.blocks(PAGE, "bash"))
     assert "fine for the 2 gradients of input.txt" in printed
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert "25 Gbit/s" in printed
+    assert (tmp_path / "steps.svg").read_text().startswith("<svg")
     assert (tmp_path / "SeCoPaPlan.txt").read_text().startswith("weight,102760448,y,4\n")
