@@ -44,6 +44,9 @@ def test_all_ranks_get_the_same_profile(world_size: int) -> None:
     assert len({profile.fingerprint() for profile in found}) == 1
     assert [place.cores for place in found[0].ranks] == [found[0].machine.cores] * world_size
     assert (found[0].shared_memory is None) == (world_size == 1)
+    if found[0].shared_memory is not None:
+        # Both ends are on the same cores.
+        assert found[0].shared_memory.duplex_bytes_per_s is None
 
 
 def test_a_profile_has_every_codec_that_was_asked_for_and_survives_its_file() -> None:
@@ -76,7 +79,8 @@ def test_larger_tensors_cost_more_and_losing_more_shows() -> None:
     for curve in (costs.times(1).encode, costs.times(1).decode, costs.times(1).merge, sum_curve(arena, 0.1, sizes)):
         assert isinstance(curve, MeasuredCurve)
         assert [point.bytes for point in curve.points] == [4 * size for size in sizes]
-        assert curve.seconds(1 << 22) > 4 * curve.seconds(1 << 14) > 0
+        # The smallest may cost less than a call from Python varies.
+        assert curve.seconds(1 << 22) > 4 * curve.seconds(1 << 14) >= 0
     assert len(costs.crowding) == 2
     assert 1.0 == costs.crowding[0] <= costs.crowding[1] < 20
     exact = CodecMeasurement("fp16", arena, 0.0, (1,), 1, sizes).measure()
@@ -175,7 +179,8 @@ def test_samples_are_at_least_three_and_go_on_while_there_is_time() -> None:
     ticks: Iterator[int] = count()
     assert sampled(lambda: None, 0.0, lambda: float(next(ticks))) == [1.0] * 3
     slept = threading.Event()
-    assert len(sampled(lambda: slept.wait(0.01), 0.1, lambda: float(next(ticks)))) > 3
+    # As many as there may be: they take half a second, or on a busy machine somewhat more.
+    assert len(sampled(lambda: slept.wait(0.01), 10.0, lambda: float(next(ticks)))) == 40
 
 
 def test_a_call_from_python_is_not_the_codecs_cost() -> None:
@@ -214,5 +219,7 @@ def test_the_first_gradient_starts_the_clock_where_nobody_sees_backward_begin() 
 def test_links_that_are_alike_are_said_once() -> None:
     fast, slow = (LinkCosts(latency_s=5e-5, bandwidth_bytes_per_s=rate, duplex_bytes_per_s=rate) for rate in (1e9, 5e8))
     assert typical([fast, slow, fast]) == fast
+    one_way = fast.model_copy(update={"duplex_bytes_per_s": None})
+    assert typical([one_way, one_way]).duplex_bytes_per_s is None
     assert unlike(slow, fast)
     assert not unlike(fast.model_copy(update={"bandwidth_bytes_per_s": 1.1e9, "latency_s": 1.5e-4}), fast)

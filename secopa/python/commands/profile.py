@@ -101,10 +101,12 @@ def summary(profile: Profile) -> list[str]:
 
 def _link_line(profile: Profile) -> str:
     link = profile.link
-    one_way, both_ways = (rate * 8 / 1e9 for rate in (link.bandwidth_bytes_per_s, link.both_ways_bytes_per_s))
+    both_ways = ""
+    if link.duplex_bytes_per_s is not None:
+        both_ways = f"{link.duplex_bytes_per_s * 8 / 1e9:.2f} in each direction if both are in use, "
     unlike = f"; {len(profile.links)} unlike these" if profile.links else ""
     return (
-        f"links: {one_way:.2f} Gbit/s, {both_ways:.2f} in each direction if both are in use, "
+        f"links: {link.bandwidth_bytes_per_s * 8 / 1e9:.2f} Gbit/s, {both_ways}"
         f"latency {link.latency_s * 1e6:.0f} us{unlike}"
     )
 

@@ -7,7 +7,7 @@ few of the same bytes, what a message costs; with many bytes and few, what a byt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hipress.secopa.links import LinkCosts
@@ -18,7 +18,7 @@ from hipress.secopa.measure.volleys import Volley, VolleyCosts, fire
 
 _EMPTY, _EMPTY_REPEATS = Volley(1, 0), 20
 #: Messages that no bundle takes. The same bytes as many and as few.
-_MANY, _FEW, _SMALL_REPEATS = Volley(32, 20 << 10), Volley(8, 80 << 10), 8
+_MANY, _FEW, _SMALL_REPEATS = Volley(64, 20 << 10), Volley(8, 160 << 10), 6
 #: Of a large volley: a message as CaSync cuts large tensors, if the link is fast enough for four of them.
 _LARGEST_MESSAGE, _SMALLEST_MESSAGE, _MOST_BYTES = 4 << 20, 256 << 10, 32 << 20
 _LARGE_REPEATS = 5
@@ -33,35 +33,45 @@ class _Measured:
     few: VolleyCosts
     large: VolleyCosts
     quarter: VolleyCosts
-    both: VolleyCosts
-    both_quarter: VolleyCosts
+    both: VolleyCosts | None = None
+    both_quarter: VolleyCosts | None = None
 
 
 def measure_pairs(
-    session: Session, pairs: Iterable[Pair], *, submission_s: float, seconds: float
+    session: Session, pairs: Sequence[Pair], sharing: Collection[Pair], *, submission_s: float, seconds: float
 ) -> dict[Pair, LinkCosts]:
-    """Of pairs that do not disturb each other, at the same time. `seconds`: about what it may take.
+    """Of pairs that do not disturb each other, at the same time. All ranks call it and get the same.
 
-    All ranks call it and get the same.
+    Arguments:
+        sharing: pairs on the same processors. Both ends of a transfer keep those busy, so that what they carry in both
+            directions at once says nothing about the link.
+        submission_s: what handing over a tensor costs, which is no part of a message.
+        seconds: about what it may take.
     """
-    pairs = list(pairs)
     empty = fire(session, dict.fromkeys(pairs, _EMPTY), _EMPTY_REPEATS)
     many = fire(session, dict.fromkeys(pairs, _MANY), _SMALL_REPEATS)
     few = fire(session, dict.fromkeys(pairs, _FEW), _SMALL_REPEATS)
+    apart = [pair for pair in pairs if pair not in sharing]
     # A large volley, its quarter, and both once more both ways: two and a half of them per repetition.
     target_s = seconds / (2.5 * _LARGE_REPEATS)
     sizes = {pair: _large(few[pair].elapsed_s - empty[pair].elapsed_s, target_s) for pair in pairs}
 
-    def large(quarter: bool, both: bool) -> dict[Pair, VolleyCosts]:
-        volleys = {
-            pair: Volley(volley.count // (4 if quarter else 1), volley.size, both) for pair, volley in sizes.items()
-        }
-        return fire(session, volleys, _LARGE_REPEATS)
+    def large(divisor: int, both: bool) -> dict[Pair, VolleyCosts]:
+        asked = apart if both else pairs
+        volleys = {pair: Volley(sizes[pair].count // divisor, sizes[pair].size, both) for pair in asked}
+        return fire(session, volleys, _LARGE_REPEATS) if volleys else {}
 
-    variants = [large(quarter, both) for both in (False, True) for quarter in (False, True)]
+    one_way = [large(divisor, False) for divisor in (1, 4)]
+    both_ways = [large(divisor, True) for divisor in (1, 4)]
     return {
         pair: _link_costs(
-            _Measured(empty[pair], many[pair], few[pair], *(variant[pair] for variant in variants)),
+            _Measured(
+                empty[pair],
+                many[pair],
+                few[pair],
+                *(found[pair] for found in one_way),
+                *(found.get(pair) for found in both_ways),
+            ),
             sizes[pair],
             bystanders=session.world - 2,
             submission_s=submission_s,
@@ -86,13 +96,16 @@ def _link_costs(measured: _Measured, large: Volley, *, bystanders: int, submissi
         send_s -= bystanders * max(0.0, measured.many.bystander_cpu_s - measured.few.bystander_cpu_s) / more_messages
     per_large = large.size
     one_way_s = measured.large.elapsed_s - measured.quarter.elapsed_s
-    both_ways_s = measured.both.elapsed_s - measured.both_quarter.elapsed_s
+    duplex = None
+    if measured.both is not None and measured.both_quarter is not None:
+        both_ways_s = measured.both.elapsed_s - measured.both_quarter.elapsed_s
+        duplex = rounded(_rate(more_bytes, both_ways_s, large.bytes, measured.both.elapsed_s))
     send_byte_s = (measured.large.source_cpu_s - measured.quarter.source_cpu_s) / more_bytes
     receive_byte_s = (measured.large.destination_cpu_s - measured.quarter.destination_cpu_s) / more_bytes
     return LinkCosts(
         latency_s=rounded(measured.empty.elapsed_s / 2),
         bandwidth_bytes_per_s=rounded(_rate(more_bytes, one_way_s, large.bytes, measured.large.elapsed_s)),
-        duplex_bytes_per_s=rounded(_rate(more_bytes, both_ways_s, large.bytes, measured.both.elapsed_s)),
+        duplex_bytes_per_s=duplex,
         send_cpu_s_per_message=rounded(max(0.0, send_s)),
         send_cpu_s_per_byte=rounded(max(0.0, send_byte_s - (send_s + submission_s) / per_large)),
         receive_cpu_s_per_message=rounded(max(0.0, receive_s)),

@@ -70,9 +70,9 @@ def measure_profile(engine: _core.Engine, options: MeasureOptions, gradients: Gr
     session = Session(engine, options.seconds)
     places = gather_places(session)
     local = _computing(session, places, options)
-    links = _links(session, link_rounds(places), local.overheads)
+    links = _links(session, places, local.overheads)
     pair = neighbours(places)
-    shared = _pairs(session, [pair], local.overheads)[pair] if pair is not None else None
+    shared = _pairs(session, [pair], [pair], local.overheads)[pair] if pair is not None else None
     if not links and shared is not None:
         links = {Pair(0, 0): shared}  # One host has no links; what its ranks have is all that is known.
     default = typical(list(links.values())) if links else _ALONE
@@ -156,19 +156,21 @@ def _slowest_curve(curves: Sequence[MeasuredCurve]) -> MeasuredCurve:
     return MeasuredCurve(points=tuple(max(size, key=lambda point: point.median_s) for size in points))
 
 
-def _links(session: Session, rounds: Sequence[list[Pair]], overheads: Overheads) -> dict[Pair, LinkCosts]:
+def _links(session: Session, places: Sequence[RankPlace], overheads: Overheads) -> dict[Pair, LinkCosts]:
     """As many as there is time for, at least those of one round."""
+    rounds = link_rounds(places)
     links: dict[Pair, LinkCosts] = {}
     for done, pairs in enumerate(rounds):
         left = session.time_left()
         if done and left < _SHORTEST_PAIR_S:
             break
-        links |= _pairs(session, pairs, overheads, left / (len(rounds) - done))
+        sharing = [pair for pair in pairs if places[pair.source].machine == places[pair.destination].machine]
+        links |= _pairs(session, pairs, sharing, overheads, left / (len(rounds) - done))
     return links
 
 
 def _pairs(
-    session: Session, pairs: Sequence[Pair], overheads: Overheads, seconds: float = _PAIR_S
+    session: Session, pairs: Sequence[Pair], sharing: Sequence[Pair], overheads: Overheads, seconds: float = _PAIR_S
 ) -> dict[Pair, LinkCosts]:
     seconds = min(_PAIR_S, max(_SHORTEST_PAIR_S, seconds))
-    return measure_pairs(session, pairs, submission_s=overheads.submission_s, seconds=seconds)
+    return measure_pairs(session, pairs, sharing, submission_s=overheads.submission_s, seconds=seconds)

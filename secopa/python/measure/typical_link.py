@@ -15,10 +15,13 @@ _SHORT_LATENCY_S = 2e-4
 
 
 def typical(found: Sequence[LinkCosts]) -> LinkCosts:
-    """Field by field the median; of an even number the upper one of the middle. All fields were measured."""
-    return LinkCosts(
-        **{name: statistics.median_high([getattr(one, name) for one in found]) for name in LinkCosts.model_fields}
-    )
+    """Field by field the median; of an even number the upper one of the middle."""
+
+    def middle(name: str) -> float | None:
+        known = [value for one in found if (value := getattr(one, name)) is not None]
+        return statistics.median_high(known) if known else None
+
+    return LinkCosts.model_validate({name: middle(name) for name in LinkCosts.model_fields})
 
 
 def unlike(one: LinkCosts, other: LinkCosts) -> bool:

@@ -32,7 +32,7 @@ class VolleyCosts:
     """Of one volley. Processor time is the median of what a rank's whole process took."""
 
     elapsed_s: float
-    """From the first message's submission until the answer is there; of four volleys three take longer. Whatever else
+    """From the first message's submission until the answer is there; of five volleys four take longer. Whatever else
     a machine does makes volleys longer, and is nothing that a link costs."""
     source_cpu_s: float
     destination_cpu_s: float
@@ -69,7 +69,7 @@ class _Exchange:
                 self._answered(repeat, messages)
             elapsed.append(time.perf_counter() - start)
             cpu.append(time.process_time() - cpu_start)
-        return sorted(elapsed)[self._repeats // 4], statistics.median(cpu)
+        return sorted(elapsed)[(self._repeats - 1) // 5], statistics.median(cpu)
 
     def _answered(self, repeat: int, messages: range) -> None:
         if self._is_source:
