@@ -184,6 +184,8 @@ void StepSimulation::onProcessor(uint32_t machine) {
 void StepSimulation::finish(uint32_t number, const Job& job) {
   switch (job.kind) {
     case JobKind::kBackward:
+      outcome_.backward = now_;
+      outcome_.step = std::max(outcome_.step, now_);
       return;
     case JobKind::kSubmit:
       return startTensor(number, threads_[number].rank, job.subject);

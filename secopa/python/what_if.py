@@ -10,7 +10,7 @@ from hipress.secopa.choice import RAW, Choice
 from hipress.secopa.coordinator import questions_per_step
 from hipress.secopa.gradients import GradientSet
 from hipress.secopa.limits import memory_bytes
-from hipress.secopa.models.timeline import TimelineModel
+from hipress.secopa.models.timeline import TimelineModel, TimelineOptions
 from hipress.secopa.partitions import by_size
 from hipress.secopa.planning_options import PlanningOptions
 from hipress.secopa.profile import Profile
@@ -63,14 +63,26 @@ class SimulatedWay:
     """and what answering them would take a processor there."""
 
 
+@dataclass(frozen=True)
+class Computing:
+    """What ranks compute besides synchronising."""
+
+    forward_s: float | None = None
+    """None: half of what backward takes."""
+    backward_threads: int = 0
+    """Threads with which backward computes on the cores that synchronising needs, too; 0: on something else."""
+
+
 def simulate_way(
-    profile: Profile, gradients: GradientSet, scenario: Scenario, way: Way, forward_s: float | None = None
+    profile: Profile, gradients: GradientSet, scenario: Scenario, way: Way, computing: Computing | None = None
 ) -> SimulatedWay:
-    """`forward_s`: of the forward pass; None: half of what backward takes. Raises InvalidArgument."""
+    """Raises InvalidArgument."""
+    computing = Computing() if computing is None else computing
     there = profile_for(profile, scenario)
     choices = way.choices(gradients, scenario.world)
-    step = TimelineModel(there, scenario.world).step(gradients, choices)
-    forward_s = gradients.backward_s / 2 if forward_s is None else forward_s
+    options = TimelineOptions(backward_threads=computing.backward_threads)
+    step = TimelineModel(there, scenario.world, options).step(gradients, choices)
+    forward_s = gradients.backward_s / 2 if computing.forward_s is None else computing.forward_s
     computing_s = forward_s + gradients.backward_s
     questions = questions_per_step(there, gradients, choices, scenario)
     return SimulatedWay(

@@ -10,7 +10,7 @@ from hipress.secopa.gradients import Gradient, GradientSet
 from hipress.secopa.links import LinkCosts
 from hipress.secopa.profile import RankPlace
 from hipress.secopa.scenario import Scenario, profile_for
-from hipress.secopa.what_if import POINTLESS, Way, pointless_from, simulate_way
+from hipress.secopa.what_if import POINTLESS, Computing, Way, pointless_from, simulate_way
 from tests.secopa.profiles import codec, profile
 
 MIB = 1 << 20
@@ -75,12 +75,23 @@ def test_small_gradients_are_not_compressed():
 def test_efficiency_is_what_of_the_time_computing_takes():
     row = simulate_way(profile(), GRADIENTS, Scenario(nodes=4), Way())
     assert row.efficiency == pytest.approx((0.08 + 0.04) / (row.step_s + 0.04))
-    row = simulate_way(profile(), GRADIENTS, Scenario(nodes=4), Way(), forward_s=1.0)
+    row = simulate_way(profile(), GRADIENTS, Scenario(nodes=4), Way(), Computing(forward_s=1.0))
     assert row.efficiency == pytest.approx(1.08 / (1 + row.step_s))
     fast = simulate_way(profile(), GRADIENTS, Scenario(nodes=4, bandwidth_bytes_per_s=1e11), Way())
     assert fast.efficiency == pytest.approx(1.0, abs=0.03)
     nobody_measured = GRADIENTS.model_copy(update={"backward_s": 0.0})
-    assert simulate_way(profile(), nobody_measured, Scenario(nodes=4), Way(), forward_s=0.0).efficiency is None
+    assert (
+        simulate_way(profile(), nobody_measured, Scenario(nodes=4), Way(), Computing(forward_s=0.0)).efficiency is None
+    )
+
+
+def test_backward_on_the_cores_that_synchronising_needs_takes_longer():
+    busy = profile({"onebit": codec(1 / 32, 1e9)})
+    fast = Scenario(nodes=2, bandwidth_bytes_per_s=1e11)
+    beside, on_them = (
+        simulate_way(busy, GRADIENTS, fast, Way("onebit"), Computing(backward_threads=threads)) for threads in (0, 2)
+    )
+    assert on_them.step_s > 1.05 * beside.step_s
 
 
 def test_a_way_says_bytes_memory_and_time_of_processors():

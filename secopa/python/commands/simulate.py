@@ -54,6 +54,10 @@ def simulate(
     forward: Annotated[
         str | None, typer.Option(metavar="TIME", help="Of the forward pass. Default: half of backward.")
     ] = None,
+    backward_threads: Annotated[
+        int,
+        typer.Option(metavar="T", help="Backward computes with T threads on the ranks' cores; 0: on an accelerator."),
+    ] = 0,
     one_machine: Annotated[
         bool, typer.Option("--one-machine", help="The nodes are emulated on one machine, and share its cores.")
     ] = False,
@@ -77,7 +81,7 @@ def simulate(
     from hipress.secopa.profile import read_profile
     from hipress.secopa.quantities import parse_rate, parse_seconds
     from hipress.secopa.scenario import Scenario
-    from hipress.secopa.what_if import Way, simulate_way
+    from hipress.secopa.what_if import Computing, Way, simulate_way
     from hipress.secopa.what_if_plot import plot as drawn
     from hipress.secopa.what_if_table import coordinator_line, table_of
 
@@ -87,14 +91,14 @@ def simulate(
     several = ["ps", "hierarchical", "hierarchical(ring)"]
     topologies = topology or (["ps", "ring"] if ranks_per_node == 1 else several)
     latency_s = None if latency is None else parse_seconds(latency)
-    forward_s = None if forward is None else parse_seconds(forward)
+    computing = Computing(None if forward is None else parse_seconds(forward), backward_threads)
     scenarios = [
         Scenario(count, ranks_per_node, rate, latency_s, one_machine)
         for rate in ([None] if bandwidth is None else map(parse_rate, bandwidth))
         for count in _counts(nodes)
     ]
     rows = [
-        simulate_way(costs, gradients, scenario, Way(one, name), forward_s)
+        simulate_way(costs, gradients, scenario, Way(one, name), computing)
         for scenario in scenarios
         for one in codecs
         for name in topologies
