@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.ranks import Ranks
 
 _ranks = Ranks("""
@@ -13,4 +15,23 @@ tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(2)
 import hipress.tensorflow
 """)
-outcomes, run = _ranks.outcomes, _ranks.run
+
+
+def begin(function: Any, *arguments: Any) -> Any:
+    """Keras numbers the layers of a process, and ranks compare names: those of earlier tests, on fewer ranks, do not
+    count.
+    """
+    import keras
+
+    keras.utils.clear_session()
+    return function(*arguments)
+
+
+def outcomes(function: Any, world_size: int, *arguments: Any, **variables: str) -> list[Any]:
+    """As Ranks.outcomes()."""
+    return _ranks.outcomes(begin, world_size, function, *arguments, **variables)
+
+
+def run(function: Any, world_size: int, *arguments: Any, **variables: str) -> list[Any]:
+    """As Ranks.run()."""
+    return _ranks.run(begin, world_size, function, *arguments, **variables)

@@ -127,6 +127,113 @@ def test_what_a_codec_held_back_joins_the_next_step_when_the_codec_is_replaced()
         assert difference < 1e-4 * largest
 
 
+def _failed_step() -> list[float]:
+    hp.init(timeout=3)
+    variables = [tf.Variable(tf.ones(4), name="reached"), tf.Variable(tf.ones(4), name="missing")]
+    optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(1.0))
+
+    @tf.function
+    def step(second: bool) -> None:
+        optimizer.apply([variables[0] * 1.0, variables[1] * 1.0 if second else None], variables)
+
+    step(True)
+    if hp.rank() == 1:
+        step(False)  # the other rank waits for this one's second gradient
+    else:
+        with pytest.raises(tf.errors.OpError):
+            step(True)
+    return [float(variables[0][0]), float(variables[1][0]), float(optimizer.iterations)]
+
+
+def test_a_step_that_fails_changes_no_variable() -> None:
+    assert run(_failed_step, 2)[0] == [0.0, 0.0, 1.0]
+
+
+def _loss_scaling() -> list[float]:
+    hp.init()
+    variable = tf.Variable(tf.zeros(4), name="w")
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0), initial_scale=8.0)
+    optimizer = hp.DistributedOptimizer(scaled)
+
+    @tf.function
+    def step(gradient: Any) -> None:
+        optimizer.apply([gradient], [variable])
+
+    seen = []
+    for number in range(2):
+        value = np.inf if number == 0 and hp.rank() == 1 else 8.0
+        step(tf.fill([4], tf.constant(value, tf.float32)))
+        seen += [float(variable[0]), float(optimizer.dynamic_scale)]
+    return seen
+
+
+def test_all_ranks_skip_a_step_in_which_one_has_a_gradient_that_is_not_finite() -> None:
+    for seen in run(_loss_scaling, 2):
+        assert seen == [0.0, 4.0, -2.0, 4.0]
+
+
+def _sparse(as_dense: bool) -> list[list[float]]:
+    hp.init()
+    table = tf.Variable(tf.zeros((6, 2)), name="table")
+    optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(1.0), sparse_as_dense=as_dense)
+
+    @tf.function
+    def step(rows: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, rows))
+        optimizer.apply(tape.gradient(loss, [table]), [table])
+
+    step(tf.constant([hp.rank(), 3, 5][: hp.rank() + 2]))  # ranks have differently many
+    return table.numpy()[:, 0].tolist()
+
+
+@pytest.mark.parametrize("as_dense", [False, True], ids=["gathered", "as dense"])
+def test_sparse_gradients(as_dense: bool) -> None:
+    assert run(_sparse, 2, as_dense) == [[-0.5, -0.5, 0.0, -1.0, 0.0, -0.5]] * 2
+
+
+def _local_layers() -> list[float]:
+    hp.init()
+    shared, local = (keras.layers.Dense(1, use_bias=False, kernel_initializer="ones") for _ in range(2))
+    for layer in (shared, local):
+        layer.build((None, 1))
+    optimizer = hp.PartialDistributedOptimizer(keras.optimizers.SGD(1.0), local_layers=local)
+    variables = [shared.kernel, local.kernel]
+    optimizer.apply([tf.fill((1, 1), 2.0 * hp.rank())] * 2, variables)
+    return [float(variable[0, 0]) for variable in variables]
+
+
+def test_layers_may_stay_a_ranks_own() -> None:
+    # Their gradients are divided by the number of ranks, as if they were averaged with zeros.
+    assert run(_local_layers, 2) == [[0.0, 1.0], [0.0, 0.0]]
+
+
+def _changed_replica() -> str:
+    hp.init(check_replicas=2, timeout=5)
+    variables = [tf.Variable(tf.zeros(3), name="v"), tf.Variable(tf.zeros(3), name="w")]
+    optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(1.0))
+
+    @tf.function
+    def step() -> None:
+        optimizer.apply([tf.ones(3), tf.ones(3)], variables)
+
+    for _ in range(3):
+        step()
+    if hp.rank() == 1:
+        variables[1].assign_add(tf.ones(3))
+    try:
+        step()
+    except tf.errors.OpError as error:
+        return str(error)
+    return "nothing"
+
+
+def test_replicas_that_differ_are_found() -> None:
+    for told in run(_changed_replica, 2):
+        assert "after step 4" in told
+        assert "'w' is not the same on all ranks" in told
+
+
 def _lost_rank() -> str:
     hp.init(timeout=3)
     variable = tf.Variable(tf.zeros(10), name="w")

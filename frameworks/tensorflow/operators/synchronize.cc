@@ -39,6 +39,7 @@ class Synchronize final : public tf::AsyncOpKernel {
   explicit Synchronize(tf::OpKernelConstruction* construction) : tf::AsyncOpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("list_number", &list_));
     OP_REQUIRES_OK(construction, construction->GetAttr("indices", &indices_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("step_count", &stepCount_));
     OP_REQUIRES(construction, static_cast<int>(indices_.size()) == construction->num_inputs(),
                 absl::InvalidArgumentError("every tensor needs its index in the list"));
   }
@@ -59,17 +60,19 @@ class Synchronize final : public tf::AsyncOpKernel {
     for (int i = 0; i < context->num_inputs(); ++i) inputs.push_back(context->input(i));
     const std::vector<int64_t> indices = indices_;
     const int64_t list = list_;
+    const auto stepCount = static_cast<size_t>(stepCount_);
     for (size_t i = 0; i < inputs.size(); ++i) {
       completion->guarded([&] {
-        start(inputs[i], *outputs[i], list, static_cast<size_t>(indices[i]), completion->onDone());
+        start(inputs[i], *outputs[i], list, static_cast<size_t>(indices[i]), stepCount, completion->onDone());
       });
     }
   }
 
  private:
   static void start(const tf::Tensor& input, tf::Tensor& output, int64_t number, size_t index,
-                    OnDone onDone) {
+                    size_t stepCount, OnDone onDone) {
     const auto list = tensorList(number);
+    list->computed(stepCount);
     const TensorHandle handle = list->handle(index);
     TensorView values = viewOf(input);
     ViewSubmission views;
@@ -94,6 +97,7 @@ class Synchronize final : public tf::AsyncOpKernel {
   }
 
   int64_t list_ = 0;
+  int64_t stepCount_ = 0;
   std::vector<int64_t> indices_;
 };
 
@@ -110,6 +114,7 @@ REGISTER_OP("HipressSynchronize")
     .Attr("T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool}) >= 1")
     .Attr("list_number: int")
     .Attr("indices: list(int)")
+    .Attr("step_count: int")  // how many tensors of the list the operators of one step take together
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(sameShapes);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/casync/current_engine.h"
+#include "core/trace/recorder.h"
 
 namespace hipress::tensorflow_operators {
 namespace {
@@ -40,6 +41,22 @@ TensorHandle TensorList::handle(size_t index) const {
                           std::to_string(index));
   }
   return handles_[index];
+}
+
+void TensorList::computed(size_t count) {
+  const auto engine = engine_.lock();
+  if (engine == nullptr || engine->trace() == nullptr) return;
+  const int64_t now = TraceRecorder::now();
+  const std::lock_guard lock(mutex_);
+  if (computed_ == 0) firstNs_ = now;
+  if (++computed_ < count) return;
+  computed_ = 0;
+  TraceSpan span;
+  span.name = "backward";
+  span.track = TraceTrack::kFramework;
+  span.startNs = firstNs_;
+  span.endNs = now;
+  if (TraceRecorder* const recorder = engine->trace()) recorder->record(span);
 }
 
 void TensorList::holdBack(size_t index, std::vector<float> values) {

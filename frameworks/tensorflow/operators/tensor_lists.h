@@ -30,6 +30,10 @@ class TensorList {
   /// list is not the current one any more.
   TensorHandle handle(size_t index) const;
 
+  /// One of `count` gradients of a step has been computed. The span from the first to the last is the trace's
+  /// "backward".
+  void computed(size_t count);
+
   /// What an earlier codec held back of a tensor joins its next values (float32).
   void holdBack(size_t index, std::vector<float> values);
   /// It is the caller's from here on; nearly always empty.
@@ -40,6 +44,8 @@ class TensorList {
   mutable std::mutex mutex_;
   std::vector<TensorHandle> handles_;
   std::map<size_t, std::vector<float>> heldBack_;
+  size_t computed_ = 0;  // of this step's gradients
+  int64_t firstNs_ = 0;
 };
 
 /// Makes the list `number`, or gives it other handles.

@@ -4,11 +4,13 @@
     import hipress.tensorflow as hp
 
     hp.init()
-    model.compile(hp.DistributedOptimizer(optimizer, codec="onebit"), loss)
-    model.fit(images, labels, callbacks=[hipress.tensorflow.keras.callbacks.BroadcastGlobalVariablesCallback(0)])
+    hp.broadcast_variables(model.variables, root_rank=0)
+    with tf.GradientTape() as tape:
+        loss = ...
+    gradients = hp.DistributedGradientTape(tape, codec="onebit").gradient(loss, model.trainable_variables)
 
-or, with loops of one's own, `hp.DistributedGradientTape` and `hp.broadcast_variables`. Names that Horovod has mean what
-they mean there; `codec`, `topology`, `partitions` are new.
+or, instead of the tape, `hp.DistributedOptimizer`; what `model.fit()` needs besides is in hipress.tensorflow.keras.
+Names that Horovod has mean what they mean there; `codec`, `topology`, `partitions` are new.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ from hipress.tensorflow.collectives import (
     reducescatter,
 )
 from hipress.tensorflow.failures import own_error
-from hipress.tensorflow.optimizer import DistributedOptimizer
+from hipress.tensorflow.optimizer import DistributedOptimizer, PartialDistributedOptimizer
 from hipress.tensorflow.size_operators import local_rank_op, local_size_op, process_set_included_op, rank_op, size_op
 from hipress.tensorflow.state import broadcast_global_variables, broadcast_object_fn, broadcast_variables
 from hipress.tensorflow.synchronizer import GradientSynchronizer
@@ -99,6 +101,7 @@ __all__ = [
     "Mismatch",
     "NotInitialized",
     "PartialDistributedGradientTape",
+    "PartialDistributedOptimizer",
     "PeerLost",
     "ProcessSet",
     "Product",

@@ -90,7 +90,7 @@ class GradientLists:
                 dense[index] = tf.convert_to_tensor(gradient)
         for index, gradient in self._list_of(variables).synchronize(dense).items():
             result[index] = gradient
-        return result
+        return result if tf.executing_eagerly() else _all_or_none(result)
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
         """From the next step on gradients travel with these codecs. Raises what TensorList.set_codec() does."""
@@ -113,6 +113,20 @@ class GradientLists:
             synchronizer = GradientSynchronizer(variables, self._options.synchronization)
         self._lists[key] = ([weakref.ref(variable) for variable in variables], synchronizer)
         return synchronizer
+
+
+def _all_or_none(gradients: list[Any]) -> list[Any]:
+    """In a graph: nobody gets one before all are there. A step that fails changes no variable."""
+    parts = tf.nest.flatten([gradient for gradient in gradients if gradient is not None], expand_composites=True)
+    waited = iter(tf.identity_n(parts)) if parts else iter(())
+    return [
+        None
+        if gradient is None
+        else tf.nest.pack_sequence_as(
+            gradient, [next(waited) for _ in tf.nest.flatten(gradient, expand_composites=True)], expand_composites=True
+        )
+        for gradient in gradients
+    ]
 
 
 def shared_lists(options: GradientOptions) -> GradientLists:

@@ -46,10 +46,14 @@ def check_dtype(dtype: tf.DType, name: str) -> None:
         raise Unsupported(f"tensor '{name}' has elements of type {dtype.name}; HiPress synchronises {known}")
 
 
-def synchronize(values: Sequence[tf.Tensor], number: int, indices: Sequence[int]) -> list[tf.Tensor]:
-    """The tensors at `indices` of the list `number`, combined over all ranks."""
+def synchronize(
+    values: Sequence[tf.Tensor], number: int, indices: Sequence[int], *, step_count: int
+) -> list[tf.Tensor]:
+    """The tensors at `indices` of the list `number`, combined over all ranks; of `step_count` in the same step."""
     with tf.device("CPU:0"), own_errors():
-        outputs = _operators.hipress_synchronize(list(values), list_number=number, indices=list(indices))
+        outputs = _operators.hipress_synchronize(
+            list(values), list_number=number, indices=list(indices), step_count=step_count
+        )
     return _independent(outputs)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
@@ -54,12 +55,23 @@ class _DistributedKerasMixin(_DistributedMixin):
 
         def step(gradients: Sequence[Any]) -> None:
             combined = self._hipress_local.combined(gradients, variables, self._hipress_lists)
-            super(_DistributedKerasMixin, self).apply(combined, trainable_variables)  # type: ignore[misc]
+            with _after(combined):
+                super(_DistributedKerasMixin, self).apply(combined, trainable_variables)  # type: ignore[misc]
             check_replicas_every(runtime.current().options.check_replicas, self.iterations, variables)  # type: ignore[attr-defined]
 
-        if not self.built:  # type: ignore[attr-defined]
+        if variables and not self.built:  # type: ignore[attr-defined]
             self.build(variables)  # type: ignore[attr-defined]
         self._hipress_aggregation.add(list(grads), variables, step)
+
+
+def _after(gradients: Sequence[Any]) -> AbstractContextManager[Any]:
+    """In a graph: within it nothing runs before the gradients are there, not even what takes none of them."""
+    present = [gradient for gradient in gradients if gradient is not None]
+    if tf.executing_eagerly() or not present:
+        return nullcontext()
+    first = present[0].values if isinstance(present[0], tf.IndexedSlices) else present[0]
+    after: AbstractContextManager[Any] = tf.control_dependencies([first])
+    return after
 
 
 class _DistributedV1Mixin(_DistributedMixin):
@@ -159,4 +171,15 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     optimizer._hipress_local = LocalVariables(scale=scale_local_gradients)
     if mixin is _DistributedKerasMixin:
         optimizer._hipress_aggregation = Aggregation(backward_passes_per_step, average=average_aggregated_gradients)
+    return optimizer
+
+
+def PartialDistributedOptimizer(  # noqa: N802  (Horovod's name)
+    optimizer: Any, name: str | None = None, *, local_layers: Any = None, **options: Any
+) -> Any:
+    """DistributedOptimizer, but the gradients of some Keras layers, which have been built, stay this rank's own."""
+    optimizer = DistributedOptimizer(optimizer, name, **options)
+    for layer in [] if local_layers is None else tf.nest.flatten(local_layers):
+        for variable in layer.trainable_weights:
+            optimizer.register_local_var(variable)
     return optimizer

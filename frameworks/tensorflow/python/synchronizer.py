@@ -54,12 +54,14 @@ class GradientSynchronizer(TensorList):
         """
         if not gradients:
             return {}
+        count = len(gradients)
         if tf.executing_eagerly():
             indices = list(gradients)
-            combined = operators.synchronize(list(gradients.values()), self._number, indices)
+            combined = operators.synchronize(list(gradients.values()), self._number, indices, step_count=count)
             return dict(zip(indices, combined, strict=True))
         return {
-            index: operators.synchronize([gradient], self._number, [index])[0] for index, gradient in gradients.items()
+            index: operators.synchronize([gradient], self._number, [index], step_count=count)[0]
+            for index, gradient in gradients.items()
         }
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:

@@ -26,7 +26,7 @@ def allreduce(
     return collectives.allreduce(
         value,
         average,
-        name,
+        name=name,
         op=op,
         compression=compression,
         prescale_factor=prescale_factor,

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HIPRESS_TRACE: synchronisation visibly inside backward, in a tf.function."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+import hipress.tensorflow as hp
+from tests.tensorflow.ranks import run
+
+WORLD = 2
+
+
+def _traced_steps() -> None:
+    hp.init()
+    # The last layers' gradients come first, while the first layers' are still being computed.
+    model = keras.Sequential([keras.Input((600,)), *(keras.layers.Dense(600) for _ in range(8))])
+    hp.broadcast_variables(model.variables, root_rank=0)
+    optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(0.01), codec="onebit", partitions=2)
+
+    @tf.function
+    def step(inputs: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(inputs)))
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+
+    for _ in range(3):
+        step(tf.random.normal((256, 600)))
+
+
+def _inside(span: dict[str, Any], outer: dict[str, Any]) -> bool:
+    return bool(outer["ts"] <= span["ts"] and span["ts"] + span["dur"] <= outer["ts"] + outer["dur"])
+
+
+def test_encoding_and_sending_happen_inside_backward(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    run(_traced_steps, WORLD, HIPRESS_TRACE=str(file))
+    spans = [event for event in json.loads(file.read_text()) if event["ph"] == "X"]
+    for rank in range(WORLD):
+        of_rank = [span for span in spans if span["pid"] == rank]
+        backward = [span for span in of_rank if span["name"] == "backward"]
+        assert len(backward) == 3
+        for outer in backward:
+            for primitive in ("encode", "send"):
+                assert any(span["name"] == primitive and _inside(span, outer) for span in of_rank), (rank, primitive)
+            # Some gradient is on its way before the last one is computed: its encode begins after that send.
+            sends = sorted(s["ts"] for s in of_rank if s["name"] == "send" and _inside(s, outer))
+            encodes = sorted(s["ts"] for s in of_rank if s["name"] == "encode" and _inside(s, outer))
+            assert sends[0] < encodes[-1]
