@@ -22,7 +22,8 @@ void DeadlineWatch::begin() {
   if (stopped_) return;
   asked_ = true;
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  changed_.notify_one();
+  // Waking it costs more than submitting a small tensor, and between two looks it sees `asked_` by itself.
+  if (idle_) changed_.notify_one();
 }
 
 void DeadlineWatch::stop() {
@@ -37,7 +38,9 @@ void DeadlineWatch::stop() {
 void DeadlineWatch::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
+    idle_ = true;
     changed_.wait(lock, [this] { return stopped_ || asked_; });
+    idle_ = false;
     asked_ = false;
     for (bool more = true; more;) {
       changed_.wait_for(lock, kInterval, [this] { return stopped_; });

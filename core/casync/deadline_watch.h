@@ -31,6 +31,7 @@ class DeadlineWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool asked_ = false;
+  bool idle_ = false;  // the thread waits to be asked
   bool stopped_ = false;
   std::thread thread_;
 };

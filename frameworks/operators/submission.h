@@ -26,20 +26,20 @@ struct TensorView {
 
 /// `count`: how many elements it should have. Throws Unsupported, Mismatch.
 inline void checkView(const TensorView& tensor, const TensorSpec& spec, uint64_t count) {
-  const std::string where = "tensor '" + spec.name + "': ";
-  const std::string declared = spec.device == nullptr ? "cpu" : spec.device->name();
-  if (tensor.device != declared) {
+  const auto where = [&spec] { return "tensor '" + spec.name + "': "; };
+  const bool inPlace = spec.device == nullptr ? tensor.device == "cpu" : tensor.device == spec.device->name();
+  if (!inPlace) {
     throw unsupported(
-        where + "it is not on " + declared +
+        where() + "it is not on " + (spec.device == nullptr ? "cpu" : spec.device->name()) +
         ", where it was when it was declared; move it back there, or make a new optimizer after "
         "moving the model");
   }
   if (tensor.dtype != spec.dtype) {
     throw Error(ErrorKind::kMismatch,
-                where + "its element type is not the declared " + std::string(dtypeName(spec.dtype)));
+                where() + "its element type is not the declared " + std::string(dtypeName(spec.dtype)));
   }
   if (tensor.count != count) {
-    throw Error(ErrorKind::kMismatch, where + "it has " + std::to_string(tensor.count) +
+    throw Error(ErrorKind::kMismatch, where() + "it has " + std::to_string(tensor.count) +
                                           " elements, declared were " + std::to_string(count));
   }
 }
