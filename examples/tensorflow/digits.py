@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handwritten digits, data-parallel, with TensorFlow: a small network whose gradients HiPress synchronises.
+
+    python digits.py                                            one process
+    hipress run -np 4 python digits.py --codec onebit           four, on this machine
+    hipress run -np 4 python digits.py --codec "dgc(ratio=0.01)" --warmup-epochs 2
+
+The same network, data and learning rates as in examples/torch/digits.py, which says more about them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+import hipress.tensorflow as hp
+from hipress._core import describe_codecs
+
+#: What an epoch of warm-up leaves of the values that the epoch before sent.
+WARMUP_FACTOR = 1 / 4
+
+
+def warmup_codecs(codec: str, epochs: int) -> list[str]:
+    """The codec of each warm-up epoch; none for codecs that have no ratio."""
+    name, _, text = codec.replace(" ", "").rstrip(")").partition("(")
+    given = dict(option.split("=") for option in text.split(",") if option)
+    defaults = {each["name"]: each["default"] for c in describe_codecs() if c["name"] == name for each in c["options"]}
+    if "ratio" not in defaults:
+        return []
+    ratio = float(given.pop("ratio", defaults["ratio"]))
+    others = "".join(f", {option}={value}" for option, value in given.items())
+    return [f"{name}(ratio={max(ratio, WARMUP_FACTOR ** (epoch + 1))}{others})" for epoch in range(epochs)]
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--codec", default="none", help="what travels, with any options: dgc(ratio=0.01)")
+    parser.add_argument("--warmup-epochs", type=int, default=4, help="epochs in which dgc and graddrop send more")
+    parser.add_argument("--topology", default="ps", help="which way it travels")
+    parser.add_argument("--partitions", type=int, default=0, help="pieces per gradient; 0: by size")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--batch-size", type=int, default=8, help="images per rank and step")
+    parser.add_argument("--lr", type=float, default=0.03, help="highest learning rate")
+    parser.add_argument("--seed", type=int, default=0, help="of the first weights and of the order of images")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes results here")
+    return parser.parse_args()
+
+
+def load_images() -> tuple[Any, Any, Any, Any]:
+    """Training images and labels, then those of the test: the same third of all images, whatever the seed is."""
+    digits = load_digits()
+    images = digits.images.astype(np.float32)[..., np.newaxis]
+    images = (images - images.mean()) / images.std(ddof=1)
+    train, test = train_test_split(range(len(images)), test_size=1 / 3, stratify=digits.target, random_state=0)
+    return images[train], digits.target[train], images[test], digits.target[test]
+
+
+def build_model() -> Any:
+    """Nearly all of its 417 000 weights are in one layer, as in the networks for which compression was invented."""
+
+    def initial(inputs: int) -> dict[str, Any]:
+        limit = 1 / math.sqrt(inputs)  # as PyTorch draws them
+        uniform = keras.initializers.RandomUniform(-limit, limit)
+        return {"kernel_initializer": uniform, "bias_initializer": uniform.clone()}
+
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Conv2D(32, 3, padding="same", activation="relu", **initial(9)),
+            keras.layers.Conv2D(64, 3, padding="same", activation="relu", **initial(9 * 32)),
+            keras.layers.MaxPooling2D(2),
+            keras.layers.Flatten(),
+            keras.layers.Dense(384, activation="relu", **initial(64 * 4 * 4)),
+            keras.layers.Dense(10, **initial(384)),
+        ]
+    )
+
+
+def learning_rate(step: int, steps: int, highest: float) -> float:
+    """It rises over the first fifth of the steps, then falls to almost nothing: PyTorch's OneCycleLR."""
+    rising = 0.2 * steps - 1
+
+    def between(start: float, end: float, part: float) -> float:
+        return end + (start - end) / 2 * (1 + math.cos(math.pi * part))
+
+    if step <= rising:
+        return between(highest / 25, highest, step / rising)
+    return between(highest, highest / 25e4, (step - rising) / (steps - 1 - rising))
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    tf.config.threading.set_intra_op_parallelism_threads(1)  # several ranks share the cores of this machine
+    tf.config.threading.set_inter_op_parallelism_threads(2)
+    hp.init()
+    keras.utils.set_random_seed(arguments.seed)
+    images, labels, test_images, test_labels = load_images()
+    steps_per_epoch = len(images) // (arguments.batch_size * hp.size())
+    if steps_per_epoch == 0:
+        raise SystemExit(f"{len(images)} images do not fill one batch of {hp.size()} ranks: lower --batch-size")
+    steps = arguments.epochs * steps_per_epoch
+
+    model = build_model()
+    momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own
+    optimizer = hp.DistributedOptimizer(
+        keras.optimizers.SGD(arguments.lr, momentum=momentum),
+        codec=arguments.codec,
+        topology=arguments.topology,
+        partitions=arguments.partitions,
+    )
+    optimizer.build(model.trainable_variables)
+    hp.broadcast_variables([*model.variables, *optimizer.variables], root_rank=0)
+    criterion = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @tf.function
+    def train_step(batch_images: Any, batch_labels: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = criterion(batch_labels, model(batch_images, training=True))
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    losses: list[float] = []
+    accuracy = 0.0
+    sent_by_epoch: list[int] = []
+    warmup = warmup_codecs(arguments.codec, arguments.warmup_epochs)
+    orders = np.random.default_rng(arguments.seed)
+    for epoch in range(arguments.epochs):
+        if warmup and epoch <= len(warmup):
+            # The first epochs' codec, then the one asked for: what was held back so far lives on.
+            optimizer.set_codec(warmup[epoch] if epoch < len(warmup) else arguments.codec)
+        sent_before = hp.counters()["bytes_sent"]
+        # Every rank draws the same order and takes its own part of it, so that no image is used twice.
+        order = orders.permutation(len(images))[hp.rank() :: hp.size()]
+        for step in range(steps_per_epoch):
+            optimizer.learning_rate = learning_rate(epoch * steps_per_epoch + step, steps, arguments.lr)
+            batch = order[step * arguments.batch_size : (step + 1) * arguments.batch_size]
+            losses.append(float(train_step(tf.constant(images[batch]), tf.constant(labels[batch]))))
+        sent_by_epoch.append(hp.counters()["bytes_sent"] - sent_before)
+        if hp.rank() == 0:  # all ranks hold the same model: one test is enough
+            accuracy = float((model(test_images).numpy().argmax(axis=1) == test_labels).mean())
+            loss = np.mean(losses[-steps_per_epoch:])
+            print(
+                f"epoch {epoch + 1:2}/{arguments.epochs}   loss {loss:.4f}   test accuracy {accuracy:.2%}", flush=True
+            )
+
+    # Averages over the ranks: each has seen its own images and has aggregated its own share of the gradients.
+    mean_losses = hp.allreduce(np.array(losses), name="losses").numpy()
+    mean_sent = hp.allreduce(np.array(sent_by_epoch, np.float64), name="bytes sent").numpy()
+    if hp.rank() == 0 and arguments.json is not None:
+        results = {
+            "codec": arguments.codec,
+            "warmup_codecs": warmup,
+            "topology": arguments.topology,
+            "world_size": hp.size(),
+            "seed": arguments.seed,
+            "test_accuracy": accuracy,
+            "bytes_per_step_and_rank": round(mean_sent.sum() / steps),
+            "bytes_by_epoch": [round(sent) for sent in mean_sent],
+            "loss": [round(float(value), 5) for value in mean_losses],
+        }
+        arguments.json.write_text(json.dumps(results) + "\n")
+    hp.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real training: compressed gradients reach nearly the accuracy of uncompressed ones, with a fraction of the bytes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs import pages
+
+EXAMPLES = pages.ROOT / "examples" / "tensorflow"
+#: How many times fewer bytes the last epoch sends, and how the values travel.
+SMALLER = {
+    "onebit": (28, "ps"),
+    "tbq": (14, "ring"),
+    "terngrad": (14, "ps"),
+    "dgc": (200, "ring"),
+    "graddrop": (200, "ps"),
+}
+
+
+def train(folder: Path, codec: str, *options: str) -> dict[str, Any]:
+    """What digits.py reports."""
+    report = folder / "results.json"
+    launcher = [sys.executable, "-m", "hipress.cli", "run", "-np", "2"]
+    training = [sys.executable, str(EXAMPLES / "digits.py"), "--codec", codec, "--json", str(report)]
+    command = [*launcher, *training, "--epochs", "16", "--batch-size", "16", *options]
+    # It fails if replicas differ, which ranks look at after every epoch.
+    pages.run(command, folder, timeout=250, variables={"HIPRESS_CHECK_REPLICAS": "37"})
+    results: dict[str, Any] = json.loads(report.read_text())
+    return results
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return train(tmp_path_factory.mktemp("plain"), "none")
+
+
+def test_uncompressed_gradients_train_well(plain: dict[str, Any]) -> None:
+    assert plain["test_accuracy"] >= 0.97
+
+
+@pytest.mark.parametrize("codec", SMALLER)
+def test_a_codec_trains_nearly_as_well_with_few_bytes(tmp_path: Path, plain: dict[str, Any], codec: str) -> None:
+    smaller, topology = SMALLER[codec]
+    compressed = train(tmp_path, codec, "--topology", topology)
+    assert compressed["test_accuracy"] >= plain["test_accuracy"] - 0.015
+    assert compressed["bytes_by_epoch"][-1] < plain["bytes_by_epoch"][-1] / smaller
+
+
+def test_the_benchmark_takes_the_first_releases_command_line(tmp_path: Path) -> None:
+    launcher = [sys.executable, "-m", "hipress.cli", "run", "-np", "2"]
+    program = [sys.executable, str(EXAMPLES / "cnn_benchmark.py")]
+    options = ["--model", "MobileNet", "--variable_update", "hipress", "--comp_alg", "dgc"]
+    small = ["--image_size", "32", "--batch_size", "2", "--num_batches", "2", "--num_warmup_batches", "1"]
+    output = pages.run([*launcher, *program, *options, *small], tmp_path, timeout=250)
+    assert "total images/sec" in output
+    assert "on 2 processes" in output

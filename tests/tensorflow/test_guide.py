@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guide for TensorFlow: its scripts run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs import pages
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["fit", "own loop"])
+def test_the_scripts_run_on_two_ranks(tmp_path: Path, number: int) -> None:
+    script = pages.blocks("docs/guide/tensorflow.md", "python")[number]
+    (tmp_path / "train.py").write_text(script)
+    assert "[0] loss " in pages.launch(tmp_path / "train.py", 2)
