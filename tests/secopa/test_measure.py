@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from itertools import chain, count
 
+import numpy as np
 import pytest
 
 from hipress import _core
@@ -96,11 +97,22 @@ def test_what_a_codec_would_not_shrink_counts_as_sent_as_it_is() -> None:
 
 def test_an_arenas_pieces_are_everywhere_in_it() -> None:
     arena = Arena(1000)
-    pieces = arena.pieces(300, arena.values, arena.other(0))
-    firsts = [(next(pieces)[1].ctypes.data - arena.other(0).ctypes.data) // 4 for _ in range(4)]
-    assert firsts == [0, 300, 600, 0]
-    mine, others = (arena.pieces(200, arena.values, share=(index, 2)) for index in range(2))
+    pieces = arena.pieces(300, [arena.values, arena.output], [arena.values, arena.state(0)])
+    firsts = [(next(pieces)[1].ctypes.data - arena.output.ctypes.data) // 4 for _ in range(3)]
+    assert firsts == [0, 300, 600]
+    assert (next(pieces)[1].ctypes.data - arena.state(0).ctypes.data) // 4 == 0
+    mine, others = (arena.pieces(200, [arena.values], share=(index, 2)) for index in range(2))
     assert {next(mine)[0].ctypes.data for _ in range(9)}.isdisjoint(next(others)[0].ctypes.data for _ in range(9))
+
+
+def test_a_codec_is_measured_with_what_it_remembers_after_some_steps() -> None:
+    arena = Arena(1 << 12)
+    arena.state(0).fill(7.0)  # of another codec
+    CodecMeasurement("onebit", arena, 0.0, (1,), 1, [1 << 10]).measure()
+    residual = arena.state(0)
+    assert np.abs(residual).max() > 0
+    # What it dropped of values like these, not what another one left behind: it is about as large as they are.
+    assert 0.1 < float(np.linalg.norm(residual) / np.linalg.norm(arena.values)) < 3
 
 
 def test_neighbours_make_work_longer_never_shorter() -> None:

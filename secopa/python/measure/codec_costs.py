@@ -28,10 +28,14 @@ Floats = NDArray[np.float32]
 SIZES = tuple(4**power for power in range(5, 13))
 #: A tensor of so many tells how much a codec loses.
 _ERROR_ELEMENTS = 1 << 18
-#: Of the arena that one size goes through: with 16 MB for the smallest one, more than a core's own caches hold.
+#: Of the arena that one size goes through, all steps together: more than a core's own caches hold.
 _MOST_PIECES = 4096
 #: Of what several cores do at the same time.
 _CROWDED_ELEMENTS = 1 << 18
+#: How long a codec is used before it is measured, and on what.
+_TRAINED_STEPS, _TRAINED_ELEMENTS = 4, 1 << 20
+#: How many there are of other values, and by how much those are shifted: a prime, so that blocks meet other ones.
+_STEPS, _STEP_SHIFT = 8, 65_521
 #: As CodecTimes calls them.
 _COSTS = ("encode", "decode", "merge")
 
@@ -41,19 +45,40 @@ class Arena:
 
     def __init__(self, elements: int) -> None:
         self.elements = elements
-        self.values = np.random.default_rng(1).standard_normal(elements, dtype=np.float32)
-        self._others: list[Floats] = []
+        room = elements + _STEPS * _STEP_SHIFT
+        values = np.random.default_rng(1).standard_normal(room, dtype=np.float32)
+        #: Of one step.
+        self.values: Floats = values[:elements]
+        #: Of some, after which it begins again. Gradients change from step to step, and their sum stays small: what is
+        #: always left out would add up for ever in gradients that do not.
+        self.steps: list[Floats] = []
+        opposite: Floats = -values
+        for step in range(_STEPS):
+            for signed, number in ((values, step), (opposite, (step + _STEPS // 2 - 1) % _STEPS)):
+                first = number * _STEP_SHIFT
+                self.steps.append(signed[first : first + elements])
+        #: Where results go.
+        self.output = np.full(elements, 0.0, np.float32)
+        self._states: list[Floats] = []
 
-    def other(self, index: int) -> Floats:
-        """As much memory again, touched before."""
-        while len(self._others) <= index:
-            self._others.append(np.full(self.elements, 0.0, np.float32))
-        return self._others[index]
+    def state(self, index: int) -> Floats:
+        """What a codec remembers, or is to remember next."""
+        while len(self._states) <= index:
+            self._states.append(np.full(self.elements, 0.0, np.float32))
+        return self._states[index]
 
-    def pieces(self, count: int, *arrays: Floats, share: tuple[int, int] = (0, 1)) -> Iterator[tuple[Floats, ...]]:
-        """Of so many elements of all arrays, for ever. `share`: (i, n): only every n-th of them, from the i-th on."""
-        firsts = range(0, self.elements - count + 1, count)[:_MOST_PIECES][share[0] :: share[1]]
-        return itertools.cycle([tuple(array[first : first + count] for array in arrays) for first in firsts])
+    def forget(self) -> None:
+        """As before any step."""
+        for state in self._states:
+            state.fill(0.0)
+
+    def pieces(self, count: int, *rounds: Sequence[Floats], share: tuple[int, int] = (0, 1)) -> Iterator[list[Floats]]:
+        """Of so many elements of all arrays of a round, then of those of the next, for ever. `share`: (i, n): only
+        every n-th of them, from the i-th on."""
+        firsts = range(0, self.elements - count + 1, count)[: _MOST_PIECES // len(rounds)][share[0] :: share[1]]
+        return itertools.cycle(
+            [[array[first : first + count] for array in arrays] for arrays in rounds for first in firsts]
+        )
 
 
 @dataclass
@@ -74,6 +99,7 @@ class CodecMeasurement:
 
     def measure(self) -> CodecCosts:
         """Raises InvalidArgument if there is no such codec."""
+        self._train()
         times = {threads: self._times(threads) for threads in self.threads}
         sizes = tuple(EncodedSize(raw_bytes=4 * count, encoded_bytes=self._encoded(count)) for count in self.sizes)
         count = _crowded_piece(self.arena, self.cores)
@@ -85,6 +111,15 @@ class CodecMeasurement:
             relative_error=self._relative_error(),
             states=len(self._codec.states),
         )
+
+    def _train(self) -> None:
+        """Some steps: what a codec remembers then is what it will find later, and decides what some take."""
+        self.arena.forget()
+        if self._codec.states:
+            count = min(_TRAINED_ELEMENTS, self.arena.elements)
+            encode = self._actions(self.text, count, 1)["encode"]
+            for _ in range(_TRAINED_STEPS * (self.arena.elements // count)):
+                encode()
 
     def _times(self, threads: int) -> CodecTimes:
         clock = time.thread_time if threads == 1 else time.perf_counter
@@ -103,16 +138,22 @@ class CodecMeasurement:
     ) -> dict[str, Callable[[], object]]:
         """What is measured, each on another piece of the arena every time."""
         codec = _core.create_codec(text)
-        states = len(codec.states)
-        before, after = ([self.arena.other(which * states + i) for i in range(states)] for which in (0, 1))
-        given = self.arena.pieces(count, self.arena.values, *before, *after, share=share)
-        taken = self.arena.pieces(count, self.arena.other(0), share=share)
+        count_of_states = len(codec.states)
+        before, after = (
+            [self.arena.state(which * count_of_states + i) for i in range(count_of_states)] for which in (0, 1)
+        )
+        # What one step writes the next one reads.
+        memory = itertools.cycle(([*before, *after], [*after, *before]))
+        rounds = [[values, *states] for values, states in zip(self.arena.steps, memory, strict=False)]
+        given = self.arena.pieces(count, *rounds, share=share)
+        taken = self.arena.pieces(count, [self.arena.output], share=share)
         output = np.empty(codec.max_encoded_bytes(count), np.uint8)
         payload = np.frombuffer(codec.encode(self.arena.values[:count]), np.uint8)
 
         def encode() -> None:
-            values, *memory = next(given)
-            codec.encode_into(values, memory[:states], memory[states:], output, threads=threads)
+            values, *states = next(given)
+            read, written = states[:count_of_states], states[count_of_states:]
+            codec.encode_into(values, read, written, output, threads=threads)
 
         def decode() -> None:
             codec.decode_into(payload, next(taken)[0], threads=threads)
@@ -149,7 +190,7 @@ def sum_crowding(arena: Arena, cores: int) -> tuple[float, ...]:
 
 
 def _adding(arena: Arena, count: int, share: tuple[int, int] = (0, 1)) -> Callable[[], object]:
-    pieces = arena.pieces(count, arena.other(0), arena.values, share=share)
+    pieces = arena.pieces(count, [arena.output, arena.values], share=share)
 
     def add() -> None:
         total, values = next(pieces)
