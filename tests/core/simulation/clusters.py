@@ -46,6 +46,7 @@ class Cluster:
     unlike: list[tuple[int, int, float]] = field(default_factory=list)
     sums: _core.ComputeCosts = field(default_factory=_core.ComputeCosts)
     submission_s: float = 0.0
+    neighbours_read: bool = True
 
     def link(self, rate: float = RATE) -> _core.SimulatedLink:
         return _core.SimulatedLink(
@@ -67,6 +68,7 @@ class Cluster:
             shared_memory=self.link(),
             unlike=[(one, other, self.link(rate)) for one, other, rate in self.unlike],
             compute_threads=self.threads,
+            neighbours_read=self.neighbours_read,
         )
         engine = _core.EngineCosts(sum=self.sums, submission_s=self.submission_s)
         return _core.simulate_step(cluster, engine, [codec()] if codecs is None else codecs, tensors, **options)
