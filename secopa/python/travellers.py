@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hipress.errors import InvalidArgument
 from hipress.secopa.choice import Choice
-from hipress.secopa.gradients import GradientSet
+from hipress.secopa.gradients import ELEMENT_BYTES, GradientSet
 
 
-@dataclass(frozen=True)
-class Traveller:
+class Traveller(NamedTuple):
     """A gradient or a group."""
 
     name: str
@@ -40,18 +39,16 @@ def travellers(gradients: GradientSet, choices: Sequence[Choice]) -> list[Travel
     releases_s = gradients.releases_s()
     found = []
     for group, indices in members.items():
-        ones = [gradients.gradients[index] for index in indices]
-        for index, one in zip(indices, ones, strict=True):
-            if choices[index] != choices[indices[0]] or one.dtype != ones[0].dtype:
-                raise InvalidArgument(f"group '{group}': '{ones[0].name}' and '{one.name}' do not travel alike")
-        found.append(
-            Traveller(
-                name=ones[0].name,
-                members=tuple(indices),
-                elements=sum(one.elements for one in ones),
-                bytes=sum(one.bytes for one in ones),
-                release_s=max(releases_s[index] for index in indices),
-                choice=choices[indices[0]],
-            )
-        )
+        first = gradients.gradients[indices[0]]
+        choice = choices[indices[0]]
+        elements, release_s = first.elements, releases_s[indices[0]]
+        # A search asks about hundreds of gradients hundreds of times, and nearly all travel alone.
+        for index in indices[1:]:
+            one = gradients.gradients[index]
+            if choices[index] != choice or one.dtype != first.dtype:
+                raise InvalidArgument(f"group '{group}': '{first.name}' and '{one.name}' do not travel alike")
+            elements += one.elements
+            release_s = max(release_s, releases_s[index])
+        size = elements * ELEMENT_BYTES[first.dtype]
+        found.append(Traveller(first.name, tuple(indices), elements, size, release_s, choice))
     return found

@@ -76,8 +76,9 @@ class TimelineModel:
         outcome = self._simulate(described, {one.choice.topology for one in together}, gradients.backward_s)
         times = [GradientTimes(0.0, 0.0)] * len(gradients.gradients)
         for one, ended in zip(together, outcome.gradients, strict=True):
+            alike = GradientTimes(one.release_s, ended.end_s)
             for member in one.members:
-                times[member] = GradientTimes(one.release_s, ended.end_s)
+                times[member] = alike
         ranks = outcome.ranks if len(outcome.ranks) == self.world else outcome.ranks * self.world
         return StepPrediction(
             step_s=max(outcome.step_s, gradients.backward_s),
