@@ -37,6 +37,11 @@ class System(ABC):
         """What the last repetition gave."""
 
 
+def last_first(gradients: Sequence[Any]) -> Iterable[int]:
+    """Their indices in the order in which backward has them: the last layer's first."""
+    return reversed(range(len(gradients)))
+
+
 class Torch(System):
     """hipress.torch: each gradient is handed over, as backward does it, then all are waited for."""
 
@@ -54,8 +59,7 @@ class Torch(System):
         for tensor, source in zip(self._tensors, self._sources, strict=True):
             tensor.copy_(source)
         clock.start()
-        # The last layer's first, as backward has them.
-        handles = [self._synchronizer.submit(i, self._tensors[i]) for i in reversed(range(len(self._tensors)))]
+        handles = [self._synchronizer.submit(index, self._tensors[index]) for index in last_first(self._tensors)]
         for handle in handles:
             self._synchronizer.wait(handle)
         clock.stop()
@@ -89,9 +93,9 @@ class TensorFlow(System):
         tf = self._tf
         gradients = [source * one for source in self._sources]
         with tf.control_dependencies(gradients), tf.control_dependencies([self._call(lambda clock: clock.start())]):
-            averages = self._synchronizer.synchronize(dict(enumerate(gradients)))
+            averages = self._synchronizer.synchronize({index: gradients[index] for index in last_first(gradients)})
         with tf.control_dependencies(averages.values()), tf.control_dependencies([self._call(lambda c: c.stop())]):
-            return [tf.identity(average) for average in averages.values()]
+            return [tf.identity(averages[index]) for index in range(len(gradients))]
 
     def _call(self, what: Callable[[Clock], None]) -> Any:
         def call() -> np.bool_:
@@ -131,9 +135,10 @@ class MXNet(System):
             array[:] = value
         self._mx.nd.waitall()
         clock.start()
-        self._synchronizer.synchronize(dict(enumerate(self._arrays)))
-        for array in self._arrays:
-            array.wait_to_read()
+        # In the order in which backward has them, in which MXNet's engine then begins them.
+        self._synchronizer.synchronize({index: self._arrays[index] for index in last_first(self._arrays)})
+        # None may be used before all are there.
+        self._arrays[0].wait_to_read()
         clock.stop()
 
     def averages(self) -> Iterable[Array]:

@@ -28,9 +28,11 @@ import hipress.mxnet as hp
 def _measured(job: Job, system: str, meeting: Meeting, servers: KvstoreProcesses | None) -> Measured:
     mx.random.seed(meeting.rank)
     batch = Batch(job.batch_size)
+    training = make(system, batch, job.timeout)
     trial = Trial(
-        step=make(system, batch, job.timeout),
-        alone=make("alone", batch, job.timeout),
+        step=training.step,
+        alone=make("alone", batch, job.timeout).step,
+        parameters=training.parameters,
         cpu_seconds=time.process_time if servers is None else servers.cpu_seconds,
         bytes_sent=(lambda: hp.counters()["bytes_sent"]) if system.startswith("hipress") else None,
     )

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import mxnet as mx
 from dist_kvstore import deadline
 from mxnet import autograd, gluon
+from numpy.typing import NDArray
 from train_measure import Step
 from train_mxnet_models import resnet50
 
@@ -32,7 +34,21 @@ class Batch:
         self.labels = mx.nd.random.randint(0, CLASSES, shape=(size,)).astype("float32")
 
 
-def _step(batch: Batch, make_trainer: Trainer) -> Step:
+@dataclass(frozen=True)
+class Training:
+    """A step on a batch, and the network that it trains."""
+
+    step: Step
+    network: gluon.HybridBlock
+
+    def parameters(self) -> Iterator[NDArray[Any]]:
+        """Those that gradients change: running means are each rank's own."""
+        for parameter in self.network.collect_params().values():
+            if parameter.grad_req != "null":
+                yield parameter.data().asnumpy()
+
+
+def _training(batch: Batch, make_trainer: Trainer, timeout: float) -> Training:
     network = resnet50(CLASSES)
     network.initialize(mx.init.Xavier())
     network.hybridize(static_alloc=True, static_shape=True)
@@ -40,14 +56,15 @@ def _step(batch: Batch, make_trainer: Trainer) -> Step:
     criterion = gluon.loss.SoftmaxCrossEntropyLoss()
 
     def step() -> None:
-        with autograd.record():
-            loss = criterion(network(batch.images), batch.labels)
-        loss.backward()
-        trainer.step(batch.size)
-        # MXNet's engine does all of it; a step is over when the parameters have changed.
-        mx.nd.waitall()
+        with deadline(timeout):
+            with autograd.record():
+                loss = criterion(network(batch.images), batch.labels)
+            loss.backward()
+            trainer.step(batch.size)
+            # MXNet's engine does all of it; a step is over when the parameters have changed.
+            mx.nd.waitall()
 
-    return step
+    return Training(step, network)
 
 
 def alone(parameters: Any) -> gluon.Trainer:
@@ -105,16 +122,9 @@ TRAINERS: dict[str, Trainer] = {
 }
 
 
-def make(system: str, batch: Batch, timeout: float) -> Step:
-    """The step of a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"; it may take `timeout` seconds."""
+def make(system: str, batch: Batch, timeout: float) -> Training:
+    """Training with a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"; a step may take `timeout` s."""
     if system in TRAINERS:
-        step = _step(batch, TRAINERS[system])
-    else:
-        _, codec, topology = system.split(" ")
-        step = _step(batch, ours(codec, topology))
-
-    def in_time() -> None:
-        with deadline(timeout):
-            step()
-
-    return in_time
+        return _training(batch, TRAINERS[system], timeout)
+    _, codec, topology = system.split(" ")
+    return _training(batch, ours(codec, topology), timeout)

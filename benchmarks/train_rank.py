@@ -30,10 +30,11 @@ def _measured(job: Job, system: str, meeting: Meeting) -> Measured:
     workload = WORKLOADS[job.model]
     torch.manual_seed(meeting.rank)
     inputs, targets = workload.batch(job.batch_size)
-    alone, step = make("alone", workload), make(system, workload)
+    alone, training = make("alone", workload), make(system, workload)
     trial = Trial(
-        step=lambda: step(inputs, targets),
-        alone=lambda: alone(inputs, targets),
+        step=lambda: training.step(inputs, targets),
+        alone=lambda: alone.step(inputs, targets),
+        parameters=lambda: (parameter.detach().numpy() for parameter in training.model.parameters()),
         bytes_sent=_bytes_sent if system.startswith("hipress") else None,
     )
     return measure(job, system, trial, meeting)

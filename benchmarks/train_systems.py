@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,70 +17,76 @@ from train_models import Workload
 #: Of plain SGD, as its state must not matter: the models are not meant to learn anything here.
 LEARNING_RATE = 1e-3
 
-Step = Callable[[torch.Tensor, torch.Tensor], None]
+
+@dataclass(frozen=True)
+class Training:
+    """A step on inputs and targets, and the model that it trains."""
+
+    step: Callable[[torch.Tensor, torch.Tensor], None]
+    model: nn.Module
 
 
-def _step(model: nn.Module, optimizer: Any, workload: Workload) -> Step:
+def _training(model: nn.Module, optimizer: Any, workload: Workload) -> Training:
     def step(inputs: torch.Tensor, targets: torch.Tensor) -> None:
         optimizer.zero_grad()
         workload.loss(model(inputs), targets).backward()
         optimizer.step()
 
-    return step
+    return Training(step, model)
 
 
 def _sgd(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
 
 
-def alone(workload: Workload) -> Step:
+def alone(workload: Workload) -> Training:
     """Computing only: what no way of synchronising can be faster than."""
     model = workload.make()
-    return _step(model, _sgd(model), workload)
+    return _training(model, _sgd(model), workload)
 
 
-def ours(workload: Workload, codec: str, topology: str) -> Step:
+def ours(workload: Workload, codec: str, topology: str) -> Training:
     """hipress.torch.DistributedOptimizer."""
     import hipress.torch as hp
 
     model = workload.make()
     hp.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hp.DistributedOptimizer(_sgd(model), model.named_parameters(), codec=codec, topology=topology)
-    return _step(model, optimizer, workload)
+    return _training(model, optimizer, workload)
 
 
-def ddp(workload: Workload) -> Step:
+def ddp(workload: Workload) -> Training:
     """DistributedDataParallel over Gloo."""
     model = DistributedDataParallel(workload.make())
-    return _step(model, _sgd(model), workload)
+    return _training(model, _sgd(model), workload)
 
 
-def ddp_fp16(workload: Workload) -> Step:
+def ddp_fp16(workload: Workload) -> Training:
     """The same with its fp16_compress_hook."""
     model = DistributedDataParallel(workload.make())
     model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    return _step(model, _sgd(model), workload)
+    return _training(model, _sgd(model), workload)
 
 
-def horovod(workload: Workload) -> Step:
+def horovod(workload: Workload) -> Training:
     """horovod.torch.DistributedOptimizer; Horovod runs already."""
     import horovod.torch as hvd
 
     model = workload.make()
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hvd.DistributedOptimizer(_sgd(model), model.named_parameters())
-    return _step(model, optimizer, workload)
+    return _training(model, optimizer, workload)
 
 
-PEERS: dict[str, Callable[[Workload], Step]] = {
+PEERS: dict[str, Callable[[Workload], Training]] = {
     "ddp": ddp,
     "ddp-fp16": ddp_fp16,
     "horovod": horovod,
 }
 
 
-def make(system: str, workload: Workload) -> Step:
-    """The step of a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"."""
+def make(system: str, workload: Workload) -> Training:
+    """Training with a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"."""
     if system == "alone":
         return alone(workload)
     if system in PEERS:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -110,27 +111,42 @@ def test_ours_failing_fails_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> No
     assert train.main() == 7
 
 
+class Alone:
+    """A meeting of two, of whom the other has `theirs` where it was asked for bytes."""
+
+    rank, world = 0, 2
+
+    def __init__(self, theirs: bytes | None = None) -> None:
+        self._theirs = theirs
+
+    def gather(self, mine: Any) -> list[Any]:
+        return [mine, self._theirs if self._theirs and isinstance(mine, bytes) else mine]
+
+    def barrier(self) -> None: ...
+
+
+JOB = train_job.Job("resnet50", 1, ["x"], 3, 1.0, "", 0, "")
+
+
 def test_steps_take_turns_with_computing_alone() -> None:
-    class Alone:
-        rank, world = 0, 1
-
-        def gather(self, mine: Any) -> list[Any]:
-            return [mine]
-
-        def barrier(self) -> None: ...
-
     taken: list[str] = []
     clock = iter(range(100))
     trial = train_measure.Trial(
         step=lambda: taken.append("step"),
         alone=lambda: taken.append("alone"),
+        parameters=lambda: [np.zeros(3)],
         cpu_seconds=lambda: float(next(clock)),
         bytes_sent=lambda: 10 * len(taken),
     )
-    job = train_job.Job("resnet50", 1, ["x"], 3, 1.0, "", 0, "")
-    measured = train_measure.measure(job, "x", trial, Alone())
+    measured = train_measure.measure(JOB, "x", trial, Alone())
     assert taken == ["alone", "step"] * (train_measure.WARM_UPS + 3)
     assert (len(measured.seconds), len(measured.alone_seconds)) == (3, 3)
     # Of steps only, and bytes of both by the number of steps.
     assert measured.cpu_seconds == [1.0] * 3
     assert measured.bytes_sent == 20
+
+
+def test_a_system_that_does_not_combine_gradients_is_refused() -> None:
+    trial = train_measure.Trial(step=lambda: None, alone=lambda: None, parameters=lambda: [np.ones(3)])
+    with pytest.raises(RuntimeError, match="x: the ranks' parameters differ"):
+        train_measure.measure(JOB, "x", trial, Alone(b"another digest"))
