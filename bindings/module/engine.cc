@@ -228,6 +228,23 @@ py::dict memoryOf(Engine& engine) {
   return result;
 }
 
+py::list agreeAnew(Engine& engine, const std::string& listName, const std::vector<TensorHandle>& handles,
+                   std::vector<TensorSpec> specs) {
+  std::vector<AgreedAnew> agreed;
+  {
+    const py::gil_scoped_release nogil;
+    agreed = engine.agreeAnew(listName, handles, std::move(specs));
+  }
+  py::list result;
+  for (const auto& [handle, heldBack] : agreed) {
+    const py::object values =
+        heldBack.empty() ? py::object(py::none())
+                         : py::array_t<float>(static_cast<py::ssize_t>(heldBack.size()), heldBack.data());
+    result.append(py::make_tuple(handle, values));
+  }
+  return result;
+}
+
 void recordSpan(Engine& engine, const std::string& name, int64_t startNs, int64_t endNs) {
   TraceRecorder* const recorder = engine.trace();
   if (recorder == nullptr) return;
@@ -300,41 +317,42 @@ py::list listed(const TaskGraph& graph) {
 
 void bindTensorSpec(py::module_& module) {
   py::class_<TensorSpec>(module, "TensorSpec")
-      .def(
-          py::init([](std::string name, const std::string& collective, const std::string& dtype,
-                      uint64_t count, std::string shape, const std::string& op, double prescale,
-                      double postscale, int root, std::string codec, std::string topology, int partitions,
-                      uint64_t minCompressBytes, int priority, bool transient, std::shared_ptr<Device> device,
-                      uint64_t rows, std::vector<uint64_t> received, std::vector<uint64_t> sent) {
-            TensorSpec spec;
-            spec.name = std::move(name);
-            spec.collective = collectiveFromName(collective);
-            spec.dtype = dtypeFromName(dtype);
-            spec.count = count;
-            spec.shape = std::move(shape);
-            spec.reduction = reductionFromName(op);
-            spec.prescale = prescale;
-            spec.postscale = postscale;
-            spec.root = root;
-            spec.codec = std::move(codec);
-            spec.topology = std::move(topology);
-            spec.partitions = partitions;
-            spec.minCompressBytes = minCompressBytes;
-            spec.priority = priority;
-            spec.transient = transient;
-            spec.device = std::move(device);
-            spec.rows = rows;
-            spec.received = std::move(received);
-            spec.sent = std::move(sent);
-            return spec;
-          }),
-          py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = "float32",
-          py::arg("count"), py::arg("shape") = "", py::arg("op") = "average", py::arg("prescale") = 1.0,
-          py::arg("postscale") = 1.0, py::arg("root") = 0, py::arg("codec") = "none",
-          py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
-          py::arg("priority") = 0, py::arg("transient") = false, py::arg("device") = py::none(),
-          py::arg("rows") = 0, py::arg("received") = std::vector<uint64_t>{},
-          py::arg("sent") = std::vector<uint64_t>{})
+      .def(py::init([](std::string name, const std::string& collective, const std::string& dtype,
+                       uint64_t count, std::string shape, const std::string& op, double prescale,
+                       double postscale, int root, std::string codec, std::string topology, int partitions,
+                       uint64_t minCompressBytes, std::string group, int priority, bool transient,
+                       std::shared_ptr<Device> device, uint64_t rows, std::vector<uint64_t> received,
+                       std::vector<uint64_t> sent) {
+             TensorSpec spec;
+             spec.name = std::move(name);
+             spec.collective = collectiveFromName(collective);
+             spec.dtype = dtypeFromName(dtype);
+             spec.count = count;
+             spec.shape = std::move(shape);
+             spec.reduction = reductionFromName(op);
+             spec.prescale = prescale;
+             spec.postscale = postscale;
+             spec.root = root;
+             spec.codec = std::move(codec);
+             spec.topology = std::move(topology);
+             spec.partitions = partitions;
+             spec.minCompressBytes = minCompressBytes;
+             spec.group = std::move(group);
+             spec.priority = priority;
+             spec.transient = transient;
+             spec.device = std::move(device);
+             spec.rows = rows;
+             spec.received = std::move(received);
+             spec.sent = std::move(sent);
+             return spec;
+           }),
+           py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = "float32",
+           py::arg("count"), py::arg("shape") = "", py::arg("op") = "average", py::arg("prescale") = 1.0,
+           py::arg("postscale") = 1.0, py::arg("root") = 0, py::arg("codec") = "none",
+           py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
+           py::arg("group") = "", py::arg("priority") = 0, py::arg("transient") = false,
+           py::arg("device") = py::none(), py::arg("rows") = 0, py::arg("received") = std::vector<uint64_t>{},
+           py::arg("sent") = std::vector<uint64_t>{})
       .def_readonly("name", &TensorSpec::name)
       .def("describe", &TensorSpec::describe);
 }
@@ -350,9 +368,10 @@ void bindEngine(py::module_& module) {
       .def("declare", &Engine::declare, py::arg("specs"), py::call_guard<py::gil_scoped_release>())
       .def("agree", &Engine::agree, py::arg("list_name"), py::arg("specs"),
            py::call_guard<py::gil_scoped_release>())
-      .def("agree_anew", &Engine::agreeAnew, py::arg("list_name"), py::arg("handles"), py::arg("specs"),
-           py::call_guard<py::gil_scoped_release>(),
-           "Agrees on other specifications for tensors that exist; returns their handles from now on.")
+      .def("agree_anew", &agreeAnew, py::arg("list_name"), py::arg("handles"), py::arg("specs"),
+           "Agrees on other specifications for tensors that exist; returns their handles from now on, and "
+           "what "
+           "is to be added to their next values.")
       .def("submit", &submitArrays, py::arg("tensor"), py::arg("input").none(true), py::arg("output"),
            py::arg("on_done") = py::none())
       .def("submit_on_device", &submitOnDevice, py::arg("tensor"), py::arg("input").none(true),
@@ -398,24 +417,6 @@ void bindEngine(py::module_& module) {
             return result;
           },
           "(tensor, role, state) of all that is kept.")
-      .def(
-          "take_unused_states",
-          [](Engine& engine, TensorHandle handle) {
-            std::vector<Engine::UnusedState> unused;
-            {
-              const py::gil_scoped_release nogil;
-              unused = engine.takeUnusedStates(handle);
-            }
-            py::list result;
-            for (const auto& [role, state, values] : unused) {
-              result.append(
-                  py::make_tuple(roleName(role), state,
-                                 py::array_t<float>(static_cast<py::ssize_t>(values.size()), values.data())));
-            }
-            return result;
-          },
-          py::arg("tensor"),
-          "(role, state, values) of what no encoding of a tensor uses; nothing keeps it now.")
       .def("record_span", &recordSpan, py::arg("name"), py::arg("start_ns"), py::arg("end_ns"))
       .def_property_readonly("traced", [](const Engine& engine) { return engine.trace() != nullptr; })
       .def("start_trace", &Engine::startTrace)

@@ -233,6 +233,7 @@ class TensorSpec:
         topology: str = "ps",
         partitions: int = 0,
         min_compress_bytes: int = 0,
+        group: str = "",
         priority: int = 0,
         transient: bool = False,
         device: Device | None = None,
@@ -266,10 +267,13 @@ class Engine:
     def traced(self) -> bool: ...
     def declare(self, specs: Sequence[TensorSpec]) -> list[int]: ...
     def agree(self, list_name: str, specs: Sequence[TensorSpec]) -> list[int]: ...
-    def agree_anew(self, list_name: str, handles: Sequence[int], specs: Sequence[TensorSpec]) -> list[int]:
-        """Other specifications for tensors that exist, by name, on all ranks. Returns their handles from now on: the
-        old ones of those that change end. What codecs keep stays with the names. Raises InvalidArgument if one is in
-        flight, and what agree() raises.
+    def agree_anew(
+        self, list_name: str, handles: Sequence[int], specs: Sequence[TensorSpec]
+    ) -> list[tuple[int, NDArray[np.float32] | None]]:
+        """Other specifications for tensors that exist, by name, on all ranks. Returns their handles from now on (the
+        old ones of those that change end), each with what is to be added to the tensor's next values, once: residual
+        that this rank does not encode with error feedback any more. Other residuals go on wherever this rank encodes
+        their elements now. Raises InvalidArgument if one is in flight, and what agree() raises.
         """
     def submit(
         self,
@@ -289,8 +293,6 @@ class Engine:
     def state(self, tensor: str, role: str, state: str) -> NDArray[np.float32]:
         """A copy of what a codec keeps; role is "worker" or "aggregator". Empty if nothing is kept."""
     def states(self) -> list[tuple[str, str, str]]: ...
-    def take_unused_states(self, tensor: int) -> list[tuple[str, str, NDArray[np.float32]]]:
-        """(role, state, values) of what was kept of a tensor and its codec does not know; nothing keeps it any more."""
     def record_span(self, name: str, start_ns: int, end_ns: int) -> None: ...
     def start_trace(self) -> None: ...
     def stop_trace(self, path: str) -> None: ...

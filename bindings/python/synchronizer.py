@@ -7,7 +7,7 @@ An adapter describes its tensors once and hands the values of each step to its o
     operation = ...                            # its operator gives the core (tensors.handle(0), where the values are)
     any_values = tensors.wait(operation)       # unless the operator has the core call it back
 
-After set_codec() a tensor may have to take what its old codec dropped along, once:
+After set_codec() or set_plan() a tensor may have to take what was dropped before along, once:
 
     if (values := tensors.held_back(0)) is not None:
         ...                                    # add them to the tensor's values, in memory order, before they are sent
@@ -17,9 +17,9 @@ After set_codec() a tensor may have to take what its old codec dropped along, on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hipress import runtime
 from hipress._library import load_core
@@ -29,6 +29,8 @@ from hipress.reduce_ops import Average, ReduceOp
 
 if TYPE_CHECKING:
     from hipress import _core
+    from hipress.secopa.choice import Choice
+    from hipress.secopa.plan import Plan
 
 #: What errors call the tensors that ranks compare.
 _LIST = "the list of tensors"
@@ -53,6 +55,16 @@ class SynchronizationOptions:
     """The combined values are multiplied by it."""
     codec_for: Mapping[str, str] = field(default_factory=dict)
     """Codecs of single tensors, by name; the others get `codec`."""
+    plan: Plan | None = None
+    """How each tensor travels, in place of codec, topology, partitions, min_compress_bytes and codec_for."""
+
+    def for_some(self, names: Collection[str]) -> SynchronizationOptions:
+        """Of a list that has only some of the tensors that they are about."""
+        codec_for = {name: codec for name, codec in self.codec_for.items() if name in names}
+        if self.plan is None:
+            return replace(self, codec_for=codec_for)
+        decisions = tuple(decision for decision in self.plan.decisions if decision.name in names)
+        return replace(self, codec_for=codec_for, plan=self.plan.model_copy(update={"decisions": decisions}))
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,15 @@ def _check_names(codec_for: Mapping[str, str], names: list[str]) -> None:
         raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} tensors")
 
 
+def _check_plan(plan: Plan, tensors: Iterable[TensorDescription], world: int) -> None:
+    from hipress.secopa.gradients import Gradient, GradientSet
+
+    if plan.world != world:
+        raise InvalidArgument(f"the plan is for {plan.world} ranks, and here are {world}: make it anew for {world}")
+    gradients = (Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in tensors)
+    plan.check(GradientSet(gradients=tuple(gradients)))
+
+
 class TensorList:
     """A list of tensors that all ranks have agreed on, each synchronised at most once at a time.
 
@@ -93,17 +114,19 @@ class TensorList:
     def __init__(self, tensors: Iterable[TensorDescription], options: SynchronizationOptions | None = None) -> None:
         options = SynchronizationOptions() if options is None else options
         self._tensors = list(tensors)
+        process = runtime.current()
+        self._world = process.place.size
         names = [tensor.name for tensor in self._tensors]
         for name, count in Counter(names).items():
             if count > 1:
                 raise DuplicateName(f"two tensors are called '{name}'; give every tensor its own name")
-        _check_names(options.codec_for, names)
-        process = runtime.current()
+        self._check(options)
         self._engine: _core.Engine = process.engine
         # A second model with the same names, or the same model wrapped again, gets tensors of its own.
         self._own_names = [process.numbered(name) for name in names]
         self._options = options
         self._held_back = HeldBack()
+        self._choices: Mapping[str, Choice] = {} if options.plan is None else options.plan.specs()
         self._handles: list[int] = self._engine.agree(process.numbered(_LIST), self._specs(options))
 
     def __len__(self) -> int:
@@ -111,7 +134,7 @@ class TensorList:
 
     @property
     def options(self) -> SynchronizationOptions:
-        """Those that hold now, after the last set_codec()."""
+        """Those that hold now, after the last set_codec() or set_plan()."""
         return self._options
 
     def name(self, index: int) -> str:
@@ -119,11 +142,31 @@ class TensorList:
         return self._own_names[index]
 
     def handle(self, index: int) -> int:
-        """By which the core knows the tensor at `index`, until set_codec()."""
+        """By which the core knows the tensor at `index`, until set_codec() or set_plan()."""
         return self._handles[index]
 
+    def group(self, index: int) -> str | None:
+        """With which others the tensor at `index` travels: none of them does before all are submitted."""
+        choice = self._choices.get(self._tensors[index].name)
+        return None if choice is None else choice.group
+
+    def check_groups(self, present: Collection[int]) -> None:
+        """Raises InvalidArgument if one of a group has values, while another is not among those that ever do."""
+        groups = {self.group(index) for index in present} - {None}
+        for index in range(len(self)):
+            if self.group(index) in groups and index not in present:
+                raise InvalidArgument(
+                    f"'{self._tensors[index].name}' has no gradient, and the plan has it travel in group "
+                    f"'{self.group(index)}', which waits for it: plan it alone"
+                )
+
+    @property
+    def tensors(self) -> Sequence[TensorDescription]:
+        """As they were given."""
+        return self._tensors
+
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
-        """From now on tensors travel with these codecs. On all ranks alike, while nothing is in flight.
+        """From now on tensors travel with these codecs, and without a plan. On all ranks, while nothing is in flight.
 
         What the old codec remembers is the new one's where both have a state of that name: residuals live on. A
         residual that the new codec does not have joins the tensor's next values, see held_back(); other states, such
@@ -132,15 +175,31 @@ class TensorList:
         Raises InvalidArgument, also if a tensor is in flight; Mismatch if the ranks' codecs differ, and the old ones
         stay; Timeout if a rank does not call it.
         """
-        options = replace(self._options, codec=codec, codec_for=dict(codec_for or {}))
-        _check_names(options.codec_for, [tensor.name for tensor in self._tensors])
+        self._send_by(replace(self._options, codec=codec, codec_for=dict(codec_for or {}), plan=None))
+
+    def set_plan(self, plan: Plan | None) -> None:
+        """From now on tensors travel as the plan says; None: as the options say. On all ranks, as set_codec().
+
+        No residual is lost, whichever rank encodes an element from now on, and whether any does.
+        Raises what set_codec() does, and InvalidArgument with the first difference between the plan and these tensors.
+        """
+        self._send_by(replace(self._options, plan=plan))
+
+    def _send_by(self, options: SynchronizationOptions) -> None:
+        self._check(options)
         listed = runtime.current().numbered(_LIST)
-        self._handles = self._engine.agree_anew(listed, self._handles, self._specs(options))
+        agreed = self._engine.agree_anew(listed, self._handles, self._specs(options))
+        self._handles = [handle for handle, _ in agreed]
         self._options = options
-        for index, handle in enumerate(self._handles):
-            for _, state, values in self._engine.take_unused_states(handle):
-                if state == "residual":
-                    self._held_back.keep(index, values / options.prescale_factor)
+        self._choices = {} if options.plan is None else options.plan.specs()
+        for index, (_, values) in enumerate(agreed):
+            if values is not None:
+                self._held_back.keep(index, values)
+
+    def _check(self, options: SynchronizationOptions) -> None:
+        _check_names(options.codec_for, [tensor.name for tensor in self._tensors])
+        if options.plan is not None:
+            _check_plan(options.plan, self._tensors, self._world)
 
     def held_back(self, index: int) -> Values | None:
         """What is to be added to the next values of the tensor at `index`, in memory order; nearly always None."""
@@ -165,6 +224,7 @@ class TensorList:
 
     def _specs(self, options: SynchronizationOptions) -> list[_core.TensorSpec]:
         core = load_core()
+        choices = {} if options.plan is None else options.plan.specs()
         return [
             core.TensorSpec(
                 own_name,
@@ -174,12 +234,26 @@ class TensorList:
                 op=options.op.name,
                 prescale=options.prescale_factor,
                 postscale=options.postscale_factor,
-                codec=options.codec_for.get(tensor.name, options.codec),
-                topology=options.topology,
-                partitions=options.partitions,
-                min_compress_bytes=options.min_compress_bytes,
                 priority=-index,
                 device=tensor.device,
+                **_way(tensor.name, options, choices.get(tensor.name)),
             )
             for index, (own_name, tensor) in enumerate(zip(self._own_names, self._tensors, strict=True))
         ]
+
+
+def _way(name: str, options: SynchronizationOptions, choice: Choice | None) -> dict[str, Any]:
+    """How the tensor travels: as was chosen for it, or as all do."""
+    if choice is not None:
+        return {
+            "codec": choice.codec,
+            "topology": choice.topology,
+            "partitions": choice.partitions,
+            "group": choice.group or "",
+        }
+    return {
+        "codec": options.codec_for.get(name, options.codec),
+        "topology": options.topology,
+        "partitions": options.partitions,
+        "min_compress_bytes": options.min_compress_bytes,
+    }

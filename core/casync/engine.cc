@@ -3,6 +3,7 @@
 // Submission and waiting. How ranks agree on tensors is in engine_agreement.cc, how an operation's tasks run
 // in engine_tasks.cc, deadlines in engine_deadlines.cc, how failures spread in engine_failures.cc.
 #include "core/casync/engine.h"
+#include "core/casync/tensor_group.h"
 
 #include <algorithm>
 #include <utility>
@@ -69,6 +70,9 @@ std::shared_ptr<const Tensor> Engine::tensor(TensorHandle handle) const {
 OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
   OperationPointer operation;
   OperationHandle result = 0;
+  std::shared_ptr<TensorGroup> group;
+  std::shared_ptr<GroupStep> step;
+  size_t member = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto found = tensors_.find(handle);
@@ -81,6 +85,11 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
     operation = armed(entry);
     // May throw: before anything says that the operation exists.
     openStates(*operation);
+    if (entry.group != nullptr) {
+      group = entry.group;
+      step = joined(entry, operation);
+      member = entry.member;
+    }
     ++entry.nextStep;
     operation->input = static_cast<const std::byte*>(submission.input);
     operation->output = static_cast<std::byte*>(submission.output);
@@ -102,12 +111,16 @@ OperationHandle Engine::submit(TensorHandle handle, Submission submission) {
       node.mapped() = operation;
       operations_.insert(std::move(node));
     }
-    if (!options_.pipelining) {
+    if (group == nullptr && !options_.pipelining) {
       inOrder_.push_back(operation);
       if (inOrder_.size() > 1) return result;
     }
   }
-  start(operation);
+  if (group != nullptr) {
+    copyToGroup(group, step, member);
+  } else {
+    start(operation);
+  }
   return result;
 }
 

@@ -32,6 +32,10 @@
 
 namespace hipress {
 
+struct GroupStep;
+struct TensorGroup;
+struct TravellingPart;
+
 struct EngineOptions {
   int computeThreads = 1;
   Milliseconds timeout{60000};              ///< From submit() until every rank must have done its part.
@@ -50,6 +54,13 @@ struct EngineOptions {
 
 /// A tensor that ranks have agreed on; see Engine::agree().
 using TensorHandle = uint32_t;
+
+/// A tensor that is sent in another way from now on; see Engine::agreeAnew().
+struct AgreedAnew {
+  TensorHandle handle = 0;
+  /// Residual that nobody encodes here any more: what the caller adds to the tensor's next values, once.
+  std::vector<float> heldBack;
+};
 
 /// The values of one step.
 struct Submission {
@@ -78,6 +89,7 @@ class Engine {
 
   /// Agrees on the number of each tensor. All ranks declare the same tensors, in any order and at any time;
   /// waits for rank 0 only. Throws InvalidArgument, Unsupported, Mismatch, PeerLost, Timeout.
+  /// Tensors of one group are declared together.
   std::vector<TensorHandle> declare(std::vector<TensorSpec> specs);
 
   /// declare() for a complete list that every rank must give alike and together, e.g. an optimizer's:
@@ -86,21 +98,11 @@ class Engine {
 
   /// agree() anew on tensors that exist, by names, counts and element types: to send them in another way,
   /// with another codec. Those that stay as they are keep their handle and their steps; the others' handles
-  /// end, and their first step has the number 0 again. States stay with the name. Throws what agree() throws,
-  /// and InvalidArgument if one is in flight or a handle is not that of the name.
-  std::vector<TensorHandle> agreeAnew(const std::string& listName, const std::vector<TensorHandle>& handles,
-                                      std::vector<TensorSpec> specs);
-
-  /// A state that no encoding of a tensor reads or writes any more.
-  struct UnusedState {
-    StateRole role;
-    std::string state;
-    std::vector<float> values;
-  };
-  /// What codecs kept of a tensor before agreeAnew() and its codec now does not know, or all if it is sent as
-  /// it is; it is the caller's from here on, in the unit of one rank's values times prescale. Throws as
-  /// tensor() does.
-  std::vector<UnusedState> takeUnusedStates(TensorHandle handle);
+  /// end, and their first step has the number 0 again. What codecs remember goes where the next encoding
+  /// finds it (state_handover.h). Throws what agree() throws, and InvalidArgument if one is in flight or a
+  /// handle is not that of the name.
+  std::vector<AgreedAnew> agreeAnew(const std::string& listName, const std::vector<TensorHandle>& handles,
+                                    std::vector<TensorSpec> specs);
 
   /// What was agreed on. Throws InvalidArgument for an unknown handle, NotInitialized after shutdown().
   std::shared_ptr<const Tensor> tensor(TensorHandle handle) const;
@@ -151,7 +153,9 @@ class Engine {
     OperationPointer active;
     OperationPointer spare;  // of the last step: its memory is the next one's
     std::shared_ptr<DeviceQueue> device;
-    Failure conflict;  // ranks disagree on this tensor
+    Failure conflict;                    // ranks disagree on this tensor
+    std::shared_ptr<TensorGroup> group;  // the tensor travels with others
+    size_t member = 0;                   // of the group
   };
 
   /// Of a rank whose deadline has passed: does the other one wait itself?
@@ -163,13 +167,24 @@ class Engine {
 
   std::shared_ptr<const Tensor> planned(TensorSpec spec, TensorHandle id) const;
   TensorHandle declareOne(TensorSpec spec, const std::string& ledgerName);
+  TravellingPart partOf(TensorHandle handle) const;
+  void declareGroup(TensorSpec together, std::vector<TensorHandle> members, const std::string& ledgerName);
+  std::shared_ptr<TensorGroup> groupOf(TensorHandle handle) const;
   void submitSecondStep(TensorHandle handle, TensorSpec spec, const BlockSubmission& blocks, void* output,
                         const std::shared_ptr<void>& keepAlive);
   void compareLists(const std::string& listName, const std::vector<TensorSpec>& specs);
+  void throwIfAnother(const std::string& listName, TensorHandle handle, const TensorSpec& next) const;
+  bool travelsAsBefore(TensorHandle handle, const TensorSpec& next,
+                       const std::vector<TensorHandle>& members) const;
   void throwIfFailed(const std::string& doing);
   void stop(Milliseconds linger);
   void throwIfInFlight(const Entry& entry) const;
   OperationPointer armed(Entry& entry);
+  std::shared_ptr<GroupStep> joined(const Entry& entry, const OperationPointer& operation);
+  void copyToGroup(const std::shared_ptr<TensorGroup>& group, const std::shared_ptr<GroupStep>& step,
+                   size_t member);
+  void endGroup(const TensorGroup& group, GroupStep& step, const Failure& failure, bool absent);
+  OperationPointer travelling(const OperationPointer& operation) const;
   void openStates(Operation& operation);
   void start(const OperationPointer& operation);
   void end(const OperationPointer& operation, const Failure& failure);

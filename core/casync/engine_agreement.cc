@@ -6,13 +6,26 @@
 
 #include "core/casync/agreement.h"
 #include "core/casync/engine.h"
+#include "core/casync/state_handover.h"
+#include "core/casync/tensor_group.h"
 
 namespace hipress {
 
 /// Of a tensor that is not cut for overlap's sake, only to share out its aggregation.
 constexpr size_t kUnlimitedPartition = size_t{1} << 50;
 
+namespace {
+
+std::vector<TensorHandle> of(const std::vector<TensorHandle>& handles, const std::vector<size_t>& indices) {
+  std::vector<TensorHandle> some;
+  for (const size_t index : indices) some.push_back(handles[index]);
+  return some;
+}
+
+}  // namespace
+
 std::shared_ptr<const Tensor> Engine::planned(TensorSpec spec, TensorHandle id) const {
+  if (!spec.group.empty()) return memberTensor(std::move(spec), id);
   TensorPlan plan;
   plan.rank = rank_;
   plan.worldSize = worldSize_;
@@ -45,9 +58,10 @@ TensorHandle Engine::declareOne(TensorSpec spec, const std::string& ledgerName) 
 
 std::vector<TensorHandle> Engine::declare(std::vector<TensorSpec> specs) {
   std::vector<TensorHandle> handles;
-  for (auto& spec : specs) {
-    const std::string name = spec.name;
-    handles.push_back(declareOne(std::move(spec), name));
+  for (const auto& spec : specs) handles.push_back(declareOne(spec, spec.name));
+  for (const auto& members : groupsOf(specs)) {
+    const TensorSpec together = groupSpec(specs, members);
+    declareGroup(together, of(handles, members), together.name);
   }
   return handles;
 }
@@ -61,6 +75,7 @@ void Engine::compareLists(const std::string& listName, const std::vector<TensorS
     }
     checkSpec(spec, worldSize_);
   }
+  for (const auto& members : groupsOf(specs)) checkSpec(groupSpec(specs, members), worldSize_);
   throwIfFailed("agreeing on '" + listName + "'");
   const auto lists = control_->allgather("list." + listName, listAsText(specs), options_.timeout);
   for (size_t other = 1; other < lists.size(); ++other) {
@@ -75,73 +90,79 @@ std::vector<TensorHandle> Engine::agree(const std::string& listName, std::vector
   return declare(std::move(specs));
 }
 
-std::vector<TensorHandle> Engine::agreeAnew(const std::string& listName,
-                                            const std::vector<TensorHandle>& handles,
-                                            std::vector<TensorSpec> specs) {
+/// Throws InvalidArgument if the tensor is not the one that is specified, or in flight.
+void Engine::throwIfAnother(const std::string& listName, TensorHandle handle, const TensorSpec& next) const {
+  const TensorSpec& now = tensor(handle)->spec;
+  if (now.name != next.name || now.count != next.count || now.dtype != next.dtype) {
+    throw invalidArgument(listName + ": tensor '" + now.name + "' can be sent in another way, but not be '" +
+                          next.name + "' or have another size or element type");
+  }
+  if (now.device != next.device) {
+    throw invalidArgument("tensor '" + now.name +
+                          "' can be sent in another way, but not be on another device; declare it anew");
+  }
+  const std::lock_guard lock(mutex_);
+  const auto entry = tensors_.find(handle);
+  if (entry != tensors_.end() && entry->second.active && !entry->second.active->finished()) {
+    throw invalidArgument("tensor '" + now.name +
+                          "' is being synchronised; wait for it before it is sent in another way");
+  }
+}
+
+/// `members`: the handles of all tensors that will be in its group. What is equal on all ranks now and was
+/// before, all ranks leave as it is.
+bool Engine::travelsAsBefore(TensorHandle handle, const TensorSpec& next,
+                             const std::vector<TensorHandle>& members) const {
+  if (tensor(handle)->spec.describe() != next.describe()) return false;
+  const auto group = groupOf(handle);
+  return group == nullptr || std::ranges::equal(group->members, members, {}, &TensorGroup::Member::handle);
+}
+
+TravellingPart Engine::partOf(TensorHandle handle) const {
+  const std::lock_guard lock(mutex_);
+  const Entry& entry = tensors_.at(handle);
+  if (entry.group != nullptr) return {entry.group->tensor, entry.group->members[entry.member].range};
+  return {entry.tensor, {0, static_cast<size_t>(entry.tensor->spec.count)}};
+}
+
+std::vector<AgreedAnew> Engine::agreeAnew(const std::string& listName,
+                                          const std::vector<TensorHandle>& handles,
+                                          std::vector<TensorSpec> specs) {
   if (handles.size() != specs.size()) throw invalidArgument(listName + ": one handle per tensor is needed");
-  std::vector<std::shared_ptr<const Tensor>> known;
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const TensorSpec& next = specs[i];
-    known.push_back(tensor(handles[i]));
-    const TensorSpec& now = known[i]->spec;
-    if (now.name != next.name || now.count != next.count || now.dtype != next.dtype) {
-      throw invalidArgument(listName + ": tensor '" + now.name +
-                            "' can be sent in another way, but not be '" + next.name +
-                            "' or have another size or element type");
-    }
-    if (now.device != next.device) {
-      throw invalidArgument("tensor '" + now.name +
-                            "' can be sent in another way, but not be on another device; declare it anew");
-    }
-    const std::lock_guard lock(mutex_);
-    const auto entry = tensors_.find(handles[i]);
-    if (entry != tensors_.end() && entry->second.active && !entry->second.active->finished()) {
-      throw invalidArgument("tensor '" + now.name +
-                            "' is being synchronised; wait for it before it is sent in another way");
-    }
-  }
+  for (size_t i = 0; i < specs.size(); ++i) throwIfAnother(listName, handles[i], specs[i]);
   compareLists(listName, specs);
-  std::vector<TensorHandle> result = handles;
+
+  // Rank 0 knows a tensor's own name with what was agreed on first. Placement, order and states, though, go
+  // by that name.
+  const auto ledgerName = [&](const TensorSpec& spec) { return spec.name + " (" + listName + ")"; };
+  const auto groups = groupsOf(specs);
+  std::vector<std::vector<TensorHandle>> companions(specs.size());
+  for (const auto& members : groups) {
+    for (const size_t index : members) companions[index] = of(handles, members);
+  }
+  std::vector<AgreedAnew> result(specs.size());
+  std::vector<TensorHandle> next = handles;
+  std::vector<size_t> changed;
+  std::set<TensorHandle> ended;
   for (size_t i = 0; i < specs.size(); ++i) {
-    // What is equal on all ranks now and was before, all ranks leave as it is.
-    if (known[i]->spec.describe() == specs[i].describe()) continue;
-    // Rank 0 knows the tensor's own name with what was agreed on first. Placement, order and states, though,
-    // go by the tensor's name: what a rank remembers stays with the partitions it encodes.
-    const std::string ledgerName = specs[i].name + " (" + listName + ")";
-    result[i] = declareOne(std::move(specs[i]), ledgerName);
-    const std::lock_guard lock(mutex_);
-    tensors_.erase(handles[i]);
+    if (travelsAsBefore(handles[i], specs[i], companions[i])) continue;
+    changed.push_back(i);
+    ended.insert(handles[i]);
+    if (const auto group = groupOf(handles[i])) ended.insert(group->handle);
+    next[i] = declareOne(specs[i], ledgerName(specs[i]));
   }
-  return result;
-}
-
-namespace {
-
-/// A result is encoded with the aggregate's factor in it, contributions and partial sums are not.
-void toUnitOfContributions(const Tensor& tensor, std::vector<float>& aggregatorState) {
-  if (aggregatorState.empty()) return;
-  const auto factor = static_cast<float>(1.0 / tensor.aggregateFactor);
-  for (const Task& task : tensor.graph.tasks()) {
-    if (task.primitive != Primitive::kEncode || task.encodeAs != EncodeAs::kResult) continue;
-    const Partition& range = tensor.partitions[task.partition].range;
-    for (size_t i = range.first; i < range.first + range.count; ++i) aggregatorState[i] *= factor;
+  for (const auto& members : groups) {
+    if (!ended.contains(handles[members.front()])) continue;
+    const TensorSpec together = groupSpec(specs, members);
+    declareGroup(together, of(next, members), ledgerName(together));
   }
-}
-
-}  // namespace
-
-std::vector<Engine::UnusedState> Engine::takeUnusedStates(TensorHandle handle) {
-  const auto planned = tensor(handle);
-  const bool allEncoded = std::none_of(planned->partitions.begin(), planned->partitions.end(),
-                                       [](const TensorPartition& partition) { return partition.raw; });
-  std::vector<UnusedState> result;
-  for (const StateStore::Entry& entry : states_.entries(planned->spec.name)) {
-    const bool worker = entry.role == StateRole::kWorker;
-    const auto used = (worker ? planned->codec : planned->aggregateCodec)->states();
-    if (allEncoded && std::find(used.begin(), used.end(), entry.state) != used.end()) continue;
-    result.push_back({entry.role, entry.state, states_.take(entry.tensor, entry.role, entry.state)});
-    if (!worker) toUnitOfContributions(*planned, result.back().values);
-  }
+  StateHandover handover(states_);
+  for (const size_t i : changed) handover.add(partOf(handles[i]), partOf(next[i]));
+  auto heldBack = handover.finish();
+  for (size_t i = 0; i < specs.size(); ++i) result[i].handle = next[i];
+  for (size_t k = 0; k < changed.size(); ++k) result[changed[k]].heldBack = std::move(heldBack[k]);
+  const std::lock_guard lock(mutex_);
+  for (const TensorHandle handle : ended) tensors_.erase(handle);
   return result;
 }
 

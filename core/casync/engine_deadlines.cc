@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/casync/engine.h"
+#include "core/casync/tensor_group.h"
 
 namespace hipress {
 namespace {
@@ -63,7 +64,8 @@ std::string seconds(Milliseconds time) {
 
 }  // namespace
 
-void Engine::checkDeadline(const OperationPointer& operation) {
+void Engine::checkDeadline(const OperationPointer& submitted) {
+  const OperationPointer operation = travelling(submitted);
   const auto now = Clock::now();
   std::string departed;
   {
@@ -180,6 +182,13 @@ Error Engine::timeoutError(const Operation& operation) const {
   const std::string advice =
       ". The rank may be stopped, slow, or may not have submitted the tensor; a longer deadline is set by "
       "HIPRESS_TIMEOUT or init(timeout=...)";
+  if (const auto group = groupOf(operation.tensor->id)) {
+    const std::lock_guard lock(mutex_);
+    return {ErrorKind::kTimeout, what + " has not submitted " + group->missing() +
+                                     ", which travel with it as group '" + group->name +
+                                     "'. Submit every tensor of a group in each step, as absent where "
+                                     "there are no values"};
+  }
   if (const std::string working = workOfDevice(operation); !working.empty())
     return {ErrorKind::kTimeout, what + " waits for " + working + advice};
   if (!late.empty()) {

@@ -129,6 +129,7 @@ std::string TensorSpec::describe() const {
   if (collective == Collective::kAllreduce) {
     text += " codec " + (codec == "none" ? codec : createCodec(codec)->signature()) + " topology " + topology;
     if (partitions > 0) text += " partitions " + std::to_string(partitions);
+    if (!group.empty()) text += " in group " + group;
     if (codec != "none") text += " compressed from " + std::to_string(minCompressBytes) + " bytes";
   }
   if (prescale != 1.0) text += " prescale " + number(prescale);

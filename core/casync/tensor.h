@@ -48,6 +48,7 @@ struct TensorSpec {
   std::string topology = "ps";
   int partitions = 0;              ///< 0: by size (EngineOptions::partitionBytes).
   uint64_t minCompressBytes = 0;   ///< Smaller tensors are sent as they are.
+  std::string group;               ///< Tensors of one group travel as one (tensor_group.h); empty: alone.
   int priority = 0;                ///< Higher goes first. Ranks may differ in it.
   bool transient = false;          ///< Used once: declared anew for every operation.
   std::shared_ptr<Device> device;  ///< Where its values are; nullptr: on the host. Ranks may differ in it.

@@ -164,6 +164,24 @@ std::vector<float> StateStore::take(const std::string& tensor, StateRole role, c
   return values;
 }
 
+void StateStore::put(const std::string& tensor, StateRole role, const std::string& state,
+                     std::vector<size_t> partitions, std::span<const float> values) {
+  auto vector = std::make_shared<TensorStates::Vector>();
+  vector->memory = memory_;
+  vector->counts = std::move(partitions);
+  for (const size_t count : vector->counts) {
+    const auto part = values.first(count);
+    values = values.subspan(count);
+    StateBlock& block = vector->blocks.emplace_back();
+    if (std::ranges::all_of(part, [](float value) { return value == 0.0f; })) continue;
+    block = memory_->take(count);
+    memory_->write(block, part);
+  }
+  const std::lock_guard lock(*mutex_);
+  ++generation_;
+  vectors_[Key{tensor, role, state}] = std::move(vector);
+}
+
 std::vector<StateStore::Entry> StateStore::entries() const {
   const std::lock_guard lock(*mutex_);
   std::vector<Entry> result;

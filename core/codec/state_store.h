@@ -103,6 +103,10 @@ class StateStore {
   /// As copy(), and the state is forgotten: for values that go on their way without the codec that kept them.
   std::vector<float> take(const std::string& tensor, StateRole role, const std::string& state);
 
+  /// As if encoding in partitions of so many elements had left these values in place of what was kept.
+  void put(const std::string& tensor, StateRole role, const std::string& state,
+           std::vector<size_t> partitions, std::span<const float> values);
+
   /// Changes whenever what open() would give may have changed.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import mxnet as mx
 
@@ -28,6 +27,5 @@ class KeyedSynchronizer:
         names = tuple(arrays)
         if names not in self._lists:
             described = [operators.describe(name, array.shape, array.dtype) for name, array in arrays.items()]
-            codec_for = {name: codec for name, codec in self._options.codec_for.items() if name in arrays}
-            self._lists[names] = GradientSynchronizer(described, replace(self._options, codec_for=codec_for))
+            self._lists[names] = GradientSynchronizer(described, self._options.for_some(names))
         self._lists[names].synchronize(dict(enumerate(arrays.values())))

@@ -13,6 +13,7 @@ from hipress.compression import Compression
 from hipress.errors import InvalidArgument
 from hipress.mxnet.keyed import KeyedSynchronizer
 from hipress.mxnet.options import synchronization_options
+from hipress.planned import PlanArgument
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 
@@ -77,6 +78,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     partitions: int = 0,
     min_compress_bytes: int = 4096,
     codec_for: Mapping[str, str] | None = None,
+    plan: PlanArgument = None,
     op: ReduceOp = Average,
 ) -> Any:
     """Makes `optimizer` update from gradients combined over all ranks; returns it, now also of a distributed class.
@@ -85,8 +87,9 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     together, so that a step that fails changes no parameter. Here, parameters that MXNet updates one by one are
     synchronised one by one.
 
-    The arguments are those of DistributedTrainer; `codec_for` takes the names that the optimizer knows
-    (`param_idx2name`). Every rank calls update() for the same parameters in the same order.
+    The arguments are those of DistributedTrainer; `codec_for` and the plan take the names that the optimizer knows
+    (`param_idx2name`), and a plan's groups are of parameters that are updated together. Every rank calls update() for
+    the same parameters in the same order.
     """
     runtime.current()
     process_sets.check(process_set)
@@ -100,6 +103,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         partitions=partitions,
         min_compress_bytes=min_compress_bytes,
         codec_for=codec_for,
+        plan=plan,
         op=op,
     )
     own = optimizer.__class__

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from hipress.compression import Compression, codec_of
 from hipress.errors import InvalidArgument
+from hipress.planned import PlanArgument, plan_of
 from hipress.reduce_ops import Average, ReduceOp, Sum
 from hipress.synchronizer import SynchronizationOptions
 
@@ -20,6 +21,7 @@ def synchronization_options(
     partitions: int = 0,
     min_compress_bytes: int = 4096,
     codec_for: Mapping[str, str] | None = None,
+    plan: PlanArgument = None,
     op: ReduceOp = Average,
 ) -> SynchronizationOptions:
     """Checked, as the engine takes them. Raises InvalidArgument."""
@@ -38,4 +40,5 @@ def synchronization_options(
         prescale_factor=1.0 / gradient_predivide_factor,
         postscale_factor=gradient_predivide_factor,
         codec_for=dict(codec_for or {}),
+        plan=plan_of(plan),
     )

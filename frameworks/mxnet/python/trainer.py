@@ -15,6 +15,7 @@ from hipress.errors import InvalidArgument, Unsupported
 from hipress.mxnet import operators
 from hipress.mxnet.options import synchronization_options
 from hipress.mxnet.synchronizer import GradientSynchronizer
+from hipress.planned import PlanArgument, plan_of
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 from hipress.replicas import check_replicas
@@ -46,6 +47,8 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         partitions: pieces per gradient; 0: by size.
         min_compress_bytes: smaller gradients travel as they are.
         codec_for: codecs of single parameters by name, e.g. {"dense0_weight": "fp16"}.
+        plan: says of each parameter (with the prefix, if there is one) how its gradient travels, in place of the five
+            before: a file that `hipress plan` has written, or a hipress.secopa Plan. `set_plan()` changes it later.
         op: Average or Sum.
         sparse_as_dense: synchronise row_sparse gradients as dense ones instead of refusing them.
 
@@ -69,6 +72,7 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         partitions: int = 0,
         min_compress_bytes: int = 4096,
         codec_for: Mapping[str, str] | None = None,
+        plan: PlanArgument = None,
         op: ReduceOp = Average,
         sparse_as_dense: bool = False,
     ) -> None:
@@ -85,6 +89,7 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
             partitions=partitions,
             min_compress_bytes=min_compress_bytes,
             codec_for=self._prefixed(codec_for),
+            plan=plan,
             op=op,
         )
         self._sparse_as_dense = sparse_as_dense
@@ -124,10 +129,26 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         Raises InvalidArgument; Mismatch if the ranks' codecs differ (the old ones stay); Timeout if a rank does not
         call it.
         """
+        self._wait_for_gradients()
+        self._agreed().set_codec(codec, self._prefixed(codec_for))
+
+    def set_plan(self, plan: PlanArgument) -> None:
+        """From the next step on gradients travel as the plan says; None: as without one.
+
+        Every rank calls it between the same steps, with the same plan: a file or a hipress.secopa Plan; it waits until
+        the last step has ended. What codecs have dropped is not lost, whichever rank encodes a gradient from now on, or
+        none; momentum (dgc's velocity) is forgotten where another rank does.
+
+        Raises InvalidArgument with the first difference between plan and parameters; Mismatch if the ranks' plans
+        differ (the old way stays); Timeout if a rank does not call it.
+        """
+        self._wait_for_gradients()
+        self._agreed().set_plan(plan_of(plan))
+
+    def _wait_for_gradients(self) -> None:
         for parameter in self._ordered:
             if parameter.grad_req != "null":
                 parameter.grad().wait_to_read()
-        self._agreed().set_codec(codec, self._prefixed(codec_for))
 
     def _prefixed(self, codec_for: Mapping[str, str] | None) -> dict[str, str]:
         return {self._prefix + name: codec for name, codec in (codec_for or {}).items()}
@@ -159,6 +180,7 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
     def _allreduce_grads(self) -> None:
         synchronizer = self._agreed()
         indices = [index for index, parameter in enumerate(self._ordered) if parameter.grad_req != "null"]
+        synchronizer.check_groups(indices)
         absent: list[int] = []
         if self._ignore_stale:
             indices, absent = self._without_stale(indices)
@@ -175,6 +197,9 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         own = bytes(data[index]._fresh_grad for index in indices)
         gathered = runtime.current().engine.allgather("fresh gradients", own)
         fresh = [index for place, index in enumerate(indices) if any(ranks[place] for ranks in gathered)]
+        # With a member that is fresh its whole group travels.
+        groups = {self._agreed().group(index) for index in fresh} - {None}
+        fresh = [index for index in indices if index in set(fresh) or self._agreed().group(index) in groups]
         absent = [index for index in fresh if not data[index]._fresh_grad]
         for index in absent:
             data[index]._fresh_grad = True

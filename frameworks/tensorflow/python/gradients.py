@@ -3,21 +3,26 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from hipress import process_sets, runtime
 from hipress.compression import codec_of
 from hipress.errors import InvalidArgument
+from hipress.planned import PlanArgument, plan_of
 from hipress.process_sets import ProcessSet
 from hipress.reduce_ops import Average, ReduceOp, Sum
 from hipress.synchronizer import SynchronizationOptions
 from hipress.tensorflow.collectives import allreduce
 from hipress.tensorflow.synchronizer import GradientSynchronizer, names_of
+
+if TYPE_CHECKING:
+    from hipress.secopa.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ def gradient_options(
     partitions: int,
     min_compress_bytes: int,
     codec_for: Mapping[str, str] | None,
+    plan: PlanArgument,
     op: ReduceOp,
     gradient_predivide_factor: float,
     sparse_as_dense: bool,
@@ -59,6 +65,7 @@ def gradient_options(
         prescale_factor=1.0 / gradient_predivide_factor,
         postscale_factor=gradient_predivide_factor,
         codec_for=dict(codec_for or {}),
+        plan=plan_of(plan),
     )
     return GradientOptions(synchronization, sparse_as_dense)
 
@@ -88,16 +95,25 @@ class GradientLists:
                 result[index] = self._gathered(gradient, names_of(variables)[index])
             else:
                 dense[index] = tf.convert_to_tensor(gradient)
-        for index, gradient in self._list_of(variables).synchronize(dense).items():
+        synchronizer = self._list_of(variables)
+        synchronizer.use(dense)
+        for index, gradient in synchronizer.synchronize(dense).items():
             result[index] = gradient
         return result if tf.executing_eagerly() else _all_or_none(result)
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
         """From the next step on gradients travel with these codecs. Raises what TensorList.set_codec() does."""
-        changed = replace(self._options.synchronization, codec=codec, codec_for=dict(codec_for or {}))
+        changed = replace(self._options.synchronization, codec=codec, codec_for=dict(codec_for or {}), plan=None)
         self._options = replace(self._options, synchronization=changed)
         for _, synchronizer in self._lists.values():
             synchronizer.set_codec(codec, codec_for)
+
+    def set_plan(self, plan: Plan | None) -> None:
+        """From the next step on gradients travel as the plan says. Raises what TensorList.set_plan() does."""
+        for _, synchronizer in self._lists.values():
+            synchronizer.set_plan(plan)
+        changed = replace(self._options.synchronization, plan=plan)
+        self._options = replace(self._options, synchronization=changed)
 
     def _gathered(self, gradient: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         options = self._options.synchronization
@@ -129,11 +145,22 @@ def _all_or_none(gradients: list[Any]) -> list[Any]:
     ]
 
 
+def shared_plan(plan: PlanArgument) -> Plan | None:
+    """That of all tapes that name the same file, as long as this engine runs: eager code makes a tape in every step."""
+    if not isinstance(plan, str | os.PathLike):
+        return plan_of(plan)
+    kept: dict[Any, Plan | None] = runtime.current().kept
+    key = ("tensorflow plan", os.fspath(plan))
+    if key not in kept:
+        kept[key] = plan_of(plan)
+    return kept[key]
+
+
 def shared_lists(options: GradientOptions) -> GradientLists:
     """Those of all tapes with these options, as long as this engine runs."""
     kept: dict[Any, GradientLists] = runtime.current().kept
     settings = options.synchronization
-    key = ("tensorflow tapes", options.sparse_as_dense, repr(settings))
+    key = ("tensorflow tapes", options.sparse_as_dense, repr(replace(settings, plan=None)), id(settings.plan))
     if key not in kept:
         kept[key] = GradientLists(options)
     return kept[key]

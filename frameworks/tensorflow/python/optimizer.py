@@ -13,6 +13,7 @@ import tensorflow as tf
 from hipress import runtime
 from hipress.compression import Compression
 from hipress.errors import InvalidArgument
+from hipress.planned import PlanArgument, plan_of
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 from hipress.tensorflow import horovod_arguments
@@ -39,6 +40,18 @@ class _DistributedMixin:
         call it.
         """
         self._hipress_lists.set_codec(codec, codec_for)
+
+    def set_plan(self, plan: PlanArgument) -> None:
+        """From the next step on gradients travel as the plan says; None: as without one.
+
+        Every rank calls it between the same steps, outside of tf.function, with the same plan: a file or a
+        hipress.secopa Plan. What codecs have dropped is not lost, whichever rank encodes a gradient from now on, or
+        none; momentum (dgc's velocity) is forgotten where another rank does.
+
+        Raises InvalidArgument with the first difference between plan and variables; Mismatch if the ranks' plans differ
+        (the old way stays); Timeout if a rank does not call it.
+        """
+        self._hipress_lists.set_plan(plan_of(plan))
 
     def register_local_var(self, variable: Any) -> None:
         """The gradient of `variable` stays this rank's own."""
@@ -94,6 +107,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     partitions: int = 0,
     min_compress_bytes: int = 4096,
     codec_for: Mapping[str, str] | None = None,
+    plan: PlanArgument = None,
     backward_passes_per_step: int = 1,
     average_aggregated_gradients: bool = False,
     op: ReduceOp = Average,
@@ -122,6 +136,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         partitions: pieces per tensor; 0: by size.
         min_compress_bytes: smaller gradients travel as they are.
         codec_for: codecs of single variables by their path, e.g. {"embedding/embeddings": "fp16"}.
+        plan: says of each variable how its gradient travels, in place of the five before: a file that `hipress plan`
+            has written, or a hipress.secopa Plan. `set_plan()` changes it later.
         backward_passes_per_step: so many gradients are summed before they are combined and applied (Keras optimizers).
         average_aggregated_gradients: their average is, instead of their sum.
         op: Average or Sum.
@@ -147,6 +163,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
             partitions=partitions,
             min_compress_bytes=min_compress_bytes,
             codec_for=codec_for,
+            plan=plan,
             op=op,
             gradient_predivide_factor=gradient_predivide_factor,
             sparse_as_dense=sparse_as_dense,

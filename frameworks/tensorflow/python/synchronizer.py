@@ -44,6 +44,7 @@ class GradientSynchronizer(TensorList):
     def __init__(self, variables: Sequence[Any], options: SynchronizationOptions | None = None) -> None:
         super().__init__([_described(n, v) for n, v in zip(names_of(variables), variables, strict=True)], options)
         self._number = next(_numbers)
+        self._present: set[int] = set()
         self._define()
         weakref.finalize(self, operators.forget_list, self._number).atexit = False
 
@@ -64,9 +65,14 @@ class GradientSynchronizer(TensorList):
             for index, gradient in gradients.items()
         }
 
-    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
-        """As TensorList's; graphs that were traced before travel with the new codecs, too."""
-        super().set_codec(codec, codec_for)
+    def use(self, present: Iterable[int]) -> None:
+        """These have gradients, in every step of whatever is traced now. Raises InvalidArgument, see check_groups()."""
+        self._present.update(present)
+        self.check_groups(self._present)
+
+    def _send_by(self, options: SynchronizationOptions) -> None:
+        """As TensorList's; graphs that were traced before travel in the new way, too."""
+        super()._send_by(options)
         self._define()
         for index in range(len(self)):
             values = self.held_back(index)

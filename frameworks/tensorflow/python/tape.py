@@ -10,10 +10,11 @@ import tensorflow as tf
 
 from hipress.compression import Compression
 from hipress.errors import InvalidArgument
+from hipress.planned import PlanArgument
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 from hipress.tensorflow import horovod_arguments
-from hipress.tensorflow.gradients import GradientLists, LocalVariables, gradient_options, shared_lists
+from hipress.tensorflow.gradients import GradientLists, LocalVariables, gradient_options, shared_lists, shared_plan
 from hipress.tensorflow.traced import as_written
 
 
@@ -47,6 +48,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
     partitions: int = 0,
     min_compress_bytes: int = 4096,
     codec_for: Mapping[str, str] | None = None,
+    plan: PlanArgument = None,
     op: ReduceOp = Average,
     gradient_predivide_factor: float = 1.0,
     sparse_as_dense: bool = False,
@@ -65,7 +67,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
     calls it with the same arguments and sources; the first time for a list of sources all ranks compare that list.
 
     Arguments:
-        compression, codec, topology, partitions, min_compress_bytes, codec_for, op, gradient_predivide_factor,
+        compression, codec, topology, partitions, min_compress_bytes, codec_for, plan, op, gradient_predivide_factor,
             sparse_as_dense: as for DistributedOptimizer.
         scale_local_gradients: gradients of local sources (`tape.register_local_source()`) are divided by size(), as if
             they were averaged with the zeros of the other ranks.
@@ -83,6 +85,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
         partitions=partitions,
         min_compress_bytes=min_compress_bytes,
         codec_for=codec_for,
+        plan=shared_plan(plan),
         op=op,
         gradient_predivide_factor=gradient_predivide_factor,
         sparse_as_dense=sparse_as_dense,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,6 +17,9 @@ from hipress.operations import Operation
 from hipress.torch.collectives import sparse_allreduce_async
 from hipress.torch.operators import is_dense
 from hipress.torch.synchronizer import GradientSynchronizer
+
+if TYPE_CHECKING:
+    from hipress.secopa.plan import Plan
 
 
 class BackwardSynchronization:
@@ -60,12 +63,20 @@ class BackwardSynchronization:
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None) -> None:
         """From the next round on: see GradientSynchronizer.set_codec(). Raises InvalidArgument within backward."""
+        self._check_idle("set_codec")
+        self._synchronizer.set_codec(codec, codec_for)
+
+    def set_plan(self, plan: Plan | None) -> None:
+        """From the next round on: see GradientSynchronizer.set_plan(). Raises InvalidArgument within backward."""
+        self._check_idle("set_plan")
+        self._synchronizer.set_plan(plan)
+
+    def _check_idle(self, doing: str) -> None:
         if self._handles or self._sparse_handles or torch._C._current_graph_task_id() != -1:
             raise InvalidArgument(
-                "set_codec() was called while gradients are in flight; call it between steps, not within backward(), "
+                f"{doing}() was called while gradients are in flight; call it between steps, not within backward(), "
                 "and after a backward() that failed call synchronize() first"
             )
-        self._synchronizer.set_codec(codec, codec_for)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -161,6 +172,11 @@ class BackwardSynchronization:
         return index in self._sparse
 
     def _submit_sparse(self, index: int, parameter: torch.Tensor) -> None:
+        if group := self._synchronizer.group(index):
+            raise InvalidArgument(
+                f"the gradient of '{self._named[index][0]}' is sparse, and the plan has it travel in group '{group}': "
+                "plan it alone, or give sparse_as_dense=True"
+            )
         gradient = parameter.grad
         if gradient is None:
             gradient = torch.sparse_coo_tensor(
@@ -175,7 +191,9 @@ class BackwardSynchronization:
     def _finish_round(self) -> None:
         self._attach()
         for index, (_, parameter) in enumerate(self._named):
-            if parameter.requires_grad and not self._is_in_flight(index):
+            # A group travels when all of its members are there, those that are frozen among them.
+            takes_part = parameter.requires_grad or self._synchronizer.group(index) is not None
+            if takes_part and not self._is_in_flight(index):
                 self._submit(index, parameter)
         self._wait()
         self._passes_done = 0
@@ -187,7 +205,7 @@ class BackwardSynchronization:
         sparse_handles, self._sparse_handles = self._sparse_handles, {}
         for index, handle in handles.items():
             any_values = self._synchronizer.wait(handle)
-            if index in absent and any_values:
+            if index in absent and any_values and self._named[index][1].requires_grad:
                 self._named[index][1].grad = absent[index]
         for index, operation in sparse_handles.items():
             self._named[index][1].grad = operation.wait()

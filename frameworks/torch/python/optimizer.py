@@ -12,6 +12,7 @@ import torch
 
 from hipress import runtime
 from hipress.errors import InvalidArgument
+from hipress.planned import PlanArgument, plan_of
 from hipress.reduce_ops import Average, ReduceOp, Sum
 from hipress.synchronizer import SynchronizationOptions
 from hipress.torch.backward import BackwardSynchronization
@@ -61,6 +62,18 @@ class _DistributedMixin:
         stay); Timeout if a rank does not call it.
         """
         self._hipress.set_codec(codec, codec_for)
+
+    def set_plan(self, plan: PlanArgument) -> None:
+        """From the next backward on gradients travel as the plan says; None: as without one.
+
+        Every rank calls it between the same steps, with the same plan: a file or a hipress.secopa Plan. What codecs
+        have dropped is not lost, whichever rank encodes a gradient from now on, or none; momentum (dgc's velocity) is
+        forgotten where another rank does.
+
+        Raises InvalidArgument, with the first difference between plan and parameters, and while gradients are in
+        flight; Mismatch if the ranks' plans differ (the old way stays); Timeout if a rank does not call it.
+        """
+        self._hipress.set_plan(plan_of(plan))
 
     def _synchronized(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def evaluate() -> Any:
@@ -117,6 +130,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     partitions: int = 0,
     min_compress_bytes: int = 4096,
     codec_for: Mapping[str, str] | None = None,
+    plan: PlanArgument = None,
     backward_passes_per_step: int = 1,
     op: ReduceOp = Average,
     gradient_predivide_factor: float = 1.0,
@@ -140,6 +154,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         partitions: pieces per tensor; 0: by size.
         min_compress_bytes: smaller gradients travel as they are.
         codec_for: codecs of single parameters by name, e.g. {"embedding.weight": "fp16"}.
+        plan: says of each parameter how its gradient travels, in place of the five before: a file that `hipress plan`
+            has written, or a hipress.secopa Plan. `set_plan()` changes it later.
         backward_passes_per_step: gradients are accumulated over so many backward passes, then synchronised.
         op: Average or Sum.
         gradient_predivide_factor: f splits averaging: gradients are divided by f before they are summed, and the sum is
@@ -170,6 +186,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         prescale_factor=1.0 / gradient_predivide_factor,
         postscale_factor=gradient_predivide_factor,
         codec_for=dict(codec_for or {}),
+        plan=plan_of(plan),
     )
     synchronizer = GradientSynchronizer([(name, parameter) for name, parameter in named], options)
     synchronization = BackwardSynchronization(

@@ -61,9 +61,17 @@ class Adapter(ABC):
         """A message, by the framework's own operator of the codec."""
 
     @abstractmethod
-    def train(self, weights: dict[str, Array], batches: list[tuple[Array, Array]], **options: Any) -> dict[str, Array]:
+    def train(
+        self,
+        weights: dict[str, Array],
+        batches: list[tuple[Array, Array]],
+        *,
+        changes: Mapping[int, Any] | None = None,
+        **options: Any,
+    ) -> dict[str, Array]:
         """Fits a linear model `x @ w + b` by plain SGD with learning rate 0.1 on the mean squared error.
 
         `weights`: "w" and "b" before. `batches`: this rank's inputs and targets of each step. `options`: of the
-        framework's distributed optimizer (codec, topology, op …). Returns "w" and "b" after the last step.
+        framework's distributed optimizer (codec, topology, op …). `changes`: plans that are set before steps, by their
+        numbers. Returns "w" and "b" after the last step.
         """

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -51,13 +52,22 @@ class MxnetAdapter(Adapter):
         message, length = encode(self.tensor(values), *states, number, seed=seed, tensor=tensor)
         return self.numpy(message)[: int(length.asscalar())].tobytes()
 
-    def train(self, weights: dict[str, Array], batches: list[tuple[Array, Array]], **options: Any) -> dict[str, Array]:
+    def train(
+        self,
+        weights: dict[str, Array],
+        batches: list[tuple[Array, Array]],
+        *,
+        changes: Mapping[int, Any] | None = None,
+        **options: Any,
+    ) -> dict[str, Array]:
         parameters = {name: mx.gluon.Parameter(name, shape=value.shape) for name, value in weights.items()}
         for name, parameter in parameters.items():
             parameter.initialize()
             parameter.set_data(self.tensor(weights[name]))
         trainer = hipress.mxnet.DistributedTrainer(list(parameters.values()), "sgd", {"learning_rate": 0.1}, **options)
-        for inputs, targets in batches:
+        for number, (inputs, targets) in enumerate(batches):
+            if changes is not None and number in changes:
+                trainer.set_plan(changes[number])
             with mx.autograd.record():
                 outputs = mx.nd.dot(self.tensor(inputs), parameters["w"].data()) + parameters["b"].data()
                 loss = (outputs - self.tensor(targets)).square().mean()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -47,7 +48,14 @@ import hipress.tensorflow
         message, _ = codec_operators.encode(codec, self.tensor(values), seed=seed, step=step, tensor=tensor)
         return self.numpy(message).tobytes()
 
-    def train(self, weights: dict[str, Array], batches: list[tuple[Array, Array]], **options: Any) -> dict[str, Array]:
+    def train(
+        self,
+        weights: dict[str, Array],
+        batches: list[tuple[Array, Array]],
+        *,
+        changes: Mapping[int, Any] | None = None,
+        **options: Any,
+    ) -> dict[str, Array]:
         variables = {name: tf.Variable(value, name=name) for name, value in weights.items()}
         optimizer = hipress.tensorflow.DistributedOptimizer(keras.optimizers.SGD(0.1), **options)
 
@@ -58,6 +66,8 @@ import hipress.tensorflow
             trained = list(variables.values())
             optimizer.apply(tape.gradient(loss, trained), trained)
 
-        for inputs, targets in batches:
+        for number, (inputs, targets) in enumerate(batches):
+            if changes is not None and number in changes:
+                optimizer.set_plan(changes[number])
             step(self.tensor(inputs), self.tensor(targets))
         return {name: self.numpy(variable) for name, variable in variables.items()}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -37,11 +38,20 @@ class TorchAdapter(Adapter):
         encode = getattr(torch.ops.hipress, f"{codec}_encode")
         return self.numpy(encode(self.tensor(values), seed=seed, step=step, tensor=tensor)).tobytes()
 
-    def train(self, weights: dict[str, Array], batches: list[tuple[Array, Array]], **options: Any) -> dict[str, Array]:
+    def train(
+        self,
+        weights: dict[str, Array],
+        batches: list[tuple[Array, Array]],
+        *,
+        changes: Mapping[int, Any] | None = None,
+        **options: Any,
+    ) -> dict[str, Array]:
         parameters = {name: torch.nn.Parameter(self.tensor(value)) for name, value in weights.items()}
         optimizer = torch.optim.SGD(parameters.values(), lr=0.1)
         optimizer = hipress.torch.DistributedOptimizer(optimizer, parameters.items(), **options)
-        for inputs, targets in batches:
+        for number, (inputs, targets) in enumerate(batches):
+            if changes is not None and number in changes:
+                optimizer.set_plan(changes[number])
             optimizer.zero_grad()
             outputs = self.tensor(inputs) @ parameters["w"] + parameters["b"]
             torch.nn.functional.mse_loss(outputs, self.tensor(targets)).backward()

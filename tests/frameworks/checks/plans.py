@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: what travels is what they say, from the step on in which they are set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hipress import _core
+from hipress.secopa.plan import Decision, Plan
+from tests.frameworks.adapters.adapter import Adapter
+from tests.frameworks.checks.training import batches, reference, start_weights
+
+HEADER = 32
+SIZES = {"w": 40 * 70, "b": 70}
+
+
+def _plan(adapter: Adapter, **choices: dict[str, Any]) -> Plan:
+    decisions = tuple(
+        Decision(
+            **{"name": name, "elements": SIZES[name], "codec": "none", "topology": "ps", "partitions": 1, **choice}
+        )
+        for name, choice in choices.items()
+    )
+    return Plan(made_by="a test", world=adapter.module.size(), topology="ps", decisions=decisions)
+
+
+def _sent(adapter: Adapter, plan: Plan, steps: int) -> tuple[int, int]:
+    """Bytes and messages of all ranks in so many steps."""
+    hvd = adapter.module
+    hvd.barrier()
+    before = hvd.counters()
+    adapter.train(start_weights(), batches(hvd.rank())[:steps], plan=plan)
+    hvd.barrier()
+    after = hvd.counters()
+    others = hvd.size() - 1  # to whom the second barrier sends a header each
+    counted = [after[key] - before[key] for key in ("bytes_sent", "messages_sent")]
+    sums = np.sum(hvd.allgather_object([counted[0] - HEADER * others, counted[1] - others]), axis=0)
+    return int(sums[0]), int(sums[1])
+
+
+def _expected(adapter: Adapter, pieces: list[int], codec: str, topology: str) -> tuple[int, int]:
+    size = adapter.module.size()
+    messages = size * (size - 1) if topology == "allgather" else 2 * (size - 1)
+    payload = sum(4 * n if codec == "none" else _core.create_codec(codec).max_encoded_bytes(n) for n in pieces)
+    return messages * (payload + HEADER * len(pieces)), messages * len(pieces)
+
+
+def check_bytes_and_messages_are_those_of_the_plan(adapter: Adapter) -> None:
+    cases = [
+        ({}, [[2800], [70]]),
+        ({"codec": "onebit"}, [[2800], [70]]),
+        ({"codec": "onebit", "partitions": 3}, [[1024, 1024, 752], [70]]),
+        ({"topology": "ring", "partitions": 2}, [[2048, 752], [70]]),
+        ({"codec": "terngrad", "topology": "allgather"}, [[2800], [70]]),
+    ]
+    for choice, pieces in cases:
+        for alone in ("w", "b"):  # the other travels as it is
+            plan = _plan(adapter, w=choice if alone == "w" else {}, b=choice if alone == "b" else {})
+            of_w = pieces[0] if alone == "w" else [2800]
+            options = {"codec": "none", "topology": "ps", **choice}
+            codec, topology = options["codec"], options["topology"]
+            w = _expected(adapter, of_w, *((codec, topology) if alone == "w" else ("none", "ps")))
+            b = _expected(adapter, pieces[1], *((codec, topology) if alone == "b" else ("none", "ps")))
+            steps = 2
+            assert _sent(adapter, plan, steps) == (steps * (w[0] + b[0]), steps * (w[1] + b[1])), (choice, alone)
+
+
+def check_a_group_travels_as_one(adapter: Adapter) -> None:
+    way = {"codec": "onebit", "group": "all", "partitions": 2}
+    sent = _sent(adapter, _plan(adapter, w=way, b=way), 3)
+    one = _expected(adapter, [2048, 822], "onebit", "ps")
+    assert sent == (3 * one[0], 3 * one[1])
+
+
+def check_plans_change_between_steps(adapter: Adapter) -> None:
+    """Without codecs the weights are those of training without plans; with them they are alike on all ranks."""
+    hvd = adapter.module
+    way = {"topology": "ring", "partitions": 2}
+    changes = {
+        1: _plan(adapter, w={**way, "group": "all"}, b={**way, "group": "all"}),
+        2: _plan(adapter, w={"topology": "allgather"}, b={"topology": "hierarchical"}),
+        4: None,
+    }
+    after = adapter.train(start_weights(), batches(hvd.rank()), changes=changes)
+    for name, expected in reference(hvd.size()).items():
+        np.testing.assert_allclose(after[name], expected, rtol=1e-4, atol=1e-5)
+    onebit = {"codec": "onebit", "topology": "ring", "partitions": 2}
+    changes = {
+        1: _plan(adapter, w={**onebit, "group": "all"}, b={**onebit, "group": "all"}),
+        3: _plan(adapter, w={**onebit, "topology": "ps", "partitions": 3}, b={}),
+    }
+    after = adapter.train(start_weights(), batches(hvd.rank()), codec="onebit", changes=changes)
+    digests = hvd.allgather_object({name: value.tobytes() for name, value in after.items()})
+    assert all(digest == digests[0] for digest in digests)
+
+
+def check_a_plan_for_something_else_is_refused(adapter: Adapter) -> None:
+    hvd = adapter.module
+
+    def train(plan: Plan) -> None:
+        adapter.train(start_weights(), batches(hvd.rank())[:1], plan=plan)
+
+    right = _plan(adapter, w={}, b={})
+    with pytest.raises(hvd.InvalidArgument, match="says nothing about 'b'"):
+        train(_plan(adapter, w={}))
+    with pytest.raises(hvd.InvalidArgument, match="'w': the plan is for elements 7, the model has 2800"):
+        train(_plan(adapter, w={"elements": 7}, b={}))
+    with pytest.raises(hvd.InvalidArgument, match=rf"the plan is for 99 ranks, and here are {hvd.size()}"):
+        train(right.model_copy(update={"world": 99}))
+    with pytest.raises(hvd.InvalidArgument, match="twobit"):
+        train(_plan(adapter, w={"codec": "twobit"}, b={}))
+    if hvd.size() > 1:
+        other = _plan(adapter, w={"codec": "fp16" if hvd.rank() == 1 else "none"}, b={})
+        with pytest.raises(hvd.Mismatch, match=r"'w(#\d+)?' .*codec none.*codec fp16"):
+            train(other)
+    hvd.barrier()
