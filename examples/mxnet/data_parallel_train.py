@@ -4,6 +4,7 @@
     python data_parallel_train.py --numprocess 4 --servers node1:1,node2:1,node3:1,node4:1 --model vgg19 --topo PS \\
         --comp-alg tbq --comp-threshold 262144 --horovodrun --interface eth0
     python data_parallel_train.py --numprocess 2 --model resnet50 --topo Ring --comp-alg onebit
+    python data_parallel_train.py --numprocess 4 --model vgg19 --topo PS --comp-alg onebit --comprplan SeCoPaPlan.txt
 
 It starts itself once per process: with `horovodrun` (Horovod's launcher) if --horovodrun is given, otherwise with
 `hipress run`, which hands jobs on several hosts over to a launcher that is installed. The data are random images, the
@@ -17,8 +18,6 @@ import os
 import subprocess
 import sys
 import time
-
-from hipress import Unsupported
 
 #: What the original called them.
 TOPOLOGIES = {"PS": "ps", "RING": "ring"}
@@ -39,9 +38,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--topo", default="PS", help="PS or Ring; or allgather, hierarchical")
     parser.add_argument("--comp-alg", default="none", help="codec: tbq, onebit, terngrad, dgc, graddrop; none")
     parser.add_argument(
-        "--comp-threshold", type=int, default=262144, metavar="BYTES", help="smaller gradients go as is"
+        "--comp-threshold", type=int, default=262144, metavar="FLOATS", help="smaller gradients go as they are"
     )
-    parser.add_argument("--comprplan", default="", metavar="FILE", help="a plan that says which gradients to compress")
+    parser.add_argument(
+        "--comprplan",
+        default="",
+        metavar="FILE",
+        help="which gradients to compress, in how many partitions: lines name,size,y|n,K or JSON, as `hipress plan` "
+        "writes them; in place of --comp-threshold. Or auto",
+    )
     parser.add_argument("--horovodrun", action="store_true", help="start the processes with Horovod's launcher")
     parser.add_argument("--interface", default="", help="network interface that the processes use")
     parser.add_argument("--batch-size", type=int, default=16, help="images per process and step")
@@ -89,7 +94,8 @@ def train(arguments: argparse.Namespace) -> None:
         {"learning_rate": arguments.lr, "momentum": 0.0 if arguments.comp_alg.startswith("dgc") else 0.9},
         codec=arguments.comp_alg,
         topology=TOPOLOGIES.get(arguments.topo.upper(), arguments.topo),
-        min_compress_bytes=arguments.comp_threshold,
+        min_compress_bytes=4 * arguments.comp_threshold,
+        plan=arguments.comprplan or None,
     )
     criterion = gluon.loss.SoftmaxCrossEntropyLoss()
     images = mx.nd.random.uniform(-1, 1, (arguments.batch_size, 3, arguments.image_size, arguments.image_size))
@@ -118,11 +124,8 @@ def train(arguments: argparse.Namespace) -> None:
 
 def main() -> int:
     arguments = parse_arguments()
-    if arguments.comprplan:
-        raise Unsupported(
-            f"--comprplan {arguments.comprplan}: this version of HiPress reads no plans; --comp-threshold says which "
-            "gradients are compressed"
-        )
+    if arguments.comprplan not in ("", "auto") and not os.path.exists(arguments.comprplan):
+        raise SystemExit(f"--comprplan {arguments.comprplan}: there is no such file; `hipress plan` makes one")
     if _TRAINS in os.environ:
         train(arguments)
         return 0
