@@ -82,6 +82,8 @@ class TensorDescription:
     """
     device: _core.Device | None = None
     """Of the engine, such as `runtime.current().gpu(0)`; None: the host."""
+    has_gradient: bool = True
+    """Whether it is ever synchronised; what is not may be missing from a plan."""
 
 
 def _check_names(codec_for: Mapping[str, str], names: list[str]) -> None:
@@ -95,7 +97,9 @@ def _check_plan(plan: Plan, tensors: Iterable[TensorDescription], world: int) ->
 
     if plan.world != world:
         raise InvalidArgument(f"the plan is for {plan.world} ranks, and here are {world}: make it anew for {world}")
-    gradients = (Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in tensors)
+    named = plan.specs()
+    needed = [each for each in tensors if each.has_gradient or each.name in named]
+    gradients = (Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in needed)
     plan.check(GradientSet(gradients=tuple(gradients)))
 
 
@@ -243,7 +247,7 @@ class TensorList:
 
 
 def _way(name: str, options: SynchronizationOptions, choice: Choice | None) -> dict[str, Any]:
-    """How the tensor travels: as was chosen for it, or as all do."""
+    """How the tensor travels: as was chosen for it, as the plan has others travel, or as all do."""
     if choice is not None:
         return {
             "codec": choice.codec,
@@ -251,6 +255,8 @@ def _way(name: str, options: SynchronizationOptions, choice: Choice | None) -> d
             "partitions": choice.partitions,
             "group": choice.group or "",
         }
+    if options.plan is not None:
+        return {"topology": options.plan.topology}
     return {
         "codec": options.codec_for.get(name, options.codec),
         "topology": options.topology,

@@ -66,6 +66,7 @@ std::string seconds(Milliseconds time) {
 
 void Engine::checkDeadline(const OperationPointer& submitted) {
   const OperationPointer operation = travelling(submitted);
+  if (operation->finished()) return;  // a group's, whose results are being copied
   const auto now = Clock::now();
   std::string departed;
   {

@@ -30,14 +30,15 @@ except OSError as error:
 error_types.register()
 
 
-def describe(name: str, shape: Sequence[int], dtype: object) -> TensorDescription:
+def describe(name: str, shape: Sequence[int], dtype: object, *, has_gradient: bool = True) -> TensorDescription:
     """An array as ranks compare it. Raises Unsupported."""
     type_name = str(np.dtype(dtype))  # type: ignore[call-overload]
     if type_name not in _DTYPES:
         raise Unsupported(
             f"tensor '{name}' has elements of type {type_name}; HiPress synchronises MXNet's {', '.join(_DTYPES)}"
         )
-    return TensorDescription(name, type_name, int(np.prod(shape, dtype=np.int64)), str(list(shape)))
+    count = int(np.prod(shape, dtype=np.int64))
+    return TensorDescription(name, type_name, count, str(list(shape)), has_gradient=has_gradient)
 
 
 def check_array(array: mx.nd.NDArray, name: str) -> None:

@@ -13,7 +13,7 @@ from hipress.compression import Compression
 from hipress.errors import InvalidArgument
 from hipress.mxnet.keyed import KeyedSynchronizer
 from hipress.mxnet.options import synchronization_options
-from hipress.planned import PlanArgument
+from hipress.planned import PlanArgument, is_automatic
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 
@@ -95,6 +95,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     process_sets.check(process_set)
     if isinstance(optimizer, _DistributedMixin):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
+    if is_automatic(plan):
+        raise InvalidArgument("automatic plans are DistributedTrainer's: it sees all gradients of a step together")
     options = synchronization_options(
         compression=compression,
         gradient_predivide_factor=gradient_predivide_factor,

@@ -40,5 +40,5 @@ def synchronization_options(
         prescale_factor=1.0 / gradient_predivide_factor,
         postscale_factor=gradient_predivide_factor,
         codec_for=dict(codec_for or {}),
-        plan=plan_of(plan),
+        plan=plan_of(plan, codec_of(compression, codec), topology),
     )

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
 from mxnet.gluon.parameter import Parameter
@@ -15,10 +16,13 @@ from hipress.errors import InvalidArgument, Unsupported
 from hipress.mxnet import operators
 from hipress.mxnet.options import synchronization_options
 from hipress.mxnet.synchronizer import GradientSynchronizer
-from hipress.planned import PlanArgument, plan_of
+from hipress.planned import PlanArgument, automatic_planning, before_planning, plan_to_set
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 from hipress.replicas import check_replicas
+
+if TYPE_CHECKING:
+    from hipress.secopa.automatic import AutomaticPlanning
 
 
 class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
@@ -48,7 +52,12 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         min_compress_bytes: smaller gradients travel as they are.
         codec_for: codecs of single parameters by name, e.g. {"dense0_weight": "fp16"}.
         plan: says of each parameter (with the prefix, if there is one) how its gradient travels, in place of the five
-            before: a file that `hipress plan` has written, or a hipress.secopa Plan. `set_plan()` changes it later.
+            before: a file that `hipress plan` has written (of one with lines `name,size,y|n,K`, `codec` and `topology`
+            say the rest), or a hipress.secopa Plan. `set_plan()` changes it later. "auto": gradients travel as they are
+            in the first steps; then links and `codec` are measured, and planned is whether to use it, parameter by
+            parameter, and all the rest. If steps later take something else, the plan is made anew. The logger
+            "hipress.plan" says so on rank 0. hipress.secopa.automatic.AutomaticOptions instead of "auto" allow several
+            codecs, and say how often to look.
         op: Average or Sum.
         sparse_as_dense: synchronise row_sparse gradients as dense ones instead of refusing them.
 
@@ -92,6 +101,9 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
             plan=plan,
             op=op,
         )
+        self._plan = plan
+        self._planning: AutomaticPlanning | None = None
+        self._step_ended = 0.0
         self._sparse_as_dense = sparse_as_dense
         self._synchronizer: GradientSynchronizer | None = None
         self._ignore_stale = False
@@ -114,6 +126,9 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         finally:
             self._ignore_stale = False
         self._steps += 1
+        began, self._step_ended = self._step_ended, time.perf_counter()
+        if self._planning is not None and self._steps > 1:
+            self._planning.step_ended(self._step_ended - began)
         interval = runtime.current().options.check_replicas
         if interval and self._steps % interval == 0:
             check_replicas(((each.name, each.data().asnumpy()) for each in self._ordered), self._steps)
@@ -130,6 +145,7 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         call it.
         """
         self._wait_for_gradients()
+        self._planning = None
         self._agreed().set_codec(codec, self._prefixed(codec_for))
 
     def set_plan(self, plan: PlanArgument) -> None:
@@ -143,7 +159,8 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         differ (the old way stays); Timeout if a rank does not call it.
         """
         self._wait_for_gradients()
-        self._agreed().set_plan(plan_of(plan))
+        self._planning = None
+        self._agreed().set_plan(plan_to_set(plan))
 
     def _wait_for_gradients(self) -> None:
         for parameter in self._ordered:
@@ -171,10 +188,15 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         """Agreed on with the other ranks when shapes are known: after the first forward pass at the latest."""
         if self._synchronizer is None:
             described = [
-                operators.describe(self._prefix + parameter.name, parameter.shape, parameter.dtype)
-                for parameter in self._ordered
+                operators.describe(
+                    self._prefix + each.name, each.shape, each.dtype, has_gradient=each.grad_req != "null"
+                )
+                for each in self._ordered
             ]
-            self._synchronizer = GradientSynchronizer(described, self._options)
+            self._synchronizer = GradientSynchronizer(described, before_planning(self._plan, self._options))
+            self._planning = automatic_planning(
+                self._plan, self._synchronizer, self._options, settle=self._wait_for_gradients
+            )
         return self._synchronizer
 
     def _allreduce_grads(self) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ import tensorflow as tf
 from hipress import process_sets, runtime
 from hipress.compression import codec_of
 from hipress.errors import InvalidArgument
-from hipress.planned import PlanArgument, plan_of
+from hipress.planned import PlanArgument, automatic_planning, before_planning, is_automatic, plan_of
 from hipress.process_sets import ProcessSet
 from hipress.reduce_ops import Average, ReduceOp, Sum
 from hipress.synchronizer import SynchronizationOptions
@@ -22,6 +23,7 @@ from hipress.tensorflow.collectives import allreduce
 from hipress.tensorflow.synchronizer import GradientSynchronizer, names_of
 
 if TYPE_CHECKING:
+    from hipress.secopa.automatic import AutomaticPlanning
     from hipress.secopa.plan import Plan
 
 
@@ -65,7 +67,7 @@ def gradient_options(
         prescale_factor=1.0 / gradient_predivide_factor,
         postscale_factor=gradient_predivide_factor,
         codec_for=dict(codec_for or {}),
-        plan=plan_of(plan),
+        plan=plan_of(plan, codec_of(compression, codec), topology),
     )
     return GradientOptions(synchronization, sparse_as_dense)
 
@@ -76,8 +78,11 @@ class GradientLists:
     A graph is traced several times, and eager code makes a tape in every step: they find the same lists.
     """
 
-    def __init__(self, options: GradientOptions) -> None:
+    def __init__(self, options: GradientOptions, plan: PlanArgument = None) -> None:
         self._options = options
+        self._plan = plan
+        self._planning: list[AutomaticPlanning] = []
+        self._step_ended: float | None = None
         self._lists: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], GradientSynchronizer]] = {}
 
     def combined(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
@@ -105,15 +110,26 @@ class GradientLists:
         """From the next step on gradients travel with these codecs. Raises what TensorList.set_codec() does."""
         changed = replace(self._options.synchronization, codec=codec, codec_for=dict(codec_for or {}), plan=None)
         self._options = replace(self._options, synchronization=changed)
+        self._plan = None
+        self._planning.clear()
         for _, synchronizer in self._lists.values():
             synchronizer.set_codec(codec, codec_for)
 
     def set_plan(self, plan: Plan | None) -> None:
         """From the next step on gradients travel as the plan says. Raises what TensorList.set_plan() does."""
+        self._plan = None
+        self._planning.clear()
         for _, synchronizer in self._lists.values():
             synchronizer.set_plan(plan)
         changed = replace(self._options.synchronization, plan=plan)
         self._options = replace(self._options, synchronization=changed)
+
+    def step_ended(self) -> None:
+        """A step of training has ended, and nothing is in flight. With automatic plans, these may change."""
+        began, self._step_ended = self._step_ended, time.perf_counter()
+        if began is not None:
+            for planning in self._planning:
+                planning.step_ended(self._step_ended - began)
 
     def _gathered(self, gradient: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         options = self._options.synchronization
@@ -126,7 +142,11 @@ class GradientLists:
             if all(reference() is variable for reference, variable in zip(references, variables, strict=True)):
                 return synchronizer
         with tf.init_scope():
-            synchronizer = GradientSynchronizer(variables, self._options.synchronization)
+            options = self._options.synchronization
+            synchronizer = GradientSynchronizer(variables, before_planning(self._plan, options))
+            planning = automatic_planning(self._plan, synchronizer, options, synchronizer.all_present)
+            if planning is not None:
+                self._planning.append(planning)
         self._lists[key] = ([weakref.ref(variable) for variable in variables], synchronizer)
         return synchronizer
 
@@ -145,14 +165,16 @@ def _all_or_none(gradients: list[Any]) -> list[Any]:
     ]
 
 
-def shared_plan(plan: PlanArgument) -> Plan | None:
+def shared_plan(plan: PlanArgument, codec: str, topology: str) -> Plan | None:
     """That of all tapes that name the same file, as long as this engine runs: eager code makes a tape in every step."""
+    if is_automatic(plan):
+        raise InvalidArgument("a tape may live for one step only: automatic plans are DistributedOptimizer's")
     if not isinstance(plan, str | os.PathLike):
         return plan_of(plan)
     kept: dict[Any, Plan | None] = runtime.current().kept
-    key = ("tensorflow plan", os.fspath(plan))
+    key = ("tensorflow plan", os.fspath(plan), codec, topology)
     if key not in kept:
-        kept[key] = plan_of(plan)
+        kept[key] = plan_of(plan, codec, topology)
     return kept[key]
 
 

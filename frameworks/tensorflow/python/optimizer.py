@@ -13,7 +13,7 @@ import tensorflow as tf
 from hipress import runtime
 from hipress.compression import Compression
 from hipress.errors import InvalidArgument
-from hipress.planned import PlanArgument, plan_of
+from hipress.planned import PlanArgument, plan_to_set
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 from hipress.tensorflow import horovod_arguments
@@ -51,7 +51,14 @@ class _DistributedMixin:
         Raises InvalidArgument with the first difference between plan and variables; Mismatch if the ranks' plans differ
         (the old way stays); Timeout if a rank does not call it.
         """
-        self._hipress_lists.set_plan(plan_of(plan))
+        self._hipress_lists.set_plan(plan_to_set(plan))
+
+    def step_ended(self) -> None:
+        """With plan="auto" every rank calls it after every step, outside of tf.function: plans change there only.
+
+        In `model.fit()` hipress.tensorflow.keras.callbacks.PlanCallback does.
+        """
+        self._hipress_lists.step_ended()
 
     def register_local_var(self, variable: Any) -> None:
         """The gradient of `variable` stays this rank's own."""
@@ -137,7 +144,12 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         min_compress_bytes: smaller gradients travel as they are.
         codec_for: codecs of single variables by their path, e.g. {"embedding/embeddings": "fp16"}.
         plan: says of each variable how its gradient travels, in place of the five before: a file that `hipress plan`
-            has written, or a hipress.secopa Plan. `set_plan()` changes it later.
+            has written (of one with lines `name,size,y|n,K`, `codec` and `topology` say the rest), or a hipress.secopa
+            Plan. `set_plan()` changes it later. "auto": gradients travel as they are in the first steps; then links and
+            `codec` are measured, and planned is whether to use it, variable by variable, and all the rest. If steps
+            later take something else, the plan is made anew. The logger "hipress.plan" says so on rank 0. It needs
+            `step_ended()` or PlanCallback. hipress.secopa.automatic.AutomaticOptions instead of "auto" allow several
+            codecs, and say how often to look.
         backward_passes_per_step: so many gradients are summed before they are combined and applied (Keras optimizers).
         average_aggregated_gradients: their average is, instead of their sum.
         op: Average or Sum.
@@ -168,7 +180,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
             gradient_predivide_factor=gradient_predivide_factor,
             sparse_as_dense=sparse_as_dense,
             process_set=process_set,
-        )
+        ),
+        plan,
     )
     if isinstance(optimizer, keras.optimizers.Optimizer):
         mixin: type = _DistributedKerasMixin

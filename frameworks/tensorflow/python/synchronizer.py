@@ -70,6 +70,10 @@ class GradientSynchronizer(TensorList):
         self._present.update(present)
         self.check_groups(self._present)
 
+    def all_present(self) -> bool:
+        """Whether all variables have gradients, in what was traced so far."""
+        return len(self._present) == len(self)
+
     def _send_by(self, options: SynchronizationOptions) -> None:
         """As TensorList's; graphs that were traced before travel in the new way, too."""
         super()._send_by(options)

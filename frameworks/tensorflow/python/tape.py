@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from hipress.compression import Compression
+from hipress.compression import Compression, codec_of
 from hipress.errors import InvalidArgument
 from hipress.planned import PlanArgument
 from hipress.process_sets import ProcessSet, global_process_set
@@ -85,7 +85,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
         partitions=partitions,
         min_compress_bytes=min_compress_bytes,
         codec_for=codec_for,
-        plan=shared_plan(plan),
+        plan=shared_plan(plan, codec_of(compression, codec), topology),
         op=op,
         gradient_predivide_factor=gradient_predivide_factor,
         sparse_as_dense=sparse_as_dense,

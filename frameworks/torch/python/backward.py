@@ -19,6 +19,7 @@ from hipress.torch.operators import is_dense
 from hipress.torch.synchronizer import GradientSynchronizer
 
 if TYPE_CHECKING:
+    from hipress.secopa.automatic import AutomaticPlanning
     from hipress.secopa.plan import Plan
 
 
@@ -54,6 +55,9 @@ class BackwardSynchronization:
         self._sparse_handles: dict[int, Operation] = {}
         self._absent: dict[int, torch.Tensor] = {}  # parameter's index → where the others' gradient arrives
         self._hooks: dict[int, Any] = {}
+        #: Plans, from what steps show; None: nobody does.
+        self.planning: AutomaticPlanning | None = None
+        self._round_s = 0.0  # from a round's first gradient to its last average
         self._core = load_core()
         self._engine = runtime.current().engine
         self._attach()
@@ -64,11 +68,13 @@ class BackwardSynchronization:
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None) -> None:
         """From the next round on: see GradientSynchronizer.set_codec(). Raises InvalidArgument within backward."""
         self._check_idle("set_codec")
+        self.planning = None
         self._synchronizer.set_codec(codec, codec_for)
 
     def set_plan(self, plan: Plan | None) -> None:
         """From the next round on: see GradientSynchronizer.set_plan(). Raises InvalidArgument within backward."""
         self._check_idle("set_plan")
+        self.planning = None
         self._synchronizer.set_plan(plan)
 
     def _check_idle(self, doing: str) -> None:
@@ -96,6 +102,12 @@ class BackwardSynchronization:
         """The optimizer has used the gradients: the next step needs a new round."""
         self._clean = False
         self._passes_done = 0
+        if self.planning is not None:
+            self.planning.step_ended(self._round_s)
+
+    def groups_are_safe(self) -> bool:
+        """Whether every parameter has a dense gradient: a group waits for all of its members."""
+        return not self._sparse
 
     def detach(self) -> None:
         """Removes the hooks."""
@@ -128,6 +140,8 @@ class BackwardSynchronization:
         self._clean = False
         if self._paused or self._passes_done + 1 < self._passes or self._is_in_flight(index):
             return
+        if self.planning is not None:
+            self.planning.released(index)
         self._submit(index, parameter)
 
     def _on_backward_end(self) -> None:
@@ -139,9 +153,13 @@ class BackwardSynchronization:
         self._passes_done += 1
         if self._passes_done < self._passes:
             return
+        if self.planning is not None:
+            self.planning.backward_ended()
         self._finish_round()
+        ended = self._core.trace_now()
+        self._round_s = 1e-9 * (ended - self._backward_started)
         if self._engine.traced:
-            self._engine.record_span("backward", self._backward_started, self._core.trace_now())
+            self._engine.record_span("backward", self._backward_started, ended)
 
     def _submit(self, index: int, parameter: torch.Tensor) -> None:
         gradient = parameter.grad

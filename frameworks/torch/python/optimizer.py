@@ -12,7 +12,7 @@ import torch
 
 from hipress import runtime
 from hipress.errors import InvalidArgument
-from hipress.planned import PlanArgument, plan_of
+from hipress.planned import PlanArgument, automatic_planning, before_planning, plan_of, plan_to_set
 from hipress.reduce_ops import Average, ReduceOp, Sum
 from hipress.synchronizer import SynchronizationOptions
 from hipress.torch.backward import BackwardSynchronization
@@ -73,7 +73,7 @@ class _DistributedMixin:
         Raises InvalidArgument, with the first difference between plan and parameters, and while gradients are in
         flight; Mismatch if the ranks' plans differ (the old way stays); Timeout if a rank does not call it.
         """
-        self._hipress.set_plan(plan_of(plan))
+        self._hipress.set_plan(plan_to_set(plan))
 
     def _synchronized(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def evaluate() -> Any:
@@ -155,7 +155,11 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         min_compress_bytes: smaller gradients travel as they are.
         codec_for: codecs of single parameters by name, e.g. {"embedding.weight": "fp16"}.
         plan: says of each parameter how its gradient travels, in place of the five before: a file that `hipress plan`
-            has written, or a hipress.secopa Plan. `set_plan()` changes it later.
+            has written (of one with lines `name,size,y|n,K`, `codec` and `topology` say the rest), or a hipress.secopa
+            Plan. `set_plan()` changes it later. "auto": gradients travel as they are in the first steps; then links
+            and `codec` are measured, and planned is whether to use it, parameter by parameter, and all the rest. If
+            steps later take something else, the plan is made anew. The logger "hipress.plan" says so on rank 0.
+            hipress.secopa.automatic.AutomaticOptions instead of "auto" allow several codecs, and say how often to look.
         backward_passes_per_step: gradients are accumulated over so many backward passes, then synchronised.
         op: Average or Sum.
         gradient_predivide_factor: f splits averaging: gradients are divided by f before they are summed, and the sum is
@@ -186,12 +190,13 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         prescale_factor=1.0 / gradient_predivide_factor,
         postscale_factor=gradient_predivide_factor,
         codec_for=dict(codec_for or {}),
-        plan=plan_of(plan),
+        plan=plan_of(plan, codec, topology),
     )
-    synchronizer = GradientSynchronizer([(name, parameter) for name, parameter in named], options)
+    synchronizer = GradientSynchronizer(named, before_planning(plan, options))
     synchronization = BackwardSynchronization(
         synchronizer, named, passes=backward_passes_per_step, sparse_as_dense=sparse_as_dense
     )
+    synchronization.planning = automatic_planning(plan, synchronizer, options, synchronization.groups_are_safe)
     _make_distributed(optimizer, synchronization)
     return optimizer
 

@@ -51,6 +51,20 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
         self._done = True
 
 
+class PlanCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """With DistributedOptimizer(..., plan="auto"): between steps plans may be made and change."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        optimizer = self.model.optimizer
+        # Keras' LossScaleOptimizer is around the distributed one.
+        distributed: Any = (
+            optimizer if hasattr(optimizer, "step_ended") else getattr(optimizer, "inner_optimizer", None)
+        )
+        if not hasattr(distributed, "step_ended"):
+            raise InvalidArgument("PlanCallback is for a model that was compiled with a DistributedOptimizer")
+        distributed.step_ended()
+
+
 class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """At the end of each epoch its metrics are averaged over all ranks, for the callbacks that come after it."""
 

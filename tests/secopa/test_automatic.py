@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plan="auto": every rank has the same plan after the same step, and another one when steps take something else."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+import pytest
+
+from hipress import _core
+from hipress.errors import InvalidArgument
+from hipress.secopa.agreed_plan import agreed_plan
+from hipress.secopa.automatic import AutomaticOptions, AutomaticPlanning
+from hipress.secopa.plan import Plan
+from hipress.synchronizer import TensorDescription
+from tests.core.casync.engine_world import outcomes, run_ranks
+
+OPTIONS = AutomaticOptions(codecs=("onebit",), interval=3, profile_s=0.5, links_s=0.2)
+#: Of an interval, with the steps that do not count.
+STEPS = 5
+
+
+@dataclass
+class Followed:
+    """What was planned, as (step, fingerprint)."""
+
+    step: int = 0
+    plans: list[tuple[int, str]] = field(default_factory=list)
+    tensors: tuple[TensorDescription, ...] = (
+        TensorDescription("large", "float32", 1 << 20, "[1048576]"),
+        TensorDescription("small", "float32", 100, "[100]"),
+        TensorDescription("never there", "float32", 7, "[7]"),
+    )
+
+    def set_plan(self, plan: Plan | None) -> None:
+        self.plans.append((self.step, "" if plan is None else plan.fingerprint()))
+
+
+def _followed(engine: _core.Engine, seconds: list[float]) -> list[tuple[int, str]]:
+    """`seconds`: of the steps of each interval, on rank 0; others see other times."""
+    followed = Followed()
+    planning = AutomaticPlanning(engine, followed, OPTIONS)
+    for each in seconds:
+        plans = len(followed.plans)
+        for _ in range(STEPS):
+            followed.step += 1
+            planning.released(1)
+            planning.released(0)
+            planning.backward_ended()
+            planning.step_ended(each * (1 + 0.001 * engine.rank))
+            if len(followed.plans) > plans:
+                break  # the next interval is a new plan's
+    return followed.plans
+
+
+def test_the_first_plan_comes_after_the_steps_that_are_observed_and_stays_while_steps_take_as_long(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "hipress.plan")
+    by_rank = run_ranks(3, lambda engine: _followed(engine, [0.1, 0.1, 0.1, 0.09, 0.11]))
+    assert all(plans == by_rank[0] for plans in by_rank)
+    assert [step for step, _ in by_rank[0]] == [STEPS]
+    (line,) = caplog.messages
+    assert line.startswith("step 5: a new plan compresses ")
+    assert line.endswith("; measured so far 100 ms")
+
+
+def test_a_plan_with_which_steps_take_longer_than_without_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hipress.plan")
+    for plans in run_ranks(2, lambda engine: _followed(engine, [0.1, 0.11, 0.1, 0.1])):
+        assert [step for step, _ in plans] == [STEPS, 2 * STEPS]
+        assert plans[1][1] == ""
+    assert "is given up: a step takes 110 ms with it, and took 100 ms without" in caplog.messages[-1]
+
+
+def test_when_steps_take_something_else_there_is_a_new_plan_on_all_ranks_after_the_same_step(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "hipress.plan")
+    by_rank = run_ranks(3, lambda engine: _followed(engine, [0.1, 0.1, 0.5, 0.5, 0.5, 0.5]))
+    assert all(plans == by_rank[0] for plans in by_rank)
+    steps = [step for step, _ in by_rank[0]]
+    assert len(steps) == 2
+    assert steps[1] - 2 * STEPS <= 2 * STEPS
+    assert "a step took 100 ms before, now 500 ms" in caplog.messages[-1]
+
+
+def test_if_rank_0_cannot_plan_all_ranks_are_told_why() -> None:
+    def body(engine: _core.Engine) -> None:
+        def fails() -> Plan:
+            raise InvalidArgument("there is no such codec")
+
+        agreed_plan(engine, fails)
+
+    for error in outcomes(3, body):
+        assert isinstance(error, InvalidArgument)
+        assert str(error) == "rank 0 could not plan: there is no such codec"
