@@ -108,6 +108,8 @@ RESULTS: dict[str, tuple[str, ...]] = {
     **_none(4, "gpt2"),
     **_none(2, "gpt2"),
     "codec": ("codec.py", "--size", "64M"),
+    "adapter-cost": ("adapter_cost.py",),
+    "accuracy": ("accuracy.py",),
     **{
         f"sync-loopback-{world}x{size}": (*LOOPBACK, "--world", str(world), "--size", size)
         for size in ("100M", "1M")

@@ -3,9 +3,9 @@
 
 Endings of column names: `_s` seconds, `_ms` milliseconds, `_ratio` a quotient in which more is better (2: twice as
 good) except `_memcpy_ratio`, `_alone_ratio` and `limit_ratio`, a time as a multiple of memcpy's, of computing alone or
-of the limit (2: takes twice as long), `_gbps` 10^9 bytes per second, `_gbitps` 10^9 bits per second, `bytes` bytes. A
-measured quantity is three columns: the median (`time_s`), the smallest and the largest (`time_min_s`, `time_max_s`).
-null in JSON, "-" in tables: does not apply.
+of the limit (2: takes twice as long), `_gbps` 10^9 bytes per second, `_gbitps` 10^9 bits per second, `_percent`
+hundredths, `bytes` bytes. A measured quantity is three columns: the median (`time_s`), the smallest and the largest
+(`time_min_s`, `time_max_s`). null in JSON, "-" in tables: does not apply.
 """
 
 from __future__ import annotations
@@ -111,5 +111,5 @@ def _text(name: str, value: Value) -> str:
             return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
         if name.endswith("_s"):
             return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
-        return f"{value:.2f}" if name.endswith(("_ratio", "_gbps", "_gbitps")) else f"{value:.2g}"
+        return f"{value:.2f}" if name.endswith(("_ratio", "_gbps", "_gbitps", "_percent")) else f"{value:.2g}"
     return str(value)

@@ -174,3 +174,44 @@ def loopback_table(results: Mapping[tuple[str, str], Result]) -> str:
             name = f"HiPress `{row['codec']}`" if row.get("topology") else str(row["system"])
             lines.append((ranks, size, name, seconds(row["time_s"]), times(row["speedup_ratio"])))
     return table("Ranks | Size | System | Time: | Speedup:", lines)
+
+
+def adapter_table(result: Result) -> str:
+    """Of each framework."""
+    lines = [
+        (
+            str(row["framework"]),
+            str(row["tensors"]),
+            seconds(row["alone_s"]),
+            seconds(row["distributed_s"]),
+            f"{row['adapter_per_tensor_s'] * 1e6:.3g} µs",
+        )
+        for row in result or []
+    ]
+    if not lines:
+        return NOT_MEASURED.capitalize() + ".\n"
+    return table("Framework | Tensors: | Step: | with HiPress: | Adapter, per tensor:", lines)
+
+
+def accuracy_table(result: Result) -> str:
+    """A line for each topology and codec, with all frameworks."""
+    if not result:
+        return NOT_MEASURED.capitalize() + ".\n"
+    frameworks = list(dict.fromkeys(str(row["framework"]) for row in result))
+    settings = dict.fromkeys((str(row["topology"]), str(row["codec"])) for row in result)
+    lines = []
+    differences = []
+    for topology, codec in settings:
+        rows = {row["framework"]: row for row in result if (row["topology"], row["codec"]) == (topology, codec)}
+        accuracies = {name: float(row["accuracy_percent"]) for name, row in rows.items()}
+        differences.append(max(accuracies.values()) - min(accuracies.values()))
+        cells = [f"{accuracies[name]:.2f} %" if name in accuracies else "–" for name in frameworks]
+        sent = max(row["bytes"] for row in rows.values())
+        lines.append((f"`{topology}`", f"`{codec}`", *cells, f"{sent / 1000:,.1f} kB"))
+    first = result[0]
+    caption = (
+        f"{first['ranks']} ranks, {first['epochs']} epochs; means of {first['seeds']} seeds. Frameworks differ by "
+    )
+    caption += f"at most {max(differences):.2f} points.\n\n"
+    heads = " | ".join(f"{name}:" for name in frameworks)
+    return caption + table(f"Topology | Codec | {heads} | Sent per step and rank:", lines)

@@ -50,6 +50,14 @@ _ABLATION = """\
 needs them in order. *Gain*: what the row's part is worth, as a ratio of times, the median of pairs; below 1 it loses.
 *Waits*: for how long training would stand still.
 """
+_ADAPTER_COST = """\
+Models of many one-element tensors, in one process, so that nothing travels. Processor time of all threads: what
+training needs for a step, and with a distributed optimizer. The difference is the adapter's, with the engine's part.
+"""
+_ACCURACY = """\
+Handwritten digits: the share of test images that the trained network gets right; 0.17 % is one image. The frameworks
+draw first weights and orders of images in their own ways. A training in which replicas differ has no result.
+"""
 
 
 def loader(folder: Path) -> Load:
@@ -89,7 +97,10 @@ def page(load: Load, folder: Path) -> str:
     parts += [tables.codec_table(load("codec")), "## On this machine's loopback\n"]
     parts += ["Ranks of one host read each other's memory; Gloo takes TCP.\n"]
     loopback = {(str(n), size): load(f"sync-loopback-{n}x{size}") for n in (4, 2) for size in ("100M", "1M")}
-    return "\n".join(part for part in [*parts, tables.loopback_table(loopback)] if part)
+    parts += [tables.loopback_table(loopback)]
+    parts += ["## What an adapter costs\n", _ADAPTER_COST, tables.adapter_table(load("adapter-cost"))]
+    parts += ["## Accuracy in each framework\n", _ACCURACY, tables.accuracy_table(load("accuracy"))]
+    return "\n".join(part for part in parts if part)
 
 
 def readme_block(load: Load) -> str:

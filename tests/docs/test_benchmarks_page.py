@@ -81,3 +81,16 @@ def test_a_readme_without_a_place_is_refused() -> None:
     )
     with pytest.raises(SystemExit, match="has no lines"):
         update.with_block("nothing", "new\n")
+
+
+def test_frameworks(tmp_path: Path) -> None:
+    times = {"alone_s": 0.02, "distributed_s": 0.03, "adapter_per_tensor_s": 1.25e-5}
+    write(tmp_path, "adapter-cost", {"framework": "torch", "tensors": 1000, **times})
+    setting = {"topology": "ring", "codec": "tbq", "ranks": 2, "epochs": 16, "seeds": 3}
+    torch = {"framework": "torch", **setting, "accuracy_percent": 98.5, "bytes": 161000}
+    mxnet = {"framework": "mxnet", **setting, "accuracy_percent": 98.75, "bytes": 161000}
+    write(tmp_path, "accuracy", torch, mxnet)
+    page = update.page(update.loader(tmp_path), tmp_path)
+    assert "| torch | 1000 | 20 ms | 30 ms | 12.5 µs |" in page
+    assert "2 ranks, 16 epochs; means of 3 seeds. Frameworks differ by at most 0.25 points." in page
+    assert "| `ring` | `tbq` | 98.50 % | 98.75 % | 161.0 kB |" in page
