@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 
@@ -13,7 +14,7 @@ from hipress.secopa.units import Unit
 
 
 class Alone:
-    """Asks the model about each size once."""
+    """Asks the model about few sizes: two between each power of two and the next."""
 
     def __init__(self, model: CostModel, topologies: Sequence[str]) -> None:
         self._model = model
@@ -22,7 +23,7 @@ class Alone:
 
     def seconds(self, unit: Unit, choice: Choice) -> float:
         # The model is asked about float32; what counts of a raw gradient are its bytes.
-        elements = unit.elements if choice.compressed else unit.bytes // 4
+        elements = _rounded(unit.elements if choice.compressed else unit.bytes // 4)
         known = self._known.get((elements, choice))
         if known is None:
             known = self._known[elements, choice] = self._model.gradient_s(elements, choice)
@@ -34,3 +35,7 @@ class Alone:
         counts = sensible(unit.elements, unit.dtype, self._model.world)
         ways = [Choice(*way) for way in product(allowed, self._topologies, counts)]
         return sorted(ways, key=lambda way: self.seconds(unit, way))
+
+
+def _rounded(elements: int) -> int:
+    return round(2 ** (round(2 * math.log2(elements)) / 2)) if elements else 0

@@ -34,6 +34,8 @@ class StepPrediction:
     """By each rank, to other hosts."""
     cpu_s: tuple[float, ...]
     """Of each rank, for synchronisation."""
+    events: int = 0
+    """How much work the prediction was, if it was simulated."""
 
 
 class CostModel(Protocol):

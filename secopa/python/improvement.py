@@ -42,7 +42,7 @@ class Improvement:
     def _fused(self, found: Found, stop_at: int) -> Found:
         ways = (fuse(found.units, found.choices, most, self.trials.model.world) for most in _FUSED_BYTES)
         better = shortest([self.trials.found(*way) for way in ways if self.trials.left > stop_at])
-        return found if better is None or better.step.step_s >= found.step.step_s * _SHORTER else better
+        return found if better is None or better.cost_s >= found.cost_s * _SHORTER else better
 
     def _descend(self, found: Found, most: int, stop_at: int) -> Found:
         """Changes blocks of units, and splits the blocks where no change of a whole one helps."""
@@ -89,7 +89,7 @@ class Improvement:
         if choices == found.choices or self.trials.left <= stop_at:
             return found
         other = self.trials.found(found.units, choices)
-        if other is None or other.step.step_s >= found.step.step_s * _SHORTER:
+        if other is None or other.cost_s >= found.cost_s * _SHORTER:
             return found
         return other
 

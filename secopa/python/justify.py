@@ -7,13 +7,12 @@ What turns out to gain nothing is undone: a gradient whose transfer is hidden lo
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from hipress.secopa.choice import RAW
+from hipress.secopa.choice import RAW, Choice
 from hipress.secopa.partitions import by_size
 from hipress.secopa.planning_options import PlanningOptions
 from hipress.secopa.quantities import seconds
-from hipress.secopa.search import Findings
 from hipress.secopa.trials import Found, Trials
 
 #: By how much a step may become longer for gradients that then keep their precision.
@@ -27,41 +26,54 @@ class Justified:
     """One for each unit."""
 
 
-def justify(trials: Trials, findings: Findings) -> Justified:
-    """The best plan, less what it gains nothing by, and a sentence for each of its units."""
-    best = findings.best
+def justify(trials: Trials, expected: Trials, best: Found) -> Justified:
+    """A plan that `trials` found, less what it gains nothing by, and a sentence for each of its units.
+
+    Reasons tell what `expected` predicts: that of the step as it should be, while `trials` may be for a harder one.
+    """
     if not best.compressed:
-        return Justified(best, _all_as_it_is(trials.options, findings))
+        return Justified(best, [""] * len(best.units))
     limit_s = best.step.step_s * _HARDLY_LONGER
     codec = Counter(choice.codec for choice in best.choices if choice.compressed).most_common(1)[0][0]
     found, reasons = best, [""] * len(best.units)
     for block in _alike(best):
-        ways = list(found.choices)
-        compressed = ways[block[0]].compressed
-        if not compressed and codec not in found.units[block[0]].codecs:
+        if not found.choices[block[0]].compressed and codec not in found.units[block[0]].codecs:
             _give(reasons, block, _no_codec(trials.options, found, block[0]))
             continue
-        for index in block:
-            unit, choice = found.units[index], ways[index]
-            if compressed:
-                # As large messages as the runtime would choose.
-                count = by_size(unit.elements, unit.dtype, trials.model.world)
-                ways[index] = choice._replace(codec=RAW, partitions=count)
-            else:
-                ways[index] = choice._replace(codec=codec)
-        step = trials.predict(found.units, ways)
+        ways = _the_other_way(found, block, codec, trials.model.world)
+        other = trials.found(found.units, ways)
         together = f" (it and {len(block) - 1} like it)" if len(block) > 1 else ""
-        if step is None:
+        if other is None:
             _give(reasons, block, "part of the shortest step that was found")
-        elif compressed and step.step_s <= limit_s:
-            found = replace(found, choices=ways, step=step)
+        elif found.choices[block[0]].compressed and other.step.step_s <= limit_s:
+            found = other
             _give(reasons, block, f"compressed{together} it would not make the step shorter")
         else:
-            done = "as it is" if compressed else f"with {codec}"
-            longer = step.step_s - found.step.step_s
-            said = f"would be {seconds(longer)} longer" if longer > 0 else "would hardly be shorter"
-            _give(reasons, block, f"{done}{together} the step {said}")
+            done = "as it is" if found.choices[block[0]].compressed else f"with {codec}"
+            _give(reasons, block, f"{done}{together} {_longer(expected, found, other)}")
     return Justified(found, reasons)
+
+
+def _the_other_way(found: Found, block: tuple[int, ...], codec: str, world: int) -> list[Choice]:
+    """With what is compressed of the block as it is, and what is not compressed."""
+    ways = list(found.choices)
+    for index in block:
+        unit, choice = found.units[index], ways[index]
+        if choice.compressed:
+            ways[index] = choice._replace(codec=RAW, partitions=by_size(unit.elements, unit.dtype, world))
+        else:
+            ways[index] = choice._replace(codec=codec)
+    return ways
+
+
+def _longer(expected: Trials, found: Found, other: Found) -> str:
+    steps = [expected.found(one.units, one.choices) for one in (found, other)]
+    if steps[0] is None or steps[1] is None:
+        return "the step would be longer"
+    longer_s = steps[1].step.step_s - steps[0].step.step_s
+    if longer_s > 1e-6:
+        return f"the step would be {seconds(longer_s)} longer"
+    return "the step would be longer if sending took longer than predicted"
 
 
 def _alike(found: Found) -> list[tuple[int, ...]]:
@@ -73,20 +85,17 @@ def _alike(found: Found) -> list[tuple[int, ...]]:
     return [tuple(alike[key]) for key in sorted(alike)]
 
 
-def _all_as_it_is(options: PlanningOptions, findings: Findings) -> list[str]:
-    rejected = findings.rejected
+def all_as_it_is(options: PlanningOptions, raw: Found, rejected: Found | None) -> list[str]:
+    """Why a plan compresses nothing, for each of its units. `rejected`: the best that does; None: there is none."""
     if rejected is None:
         said = "no plan that compresses is within the limits"
     else:
         codec = Counter(choice.codec for choice in rejected.choices if choice.compressed).most_common(1)[0][0]
         said = (
             f"compressing does not pay: the best step with {codec} takes {seconds(rejected.step.step_s)}, "
-            f"and {seconds(findings.raw.step.step_s)} without"
+            f"and {seconds(raw.step.step_s)} without"
         )
-    return [
-        said if unit.codecs else _no_codec(options, findings.best, index)
-        for index, unit in enumerate(findings.best.units)
-    ]
+    return [said if unit.codecs else _no_codec(options, raw, index) for index, unit in enumerate(raw.units)]
 
 
 def _no_codec(options: PlanningOptions, found: Found, index: int) -> str:

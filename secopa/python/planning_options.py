@@ -32,8 +32,18 @@ class PlanningOptions:
     """The part of a step that compressing must save in all: what is predicted to save less may as well cost time."""
     grouping: bool = True
     """Whether small gradients may travel together."""
+    groups: int | None = None
+    """Planner mergecomp: into how many groups gradients are merged; None: as many as pay; 0: each stays by itself."""
+    margin: float = 0.15
+    """How much longer synchronisation may take than is predicted, and still be hidden where a plan says so."""
     max_evaluations: int = 250
     """Steps that a search may ask its cost model about: its bound, the same on every machine."""
+    max_events: int = 12_000_000
+    """Of all these steps together, if they are simulated: some 3 s of one core."""
+
+    def __post_init__(self) -> None:
+        if self.max_evaluations < 10:
+            raise InvalidArgument(f"expected at least 10 predictions to plan with, not {self.max_evaluations}")
 
     def allowed(self, gradient: Gradient, profile: Profile) -> tuple[str, ...]:
         """Codecs that `gradient` may have beside none. Raises InvalidArgument for one that the profile lacks."""

@@ -40,14 +40,13 @@ def search(trials: Trials) -> Findings:
     units = units_of(trials.gradients, trials.model.profile, trials.options)
     alone = Alone(trials.model, trials.options.topologies)
     codecs = list(dict.fromkeys(codec for unit in units for codec in unit.codecs))
-    raw = shortest([*_uniform(trials, units, RAW), _each_alone(trials, units, alone, [RAW])])
-    if raw is None:
-        raise InvalidArgument("no way to send the gradients keeps to the limits: allow more memory")
+    uncompressed = best_uncompressed(trials)
+    raw = shortest([uncompressed, _each_alone(trials, units, alone, [RAW])]) or uncompressed
     uniform = [found for codec in codecs for found in _uniform(trials, units, codec)]
     starts: list[Found | None] = [*uniform, *_above_a_size(trials, units, uniform, raw)]
     if codecs:
         starts.append(_each_alone(trials, units, alone, [RAW, *codecs]))
-    found = sorted((one for one in starts if one is not None), key=lambda one: one.step.step_s)
+    found = sorted((one for one in starts if one is not None), key=lambda one: one.cost_s)
     # What a plan without compression can do is what one with it is compared with: it gets its part of the search.
     improvement = Improvement(trials, alone, [RAW])
     raw = improvement.of(raw, stop_at=trials.left * 3 // 4)
@@ -55,7 +54,7 @@ def search(trials: Trials) -> Findings:
         useful = list(dict.fromkeys(choice.codec for one in found for choice in one.choices if choice.compressed))
         improvement = Improvement(trials, alone, [RAW, *useful[:3]])
         # What is reserved is for justify(). The second start is there for when the first leads nowhere.
-        reserved = trials.options.max_evaluations // 8
+        reserved = trials.most // 8
         first = improvement.of(found[0], stop_at=reserved + (trials.left - reserved) // 4)
         found += [first, *(improvement.of(one, stop_at=reserved) for one in found[1:2])]
     raw = shortest([raw, *(one for one in found if not one.compressed)]) or raw
@@ -63,6 +62,14 @@ def search(trials: Trials) -> Findings:
     if best is not None and best.step.step_s <= raw.step.step_s * (1 - trials.options.min_gain):
         return Findings(best, raw, None)
     return Findings(raw, raw, best)
+
+
+def best_uncompressed(trials: Trials) -> Found:
+    """The best that treats all gradients alike. Raises InvalidArgument if none keeps to the limits."""
+    raw = shortest(_uniform(trials, units_of(trials.gradients, trials.model.profile, trials.options), RAW))
+    if raw is None:
+        raise InvalidArgument("no way to send the gradients keeps to the limits: allow more memory")
+    return raw
 
 
 def _uniform(trials: Trials, units: list[Unit], codec: str) -> list[Found]:
@@ -93,7 +100,7 @@ def _above_a_size(trials: Trials, units: list[Unit], uniform: list[Found], raw: 
     order = sorted(range(len(units)), key=lambda index: (-units[index].bytes, units[index].release_s, index))
     total = sum(unit.bytes for unit in units)
     found = []
-    for start in sorted(uniform, key=lambda one: one.step.step_s)[:2]:
+    for start in sorted(uniform, key=lambda one: one.cost_s)[:2]:
         for part in (0.3, 0.6, 0.8, 0.9, 0.97):
             choices, covered = list(raw.choices), 0
             for index in order:

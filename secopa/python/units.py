@@ -73,7 +73,7 @@ def fuse(
         group.append(index)
     # In the order of the model, which is that of priorities.
     groups.sort(key=min)
-    fused = [_joined([units[index] for index in group]) for group in groups]
+    fused = [joined([units[index] for index in group]) for group in groups]
     ways = [
         choices[group[0]]
         if len(group) == 1
@@ -83,7 +83,8 @@ def fuse(
     return fused, ways
 
 
-def _joined(units: Sequence[Unit]) -> Unit:
+def joined(units: Sequence[Unit]) -> Unit:
+    """Units of one type, as one."""
     first = units[0]
     return Unit(
         members=tuple(member for unit in units for member in unit.members),

@@ -50,7 +50,10 @@ def make(
             help="timeline, paper or released. Default: timeline for a profile, released for published costs.",
         ),
     ] = None,
-    planner: Annotated[str | None, typer.Option(metavar="NAME", help="Default: what suits the model.")] = None,
+    planner: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="search, independent, mergecomp. Default: by model."),
+    ] = None,
     codec: Annotated[
         list[str] | None, typer.Option(metavar="CODEC", help="Allowed; may be repeated. Default: all of the profile.")
     ] = None,
@@ -66,6 +69,10 @@ def make(
     ] = None,
     max_memory: Annotated[
         float | None, typer.Option(metavar="MIB", help="Per rank, for staging and what codecs remember.")
+    ] = None,
+    fusion_num: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Planner mergecomp: merge into so many groups; 0: none."),
     ] = None,
     output: Annotated[
         Path,
@@ -98,6 +105,7 @@ def make(
         codecs_for=tuple(_pattern(one) for one in codec_for or ()),
         topologies=tuple(one.lower() for one in topology or ()),
         max_relative_error=max_error,
+        groups=fusion_num,
         max_memory_bytes=None if max_memory is None else int(max_memory * 2**20),
     )
     chosen = model or ("released" if profile is None else "timeline")

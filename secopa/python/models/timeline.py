@@ -86,6 +86,7 @@ class TimelineModel:
             gradients=tuple(times),
             sent_bytes=tuple(round(rank.sent_bytes) for rank in ranks),
             cpu_s=tuple(rank.cpu_s for rank in ranks),
+            events=outcome.events,
         )
 
     def _codec(self, choice: Choice) -> int:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planner's search with the timeline model: in time, and better than treating all gradients alike."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from hipress.secopa.choice import Choice
+from hipress.secopa.gradients import Gradient, GradientSet, read_gradients
+from hipress.secopa.links import LinkBetween
+from hipress.secopa.models.timeline import TimelineModel
+from hipress.secopa.partitions import by_size
+from hipress.secopa.planner import make_plan, topologies_for
+from hipress.secopa.planning_options import PlanningOptions
+from hipress.secopa.profile import Profile, RankPlace
+from tests.secopa.profiles import codec, profile
+from tests.secopa.test_gradients import MODELS
+
+CODECS = {
+    "onebit": codec(1 / 32, 1.5e9, 1e-5),
+    "tbq": codec(1 / 16, 2e9, 1e-5),
+    "terngrad": codec(1 / 16, 1e9, 1e-5),
+    "dgc": codec(0.02, 1e9, 1e-5),
+}
+
+
+def many_gradients(count: int) -> GradientSet:
+    chance = random.Random(1)
+    return GradientSet(
+        backward_s=0.5,
+        gradients=tuple(
+            Gradient(name=f"g{index}", elements=int(2 ** chance.uniform(8, 24)), release_s=0.5 * (1 - index / count))
+            for index in range(count)
+        ),
+    )
+
+
+@pytest.mark.parametrize("bandwidth", [1.25e8, 3e9])
+def test_400_gradients_on_16_nodes_take_less_than_5_s(bandwidth: float) -> None:
+    """Of one core, and of which other work on the machine takes nothing."""
+    gradients, model = many_gradients(400), TimelineModel(profile(CODECS, bandwidth=bandwidth, sums=4e9), 16)
+    began_s = time.process_time()
+    plan = make_plan(gradients, model)
+    assert time.process_time() - began_s < 5
+    assert plan.predicted_step_s is not None
+    assert plan.predicted_uncompressed_step_s is not None
+    assert plan.predicted_step_s <= plan.predicted_uncompressed_step_s
+
+
+@pytest.mark.parametrize("bandwidth", [1.25e8, 6.25e8, 3e9])
+@pytest.mark.parametrize("name", ["vgg19", "resnet50", "bert-base"])
+def test_no_uniform_plan_is_better(name: str, bandwidth: float) -> None:
+    gradients = read_gradients(MODELS / f"{name}.json")
+    model = TimelineModel(profile(CODECS, bandwidth=bandwidth, sums=4e9), 4)
+    plan = make_plan(gradients, model)
+    assert plan.predicted_step_s is not None
+    for text in ("none", *CODECS):
+        for topology in topologies_for(model):
+            for shared in (0, 4):
+                choices = [
+                    Choice(
+                        text if one.bytes >= 4096 else "none",
+                        topology,
+                        shared or by_size(one.elements, one.dtype, 4),
+                    )
+                    for one in gradients.gradients
+                ]
+                # What would gain nearly nothing keeps its precision; small gains are not worth compressing for.
+                gain = 0.98 if text != "none" and not any(d.codec != "none" for d in plan.decisions) else 0.998
+                assert plan.predicted_step_s * gain <= model.step(gradients, choices).step_s, (text, topology, shared)
+
+
+def test_a_slow_link_changes_the_plan() -> None:
+    """Links between hosts a, b and c are fast, all to and from d slow."""
+    gradients = read_gradients(MODELS / "resnet50.json")
+    ranks = tuple(RankPlace(host=host, machine=host, cores=2) for host in "abcd")
+    fast = profile(CODECS, bandwidth=1e10, sums=4e9)
+    slow = profile(CODECS, bandwidth=6e7).link
+    ends = [("d", host) for host in "abc"] + [(host, "d") for host in "abc"]
+    links = tuple(LinkBetween(source=source, destination=other, costs=slow) for source, other in ends)
+
+    def compressed(**changes: object) -> int:
+        content = {**fast.model_dump(), "ranks": ranks, **changes}
+        plan = make_plan(gradients, TimelineModel(Profile.model_validate(content), 4), PlanningOptions())
+        return sum(decision.codec != "none" for decision in plan.decisions)
+
+    assert compressed() == 0
+    assert compressed(links=links) > 0
