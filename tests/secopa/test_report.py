@@ -133,6 +133,14 @@ def test_the_page_says_what_was_planned_and_what_came_of_it(tmp_path: Path) -> N
     assert "http" not in said.replace("http-equiv", "")
 
 
+def test_a_prediction_without_backward_is_said_to_be_one(tmp_path: Path) -> None:
+    trace = read_trace(training(tmp_path / "trace.json"))
+    quick = plan(decision("large"), decision("small")).model_copy(update={"predicted_step_s": 0.004})
+    said = page(Run(trace, quick))
+    assert "The plan had predicted 4 ms for averaging alone; and 40 ms if nothing were compressed: it was made" in said
+    assert "too little" not in said
+
+
 def test_names_are_text_whatever_is_in_them(tmp_path: Path) -> None:
     name = "<script>alert(1)</script>&\"'"
     said = page(Run(read_trace(training(tmp_path / "trace.json", ("layer", name))), plan(decision(name))))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hipress.secopa.report.markup import Markup, element, joined
 
-_WIDTH, _LEFT, _RIGHT, _ROW = 1100.0, 330.0, 110.0, 32.0
+_WIDTH, _LEFT, _RIGHT, _ROW = 1100.0, 330.0, 145.0, 32.0
 
 
 @dataclass(frozen=True)

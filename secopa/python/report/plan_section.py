@@ -20,12 +20,8 @@ def decisions(run: Run) -> Markup:
         return element("section", title, element("p", said, class_="soft"), _without_plan(run), id="plan")
     plan = run.plan
     compressed = sum(decision.codec != RAW for decision in plan.decisions)
-    lead = (
-        f"For {plan.world} ranks, by {plan.made_by}"
-        + (f" with the cost model {plan.cost_model}" if plan.cost_model else "")
-        + f": {compressed} of {len(plan.decisions)} gradients are compressed. "
-        + plan.summary
-    )
+    said = plan.summary or f"{compressed} of {len(plan.decisions)} gradients are compressed"
+    lead = f"For {plan.world} ranks, by {plan.made_by}: {said}."
     rows = [_row(one) for one in run.outcomes]
     head = ("gradient", "size", "codec", "parts", "way", "predicted", "uncompressed", "measured", "reason")
     return element(

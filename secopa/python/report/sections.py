@@ -40,15 +40,25 @@ def summary(run: Run) -> Markup:
     )
     parts = [element("p", "".join(said), class_="lead")]
     if run.plan is not None and run.plan.predicted_step_s is not None:
-        off = run.plan.predicted_step_s / run.step_s - 1
-        sentence = f"The plan had predicted {seconds(run.plan.predicted_step_s)}: {abs(off):.0%} too "
-        sentence += "little" if off < 0 else "much"
-        if run.plan.predicted_uncompressed_step_s is not None:
-            sentence += f"; and {seconds(run.plan.predicted_uncompressed_step_s)} if nothing were compressed"
-        parts.append(element("p", sentence + ".", id="prediction"))
+        parts.append(element("p", _prediction(run, run.plan.predicted_step_s), id="prediction"))
     if run.trace.dropped:
         parts.append(element("p", f"{run.trace.dropped} events are missing: the trace was full. Record fewer steps."))
     return element("section", *parts, id="summary")
+
+
+def _prediction(run: Run, predicted_s: float) -> str:
+    uncompressed_s = run.plan.predicted_uncompressed_step_s if run.plan is not None else None
+    others = "" if uncompressed_s is None else f"; and {seconds(uncompressed_s)} if nothing were compressed"
+    if predicted_s < run.shares.gradients_s:
+        # It takes less than backward alone does.
+        return (
+            f"The plan had predicted {seconds(predicted_s)} for averaging alone{others}: it was made without the times "
+            "at which backward has the gradients."
+        )
+    off = predicted_s / run.step_s - 1
+    return (
+        f"The plan had predicted {seconds(predicted_s)}: {abs(off):.0%} too {'little' if off < 0 else 'much'}{others}."
+    )
 
 
 def where_time_goes(run: Run) -> Markup:
