@@ -26,6 +26,9 @@ HERE = Path(__file__).parent
 RESULTS_FOLDER = HERE / "results"
 LOOPBACK = ("sync.py", "--codec", "none,fp16,onebit", "--peer", "gloo-fp32,gloo-fp16")
 RATES = ("1gbit", "5gbit")
+#: What plans are tried on; none: links as fast as the machine.
+PLANNED_RATES = ("1gbit", "5gbit", "none")
+PLANNED_MODELS = ("resnet50", "bert-base", "vgg19")
 PEERS = "gloo-fp32,gloo-fp16,powersgd,horovod"
 #: With PowerSGD, four ranks need 20 GB for VGG-19 (sync_memory.py): its residuals are as large as the model, and it
 #: holds three copies of a bucket, of which one is fc6's 411 MB. Without it 13 GB.
@@ -122,6 +125,11 @@ RESULTS: dict[str, tuple[str, ...]] = {
         for model in MODELS
     },
     **_ablation("5gbit", "all", "resnet50"),
+    **{
+        f"planning-4-{rate}-{model}": ("planning.py", "--nodes", "4", "--rate", rate, "--model", model)
+        for model in PLANNED_MODELS
+        for rate in PLANNED_RATES
+    },
 }
 
 #: File name without ending: the script that draws it, and the results that it shows.

@@ -19,7 +19,8 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
 from models import MODELS  # noqa: E402
-from regenerate import PLOTS, RATES, RESULTS  # noqa: E402
+from planning_table import planning_table  # noqa: E402
+from regenerate import PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS  # noqa: E402
 
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- benchmarks: begin (docs/update_benchmarks.py) -->\n", "<!-- benchmarks: end -->\n"
@@ -58,6 +59,13 @@ _ACCURACY = """\
 Handwritten digits: the share of test images that the trained network gets right; 0.17 % is one image. The frameworks
 draw first weights and orders of images in their own ways. A training in which replicas differ has no result.
 """
+_PLANNING = """\
+All gradients of a model on 4 nodes, from all there to all averages. *Best uniform*: the fastest topology with that
+codec for all of them. *Plan*: made from a profile that was measured just before, over the same links; *compressed* is
+how many of its gradients are. *Plan by best*: its time by that of the best uniform run with its codecs or with none.
+*Prediction off*: how far the timeline model's time is from the measured one, in the middle and at most, of the runs
+with that codec, the plan and the uncompressed one.
+"""
 
 
 def loader(folder: Path) -> Load:
@@ -86,6 +94,8 @@ def page(load: Load, folder: Path) -> str:
     parts += [tables.sync_table(backward), _plot("sync-4-1gbit-onebit-backward", folder)]
     parts += ["## The same gradients through each framework\n", _ADAPTERS]
     parts += [tables.adapters_table(load("adapters-4-1gbit-resnet50-onebit"))]
+    planned = {(rate, model): load(f"planning-4-{rate}-{model}") for rate in PLANNED_RATES for model in PLANNED_MODELS}
+    parts += ["## Predictions and plans\n", _PLANNING, planning_table(planned)]
     parts += ["## What each part gains\n", _ABLATION]
     for name in RESULTS:
         if name.startswith("ablation-"):

@@ -29,7 +29,7 @@ def test_every_command_line_is_right(name: str) -> None:
         sync_arguments.check(parser, given)
         # Four ranks' PowerSGD and VGG-19 do not fit into the memory of a small machine.
         assert (given.model, given.nodes) != ("vgg19", 4) or "powersgd" not in given.peer
-    elif script in ("ablation.py", "accuracy.py", "adapter_cost.py", "adapters.py", "train.py"):
+    elif script in ("ablation.py", "accuracy.py", "adapter_cost.py", "adapters.py", "planning.py", "train.py"):
         parser = importlib.import_module(script.removesuffix(".py")).arguments()
         parser.parse_args(words)
 

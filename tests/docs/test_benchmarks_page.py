@@ -94,3 +94,32 @@ def test_frameworks(tmp_path: Path) -> None:
     assert "| torch | 1000 | 20 ms | 30 ms | 12.5 µs |" in page
     assert "2 ranks, 16 epochs; means of 3 seeds. Frameworks differ by at most 0.25 points." in page
     assert "| `ring` | `tbq` | 98.50 % | 98.75 % | 161.0 kB |" in page
+
+
+def test_plans_stand_beside_the_best_uniform_run(tmp_path: Path) -> None:
+    def run(system: str, codec: str, topology: str | None, time_s: float, share: float) -> dict[str, Any]:
+        planned = {"compressed": 76, "best_share": 1.04} if system == "plan" else {"compressed": 0, "best_share": None}
+        return {
+            "system": system,
+            "codec": codec,
+            "topology": topology,
+            "time_s": time_s,
+            "predicted_share": share,
+            **planned,
+        }
+
+    write(
+        tmp_path,
+        "planning-4-none-resnet50",
+        run("uniform", "none", "ps", 0.4, 0.9),
+        run("uniform", "none", "ring", 0.5, 0.9),
+        run("uniform", "onebit", "ps", 0.3, 1.0),
+        run("uniform", "onebit", "ring", 0.25, 1.2),
+        run("uniform", "tbq", "ring", 0.01, 3.0),
+        run("plan", "onebit", None, 0.26, 1.05),
+        run("plan", "onebit,tbq", None, 0.011, 1.05),
+    )
+    page = update.page(update.loader(tmp_path), tmp_path)
+    assert "| resnet50 | unshaped | `onebit` | 400 ms | 250 ms (ring) | 260 ms | 76 | 1.04 × | 8% | 20% |" in page
+    assert "| resnet50 | unshaped | any of them | 400 ms | 10 ms (ring) | 11 ms | 76 | 1.04 × |" in page
+    assert "| resnet50 | 5gbit | not measured |" in page

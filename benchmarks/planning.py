@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether predictions and plans are right: steps as they were predicted and as they are, planned and in a uniform grid.
+
+    python benchmarks/planning.py --nodes 4 --rate 5gbit --model resnet50 --codec onebit,tbq,terngrad,dgc --json FILE
+
+Makes the cluster, measures a profile on it, plans, and then runs every plan and every uniform combination of codec,
+topology and partitions in turn. What is measured, how, and what the columns mean: benchmarks/README.md. Needs root;
+exit code 77: no cluster can be made here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from cluster import Cluster, ClusterError, bits_per_second
+from models import MODELS
+from planning_job import Answer, Job
+from planning_rows import Setting, rows_of, summary
+from rank_jobs import RankFailed, exit_code, run_job
+from report import parse_names, print_table, write_json
+from sync_job import RELEASES
+from sync_trials import candidates
+
+_RANK = Path(__file__).with_name("planning_rank.py")
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--nodes", type=int, default=4, help="of the emulated cluster (default: 4)")
+    parser.add_argument("--ranks-per-node", type=int, default=1, help="(default: 1)")
+    parser.add_argument(
+        "--rate", type=_rate, default="5gbit", help="of the nodes' links; none: unshaped (default: 5gbit)"
+    )
+    parser.add_argument("--model", choices=MODELS, default="resnet50", help="whose gradients (default: resnet50)")
+    parser.add_argument("--release", choices=RELEASES, default="all", help="all at once, or when backward had them")
+    parser.add_argument(
+        "--codec", type=parse_names, default="onebit,tbq,terngrad,dgc", help="by commas (default: these)"
+    )
+    parser.add_argument("--topology", type=parse_names, help="by commas (default: those that make sense)")
+    parser.add_argument(
+        "--partitions",
+        type=parse_names,
+        default="0",
+        help="of uniform runs, by commas; 0: by each tensor's size (default)",
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="each with some repetitions of every run (default: 3)")
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="instead of measuring one")
+    parser.add_argument("--profile-seconds", type=float, default=15.0, help="of measuring it (default: 15)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="also write the profile and the plans there")
+    parser.add_argument("--timeout", type=float, default=180, help="of one synchronisation, in seconds (default: 180)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
+    return parser
+
+
+def _rate(text: str) -> str:
+    try:
+        bits_per_second(text)
+    except ClusterError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def job_of(given: argparse.Namespace) -> Job:
+    """What the command line asks for."""
+    topologies = {
+        codec: given.topology or candidates(codec, given.nodes, given.ranks_per_node)
+        for codec in ("none", *given.codec)
+    }
+    each = [[codec] for codec in given.codec]
+    return Job(
+        model=given.model,
+        release=given.release,
+        grid=[
+            (codec, topology, int(partitions))
+            for codec, named in topologies.items()
+            for topology in named
+            for partitions in given.partitions
+        ],
+        # Each codec by itself, and whichever of them is best.
+        planned=[*each, given.codec] if len(each) > 1 else each,
+        topologies=sorted({topology for named in topologies.values() for topology in named}),
+        rounds=given.rounds,
+        profile=given.profile.read_text() if given.profile else "",
+        profile_s=given.profile_seconds,
+        timeout=given.timeout,
+        result="",
+    )
+
+
+def _keep(answer: Answer, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "profile.json").write_text(answer.profile)
+    for one in answer.measured:
+        if one.plan is not None:
+            (folder / f"plan-{one.codec.replace(',', '-')}.json").write_text(one.plan)
+
+
+def main() -> int:
+    """Measure as the command line says; the exit code."""
+    parser = arguments()
+    given = parser.parse_args()
+    if min(given.nodes, given.ranks_per_node, given.rounds) < 1 or not all(one.isdecimal() for one in given.partitions):
+        parser.error("--nodes, --ranks-per-node and --rounds must be at least 1, --partitions numbers")
+    job = job_of(given)
+
+    def command(_: int, result: str) -> tuple[str, ...]:
+        return (sys.executable, str(_RANK), replace(job, result=result).to_json())
+
+    world = given.nodes * given.ranks_per_node
+    try:
+        with Cluster(given.nodes, given.rate) as network:
+            answer = Answer.from_json(run_job(command, network, world=world, ranks_per_node=given.ranks_per_node))
+    except (RankFailed, ClusterError) as error:
+        return exit_code("planning.py", error)
+    except KeyboardInterrupt:
+        return 130
+    if given.keep:
+        _keep(answer, given.keep)
+    rows = rows_of(answer, job, Setting(given.nodes, given.ranks_per_node, given.rate))
+    print_table(rows, leave_out=("world", "ranks_per_node", "release", "planning_s"))
+    print(summary(rows))
+    if given.json:
+        write_json(given.json, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of planning.py: measures a profile, makes plans from it, and runs them in turn with uniform ones."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from hipress_session import hipress_session
+from planning_job import Answer, Job, Measured, Samples
+from sync_release import Release
+from sync_values import Values
+
+from hipress import runtime
+from hipress.secopa.measure.measured_profile import MeasureOptions, measure_profile
+from hipress.secopa.models.by_name import make_model
+from hipress.secopa.plan import Plan
+from hipress.secopa.planner import make_plan
+from hipress.secopa.planning_options import PlanningOptions
+from hipress.secopa.profile import Profile
+from hipress.synchronizer import SynchronizationOptions
+from hipress.torch.synchronizer import GradientSynchronizer
+
+T = TypeVar("T")
+
+#: Of one system in one round: repetitions, or as many as fill the time (seconds).
+_LEAST, _MOST, _ROUND_S = 2, 8, 0.8
+
+
+@dataclass
+class System:
+    """A uniform run or a planned one, on this rank."""
+
+    codec: str
+    options: SynchronizationOptions
+    plan: Plan | None = None
+    samples: Samples = field(default_factory=Samples)
+
+
+class Batch:
+    """Everything that is measured together."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._tensors = [torch.zeros(one.shape) for one in job.gradients.gradients]
+        self._values = Values([tensor.numpy() for tensor in self._tensors], dist.get_rank(), dist.get_world_size())
+        self._release = Release(job.gradients, job.release)
+
+    def profile(self) -> Profile:
+        """Measured now, unless there is one. The same on all ranks."""
+        if self._job.profile:
+            return Profile.parse(self._job.profile, "the profile")
+        codecs = sorted({codec for codec, _, _ in self._job.grid if codec != "none"})
+        with hipress_session(self._job.timeout):
+            process = runtime.current()
+            options = MeasureOptions(
+                tuple(codecs), self._job.profile_s, compute_threads=process.options.compute_threads, made="planning.py"
+            )
+            return measure_profile(process.engine, options)
+
+    def plans(self, profile: Profile) -> list[tuple[str, float]]:
+        """As JSON, and the seconds that each took. Rank 0 makes them, the others wait."""
+        made: list[tuple[str, float]] = []
+        if dist.get_rank() == 0:
+            for codecs in self._job.planned:
+                start = time.perf_counter()
+                model = make_model("timeline", profile, dist.get_world_size())
+                options = PlanningOptions(codecs=tuple(codecs), topologies=tuple(self._job.topologies))
+                plan = make_plan(self._job.planned_gradients, model, options)
+                made.append((plan.to_json(), time.perf_counter() - start))
+        told = [made]
+        dist.broadcast_object_list(told)
+        return told[0]
+
+    def systems(self, plans: list[str]) -> list[System]:
+        uniform = [
+            System(codec, SynchronizationOptions(codec=codec, topology=topology, partitions=partitions))
+            for codec, topology, partitions in self._job.grid
+        ]
+        planned = []
+        for codecs, text in zip(self._job.planned, plans, strict=True):
+            plan = Plan.parse(text, "a plan")
+            planned.append(System(",".join(codecs), SynchronizationOptions(plan=plan), plan))
+        return [*uniform, *planned]
+
+    def round(self, system: System) -> None:
+        """Some repetitions of one system. In a session of its own: it leaves no memory behind."""
+        with hipress_session(self._job.timeout):
+            named = [
+                (one.name, tensor) for one, tensor in zip(self._job.gradients.gradients, self._tensors, strict=True)
+            ]
+            synchronizer = GradientSynchronizer(named, system.options)
+            first = Samples()
+            self._once(synchronizer, first)
+            slowest = max(_gather(first.seconds[0]))
+            for _ in range(min(_MOST, max(_LEAST, int(_ROUND_S / slowest)))):
+                self._once(synchronizer, system.samples)
+
+    def _once(self, synchronizer: GradientSynchronizer, samples: Samples) -> None:
+        self._values.reset()
+        dist.barrier()
+        sent, cpu_start = runtime.counters()["bytes_sent"], time.process_time()
+        start = time.perf_counter()
+        handles = [synchronizer.submit(index, self._tensors[index]) for index in self._release.gradients()]
+        for handle in handles:
+            synchronizer.wait(handle)
+        samples.seconds.append(time.perf_counter() - start)
+        dist.barrier()
+        samples.cpu_seconds.append(time.process_time() - cpu_start)
+        samples.bytes_sent.append(runtime.counters()["bytes_sent"] - sent)
+
+
+def _order(count: int, number: int) -> Iterator[int]:
+    """Forwards and backwards in turn, beginning elsewhere each time: what disturbs the machine hits all alike."""
+    for position in range(count):
+        yield (number * count // 3 + (position if number % 2 == 0 else -position)) % count
+
+
+def _gather(mine: T) -> list[T]:
+    every: list[T] = [mine] * dist.get_world_size()
+    dist.all_gather_object(every, mine)
+    return every
+
+
+def measure(job: Job) -> Answer:
+    """Runs the job on this rank; the answer is complete on all of them."""
+    batch = Batch(job)
+    profile = batch.profile()
+    plans = batch.plans(profile)
+    systems = batch.systems([text for text, _ in plans])
+    for number in range(job.rounds):
+        for index in _order(len(systems), number):
+            batch.round(systems[index])
+    every_rank = _gather([system.samples for system in systems])
+    measured = [
+        Measured(
+            system.codec,
+            None if system.plan is not None else system.options.topology,
+            None if system.plan is not None else system.options.partitions,
+            None if system.plan is None else system.plan.to_json(),
+            [samples[index] for samples in every_rank],
+        )
+        for index, system in enumerate(systems)
+    ]
+    return Answer(profile.to_json(), measured, [seconds for _, seconds in plans])
+
+
+def main() -> None:
+    """Measure the job given as the only argument."""
+    job = Job.from_json(sys.argv[1])
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}",
+        rank=int(os.environ["HIPRESS_RANK"]),
+        world_size=int(os.environ["HIPRESS_SIZE"]),
+        timeout=timedelta(seconds=job.timeout),
+    )
+    answer = measure(job)
+    if dist.get_rank() == 0:
+        Path(job.result).write_text(answer.to_json())
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""benchmarks/planning.py: that it compares what it says it does, not how good predictions are."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hipress.secopa.choice import Choice
+from hipress.secopa.models.by_name import make_model
+from hipress.secopa.plan import Decision, Plan
+from tests.secopa.profiles import profile
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+cluster = importlib.import_module("cluster")
+planning = importlib.import_module("planning")
+planning_job = importlib.import_module("planning_job")
+planning_rows = importlib.import_module("planning_rows")
+
+SETTING = planning_rows.Setting(4, 1, "1gbit")
+
+
+def job(*arguments: str) -> Any:
+    given = planning.arguments().parse_args(["--model", "resnet50", *arguments])
+    return planning.job_of(given)
+
+
+def measured(codec: str, seconds: list[float], plan: Plan | None = None, topology: str = "ps") -> Any:
+    """Two ranks; the second one is slower by a tenth."""
+    samples = [
+        planning_job.Samples([factor * one for one in seconds], [0.1] * len(seconds), [1000] * len(seconds))
+        for factor in (1.0, 1.1)
+    ]
+    if plan is not None:
+        return planning_job.Measured(codec, None, None, plan.to_json(), samples)
+    return planning_job.Measured(codec, topology, 0, None, samples)
+
+
+def plan(asked: Any, codec: str) -> Plan:
+    decisions = (
+        Decision(name=one.name, elements=one.elements, codec=codec, topology="ps", partitions=4)
+        for one in asked.planned_gradients.gradients
+    )
+    return Plan(made_by="a test", world=4, topology="ps", decisions=tuple(decisions))
+
+
+def test_the_grid_is_every_codec_with_every_topology_and_partitions() -> None:
+    asked = job("--codec", "onebit,dgc(ratio=0.01,momentum=0)", "--partitions", "0,8")
+    assert [one for one in asked.grid if one[0] == "none"] == [
+        ("none", topology, partitions) for topology in ("ps", "ring") for partitions in (0, 8)
+    ]
+    assert len(asked.grid) == 2 * (2 + 3 + 3)
+    assert asked.planned == [["onebit"], ["dgc(ratio=0.01,momentum=0)"], ["onebit", "dgc(ratio=0.01,momentum=0)"]]
+    assert set(asked.topologies) == {"ps", "ring", "allgather"}
+    assert planning_job.Job.from_json(asked.to_json()) == asked
+
+
+def test_small_gradients_travel_as_they_are_in_uniform_runs() -> None:
+    choices = job().uniform_choices("onebit", "ring", 8)
+    gradients = job().planned_gradients.gradients
+    for gradient, choice in zip(gradients, choices, strict=True):
+        assert choice == Choice("onebit" if gradient.bytes >= 4096 else "none", "ring", 8)
+    assert {choice.codec for choice in choices} == {"onebit", "none"}
+
+
+def test_gradients_come_at_once_or_as_backward_has_them() -> None:
+    assert set(job().planned_gradients.releases_s()) == {0.0}
+    late = job("--release", "backward").planned_gradients
+    assert late.backward_s > 0
+    assert max(late.releases_s()) > min(late.releases_s()) > 0
+
+
+def test_rows_compare_with_the_prediction_and_plans_with_the_best() -> None:
+    asked = job("--codec", "onebit")
+    costs = profile()
+    runs = [
+        measured("none", [1.0, 3.0, 2.0]),
+        measured("none", [2.5, 2.5, 2.5], topology="ring"),
+        measured("onebit", [1.0, 1.0, 1.0]),
+        measured("tbq", [0.1, 0.1, 0.1]),
+        measured("onebit", [1.2, 1.2, 1.2], plan(asked, "onebit")),
+    ]
+    answer = planning_job.Answer(costs.to_json(), runs, [0.5])
+    assert planning_job.Answer.from_json(answer.to_json()) == answer
+    rows = planning_rows.rows_of(
+        planning_job.Answer(costs.to_json(), [runs[0], *runs[1:3], runs[4]], [0.5]), asked, SETTING
+    )
+    assert [row["time_s"] for row in rows] == pytest.approx([2.2, 2.75, 1.1, 1.32])
+    model = make_model("timeline", costs, 4)
+    expected = model.step(asked.planned_gradients, asked.uniform_choices("none", "ps", 0))
+    assert rows[0]["predicted_s"] == expected.step_s
+    assert rows[0]["predicted_share"] == pytest.approx(expected.step_s / 2.2)
+    # 102 MB, of which each rank sends 2·3/4.
+    assert rows[0]["predicted_bytes"] == pytest.approx(1.5 * asked.planned_gradients.bytes, rel=0.01)
+    assert (rows[0]["best_share"], rows[0]["compressed"], rows[0]["planning_s"]) == (None, 0, None)
+    assert rows[3]["best_share"] == pytest.approx(1.2)
+    assert rows[3]["uncompressed_share"] == pytest.approx(1.32 / 2.2)
+    assert rows[3]["compressed"] == len(asked.planned_gradients.gradients)
+    said = planning_rows.summary(rows)
+    assert "plans take 1.20 times as long as the best uniform run at most" in said
+
+
+def test_profile_plans_and_grid_are_measured_on_a_cluster(tmp_path: Path) -> None:
+    try:
+        cluster.check_available()
+    except cluster.ClusterUnavailable as reason:
+        pytest.skip(str(reason))
+    command = [sys.executable, str(BENCHMARKS / "planning.py"), "--nodes", "2", "--rate", "1gbit", "--codec", "onebit"]
+    fast = ["--topology", "ps", "--rounds", "1", "--profile-seconds", "2", "--keep", str(tmp_path)]
+    file = tmp_path / "rows.json"
+    done = subprocess.run(
+        [*command, *fast, "--json", str(file)], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())
+    assert [(row["system"], row["codec"]) for row in rows] == [
+        ("uniform", "none"),
+        ("uniform", "onebit"),
+        ("plan", "onebit"),
+    ]
+    for row in rows:
+        assert 0 < row["time_min_s"] <= row["time_s"] <= row["time_max_s"]
+        assert row["predicted_s"] > 0
+    # The plan was obeyed: what was sent is what the model says such a plan sends.
+    assert rows[2]["bytes_sent"] == pytest.approx(rows[2]["predicted_bytes"], rel=0.02)
+    assert rows[0]["bytes_sent"] == pytest.approx(rows[0]["predicted_bytes"], rel=0.02)
+    assert Plan.read(tmp_path / "plan-onebit.json").world == 2
+    assert "predicted times are" in done.stdout
