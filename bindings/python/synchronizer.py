@@ -156,6 +156,8 @@ class TensorList:
 
     def check_groups(self, present: Collection[int]) -> None:
         """Raises InvalidArgument if one of a group has values, while another is not among those that ever do."""
+        if not any(choice.group for choice in self._choices.values()):
+            return
         groups = {self.group(index) for index in present} - {None}
         for index in range(len(self)):
             if self.group(index) in groups and index not in present:

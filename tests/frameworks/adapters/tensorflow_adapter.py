@@ -70,4 +70,5 @@ import hipress.tensorflow
             if changes is not None and number in changes:
                 optimizer.set_plan(changes[number])
             step(self.tensor(inputs), self.tensor(targets))
+            optimizer.step_ended()
         return {name: self.numpy(variable) for name, variable in variables.items()}

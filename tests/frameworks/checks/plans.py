@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hipress import _core
+from hipress.secopa.automatic import AutomaticOptions
 from hipress.secopa.plan import Decision, Plan
 from tests.frameworks.adapters.adapter import Adapter
 from tests.frameworks.checks.training import batches, reference, start_weights
@@ -117,3 +119,29 @@ def check_a_plan_for_something_else_is_refused(adapter: Adapter) -> None:
         with pytest.raises(hvd.Mismatch, match=r"'w(#\d+)?' .*codec none.*codec fp16"):
             train(other)
     hvd.barrier()
+
+
+def check_automatic_plans_are_made_in_training(adapter: Adapter) -> None:
+    """After the steps that are observed, on all ranks alike; rank 0 says so."""
+    hvd = adapter.module
+    said: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    log, listener = logging.getLogger("hipress.plan"), Listener()
+    log.addHandler(listener)
+    log.setLevel(logging.INFO)
+    try:
+        options = AutomaticOptions(codecs=("onebit",), interval=3, profile_s=0.5, links_s=0.3)
+        after = adapter.train(start_weights(), batches(hvd.rank()) * 3, plan=options)
+    finally:
+        log.removeHandler(listener)
+    digests = hvd.allgather_object({name: value.tobytes() for name, value in after.items()})
+    assert all(digest == digests[0] for digest in digests)
+    assert all(np.isfinite(value).all() for value in after.values())
+    if hvd.rank() == 0:
+        assert said[0].startswith("step 5: a new plan compresses "), said
+    else:
+        assert not said
