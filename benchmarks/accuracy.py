@@ -49,7 +49,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--framework", type=parse_names, default=frameworks, help="by commas (default: all three)")
     parser.add_argument("--codec", type=parse_names, default=CODECS, help=f"by commas (default: {CODECS})")
     parser.add_argument("--topology", type=parse_names, default="ps,ring", help="by commas (default: ps,ring)")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings for each row (default: 3)")
+    parser.add_argument("--seeds", type=int, default=2, help="trainings for each row (default: 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
     return parser
 
