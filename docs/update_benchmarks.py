@@ -47,8 +47,9 @@ _ADAPTERS = """\
 Each adapter in its own framework's environment, in turn with the others: from all gradients there to all averages.
 """
 _TWO_PER_NODE = """\
-4 nodes, links of 1gbit. `hierarchical` sends half of what `ps` sends: it wins by as much as the links count. Where eight ranks on two
-cores wait for the processor instead, as with the cheapest codec, adding up a neighbour's gradient costs what encoding it would.
+4 nodes, links of 1gbit. `hierarchical` sends half of what `ps` sends: it wins by as much as the links count. Where
+eight ranks on two cores wait for the processor instead, as with the cheapest codec, adding up a neighbour's gradient
+costs what encoding it would.
 """
 _ABLATION = """\
 *Averaged after*: until every rank had all averages. *Next forward over after*: until a forward pass could be over that
