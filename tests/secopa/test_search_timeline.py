@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import random
-import time
+from collections.abc import Sequence
 
 import pytest
 
 from hipress.secopa.choice import Choice
+from hipress.secopa.cost_model import StepPrediction
 from hipress.secopa.gradients import Gradient, GradientSet, read_gradients
 from hipress.secopa.links import LinkBetween
 from hipress.secopa.models.timeline import TimelineModel
@@ -38,13 +39,23 @@ def many_gradients(count: int) -> GradientSet:
     )
 
 
+class CountingModel(TimelineModel):
+    """Counts what it simulates."""
+
+    events = 0
+
+    def step(self, gradients: GradientSet, choices: Sequence[Choice]) -> StepPrediction:
+        prediction = super().step(gradients, choices)
+        self.events += prediction.events
+        return prediction
+
+
 @pytest.mark.parametrize("bandwidth", [1.25e8, 3e9])
-def test_400_gradients_on_16_nodes_take_less_than_5_s(bandwidth: float) -> None:
-    """Of one core, and of which other work on the machine takes nothing."""
-    gradients, model = many_gradients(400), TimelineModel(profile(CODECS, bandwidth=bandwidth, sums=4e9), 16)
-    began_s = time.process_time()
+def test_400_gradients_on_16_nodes_are_planned_with_a_bounded_amount_of_simulation(bandwidth: float) -> None:
+    """How long that takes is the machine's affair: about 3 s of one core."""
+    gradients, model = many_gradients(400), CountingModel(profile(CODECS, bandwidth=bandwidth, sums=4e9), 16)
     plan = make_plan(gradients, model)
-    assert time.process_time() - began_s < 5
+    assert 0 < model.events <= 1.1 * PlanningOptions().max_events
     assert plan.predicted_step_s is not None
     assert plan.predicted_uncompressed_step_s is not None
     assert plan.predicted_step_s <= plan.predicted_uncompressed_step_s
