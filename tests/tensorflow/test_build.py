@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import hipress
 from tests.ranks import clean_environment
 
@@ -38,6 +40,8 @@ def _python(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedP
     return subprocess.run(command, env=variables, capture_output=True, text=True, cwd=folder, check=False)
 
 
+# A compiler alone with TensorFlow's headers needs a minute, and more on a machine with other work.
+@pytest.mark.timeout(900)
 def test_operators_are_built_once_and_found_from_then_on(tmp_path: Path) -> None:
     folder, cache = _installed_without_operators(tmp_path / "installed"), tmp_path / "cache"
     before = _python(folder, cache, "-c", _USE)
