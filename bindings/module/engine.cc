@@ -22,12 +22,10 @@
 #include "bindings/module/dtypes.h"
 #include "bindings/module/keep.h"
 #include "bindings/module/module.h"
-#include "core/casync/collectives.h"
 #include "core/casync/current_engine.h"
 #include "core/casync/hosts.h"
 #include "core/casync/neighbour_memory.h"
 #include "core/casync/settings.h"
-#include "core/casync/topology.h"
 #include "core/codec/scratch_bytes.h"
 #include "core/control/local_control.h"
 #include "core/device/simulated_device.h"
@@ -274,94 +272,9 @@ std::function<bool(InprocMessage&)> interceptor(const py::function& function) {
   };
 }
 
-Collective collectiveFromName(const std::string& name) {
-  for (const auto known : {Collective::kAllreduce, Collective::kBroadcast, Collective::kAllgather,
-                           Collective::kAlltoall, Collective::kReducescatter}) {
-    if (collectiveName(known) == name) return known;
-  }
-  throw invalidArgument("there is no collective '" + name + "'");
-}
-
-Reduction reductionFromName(const std::string& name) {
-  for (const auto known :
-       {Reduction::kAverage, Reduction::kSum, Reduction::kMin, Reduction::kMax, Reduction::kProduct}) {
-    if (reductionName(known) == name) return known;
-  }
-  throw invalidArgument("op '" + name + "' does not exist; choose average, sum, min, max or product");
-}
-
-/// One rank's tasks, in an order in which each comes before its successors.
-py::list listed(const TaskGraph& graph) {
-  py::list tasks;
-  for (const Task& task : graph.tasks()) {
-    const bool moves = task.primitive != Primitive::kMerge;
-    int messages = 0;  // that a merge decodes, or adds up if they are plain
-    int plain = 0;
-    for (const Operand& operand : task.from) {
-      if (operand.kind != Operand::Kind::kMessage) continue;
-      (graph.messages()[operand.index].plain ? plain : messages) += 1;
-    }
-    py::dict entry;
-    entry["primitive"] = primitiveName(task.primitive);
-    entry["partition"] = task.partition;
-    entry["peer"] = task.peer;
-    entry["hop"] = task.hop;
-    entry["plain"] = moves && graph.messages()[task.message].plain;
-    entry["merged_messages"] = messages;
-    entry["merged_plain"] = plain;
-    entry["successors"] = task.successors;
-    tasks.append(std::move(entry));
-  }
-  return tasks;
-}
-
-void bindTensorSpec(py::module_& module) {
-  py::class_<TensorSpec>(module, "TensorSpec")
-      .def(py::init([](std::string name, const std::string& collective, const std::string& dtype,
-                       uint64_t count, std::string shape, const std::string& op, double prescale,
-                       double postscale, int root, std::string codec, std::string topology, int partitions,
-                       uint64_t minCompressBytes, std::string group, int priority, bool transient,
-                       std::shared_ptr<Device> device, uint64_t rows, std::vector<uint64_t> received,
-                       std::vector<uint64_t> sent) {
-             TensorSpec spec;
-             spec.name = std::move(name);
-             spec.collective = collectiveFromName(collective);
-             spec.dtype = dtypeFromName(dtype);
-             spec.count = count;
-             spec.shape = std::move(shape);
-             spec.reduction = reductionFromName(op);
-             spec.prescale = prescale;
-             spec.postscale = postscale;
-             spec.root = root;
-             spec.codec = std::move(codec);
-             spec.topology = std::move(topology);
-             spec.partitions = partitions;
-             spec.minCompressBytes = minCompressBytes;
-             spec.group = std::move(group);
-             spec.priority = priority;
-             spec.transient = transient;
-             spec.device = std::move(device);
-             spec.rows = rows;
-             spec.received = std::move(received);
-             spec.sent = std::move(sent);
-             return spec;
-           }),
-           py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = "float32",
-           py::arg("count"), py::arg("shape") = "", py::arg("op") = "average", py::arg("prescale") = 1.0,
-           py::arg("postscale") = 1.0, py::arg("root") = 0, py::arg("codec") = "none",
-           py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
-           py::arg("group") = "", py::arg("priority") = 0, py::arg("transient") = false,
-           py::arg("device") = py::none(), py::arg("rows") = 0, py::arg("received") = std::vector<uint64_t>{},
-           py::arg("sent") = std::vector<uint64_t>{})
-      .def_readonly("name", &TensorSpec::name)
-      .def("describe", &TensorSpec::describe);
-}
-
 }  // namespace
 
 void bindEngine(py::module_& module) {
-  bindTensorSpec(module);
-
   py::class_<Engine, std::shared_ptr<Engine>>(module, "Engine")
       .def_property_readonly("rank", &Engine::rank)
       .def_property_readonly("world_size", &Engine::worldSize)
@@ -469,44 +382,11 @@ void bindEngine(py::module_& module) {
       "or "
       "change a message before it joins a bundle, `intercept_bundle` a bundle.");
 
-  module.def(
-      "build_topology",
-      [](const std::string& name, int rank, int worldSize, int partitions, int firstRank,
-         std::vector<int> hosts) {
-        const TopologyContext context{rank, worldSize, static_cast<uint16_t>(partitions), firstRank,
-                                      std::move(hosts)};
-        return listed(buildTopology(name, context));
-      },
-      py::arg("name"), py::arg("rank"), py::arg("world_size"), py::arg("partitions"),
-      py::arg("first_rank") = 0, py::arg("hosts") = std::vector<int>{},
-      "One rank's task graph, in an order in which each task comes before its successors.");
-
-  module.def(
-      "build_collective",
-      [](const std::string& name, int rank, int worldSize) {
-        const TopologyContext context{rank, worldSize, 1, 0, {}};
-        switch (collectiveFromName(name)) {
-          case Collective::kBroadcast:
-            return listed(buildBroadcast(context));
-          case Collective::kAllgather:
-            return listed(buildAllgather(context));
-          case Collective::kAlltoall:
-            return listed(buildAlltoall(context));
-          case Collective::kReducescatter:
-            return listed(buildReducescatter(context));
-          case Collective::kAllreduce:
-            break;
-        }
-        throw invalidArgument("an allreduce is built by topologies");
-      },
-      py::arg("name"), py::arg("rank"), py::arg("world_size"), "The same of another collective.");
-
   module.def("set_current_engine", &setCurrentEngine, py::arg("engine").none(true),
              py::call_guard<py::gil_scoped_release>());
   module.def("raise_kept_error", &rethrowError,
              "Raises the error that an operator of this thread kept, if any.");
   module.def("trace_now", &TraceRecorder::now, "Nanoseconds, on the clock of the trace.");
-  module.def("topology_names", &topologyNames);
   module.def("host_identity", &hostIdentity, "A text that ranks share exactly if they can share memory.");
   module.def("ucx_info", [] {
     const UcxInfo info = ucxInfo();

@@ -9,7 +9,9 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindElements(module);
   hipress::bindings::bindControl(module);
   hipress::bindings::bindDevice(module);
+  hipress::bindings::bindTensorSpec(module);
   hipress::bindings::bindEngine(module);
+  hipress::bindings::bindGraphs(module);
   hipress::bindings::bindBlocks(module);
   hipress::bindings::bindSimulation(module);
 }

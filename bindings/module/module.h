@@ -14,6 +14,8 @@ void bindElements(pybind11::module_& module);
 void bindControl(pybind11::module_& module);
 void bindDevice(pybind11::module_& module);
 void bindBlocks(pybind11::module_& module);
+void bindTensorSpec(pybind11::module_& module);
+void bindGraphs(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
 void bindSimulation(pybind11::module_& module);
 

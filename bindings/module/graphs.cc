@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Task graphs as they are, for tests and for whoever writes a topology.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/module/collective_name.h"
+#include "bindings/module/module.h"
+#include "core/casync/collectives.h"
+#include "core/casync/task_graph.h"
+#include "core/casync/topology.h"
+#include "core/error.h"
+
+namespace py = pybind11;
+
+namespace hipress::bindings {
+namespace {
+
+/// One rank's tasks, in an order in which each comes before its successors.
+py::list listed(const TaskGraph& graph) {
+  py::list tasks;
+  for (const Task& task : graph.tasks()) {
+    const bool moves = task.primitive != Primitive::kMerge;
+    int messages = 0;  // that a merge decodes, or adds up if they are plain
+    int plain = 0;
+    for (const Operand& operand : task.from) {
+      if (operand.kind != Operand::Kind::kMessage) continue;
+      (graph.messages()[operand.index].plain ? plain : messages) += 1;
+    }
+    py::dict entry;
+    entry["primitive"] = primitiveName(task.primitive);
+    entry["partition"] = task.partition;
+    entry["peer"] = task.peer;
+    entry["hop"] = task.hop;
+    entry["plain"] = moves && graph.messages()[task.message].plain;
+    entry["merged_messages"] = messages;
+    entry["merged_plain"] = plain;
+    entry["successors"] = task.successors;
+    tasks.append(std::move(entry));
+  }
+  return tasks;
+}
+
+}  // namespace
+
+void bindGraphs(py::module_& module) {
+  module.def(
+      "build_topology",
+      [](const std::string& name, int rank, int worldSize, int partitions, int firstRank,
+         std::vector<int> hosts) {
+        const TopologyContext context{rank, worldSize, static_cast<uint16_t>(partitions), firstRank,
+                                      std::move(hosts)};
+        return listed(buildTopology(name, context));
+      },
+      py::arg("name"), py::arg("rank"), py::arg("world_size"), py::arg("partitions"),
+      py::arg("first_rank") = 0, py::arg("hosts") = std::vector<int>{},
+      "One rank's task graph, in an order in which each task comes before its successors.");
+
+  module.def(
+      "build_collective",
+      [](const std::string& name, int rank, int worldSize) {
+        const TopologyContext context{rank, worldSize, 1, 0, {}};
+        switch (collectiveFromName(name)) {
+          case Collective::kBroadcast:
+            return listed(buildBroadcast(context));
+          case Collective::kAllgather:
+            return listed(buildAllgather(context));
+          case Collective::kAlltoall:
+            return listed(buildAlltoall(context));
+          case Collective::kReducescatter:
+            return listed(buildReducescatter(context));
+          case Collective::kAllreduce:
+            break;
+        }
+        throw invalidArgument("an allreduce is built by topologies");
+      },
+      py::arg("name"), py::arg("rank"), py::arg("world_size"), "The same of another collective.");
+
+  module.def("topology_names", &topologyNames);
+}
+
+}  // namespace hipress::bindings
