@@ -44,6 +44,8 @@ class Tensor(Protocol):
     def count(self) -> int: ...
     @property
     def has_gradient(self) -> bool: ...
+    @property
+    def device(self) -> _core.Device | None: ...
 
 
 class PlannedTensors(Protocol):
@@ -97,6 +99,7 @@ class AutomaticPlanning:
         self._may_group = may_group
         self._settle = settle
         self._steps = 0
+        self._all_on_host = True
         self._releases = self._new_releases()
         self._watch = StepWatch(options.interval)
         self._profile: Profile | None = None
@@ -127,8 +130,12 @@ class AutomaticPlanning:
         if not self._watch.add(seconds):
             return
         self._settle()
-        gathered = self._engine.allgather("step seconds", json.dumps(self._watch.take()).encode())
-        median_s = statistics.median(json.loads(each) for each in gathered)
+        # Groups are for tensors on the host, and where they are is not the same on all ranks.
+        on_host = all(each.device is None for each in self._tensors.tensors)
+        gathered = self._engine.allgather("step seconds", json.dumps([self._watch.take(), on_host]).encode())
+        taken = [json.loads(each) for each in gathered]
+        median_s = statistics.median(seconds for seconds, _ in taken)
+        self._all_on_host = all(is_on_host for _, is_on_host in taken)
         if self._profile is None:
             self._profile = self._measured(self._options.codecs, self._options.profile_s)
             self._follow(median_s, "measured so far")
@@ -190,7 +197,7 @@ class AutomaticPlanning:
             codecs=self._options.codecs,
             codecs_for=self._options.codecs_for,
             min_compress_bytes=self._options.min_compress_bytes,
-            grouping=self._may_group(),
+            grouping=self._all_on_host and self._may_group(),
         )
         return make_plan(profile.gradients, make_model(self._options.model, profile, self._engine.world_size), options)
 

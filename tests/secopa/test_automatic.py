@@ -10,9 +10,14 @@ import pytest
 
 from hipress import _core
 from hipress.errors import InvalidArgument
+from hipress.secopa import automatic
 from hipress.secopa.agreed_plan import agreed_plan
 from hipress.secopa.automatic import AutomaticOptions, AutomaticPlanning
+from hipress.secopa.cost_model import CostModel
+from hipress.secopa.gradients import GradientSet
 from hipress.secopa.plan import Plan
+from hipress.secopa.planner import make_plan
+from hipress.secopa.planning_options import PlanningOptions
 from hipress.synchronizer import TensorDescription
 from tests.core.casync.engine_world import outcomes, run_ranks
 
@@ -84,6 +89,30 @@ def test_when_steps_take_something_else_there_is_a_new_plan_on_all_ranks_after_t
     assert len(steps) == 2
     assert steps[1] - 2 * STEPS <= 2 * STEPS
     assert "a step took 100 ms before, now 500 ms" in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("devices", [[None, None], [None, _core.SimulatedDevice()]])
+def test_gradients_are_grouped_only_if_they_are_on_the_host_of_every_rank(
+    devices: list[_core.Device | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def planned(gradients: GradientSet, model: CostModel, options: PlanningOptions) -> Plan:
+        asked.append(options.grouping)
+        return make_plan(gradients, model, options)
+
+    monkeypatch.setattr(automatic, "make_plan", planned)
+
+    def body(engine: _core.Engine) -> None:
+        followed = Followed(tensors=(TensorDescription("w", "float32", 100, "[100]", device=devices[engine.rank]),))
+        planning = AutomaticPlanning(engine, followed, OPTIONS)
+        while not followed.plans:
+            planning.released(0)
+            planning.backward_ended()
+            planning.step_ended(0.1)
+
+    run_ranks(2, body)
+    assert asked == [devices == [None, None]]
 
 
 def test_if_rank_0_cannot_plan_all_ranks_are_told_why() -> None:
