@@ -10,6 +10,7 @@ namespace hipress::stress {
 
 void stressCollectives(Random& random);  ///< Values, order, threads, over the in-process transport.
 void stressAgreement(Random& random);    ///< declare() and agree() from several threads; conflicts.
+void stressPlans(Random& random);        ///< Tensors that travel another way after some steps; groups.
 void stressDevices(Random& random);      ///< Tensors on simulated devices that fail, hang, or only are late.
 void stressFailures(Random& random);     ///< Lost, corrupted and late messages; ranks and engines that end.
 void stressUcx(Random& random);          ///< Collectives over UCX and TCP control.

@@ -34,6 +34,7 @@ constexpr Scenario kScenarios[] = {
     {"trace", stressTrace},
     {"agreement", stressAgreement},
     {"collectives", stressCollectives},
+    {"plans", stressPlans},
     {"devices", stressDevices},
     {"failures", stressFailures},
     {"ucx", stressUcx},
