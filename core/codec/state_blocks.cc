@@ -13,6 +13,8 @@ namespace hipress {
 namespace {
 
 constexpr size_t kAlignment = 64;
+/// Of what is remembered, one part in so many may be kept beside it.
+constexpr size_t kSpareShare = 4;
 
 /// Rounded up to eighths of a power of two, so that partitions of nearly one size share their spares.
 size_t sizeClass(size_t count) {
@@ -51,15 +53,16 @@ StateBlocks::~StateBlocks() {
   for (Block* memory : spares_) release(memory);
 }
 
-StateBlocks::Block* StateBlocks::allocate(size_t bytes) const {
+StateBlocks::Block* StateBlocks::allocate(size_t bytes, bool zeros) const {
   if (place_ != nullptr) {
     auto memory = std::make_unique<Block>();
     memory->floats = static_cast<float*>(place_->allocate(bytes));
     memory->bytes = bytes;
     return memory.release();
   }
+  const size_t room = sizeof(Block) + bytes + kAlignment;
   // calloc, because large blocks then come from the kernel as zeros that take no memory until written.
-  void* allocation = std::calloc(sizeof(Block) + bytes + kAlignment, 1);
+  void* allocation = zeros ? std::calloc(room, 1) : std::malloc(room);
   if (allocation == nullptr) throw std::bad_alloc();
   const auto address = reinterpret_cast<uintptr_t>(allocation);
   const size_t offset = (kAlignment - address % kAlignment) % kAlignment;
@@ -113,18 +116,23 @@ StateBlock StateBlocks::take(size_t count) {
       mostUsedBytes_ = std::max(mostUsedBytes_, usedBytes_);
     }
   }
-  return memory == nullptr ? takeZeros(count) : owned(memory);
+  return memory == nullptr ? fresh(count, false) : owned(memory);
 }
 
 StateBlock StateBlocks::takeZeros(size_t count) {
-  Block* memory = allocate(sizeClass(count));
+  return fresh(count, true);
+}
+
+StateBlock StateBlocks::fresh(size_t count, bool zeros) {
+  Block* memory = allocate(sizeClass(count), zeros);
   {
     const std::lock_guard lock(mutex_);
     usedBytes_ += memory->bytes;
     mostUsedBytes_ = std::max(mostUsedBytes_, usedBytes_);
   }
   StateBlock block = owned(memory);
-  if (place_ != nullptr) place_->zero(memory->floats, memory->bytes);  // may fail: the block is not lost then
+  // May fail: the block is not lost then.
+  if (zeros && place_ != nullptr) place_->zero(memory->floats, memory->bytes);
   return block;
 }
 
@@ -135,9 +143,9 @@ void StateBlocks::giveBack(Block* memory) {
     spares_.push_back(memory);
     spareBytes_ += memory->bytes;
     usedBytes_ -= memory->bytes;
-    // Spares of what was once used at the same time; or, for models with partitions of many sizes, a small
-    // part of the whole.
-    const size_t limit = std::max(mostUsedBytes_ - usedBytes_, usedBytes_ / 8);
+    // Spares of what was once used at the same time; or, for models with partitions of many sizes, which need
+    // one of each, a part of the whole.
+    const size_t limit = std::max(mostUsedBytes_ - usedBytes_, usedBytes_ / kSpareShare);
     auto end = spares_.begin();
     while (spareBytes_ > limit) spareBytes_ -= (*end++)->bytes;
     dropped.assign(spares_.begin(), end);

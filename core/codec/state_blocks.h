@@ -70,7 +70,8 @@ class StateBlocks : public std::enable_shared_from_this<StateBlocks> {
   friend class StateBlock;
   using Block = StateBlock::Memory;
 
-  Block* allocate(size_t bytes) const;
+  Block* allocate(size_t bytes, bool zeros) const;
+  StateBlock fresh(size_t count, bool zeros);
   void release(Block* memory) const;
   StateBlock owned(Block* memory);
   void giveBack(Block* memory);

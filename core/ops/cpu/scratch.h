@@ -4,11 +4,15 @@
 // most codecs compute on them, so blocks are kept for the thread's next call.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -25,54 +29,48 @@ namespace detail {
 /// Of all threads of the process, in use or idle; to be looked at only.
 inline std::atomic<size_t> scratchBytesHeld{0};
 
-struct ScratchBlock {
+/// A block's bytes, and what is in the pool's map with them.
+struct ScratchMemory {
   void* memory = nullptr;
-  size_t bytes = 0;
+  uint64_t idleSince = 0;
 };
+using ScratchBlocks = std::multimap<size_t, ScratchMemory>;
+/// Taken out of a map whole, so that keeping blocks allocates nothing.
+using ScratchBlock = ScratchBlocks::node_type;
 
-/// The idle blocks of a thread, the longest idle first.
+/// The idle blocks of a thread. Those that help it may use it at the same time.
 class ScratchPool {
  public:
   ScratchPool() = default;
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
   ~ScratchPool() {
-    for (const ScratchBlock& block : idle_) release(block);
+    for (const auto& [bytes, block] : idle_) release(bytes, block);
   }
 
   /// A block of at least so many bytes: the smallest, and of these the last that was used, which the caches
   /// may still have. Throws std::bad_alloc.
   ScratchBlock take(size_t bytes) {
-    size_t best = idle_.size();
-    for (size_t i = 0; i < idle_.size(); ++i) {
-      if (idle_[i].bytes >= bytes && (best == idle_.size() || idle_[i].bytes <= idle_[best].bytes)) best = i;
-    }
-    if (best == idle_.size()) return allocate(bytes);
-    const ScratchBlock block = idle_[best];
-    idle_.erase(idle_.begin() + static_cast<ptrdiff_t>(best));
-    kept_ -= block.bytes;
-    return block;
+    const std::lock_guard lock(mutex_);
+    const auto fitting = idle_.lower_bound(bytes);
+    if (fitting == idle_.end()) return allocate(bytes);
+    kept_ -= fitting->first;
+    return idle_.extract(std::prev(idle_.upper_bound(fitting->first)));
   }
 
   void giveBack(ScratchBlock block) noexcept {
-    if (block.memory == nullptr) return;
-    if (block.bytes > kScratchBytesKept) return release(block);
-    size_t old = 0;
-    for (; kept_ + block.bytes > kScratchBytesKept; ++old) {
-      kept_ -= idle_[old].bytes;
-      release(idle_[old]);
-    }
-    idle_.erase(idle_.begin(), idle_.begin() + static_cast<ptrdiff_t>(old));
-    try {
-      idle_.push_back(block);
-      kept_ += block.bytes;
-    } catch (const std::bad_alloc&) {
-      release(block);
-    }
+    if (block.empty()) return;
+    const std::lock_guard lock(mutex_);
+    if (block.key() > kScratchBytesKept) return release(block.key(), block.mapped());
+    while (kept_ + block.key() > kScratchBytesKept) dropLongestIdle();
+    kept_ += block.key();
+    block.mapped().idleSince = ++time_;
+    idle_.insert(std::move(block));
   }
 
   /// An empty list for a Scratch's blocks.
   std::vector<ScratchBlock> takeList() noexcept {
+    const std::lock_guard lock(mutex_);
     std::vector<ScratchBlock> list;
     if (lists_.empty()) return list;
     list.swap(lists_.back());
@@ -81,6 +79,7 @@ class ScratchPool {
   }
 
   void giveBackList(std::vector<ScratchBlock> list) noexcept {
+    const std::lock_guard lock(mutex_);
     list.clear();
     try {
       lists_.push_back(std::move(list));
@@ -91,18 +90,31 @@ class ScratchPool {
 
  private:
   static ScratchBlock allocate(size_t bytes) {
-    const ScratchBlock block{::operator new(bytes, std::align_val_t(kScratchAlignment)), bytes};
+    ScratchBlocks one;
+    const auto place = one.emplace(bytes, ScratchMemory{});
+    place->second.memory = ::operator new(bytes, std::align_val_t(kScratchAlignment));
     scratchBytesHeld.fetch_add(bytes, std::memory_order_relaxed);
-    return block;
+    return one.extract(place);
   }
 
-  static void release(ScratchBlock block) noexcept {
-    scratchBytesHeld.fetch_sub(block.bytes, std::memory_order_relaxed);
+  static void release(size_t bytes, const ScratchMemory& block) noexcept {
+    scratchBytesHeld.fetch_sub(bytes, std::memory_order_relaxed);
     ::operator delete(block.memory, std::align_val_t(kScratchAlignment));
   }
 
-  std::vector<ScratchBlock> idle_;
+  void dropLongestIdle() noexcept {
+    const auto oldest = std::min_element(idle_.begin(), idle_.end(), [](const auto& one, const auto& other) {
+      return one.second.idleSince < other.second.idleSince;
+    });
+    kept_ -= oldest->first;
+    release(oldest->first, oldest->second);
+    idle_.erase(oldest);
+  }
+
+  std::mutex mutex_;
+  ScratchBlocks idle_;
   size_t kept_ = 0;
+  uint64_t time_ = 0;
   std::vector<std::vector<ScratchBlock>> lists_;
 };
 
@@ -110,15 +122,16 @@ inline thread_local ScratchPool scratchPool;
 
 }  // namespace detail
 
-/// Blocks in use until this object dies. Used by one thread at a time.
+/// Blocks in use until this object dies, from the pool of the thread that makes it, which ends later than it does.
+/// Used by one thread at a time.
 class Scratch {
  public:
-  Scratch() : used_(detail::scratchPool.takeList()) {}
+  Scratch() : pool_(detail::scratchPool), used_(pool_.takeList()) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
-    for (const detail::ScratchBlock& block : used_) detail::scratchPool.giveBack(block);
-    detail::scratchPool.giveBackList(std::move(used_));
+    for (detail::ScratchBlock& block : used_) pool_.giveBack(std::move(block));
+    pool_.giveBackList(std::move(used_));
   }
 
   /// Room for `count` elements, aligned to 64 bytes, with any content. Throws std::bad_alloc.
@@ -127,16 +140,16 @@ class Scratch {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= kScratchAlignment);
     if (count > (std::numeric_limits<size_t>::max() - kPage) / sizeof(T)) throw std::bad_alloc();
     used_.emplace_back();  // first, so that no block is lost if there is no room for it here
-    used_.back() = detail::scratchPool.take((count * sizeof(T) / kPage + 1) * kPage);
-    return static_cast<T*>(used_.back().memory);
+    used_.back() = pool_.take((count * sizeof(T) / kPage + 1) * kPage);
+    return static_cast<T*>(used_.back().mapped().memory);
   }
 
   /// Ends the use of what take() gave.
   void giveBack(const void* memory) noexcept {
     for (detail::ScratchBlock& block : used_) {
-      if (block.memory != memory) continue;
-      detail::scratchPool.giveBack(block);
-      std::swap(block, used_.back());
+      if (block.empty() || block.mapped().memory != memory) continue;
+      pool_.giveBack(std::move(block));
+      if (&block != &used_.back()) block = std::move(used_.back());
       used_.pop_back();
       return;
     }
@@ -144,6 +157,7 @@ class Scratch {
 
  private:
   static constexpr size_t kPage = 4096;
+  detail::ScratchPool& pool_;
   std::vector<detail::ScratchBlock> used_;
 };
 
