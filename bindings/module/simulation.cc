@@ -21,8 +21,8 @@ namespace hipress::bindings {
 namespace {
 
 using Points = std::vector<std::pair<double, double>>;
-/// Name, elements, bytes of one, codec, topology, partitions, priority, release.
-using Gradient = std::tuple<std::string, uint64_t, int, int, std::string, int, int, double>;
+/// Name, elements, bytes of one, codec, topology, partitions, priority, release, members.
+using Gradient = std::tuple<std::string, uint64_t, int, int, std::string, int, int, double, int>;
 using Unlike = std::vector<std::tuple<int, int, LinkDescription>>;
 
 CostTable tableOf(const Points& points) {
@@ -69,9 +69,9 @@ StepOutcome simulate(const ClusterDescription& cluster, const EngineCosts& engin
   step.backwardThreads = backwardThreads;
   step.backward = backward;
   step.symmetric = symmetric;
-  for (const auto& [name, elements, elementBytes, codec, topology, partitions, priority, release] :
+  for (const auto& [name, elements, elementBytes, codec, topology, partitions, priority, release, members] :
        gradients) {
-    step.gradients.push_back({name, elements, elementBytes, codec, topology, partitions, priority, release});
+    step.gradients.push_back({name, elements, elementBytes, codec, topology, partitions, priority, release, members});
   }
   const py::gil_scoped_release nogil;
   return simulateStep(step);

@@ -76,15 +76,31 @@ double StepSimulation::secondsOf(uint32_t thread, Job& job) {
       job.threads = description_.backwardThreads;
       return job.seconds;
     case JobKind::kSubmit:
-      return description_.engine.submission;
+      return description_.gradients[job.subject].members * description_.engine.submission +
+             copySeconds(job.subject, threads_[thread].rank);
     case JobKind::kTask:
       return taskSeconds(thread, job);
     case JobKind::kSend:
       return sendSeconds(job.subject);
     case JobKind::kReceive:
       return receiveSeconds(job.chunk);
+    case JobKind::kCopyBack: {
+      const Instance& instance = instances_[job.subject];
+      const double whole = copySeconds(instance.tensor, instance.rank);
+      return symmetric_ ? whole / tensors_[instance.tensor].instances : whole;
+    }
   }
   return 0;
+}
+
+/// Of the values of a group's members to where they are together, or back.
+double StepSimulation::copySeconds(uint32_t number, uint32_t rank) const {
+  const GradientDescription& gradient = description_.gradients[number];
+  if (gradient.members < 2) return 0;
+  const double bytes = static_cast<double>(gradient.elements) * gradient.elementBytes;
+  const size_t busy = machines_[machineOf(rank)].busyWithOneMore();
+  // It reads once and writes once, where adding reads twice and writes once.
+  return description_.engine.sum.seconds(bytes, 1, busy) * 2 / 3;
 }
 
 /// For how long the task occupies its thread, and others that help it.
@@ -152,9 +168,11 @@ double StepSimulation::computeSeconds(const Instance& instance, TaskIndex index,
   // One pass over all of them: a sum of two reads two and writes one.
   if (tensor.raw) return sum * (operands + task.encoded + 1) / 3 + read;
   if (task.partial) return sum * (operands + 1) / 3 + read;
-  // What has just been decoded is in the cache; only what is added to it comes from memory.
-  return task.encoded * tensor.codec->merge.seconds(tensor.codecBytes, threads, busy) + operands * sum / 2 +
-         read;
+  // What has just been decoded is in the cache, if it fits; only what is added to it comes from memory.
+  const double merge = tensor.codec->merge.seconds(tensor.codecBytes, threads, busy);
+  const double decode = tensor.codec->decode.seconds(tensor.codecBytes, threads, busy);
+  const double first = operands > 0 ? operands * sum / 2 : decode - merge;
+  return first + task.encoded * merge + read;
 }
 
 void StepSimulation::watch(uint32_t machine) {
@@ -195,6 +213,8 @@ void StepSimulation::finish(uint32_t number, const Job& job) {
       return putChunk(job.subject);
     case JobKind::kReceive:
       return received(job.chunk);
+    case JobKind::kCopyBack:
+      return endInstance(job.subject);
   }
 }
 

@@ -28,7 +28,7 @@ struct ComputeCosts {
 struct CodecCosts {
   ComputeCosts encode;
   ComputeCosts decode;
-  ComputeCosts merge;      ///< Decoding and adding to what is there.
+  ComputeCosts merge;      ///< Decoding and adding to what was written just before.
   CostTable encodedBytes;  ///< By raw bytes.
 };
 
@@ -80,6 +80,8 @@ struct GradientDescription {
   int partitions = 0;  ///< 0: by size, as the engine does.
   int priority = 0;
   double release = 0;  ///< Seconds from the start of backward.
+  /// Tensors that travel together as this one: their values are copied together, and the averages back.
+  int members = 1;
 };
 
 struct StepDescription {

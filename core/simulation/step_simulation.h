@@ -56,7 +56,7 @@ class StepSimulation {
     uint32_t unfinished = 0;
     size_t firstPending = 0;
   };
-  enum class JobKind : uint8_t { kBackward, kSubmit, kTask, kSend, kReceive };
+  enum class JobKind : uint8_t { kBackward, kSubmit, kTask, kSend, kReceive, kCopyBack };
   struct Job {
     JobKind kind = JobKind::kTask;
     uint32_t subject = 0;  // tensor, instance, or connection
@@ -121,6 +121,7 @@ class StepSimulation {
   double taskSeconds(uint32_t thread, Job& job);
   void releaseHelpers(uint32_t thread);
   double computeSeconds(const Instance& instance, TaskIndex task, size_t threads, size_t busy) const;
+  double copySeconds(uint32_t tensor, uint32_t rank) const;
   double shareOf(const Instance& instance, TaskIndex task) const;
   bool isLentWhole(const Tensor& tensor) const;
   size_t helpersFor(uint32_t thread, const Job& job) const;
@@ -135,6 +136,7 @@ class StepSimulation {
   void clear(uint32_t thread, uint32_t instance, TaskIndex task);
   void release(uint32_t thread, uint32_t instance, TaskIndex task);
   void complete(uint32_t thread, uint32_t instance, TaskIndex task);
+  void endInstance(uint32_t instance);
   void send(uint32_t instance, TaskIndex task);
   void dispatch(uint32_t connection);
   void offer(uint32_t connection);

@@ -69,9 +69,15 @@ void StepSimulation::complete(uint32_t thread, uint32_t number, TaskIndex index)
   for (uint32_t next = graph.tasks[index].firstSuccessor; next < end; ++next)
     clear(thread, number, graph.successors[next]);
   if (--instance.unfinished > 0) return;
-  Tensor& tensor = tensors_[instance.tensor];
-  if (--tensor.unfinished > 0) return;
-  outcome_.gradients[instance.tensor].end = now_;
+  if (description_.gradients[instance.tensor].members < 2) return endInstance(number);
+  threads_[thread].ready.push_back({JobKind::kCopyBack, number});
+  beginNext(thread);
+}
+
+void StepSimulation::endInstance(uint32_t number) {
+  const uint32_t tensor = instances_[number].tensor;
+  if (--tensors_[tensor].unfinished > 0) return;
+  outcome_.gradients[tensor].end = now_;
   outcome_.step = std::max(outcome_.step, now_);
 }
 

@@ -34,6 +34,8 @@ class StepPrediction:
     """By each rank, to other hosts."""
     cpu_s: tuple[float, ...]
     """Of each rank, for synchronisation."""
+    computing_s: tuple[float, ...] = ()
+    """Of that, encoding, decoding and adding, if the model knows it."""
     events: int = 0
     """How much work the prediction was, if it was simulated."""
 

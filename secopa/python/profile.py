@@ -42,7 +42,7 @@ class CodecTimes(Part):
     encode: CostCurve
     decode: CostCurve
     merge: CostCurve
-    """Decoding and adding to what is there."""
+    """Decoding and adding to what was written just before."""
 
 
 class CodecCosts(Part):
@@ -54,6 +54,8 @@ class CodecCosts(Part):
     crowding: tuple[float, ...] = (1.0,)
     """By how many cores of a machine compute at a time, from one: how many times as long each takes. Cores share memory
     and, as hyper-threads do, parts of themselves."""
+    in_steps: float = Field(default=1.0, gt=0)
+    """How many times as long it takes inside steps, where processors, caches and memory do other things, too."""
     relative_error: float | None = Field(default=None, ge=0)
     """‖x − decoded‖ / ‖x‖ of one encoding of gradients, before error feedback; None: not measured."""
     states: int = Field(default=0, ge=0)
@@ -103,6 +105,8 @@ class Profile(Document):
     link: LinkCosts
     """Between any two hosts that `links` does not name."""
     links: tuple[LinkBetween, ...] = ()
+    messages_in_steps: float = Field(default=1.0, gt=0)
+    """How many times as much of the processors messages take inside steps, beside everything else."""
     shared_memory: LinkCosts | None = None
     """Between ranks of a host; None: not measured, no host has several."""
     overheads: Overheads = Overheads()

@@ -23,7 +23,11 @@ def codec(ratio: float, bytes_per_s: float, fixed_s: float = 0.0, error: float |
 
 
 def profile(
-    codecs: dict[str, CodecCosts] | None = None, bandwidth: float = 1.25e8, latency: float = 5e-5, sums: float = 1e10
+    codecs: dict[str, CodecCosts] | None = None,
+    bandwidth: float = 1.25e8,
+    latency: float = 5e-5,
+    sums: float = 1e10,
+    link_cpu_s_per_byte: float = 0.0,
 ) -> Profile:
     """Hosts of one rank each; 1 Gbit/s unless told otherwise."""
     return Profile(
@@ -31,5 +35,10 @@ def profile(
         machine=MachineDescription(text="none", cores=2),
         codecs={"onebit": codec(1 / 32, 4e9, 1e-5)} if codecs is None else codecs,
         sum=line(sums),
-        link=LinkCosts(latency_s=latency, bandwidth_bytes_per_s=bandwidth),
+        link=LinkCosts(
+            latency_s=latency,
+            bandwidth_bytes_per_s=bandwidth,
+            send_cpu_s_per_byte=link_cpu_s_per_byte,
+            receive_cpu_s_per_byte=link_cpu_s_per_byte,
+        ),
     )

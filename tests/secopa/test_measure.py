@@ -13,9 +13,11 @@ import pytest
 
 from hipress import _core
 from hipress.errors import InvalidArgument
+from hipress.secopa.cost_model import StepPrediction
 from hipress.secopa.curves import CostPoint, MeasuredCurve
 from hipress.secopa.gradients import Gradient, GradientSet
 from hipress.secopa.links import LinkCosts
+from hipress.secopa.measure import measured_profile
 from hipress.secopa.measure.codec_costs import Arena, CodecMeasurement, sum_curve
 from hipress.secopa.measure.crowding import crowding
 from hipress.secopa.measure.letters import Letters, Pair
@@ -23,13 +25,15 @@ from hipress.secopa.measure.measured_profile import MeasureOptions, measure_prof
 from hipress.secopa.measure.overheads import measure_overheads
 from hipress.secopa.measure.places import first_ranks
 from hipress.secopa.measure.releases import ReleaseTimes
-from hipress.secopa.measure.rounds import link_rounds, neighbours
+from hipress.secopa.measure.rounds import link_rounds, neighbours, rounds_of
 from hipress.secopa.measure.samples import cost_point, sampled
 from hipress.secopa.measure.session import Session
-from hipress.secopa.measure.typical_link import typical, unlike
+from hipress.secopa.measure.typical_link import better, typical, unlike
 from hipress.secopa.measure.volleys import Volley, fire
-from hipress.secopa.profile import Profile, RankPlace
+from hipress.secopa.measure.whole_steps import compared, tried
+from hipress.secopa.profile import Overheads, Profile, RankPlace
 from tests.core.casync.engine_world import run_ranks
+from tests.secopa.profiles import profile
 
 SMALL = MeasureOptions(("onebit", "dgc(ratio=0.01)"), seconds=0.5, largest_elements=1 << 14)
 
@@ -235,3 +239,75 @@ def test_links_that_are_alike_are_said_once() -> None:
     assert typical([one_way, one_way]).duplex_bytes_per_s is None
     assert unlike(slow, fast)
     assert not unlike(fast.model_copy(update={"bandwidth_bytes_per_s": 1.1e9, "latency_s": 1.5e-4}), fast)
+
+
+def _step_of(cpu_s: float, computing_s: float) -> StepPrediction:
+    return StepPrediction(1.0, 0.0, (), (0, 0), (cpu_s, cpu_s), (computing_s, computing_s))
+
+
+def test_whole_steps_say_how_much_longer_messages_and_codecs_take_in_them() -> None:
+    told = {"none": _step_of(0.22, 0.02), "onebit": _step_of(0.05, 0.04)}
+    found = compared(profile(), {"none": 0.32, "onebit": 0.135}, told)
+    assert found.messages_in_steps == pytest.approx(1.5)
+    # Of 0.135 s, 0.015 s are messages'.
+    assert found.codec("onebit").in_steps == pytest.approx(3.0)
+
+
+def test_a_codec_that_computes_nothing_takes_what_it_took() -> None:
+    found = compared(
+        profile(), {"none": 0.2, "onebit": 0.2}, {"none": _step_of(0.2, 0.0), "onebit": _step_of(0.2, 0.0)}
+    )
+    assert found.codec("onebit").in_steps == 1.0
+
+
+def test_whole_steps_are_of_gradients_like_the_models() -> None:
+    sizes = (3, 1000, 200_000)
+    gradients = GradientSet(gradients=tuple(Gradient(name=f"g{size}", elements=size) for size in sizes))
+    known = profile(bandwidth=1e9).model_copy(update={"gradients": gradients})
+    assert tuple(one.elements for one in tried(known, 2).gradients) == sizes
+    # On a slow link they are smaller, none of them nothing.
+    slow = profile(bandwidth=1e5).model_copy(update={"gradients": gradients})
+    smaller = [one.elements for one in tried(slow, 2).gradients]
+    assert 4 * sum(smaller) / 1e5 == pytest.approx(0.3, rel=0.1)
+    assert smaller[0] == 1
+    assert sum(one.elements for one in tried(profile(bandwidth=1e10), 4).gradients) > 1e6
+
+
+def test_in_a_real_step_they_are_measured_on_all_ranks_alike() -> None:
+    found = run_ranks(2, lambda engine: measure_profile(engine, SMALL))
+    assert found[0] == found[1]
+    # What the parts take alone is never just what they take in a step.
+    assert found[0].messages_in_steps != 1.0
+    assert all(codec.in_steps != 1.0 for codec in found[0].codecs.values())
+
+
+def test_a_link_that_seems_slow_only_once_is_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured between ranks of one process: whatever is found is replaced."""
+    calls = count()
+
+    def slow_at_first(*_: object, **__: object) -> dict[Pair, LinkCosts]:
+        pairs = asked.pop(0)
+        call = next(calls)
+        return {pair: LinkCosts(latency_s=1e-4, bandwidth_bytes_per_s=1e8 if call == 0 else 1e9) for pair in pairs}
+
+    everybody = places("a", "b", "c")
+    rounds = link_rounds(everybody)
+    asked: list[list[Pair]] = [*rounds, *rounds_of(rounds[0], everybody)]
+    monkeypatch.setattr(measured_profile, "_pairs", slow_at_first)
+
+    class Alone(Session):
+        def __init__(self) -> None:
+            self.seconds = 10.0
+
+        def time_left(self) -> float:
+            return 10.0
+
+    found = measured_profile._links(Alone(), everybody, Overheads())
+    assert {costs.bandwidth_bytes_per_s for costs in found.values()} == {1e9}
+    assert not asked
+
+
+def test_the_better_measurement_is_the_one_with_which_a_message_is_there_sooner() -> None:
+    slow, fast = (LinkCosts(latency_s=1e-4, bandwidth_bytes_per_s=rate) for rate in (1e8, 1e9))
+    late = LinkCosts(latency_s=1.0, bandwidth_bytes_per_s=1e9)
+    assert better(slow, fast) == better(fast, slow) == better(late, fast) == fast

@@ -125,6 +125,22 @@ def test_computing_is_slowed_down_by_busy_cores_as_the_profile_says():
     assert steps[1] == pytest.approx(2 * steps[0], rel=0.1)
 
 
+def test_inside_steps_codecs_and_messages_cost_what_the_profile_says():
+    gradients = GradientSet(gradients=(Gradient(name="g", elements=1 << 20),))
+    alone = profile(link_cpu_s_per_byte=1e-9)
+    costs = alone.codec("onebit")
+    in_steps = alone.model_copy(
+        update={"messages_in_steps": 2.0, "codecs": {"onebit": costs.model_copy(update={"in_steps": 3.0})}}
+    )
+    for codec in ("none", "onebit"):
+        before, after = (TimelineModel(one, 2).step(gradients, [Choice(codec, "ps", 2)]) for one in (alone, in_steps))
+        computing_s, others_s = before.computing_s[0], before.cpu_s[0] - before.computing_s[0]
+        assert others_s > 0
+        if codec == "onebit":
+            assert after.computing_s[0] > 2 * computing_s  # but for adding, which no codec does
+        assert after.cpu_s[0] - after.computing_s[0] == pytest.approx(2 * others_s, rel=0.01)
+
+
 def test_a_slower_link_to_one_host_is_waited_for():
     places = tuple(RankPlace(host=f"h{rank}", machine=f"h{rank}", cores=2) for rank in range(3))
     slow = LinkCosts(latency_s=5e-5, bandwidth_bytes_per_s=1.25e7)

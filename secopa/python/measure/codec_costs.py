@@ -136,7 +136,7 @@ class CodecMeasurement:
     def _actions(
         self, text: str, count: int, threads: int, share: tuple[int, int] = (0, 1)
     ) -> dict[str, Callable[[], object]]:
-        """What is measured, each on another piece of the arena every time."""
+        """What is measured: encoding and decoding on another piece of the arena every time."""
         codec = _core.create_codec(text)
         count_of_states = len(codec.states)
         before, after = (
@@ -147,6 +147,8 @@ class CodecMeasurement:
         rounds = [[values, *states] for values, states in zip(self.arena.steps, memory, strict=False)]
         given = self.arena.pieces(count, *rounds, share=share)
         taken = self.arena.pieces(count, [self.arena.output], share=share)
+        # To what was written just before: all that belongs to a sum is added in one go.
+        total = next(taken)[0]
         output = np.empty(codec.max_encoded_bytes(count), np.uint8)
         payload = np.frombuffer(codec.encode(self.arena.values[:count]), np.uint8)
 
@@ -159,7 +161,7 @@ class CodecMeasurement:
             codec.decode_into(payload, next(taken)[0], threads=threads)
 
         def merge() -> None:
-            codec.decode_into(payload, next(taken)[0], accumulate=True, threads=threads)
+            codec.decode_into(payload, total, accumulate=True, threads=threads)
 
         return dict(zip(_COSTS, (encode, decode, merge), strict=True))
 

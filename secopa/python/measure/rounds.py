@@ -18,6 +18,11 @@ def link_rounds(places: Sequence[RankPlace]) -> list[list[Pair]]:
     ordered = [
         Pair(ranks[index], ranks[(index + shift) % count]) for shift in range(1, count) for index in range(count)
     ]
+    return rounds_of(ordered, places)
+
+
+def rounds_of(ordered: Sequence[Pair], places: Sequence[RankPlace]) -> list[list[Pair]]:
+    """These pairs, each in the first round in which nobody measures on its machines."""
     rounds: list[tuple[list[Pair], set[str]]] = []
     for pair in ordered:
         machines = {places[rank].machine for rank in pair}

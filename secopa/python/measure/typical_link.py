@@ -10,6 +10,7 @@ from hipress.secopa.links import LinkCosts
 
 #: A link is unlike the others if its rate or its latency is so much less, or more: what is measured varies, too.
 _UNLIKE = 1.25
+_USUAL_BYTES = 1 << 20
 #: Below it a latency is mostly that of waking up a thread.
 _SHORT_LATENCY_S = 2e-4
 
@@ -22,6 +23,11 @@ def typical(found: Sequence[LinkCosts]) -> LinkCosts:
         return statistics.median_high(known) if known else None
 
     return LinkCosts.model_validate({name: middle(name) for name in LinkCosts.model_fields})
+
+
+def better(one: LinkCosts, other: LinkCosts) -> LinkCosts:
+    """Of two measurements of a link, the one with which a message of usual size is there sooner."""
+    return min(one, other, key=lambda link: link.latency_s + _USUAL_BYTES / link.both_ways_bytes_per_s)
 
 
 def unlike(one: LinkCosts, other: LinkCosts) -> bool:

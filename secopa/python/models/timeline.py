@@ -70,6 +70,7 @@ class TimelineModel:
                 one.choice.partitions,
                 -one.members[0],
                 one.release_s,
+                len(one.members),
             )
             for one in together
         ]
@@ -86,6 +87,7 @@ class TimelineModel:
             gradients=tuple(times),
             sent_bytes=tuple(round(rank.sent_bytes) for rank in ranks),
             cpu_s=tuple(rank.cpu_s for rank in ranks),
+            computing_s=tuple(rank.computing_s for rank in ranks),
             events=outcome.events,
         )
 
