@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -165,59 +166,40 @@ def build(
 
 
 # Passed on untouched: the subcommands, and what they need, are imported only when one of them is asked for.
-@app.command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-)
-def compll(context: typer.Context) -> None:
-    """Check, run, build and count codecs written in CompLL's language."""
-    from hipress.compll.cli import app as compll_app
-
-    compll_app(context.args, prog_name="hipress compll")
-
-
-@app.command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-)
-def plan(context: typer.Context) -> None:
-    """Decide, gradient by gradient, whether to compress it, and how; show, compare and check such plans."""
-    from hipress.secopa.commands.plan import app as plan_app
-
-    plan_app(context.args, prog_name="hipress plan")
-
-
-@app.command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-)
-def profile(context: typer.Context) -> None:
-    """Measure codecs, links and the engine where the ranks are: what a plan is made from."""
-    from hipress.secopa.commands.profile import app as profile_app
-
-    profile_app(context.args, prog_name="hipress profile")
+_ELSEWHERE = {
+    "compll": ("hipress.compll.cli", "Check, run, build and count codecs written in CompLL's language."),
+    "plan": (
+        "hipress.secopa.commands.plan",
+        "Decide, gradient by gradient, whether to compress it, and how; show, compare and check such plans.",
+    ),
+    "profile": (
+        "hipress.secopa.commands.profile",
+        "Measure codecs, links and the engine where the ranks are: what a plan is made from.",
+    ),
+    "report": (
+        "hipress.secopa.commands.report",
+        "Write one page about a run, from its trace, its plan and its profile.",
+    ),
+    "simulate": (
+        "hipress.secopa.commands.simulate",
+        "Simulate a step on clusters that nobody has at hand: other nodes, another network.",
+    ),
+}
 
 
-@app.command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-)
-def report(context: typer.Context) -> None:
-    """Write one page about a run, from its trace, its plan and its profile."""
-    from hipress.secopa.commands.report import app as report_app
+def _pass_on(name: str, module: str, about: str) -> None:
+    @app.command(
+        name,
+        help=about,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+    )
+    def command(context: typer.Context) -> None:
+        importlib.import_module(module).app(context.args, prog_name=f"hipress {name}")
 
-    report_app(context.args, prog_name="hipress report")
 
-
-@app.command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-)
-def simulate(context: typer.Context) -> None:
-    """Simulate a step on clusters that nobody has at hand: other nodes, another network."""
-    from hipress.secopa.commands.simulate import app as simulate_app
-
-    simulate_app(context.args, prog_name="hipress simulate")
+for _name, (_module, _about) in _ELSEWHERE.items():
+    _pass_on(_name, _module, _about)
 
 
 def _fail(message: str) -> NoReturn:

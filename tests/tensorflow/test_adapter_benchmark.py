@@ -3,52 +3,9 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
-import numpy as np
-
+from tests.frameworks.averaging_benchmark import repetitions
 from tests.tensorflow.ranks import run
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-
-class NotedClock:
-    """Says in which order it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def start(self) -> None:
-        self.asked.append("start")
-
-    def stop(self) -> None:
-        self.asked.append("stop")
-
-
-def repetitions() -> list[str]:
-    """On a rank: two of them, each with the same averages."""
-    from hipress import runtime
-    from hipress.synchronizer import SynchronizationOptions
-
-    systems, models = importlib.import_module("adapter_systems"), importlib.import_module("models")
-    runtime.init()
-    shapes = {"weight": (3, 5), "bias": (5,)}
-    gradients = models.GradientSet(
-        "made up", tuple(models.Gradient(name, shape, 0.0) for name, shape in shapes.items())
-    )
-    own = 1.0 + runtime.rank()
-    values = [np.full(shape, own * (index + 1), np.float32) for index, shape in enumerate(shapes.values())]
-    system = systems.SYSTEMS["tensorflow"](gradients, values, SynchronizationOptions())
-    clock = NotedClock()
-    for _ in range(2):
-        system.repeat(clock)
-        for index, average in enumerate(system.averages()):
-            np.testing.assert_array_equal(average, np.full_like(values[index], 1.5 * (index + 1)))
-    runtime.shutdown()
-    return clock.asked
 
 
 def test_the_benchmark_averages_what_it_times() -> None:
-    assert run(repetitions, 2) == [["start", "stop"] * 2] * 2
+    assert run(repetitions, 2, "tensorflow") == [["start", "stop"] * 2] * 2

@@ -12,9 +12,9 @@ from mxnet.kvstore import KVStoreBase
 
 from hipress import runtime
 from hipress.errors import InvalidArgument, Unsupported
+from hipress.gradient_options import gradient_options
 from hipress.mxnet.collectives import broadcast_
 from hipress.mxnet.keyed import KeyedSynchronizer
-from hipress.mxnet.options import synchronization_options
 from hipress.reduce_ops import Sum
 
 
@@ -32,7 +32,7 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self._process = runtime.current()
-        self._synchronizer = KeyedSynchronizer(synchronization_options(op=Sum))
+        self._synchronizer = KeyedSynchronizer(gradient_options(op=Sum))
         self._used = False
 
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
@@ -55,7 +55,7 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
                 f"compression parameter '{unknown[0]}' does not exist; there are {', '.join(sorted(known))}, and "
                 "MXNet's type and threshold"
             )
-        self._synchronizer = KeyedSynchronizer(synchronization_options(op=Sum, **params))
+        self._synchronizer = KeyedSynchronizer(gradient_options(op=Sum, **params))
 
     def broadcast(self, key: str | int, value: Any, out: Any, priority: int = 0) -> None:
         """`out` := rank 0's `value`, on all ranks."""

@@ -11,8 +11,8 @@ import mxnet as mx
 from hipress import process_sets, runtime
 from hipress.compression import Compression
 from hipress.errors import InvalidArgument
+from hipress.gradient_options import gradient_options
 from hipress.mxnet.keyed import KeyedSynchronizer
-from hipress.mxnet.options import synchronization_options
 from hipress.planned import PlanArgument, is_automatic
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
@@ -97,7 +97,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
     if is_automatic(plan):
         raise InvalidArgument("automatic plans are DistributedTrainer's: it sees all gradients of a step together")
-    options = synchronization_options(
+    options = gradient_options(
         compression=compression,
         gradient_predivide_factor=gradient_predivide_factor,
         codec=codec,

@@ -13,8 +13,8 @@ from mxnet.gluon.parameter import Parameter
 from hipress import process_sets, runtime
 from hipress.compression import Compression
 from hipress.errors import InvalidArgument, Unsupported
+from hipress.gradient_options import gradient_options
 from hipress.mxnet import operators
-from hipress.mxnet.options import synchronization_options
 from hipress.mxnet.synchronizer import GradientSynchronizer
 from hipress.planned import PlanArgument, automatic_planning, before_planning, plan_to_set
 from hipress.process_sets import ProcessSet, global_process_set
@@ -90,7 +90,7 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         if getattr(optimizer, "synchronizes_gradients", False):
             raise InvalidArgument("DistributedTrainer takes the plain optimizer: it synchronises gradients itself")
         self._prefix = prefix or ""
-        self._options = synchronization_options(
+        self._options = gradient_options(
             compression=compression,
             gradient_predivide_factor=gradient_predivide_factor,
             codec=codec,

@@ -15,7 +15,6 @@ from typing import Any
 import tensorflow as tf
 
 from hipress import collectives, process_sets, reduce_ops, runtime
-from hipress._library import load_core
 from hipress.compression import Compression, codec_of
 from hipress.errors import InvalidArgument
 from hipress.process_sets import ProcessSet, global_process_set
@@ -39,10 +38,7 @@ def _tensors(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
 
 def _checked_codec(compression: str, codec: str, tensors: Sequence[Any], name: str | None) -> str:
     chosen = codec_of(compression, codec, floating=all(tensor.dtype.is_floating for tensor in tensors))
-    if name is None and chosen != "none" and load_core().create_codec(chosen).states:
-        raise InvalidArgument(
-            f"codec {chosen} keeps for each tensor what it dropped, to send it later: give the tensor a name"
-        )
+    collectives.check_codec_needs_name(name, chosen)
     return chosen
 
 

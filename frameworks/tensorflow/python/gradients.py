@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from hipress import process_sets, runtime
-from hipress.compression import codec_of
+from hipress import runtime
 from hipress.errors import InvalidArgument
 from hipress.planned import PlanArgument, automatic_planning, before_planning, is_automatic, plan_of
-from hipress.process_sets import ProcessSet
-from hipress.reduce_ops import Average, ReduceOp, Sum
 from hipress.synchronizer import SynchronizationOptions
 from hipress.tensorflow.collectives import allreduce
 from hipress.tensorflow.synchronizer import GradientSynchronizer, names_of
@@ -34,42 +31,6 @@ class GradientOptions:
     synchronization: SynchronizationOptions = field(default_factory=SynchronizationOptions)
     sparse_as_dense: bool = False
     """Sparse gradients (IndexedSlices) travel as dense ones, compressed; otherwise all ranks' slices are gathered."""
-
-
-def gradient_options(
-    *,
-    compression: str,
-    codec: str,
-    topology: str,
-    partitions: int,
-    min_compress_bytes: int,
-    codec_for: Mapping[str, str] | None,
-    plan: PlanArgument,
-    op: ReduceOp,
-    gradient_predivide_factor: float,
-    sparse_as_dense: bool,
-    process_set: ProcessSet,
-) -> GradientOptions:
-    """From the arguments of DistributedOptimizer and DistributedGradientTape. Raises InvalidArgument, Unsupported."""
-    process_sets.check(process_set)
-    if op not in (Average, Sum):
-        raise InvalidArgument(f"op={op!r}: choose hipress.tensorflow.Average or hipress.tensorflow.Sum")
-    if gradient_predivide_factor != 1.0 and op != Average:
-        raise InvalidArgument("gradient_predivide_factor goes with op=Average only")
-    if not gradient_predivide_factor > 0:
-        raise InvalidArgument(f"gradient_predivide_factor={gradient_predivide_factor} must be positive")
-    synchronization = SynchronizationOptions(
-        codec=codec_of(compression, codec),
-        topology=topology,
-        partitions=partitions,
-        min_compress_bytes=min_compress_bytes,
-        op=op,
-        prescale_factor=1.0 / gradient_predivide_factor,
-        postscale_factor=gradient_predivide_factor,
-        codec_for=dict(codec_for or {}),
-        plan=plan_of(plan, codec_of(compression, codec), topology),
-    )
-    return GradientOptions(synchronization, sparse_as_dense)
 
 
 class GradientLists:

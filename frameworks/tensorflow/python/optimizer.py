@@ -10,15 +10,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from hipress import runtime
+from hipress import process_sets, runtime
 from hipress.compression import Compression
 from hipress.errors import InvalidArgument
+from hipress.gradient_options import gradient_options
 from hipress.planned import PlanArgument, plan_to_set
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 from hipress.tensorflow import horovod_arguments
 from hipress.tensorflow.aggregation import Aggregation
-from hipress.tensorflow.gradients import GradientLists, LocalVariables, gradient_options
+from hipress.tensorflow.gradients import GradientLists, GradientOptions, LocalVariables
 from hipress.tensorflow.replicas import check_replicas_every
 from hipress.tensorflow.traced import as_written
 
@@ -166,20 +167,22 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         raise InvalidArgument(f"backward_passes_per_step={backward_passes_per_step} must be at least 1")
     if isinstance(optimizer, _DistributedMixin):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
+    process_sets.check(process_set)
     runtime.current()
     lists = GradientLists(
-        gradient_options(
-            compression=compression,
-            codec=codec,
-            topology=topology,
-            partitions=partitions,
-            min_compress_bytes=min_compress_bytes,
-            codec_for=codec_for,
-            plan=plan,
-            op=op,
-            gradient_predivide_factor=gradient_predivide_factor,
-            sparse_as_dense=sparse_as_dense,
-            process_set=process_set,
+        GradientOptions(
+            gradient_options(
+                compression=compression,
+                codec=codec,
+                topology=topology,
+                partitions=partitions,
+                min_compress_bytes=min_compress_bytes,
+                codec_for=codec_for,
+                plan=plan,
+                op=op,
+                gradient_predivide_factor=gradient_predivide_factor,
+            ),
+            sparse_as_dense,
         ),
         plan,
     )

@@ -8,13 +8,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from hipress import process_sets
 from hipress.compression import Compression, codec_of
 from hipress.errors import InvalidArgument
+from hipress.gradient_options import gradient_options
 from hipress.planned import PlanArgument
 from hipress.process_sets import ProcessSet, global_process_set
 from hipress.reduce_ops import Average, ReduceOp
 from hipress.tensorflow import horovod_arguments
-from hipress.tensorflow.gradients import GradientLists, LocalVariables, gradient_options, shared_lists, shared_plan
+from hipress.tensorflow.gradients import GradientLists, GradientOptions, LocalVariables, shared_lists, shared_plan
 from hipress.tensorflow.traced import as_written
 
 
@@ -78,6 +80,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
     horovod_arguments.check("DistributedGradientTape", horovod)
     if isinstance(gradtape, _DistributedTape):
         raise InvalidArgument("this tape is distributed already; wrap it once")
+    process_sets.check(process_set)
     options = gradient_options(
         compression=compression,
         codec=codec,
@@ -88,12 +91,10 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
         plan=shared_plan(plan, codec_of(compression, codec), topology),
         op=op,
         gradient_predivide_factor=gradient_predivide_factor,
-        sparse_as_dense=sparse_as_dense,
-        process_set=process_set,
     )
     own = gradtape.__class__
     gradtape.__class__ = type(f"Distributed{own.__name__}", (_DistributedTape, own), {})
-    gradtape._hipress_lists = shared_lists(options)
+    gradtape._hipress_lists = shared_lists(GradientOptions(options, sparse_as_dense))
     gradtape._hipress_local = LocalVariables(scale=scale_local_gradients)
     return gradtape
 

@@ -12,9 +12,9 @@ import torch
 
 from hipress import runtime
 from hipress.errors import InvalidArgument
-from hipress.planned import PlanArgument, automatic_planning, before_planning, plan_of, plan_to_set
-from hipress.reduce_ops import Average, ReduceOp, Sum
-from hipress.synchronizer import SynchronizationOptions
+from hipress.gradient_options import gradient_options
+from hipress.planned import PlanArgument, automatic_planning, before_planning, plan_to_set
+from hipress.reduce_ops import Average, ReduceOp
 from hipress.torch.backward import BackwardSynchronization
 from hipress.torch.replicas import check_replicas
 from hipress.torch.synchronizer import GradientSynchronizer
@@ -172,26 +172,19 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     """
     if backward_passes_per_step < 1:
         raise InvalidArgument(f"backward_passes_per_step={backward_passes_per_step} must be at least 1")
-    if gradient_predivide_factor != 1.0 and op != Average:
-        raise InvalidArgument("gradient_predivide_factor goes with op=Average only")
-    if not gradient_predivide_factor > 0:
-        raise InvalidArgument(f"gradient_predivide_factor={gradient_predivide_factor} must be positive")
     if isinstance(optimizer, _DistributedMixin):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
-    if op not in (Average, Sum):
-        raise InvalidArgument(f"op={op!r}: choose hipress.torch.Average or hipress.torch.Sum")
-    named = _named(optimizer, named_parameters)
-    options = SynchronizationOptions(
+    options = gradient_options(
         codec=codec,
         topology=topology,
         partitions=partitions,
         min_compress_bytes=min_compress_bytes,
         op=op,
-        prescale_factor=1.0 / gradient_predivide_factor,
-        postscale_factor=gradient_predivide_factor,
-        codec_for=dict(codec_for or {}),
-        plan=plan_of(plan, codec, topology),
+        gradient_predivide_factor=gradient_predivide_factor,
+        codec_for=codec_for,
+        plan=plan,
     )
+    named = _named(optimizer, named_parameters)
     synchronizer = GradientSynchronizer(named, before_planning(plan, options))
     synchronization = BackwardSynchronization(
         synchronizer, named, passes=backward_passes_per_step, sparse_as_dense=sparse_as_dense

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments that DistributedTrainer, DistributedOptimizer and the kvstore have in common."""
+"""The arguments that the distributed optimizers of all frameworks have in common."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hipress.reduce_ops import Average, ReduceOp, Sum
 from hipress.synchronizer import SynchronizationOptions
 
 
-def synchronization_options(
+def gradient_options(
     *,
     compression: str = Compression.none,
     gradient_predivide_factor: float = 1.0,
@@ -24,9 +24,9 @@ def synchronization_options(
     plan: PlanArgument = None,
     op: ReduceOp = Average,
 ) -> SynchronizationOptions:
-    """Checked, as the engine takes them. Raises InvalidArgument."""
+    """Checked, for a TensorList of gradients. Raises InvalidArgument, also if the plan cannot be read."""
     if op not in (Average, Sum):
-        raise InvalidArgument(f"op={op!r}: choose hipress.mxnet.Average or hipress.mxnet.Sum")
+        raise InvalidArgument(f"op={op!r}: choose Average or Sum")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgument("gradient_predivide_factor goes with op=Average only")
     if not gradient_predivide_factor > 0:
