@@ -24,6 +24,9 @@ from report import parse_names, print_table, write_json
 from sync_job import RELEASES
 from sync_trials import candidates
 
+from hipress.secopa.profile import Profile
+from hipress.secopa.scenario import Scenario, profile_for
+
 _RANK = Path(__file__).with_name("planning_rank.py")
 
 
@@ -48,6 +51,12 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, default=3, help="each with some repetitions of every run (default: 3)")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="instead of measuring one")
+    parser.add_argument(
+        "--profile-nodes",
+        type=int,
+        metavar="N",
+        help="measure it on a cluster of so many nodes; the others are taken to be like them (default: all)",
+    )
     parser.add_argument("--profile-seconds", type=float, default=15.0, help="of measuring it (default: 15)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="also write the profile and the plans there")
     parser.add_argument("--timeout", type=float, default=180, help="of one synchronisation, in seconds (default: 180)")
@@ -90,6 +99,23 @@ def job_of(given: argparse.Namespace) -> Job:
     )
 
 
+def _measured(job: Job, nodes: int, given: argparse.Namespace) -> Answer:
+    """On a cluster of so many nodes. Raises RankFailed, ClusterError."""
+
+    def command(_: int, result: str) -> tuple[str, ...]:
+        return (sys.executable, str(_RANK), replace(job, result=result).to_json())
+
+    with Cluster(nodes, given.rate) as network:
+        world = nodes * given.ranks_per_node
+        return Answer.from_json(run_job(command, network, world=world, ranks_per_node=given.ranks_per_node))
+
+
+def _of_nodes(profile: str, given: argparse.Namespace) -> str:
+    """The profile as that of another number of nodes, which are emulated on the same machine."""
+    nodes = Scenario(given.nodes, given.ranks_per_node, one_machine=True)
+    return profile_for(Profile.parse(profile, "the profile"), nodes).to_json()
+
+
 def _keep(answer: Answer, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "profile.json").write_text(answer.profile)
@@ -102,24 +128,24 @@ def main() -> int:
     """Measure as the command line says; the exit code."""
     parser = arguments()
     given = parser.parse_args()
+    if given.profile and given.profile_nodes:
+        parser.error("a profile is read with --profile, or measured on --profile-nodes")
     if min(given.nodes, given.ranks_per_node, given.rounds) < 1 or not all(one.isdecimal() for one in given.partitions):
         parser.error("--nodes, --ranks-per-node and --rounds must be at least 1, --partitions numbers")
     job = job_of(given)
-
-    def command(_: int, result: str) -> tuple[str, ...]:
-        return (sys.executable, str(_RANK), replace(job, result=result).to_json())
-
-    world = given.nodes * given.ranks_per_node
     try:
-        with Cluster(given.nodes, given.rate) as network:
-            answer = Answer.from_json(run_job(command, network, world=world, ranks_per_node=given.ranks_per_node))
+        if given.profile_nodes:
+            profile = _measured(replace(job, planned=[], rounds=0), given.profile_nodes, given).profile
+            job = replace(job, profile=_of_nodes(profile, given))
+        answer = _measured(job, given.nodes, given)
     except (RankFailed, ClusterError) as error:
         return exit_code("planning.py", error)
     except KeyboardInterrupt:
         return 130
     if given.keep:
         _keep(answer, given.keep)
-    rows = rows_of(answer, job, Setting(given.nodes, given.ranks_per_node, given.rate))
+    setting = Setting(given.nodes, given.ranks_per_node, given.rate, given.profile_nodes or given.nodes)
+    rows = rows_of(answer, job, setting)
     print_table(rows, leave_out=("world", "ranks_per_node", "release", "planning_s"))
     print(summary(rows))
     if given.json:

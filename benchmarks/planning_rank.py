@@ -20,6 +20,7 @@ from sync_release import Release
 from sync_values import Values
 
 from hipress import runtime
+from hipress.secopa.choice import RAW
 from hipress.secopa.measure.measured_profile import MeasureOptions, measure_profile
 from hipress.secopa.models.by_name import make_model
 from hipress.secopa.plan import Plan
@@ -32,7 +33,9 @@ from hipress.torch.synchronizer import GradientSynchronizer
 T = TypeVar("T")
 
 #: Of one system in one round: repetitions, or as many as fill the time (seconds).
-_LEAST, _MOST, _ROUND_S = 2, 8, 0.8
+_LEAST, _MOST, _ROUND_S = 2, 12, 1.2
+#: Repetitions before them. What codecs remember is written from one memory to another and back: two steps allocate.
+_WARM_UP, _WARM_UP_UNCOMPRESSED = 3, 1
 
 
 @dataclass
@@ -98,9 +101,10 @@ class Batch:
                 (one.name, tensor) for one, tensor in zip(self._job.gradients.gradients, self._tensors, strict=True)
             ]
             synchronizer = GradientSynchronizer(named, system.options)
-            first = Samples()
-            self._once(synchronizer, first)
-            slowest = max(_gather(first.seconds[0]))
+            warm = Samples()
+            for _ in range(_WARM_UP_UNCOMPRESSED if system.codec == RAW else _WARM_UP):
+                self._once(synchronizer, warm)
+            slowest = max(_gather(warm.seconds[-1]))
             for _ in range(min(_MOST, max(_LEAST, int(_ROUND_S / slowest)))):
                 self._once(synchronizer, system.samples)
 

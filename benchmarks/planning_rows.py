@@ -23,6 +23,8 @@ class Setting:
     nodes: int
     ranks_per_node: int
     rate: str
+    profile_nodes: int
+    """On which the profile was measured."""
 
 
 def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
@@ -47,6 +49,7 @@ def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
                 "nodes": setting.nodes,
                 "ranks_per_node": setting.ranks_per_node,
                 "rate": setting.rate,
+                "profile_nodes": setting.profile_nodes,
                 "release": job.release,
                 "system": "uniform" if plan is None else "plan",
                 "codec": one.codec,

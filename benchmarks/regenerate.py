@@ -130,6 +130,16 @@ RESULTS: dict[str, tuple[str, ...]] = {
         for model in PLANNED_MODELS
         for rate in PLANNED_RATES
     },
+    # More nodes than were measured.
+    "planning-8-1gbit-resnet50": (
+        *("planning.py", "--nodes", "8", "--profile-nodes", "4", "--rate", "1gbit", "--model", "resnet50"),
+        *("--codec", "onebit,tbq,terngrad"),
+    ),
+    "replanning-2-5gbit-1gbit-resnet50": (
+        *("replanning.py", "--nodes", "2", "--rate", "5gbit", "--then", "1gbit", "--model", "resnet50"),
+        *("--codec", "onebit"),
+    ),
+    "planning-speed": ("planning_speed.py",),
 }
 
 #: File name without ending: the script that draws it, and the results that it shows.

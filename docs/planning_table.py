@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of benchmarks/planning.py as a table: of each setting, the best uniform runs and the plan."""
+"""Results of benchmarks/planning*.py and replanning.py as tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,70 @@ import statistics
 from collections.abc import Mapping
 
 import benchmark_tables as tables
+
+
+def decision_table(results: Mapping[str, tables.Result]) -> str:
+    """One model over several links, by their rate: what to expect of compressing it, and what came of the plan."""
+    lines: list[tuple[str, ...]] = []
+    for rate, result in results.items():
+        links = "unshaped" if rate == "none" else rate
+        if result is None:
+            lines.append((links, tables.NOT_MEASURED, *[""] * 4))
+            continue
+        raw = min((row for row in result if row["system"] == "uniform" and row["codec"] == "none"), key=_time)
+        best = min((row for row in result if row["system"] == "uniform"), key=_time)
+        # The one that may use every codec.
+        plan = max((row for row in result if row["system"] == "plan"), key=lambda row: len(row["codec"].split(",")))
+        lines.append(
+            (
+                links,
+                tables.seconds(raw["time_s"]),
+                f"{tables.seconds(best['time_s'])} (`{best['codec']}`, {best['topology']})",
+                tables.seconds(plan["predicted_s"]),
+                tables.seconds(plan["time_s"]),
+                str(plan["compressed"]),
+            )
+        )
+    return tables.table(
+        "Links | Uncompressed: | Best uniform run: | Plan, predicted: | Plan, measured: | Compressed:", lines
+    )
+
+
+def replanning_table(result: tables.Result) -> str:
+    """A training whose links change."""
+    if result is None:
+        return tables.NOT_MEASURED.capitalize() + ".\n"
+    lines = []
+    for row in result:
+        since = row["after_change"]
+        lines.append(
+            (
+                str(row["rate"]),
+                "" if since is None else str(since),
+                str(row["steps"]),
+                "no plan yet" if row["compressed"] is None else f"{row['compressed']} of {row['gradients']} compressed",
+                tables.seconds(row["time_s"]),
+            )
+        )
+    return tables.table("Links | Steps after the change: | For steps: | Plan | A step takes:", lines)
+
+
+def speed_table(result: tables.Result) -> str:
+    """Processor time of plans and simulations."""
+    if result is None:
+        return tables.NOT_MEASURED.capitalize() + ".\n"
+    names = {"plan": "planned", "simulate": "simulated, every codec and topology"}
+    lines = [
+        (
+            names[row["what"]],
+            f"{row['gradients']} ({row['model']})",
+            str(row["nodes"]),
+            str(row["rate"]),
+            tables.seconds(row["cpu_s"]),
+        )
+        for row in result
+    ]
+    return tables.table("What | Gradients | Nodes: | Links | Processor time:", lines)
 
 
 def planning_table(results: Mapping[tuple[str, str], tables.Result]) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the numbers of benchmarks/results into docs/benchmarks.md and README.md, so that none is typed by hand.
+"""Writes the numbers of benchmarks/results into docs/benchmarks.md, README.md and docs/guide/planning.md, so that none
+is typed by hand.
 
 make bench                                      measure; writes the pages, too
 python docs/update_benchmarks.py                write
@@ -19,10 +20,12 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
 from models import MODELS  # noqa: E402
-from planning_table import planning_table  # noqa: E402
+from planning_table import decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 from regenerate import PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS  # noqa: E402
 
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
+GUIDE = ROOT / "docs" / "guide" / "planning.md"
+REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
 BEGIN, END = "<!-- benchmarks: begin (docs/update_benchmarks.py) -->\n", "<!-- benchmarks: end -->\n"
 Load = Callable[[str], tables.Result]
 
@@ -71,6 +74,17 @@ how many of its gradients are. *Plan by best*: its time by that of the best unif
 *Prediction off*: how far the timeline model's time is from the measured one, in the middle and at most, of the runs
 with that codec, the plan and the uncompressed one.
 """
+_MORE_NODES = """\
+8 nodes, links of 1gbit; the profile was measured on 4 of such nodes.
+"""
+_REPLANNING = """\
+`plan="auto"` in a training on 2 nodes with the gradients of ResNet-50 and a backward pass of 0.5 s that leaves the
+processors free. The links' rate changes; all ranks change plans in the same step, with identical parameters at the end
+and nothing lost of what codecs held back.
+"""
+_SPEED = """\
+With the costs of the profile `sosp21-56g`, on one core.
+"""
 
 
 def loader(folder: Path) -> Load:
@@ -101,6 +115,10 @@ def page(load: Load, folder: Path) -> str:
     parts += [tables.adapters_table(load("adapters-4-1gbit-resnet50-onebit"))]
     planned = {(rate, model): load(f"planning-4-{rate}-{model}") for rate in PLANNED_RATES for model in PLANNED_MODELS}
     parts += ["## Predictions and plans\n", _PLANNING, planning_table(planned)]
+    parts += ["### More nodes than were measured\n", _MORE_NODES]
+    parts += [planning_table({("1gbit", "resnet50"): load("planning-8-1gbit-resnet50")})]
+    parts += ["### Links that change in training\n", _REPLANNING, replanning_table(load(REPLANNING))]
+    parts += ["### What planning takes\n", _SPEED, speed_table(load("planning-speed"))]
     parts += ["## What each part gains\n", _ABLATION]
     for name in RESULTS:
         if name.startswith("ablation-"):
@@ -141,6 +159,16 @@ def readme_block(load: Load) -> str:
     return tables.table(heads, lines) + "\n" + _without(load)
 
 
+def guide_block(load: Load) -> str:
+    """What came of planning ResNet-50."""
+    return decision_table({rate: load(f"planning-4-{rate}-resnet50") for rate in PLANNED_RATES})
+
+
+def changing_block(load: Load) -> str:
+    """What came of links that changed."""
+    return replanning_table(load(REPLANNING))
+
+
 def _without(load: Load) -> str:
     """A sentence about the uncompressed ones."""
     ratios = [
@@ -171,22 +199,30 @@ def _plot(name: str, folder: Path) -> str:
     return f"![{name}](../benchmarks/results/{name}.svg)\n" if (folder / f"{name}.svg").exists() else ""
 
 
-def with_block(text: str, block: str) -> str:
-    """README with the block in its place. Raises SystemExit if it has no place."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{README.name} has no lines {BEGIN.strip()} and {END.strip()}")
-    return before + BEGIN + block + END + after
+def with_blocks(file: Path, *blocks: str) -> str:
+    """The file's text with the blocks in their places. Raises SystemExit if they have none."""
+    text = ""
+    rest = file.read_text()
+    for block in blocks:
+        before, begin, rest = rest.partition(BEGIN)
+        _, end, rest = rest.partition(END)
+        if not begin or not end:
+            raise SystemExit(f"{file.name}: expected lines {BEGIN.strip()} and {END.strip()}, {len(blocks)} times")
+        text += before + BEGIN + block + END
+    return text + rest
 
 
 def main() -> int:
     """Write, or compare; the exit code."""
-    parser = argparse.ArgumentParser(description="Write the benchmarks' numbers into docs/benchmarks.md and README.md.")
+    parser = argparse.ArgumentParser(description="Write the benchmarks' numbers into the pages that show them.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a page is out of step")
     check = parser.parse_args().check
     load = loader(RESULTS_FOLDER)
-    pages = {PAGE: page(load, RESULTS_FOLDER), README: with_block(README.read_text(), readme_block(load))}
+    pages = {
+        PAGE: page(load, RESULTS_FOLDER),
+        README: with_blocks(README, readme_block(load)),
+        GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
+    }
     stale = [file for file, text in pages.items() if not file.exists() or file.read_text() != text]
     if check and stale:
         names = " and ".join(file.name for file in stale)

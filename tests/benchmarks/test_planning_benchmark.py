@@ -24,7 +24,7 @@ planning = importlib.import_module("planning")
 planning_job = importlib.import_module("planning_job")
 planning_rows = importlib.import_module("planning_rows")
 
-SETTING = planning_rows.Setting(4, 1, "1gbit")
+SETTING = planning_rows.Setting(4, 1, "1gbit", 4)
 
 
 def job(*arguments: str) -> Any:

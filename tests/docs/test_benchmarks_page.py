@@ -75,12 +75,40 @@ def test_ablation_and_training(tmp_path: Path) -> None:
     assert "| bert-base | ddp | 3 s | 2 s | 1.50 × | – |" in page
 
 
-def test_a_readme_without_a_place_is_refused() -> None:
-    assert (
-        update.with_block(f"a\n{update.BEGIN}old\n{update.END}b\n", "new\n") == f"a\n{update.BEGIN}new\n{update.END}b\n"
-    )
-    with pytest.raises(SystemExit, match="has no lines"):
-        update.with_block("nothing", "new\n")
+def test_blocks_get_into_their_places(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_text(f"a\n{update.BEGIN}old\n{update.END}b\n{update.BEGIN}{update.END}c\n")
+    new = f"a\n{update.BEGIN}new\n{update.END}b\n{update.BEGIN}newer\n{update.END}c\n"
+    assert update.with_blocks(file, "new\n", "newer\n") == new
+
+
+def test_a_page_without_a_place_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_text("nothing")
+    with pytest.raises(SystemExit, match=r"page\.md: expected lines"):
+        update.with_blocks(file, "new\n")
+
+
+def test_planning_in_the_guide(tmp_path: Path) -> None:
+    run = {"rate": "1gbit", "codec": "onebit", "topology": "ps", "compressed": 3, "predicted_s": 0.11}
+    uniform = [
+        {**run, "system": "uniform", "time_s": 0.1},
+        {**run, "system": "uniform", "codec": "none", "time_s": 1.0},
+    ]
+    plan = {**run, "system": "plan", "topology": None, "time_s": 0.105}
+    write(tmp_path, "planning-4-1gbit-resnet50", *uniform, plan)
+    block = update.guide_block(update.loader(tmp_path))
+    assert "| 1gbit | 1 s | 100 ms (`onebit`, ps) | 110 ms | 105 ms | 3 |" in block
+    assert "| unshaped | not measured |" in block
+
+
+def test_links_that_changed_in_the_guide(tmp_path: Path) -> None:
+    before = {"rate": "5gbit", "after_change": None, "steps": 30, "compressed": None, "gradients": 161, "time_s": 0.5}
+    after = {**before, "rate": "1gbit", "after_change": 22, "compressed": 50, "time_s": 0.6}
+    write(tmp_path, update.REPLANNING, before, after)
+    block = update.changing_block(update.loader(tmp_path))
+    assert "| 5gbit |  | 30 | no plan yet | 500 ms |" in block
+    assert "| 1gbit | 22 | 30 | 50 of 161 compressed | 600 ms |" in block
 
 
 def test_frameworks(tmp_path: Path) -> None:
