@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 /// Of what is remembered, one part in so many may be kept beside it.
-constexpr size_t kSpareShare = 4;
+constexpr size_t kSpareShare = 8;
 
 /// Rounded up to eighths of a power of two, so that partitions of nearly one size share their spares.
 size_t sizeClass(size_t count) {
@@ -143,9 +143,9 @@ void StateBlocks::giveBack(Block* memory) {
     spares_.push_back(memory);
     spareBytes_ += memory->bytes;
     usedBytes_ -= memory->bytes;
-    // Spares of what was once used at the same time; or, for models with partitions of many sizes, which need
+    // Spares of what was once used at the same time; and, for models with partitions of many sizes, which need
     // one of each, a part of the whole.
-    const size_t limit = std::max(mostUsedBytes_ - usedBytes_, usedBytes_ / kSpareShare);
+    const size_t limit = mostUsedBytes_ - usedBytes_ + usedBytes_ / kSpareShare;
     auto end = spares_.begin();
     while (spareBytes_ > limit) spareBytes_ -= (*end++)->bytes;
     dropped.assign(spares_.begin(), end);
