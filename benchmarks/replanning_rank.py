@@ -8,6 +8,7 @@ what the averages that arrived still lack.
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 import time
 from pathlib import Path
@@ -25,8 +26,8 @@ from hipress.secopa.automatic import AutomaticOptions
 #: With a plan before the rate changes; after the new plan; after the change if there never is one.
 _SETTLED, _AFTER, _AT_MOST = 30, 30, 120
 _FLUSHING = 3
-#: Of the largest gradients, so many, and of one in so many of all: what they lack is watched.
-_LARGEST_WATCHED, _ONE_IN = 4, 40
+#: Of one in so many of the gradients that plans may compress it is watched what they lack.
+_ONE_IN = 4
 
 
 class _Waits(torch.autograd.Function):
@@ -56,8 +57,12 @@ class Training:
         self._names = [one.name for one in model.gradients]
         self._parameters = [torch.nn.Parameter(torch.zeros(one.shape)) for one in model.gradients]
         self._values = [self._random(index, hp.rank()) for index in range(len(self._names))]
-        largest = sorted(range(len(self._names)), key=lambda index: -self._parameters[index].numel())
-        self._watched = {*largest[:_LARGEST_WATCHED], *range(0, len(self._names), _ONE_IN)}
+        compressible = [
+            index
+            for index, parameter in enumerate(self._parameters)
+            if 4 * parameter.numel() >= AutomaticOptions.min_compress_bytes
+        ]
+        self._watched = compressible[::_ONE_IN]
         self._means = {
             index: sum(self._random(index, rank) for rank in range(hp.size())) / hp.size() for index in self._watched
         }
@@ -75,8 +80,8 @@ class Training:
 
     def step(self) -> float:
         """Its seconds, from the start of backward until the parameters are updated."""
-        # Of both signs: what is held back stays small.
-        factor = (-1.0) ** self._number * (1 + self._number % 3)
+        # Of both signs, so that what is held back stays small, and never the same, so that it does not cancel out.
+        factor = math.sin(1 + 7 * self._number)
         self._number += 1
         values = [factor * one for one in self._values]
         chain = torch.zeros((), requires_grad=True)
