@@ -71,7 +71,8 @@ StepOutcome simulate(const ClusterDescription& cluster, const EngineCosts& engin
   step.symmetric = symmetric;
   for (const auto& [name, elements, elementBytes, codec, topology, partitions, priority, release, members] :
        gradients) {
-    step.gradients.push_back({name, elements, elementBytes, codec, topology, partitions, priority, release, members});
+    step.gradients.push_back(
+        {name, elements, elementBytes, codec, topology, partitions, priority, release, members});
   }
   const py::gil_scoped_release nogil;
   return simulateStep(step);

@@ -143,8 +143,8 @@ void StateBlocks::giveBack(Block* memory) {
     spares_.push_back(memory);
     spareBytes_ += memory->bytes;
     usedBytes_ -= memory->bytes;
-    // Spares of what was once used at the same time; and, for models with partitions of many sizes, which need
-    // one of each, a part of the whole.
+    // Spares of what was once used at the same time; and, for models with partitions of many sizes, which
+    // need one of each, a part of the whole.
     const size_t limit = mostUsedBytes_ - usedBytes_ + usedBytes_ / kSpareShare;
     auto end = spares_.begin();
     while (spareBytes_ > limit) spareBytes_ -= (*end++)->bytes;

@@ -122,8 +122,8 @@ inline thread_local ScratchPool scratchPool;
 
 }  // namespace detail
 
-/// Blocks in use until this object dies, from the pool of the thread that makes it, which ends later than it does.
-/// Used by one thread at a time.
+/// Blocks in use until this object dies, from the pool of the thread that makes it, which ends later than it
+/// does. Used by one thread at a time.
 class Scratch {
  public:
   Scratch() : pool_(detail::scratchPool), used_(pool_.takeList()) {}
