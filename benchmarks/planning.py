@@ -15,12 +15,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from cluster import Cluster, ClusterError, bits_per_second
+from cluster import Cluster, ClusterError
 from models import MODELS
 from planning_job import Answer, Job
 from planning_rows import Setting, rows_of, summary
 from rank_jobs import RankFailed, exit_code, run_job
 from report import parse_names, print_table, write_json
+from sync_arguments import rate_name
 from sync_job import RELEASES
 from sync_trials import candidates
 
@@ -35,7 +36,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=int, default=4, help="of the emulated cluster (default: 4)")
     parser.add_argument("--ranks-per-node", type=int, default=1, help="(default: 1)")
     parser.add_argument(
-        "--rate", type=_rate, default="5gbit", help="of the nodes' links; none: unshaped (default: 5gbit)"
+        "--rate", type=rate_name, default="5gbit", help="of the nodes' links; none: unshaped (default: 5gbit)"
     )
     parser.add_argument("--model", choices=MODELS, default="resnet50", help="whose gradients (default: resnet50)")
     parser.add_argument("--release", choices=RELEASES, default="all", help="all at once, or when backward had them")
@@ -62,14 +63,6 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, default=180, help="of one synchronisation, in seconds (default: 180)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
     return parser
-
-
-def _rate(text: str) -> str:
-    try:
-        bits_per_second(text)
-    except ClusterError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
 
 
 def job_of(given: argparse.Namespace) -> Job:

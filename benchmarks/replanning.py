@@ -16,13 +16,15 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
-from cluster import Cluster, ClusterError, bits_per_second
+from cluster import Cluster, ClusterError
 from models import MODELS
 from rank_jobs import RankFailed, exit_code, run_job
 from replanning_job import Answer, Job, Step
 from report import Row, parse_names, print_table, spread, write_json
+from sync_arguments import rate_name
 
 _RANK = Path(__file__).with_name("replanning_rank.py")
 #: Of what gradients averaged to, what may be missing at the end: rounding of some hundred sums.
@@ -34,22 +36,14 @@ _LOOK_S = 0.05
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--nodes", type=int, default=2, help="of the emulated cluster, one rank each (default: 2)")
-    parser.add_argument("--rate", type=_rate, default="5gbit", help="of the links at first (default: 5gbit)")
-    parser.add_argument("--then", type=_rate, default="1gbit", help="of the links afterwards (default: 1gbit)")
+    parser.add_argument("--rate", type=rate_name, default="5gbit", help="of the links at first (default: 5gbit)")
+    parser.add_argument("--then", type=rate_name, default="1gbit", help="of the links afterwards (default: 1gbit)")
     parser.add_argument("--model", choices=MODELS, default="resnet50", help="whose gradients (default: resnet50)")
     parser.add_argument("--codec", type=parse_names, default="onebit", help="that plans may use (default: onebit)")
     parser.add_argument("--backward", type=float, default=0.5, help="its duration, in seconds (default: 0.5)")
     parser.add_argument("--profile-seconds", type=float, default=10.0, help="of measuring (default: 10)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
     return parser
-
-
-def _rate(text: str) -> str:
-    try:
-        bits_per_second(text)
-    except ClusterError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
 
 
 def run(given: argparse.Namespace) -> Answer:
@@ -67,8 +61,7 @@ def run(given: argparse.Namespace) -> Answer:
                 time.sleep(_LOOK_S)
 
         def command(_: int, result: str) -> tuple[str, ...]:
-            asked = Job(given.model, given.codec, given.backward, given.profile_seconds, folder, result)
-            return (sys.executable, str(_RANK), asked.to_json())
+            return (sys.executable, str(_RANK), replace(job, result=result).to_json())
 
         changing = threading.Thread(target=change)
         changing.start()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -36,14 +35,6 @@ _MOST_TURNS = 5
 _LEAST, _MOST = 0.5, 4.0
 
 
-@dataclass
-class _System:
-    """One codec, or none: seconds of a rank's processors in each step, the mean of all ranks."""
-
-    codec: str
-    cpu_s: list[float] = field(default_factory=list)
-
-
 def in_steps(session: Session, profile: Profile, seconds: float) -> Profile:
     """The profile, with how many times as long everything takes inside steps. All ranks call it and get the same.
 
@@ -53,16 +44,16 @@ def in_steps(session: Session, profile: Profile, seconds: float) -> Profile:
         return profile
     gradients = tried(profile, session.world)
     trial = _Trial(session, gradients)
-    systems = [_System(codec) for codec in (RAW, *profile.codecs)]
+    cpu_s: dict[str, list[float]] = {codec: [] for codec in (RAW, *profile.codecs)}
     end = time.perf_counter() + seconds
     for turn in range(_MOST_TURNS):
         if turn and session.gather(end - time.perf_counter())[0] < 0:
             break
-        for system in systems:
-            system.cpu_s += trial.steps(system.codec)
+        for codec, found in cpu_s.items():
+            found += trial.steps(codec)
     trial.end()
     model = TimelineModel(profile, session.world)
-    measured = {system.codec: statistics.median(system.cpu_s) for system in systems}
+    measured = {codec: statistics.median(found) for codec, found in cpu_s.items()}
     predicted = {codec: _predicted(model, gradients, codec) for codec in measured}
     return compared(profile, measured, predicted)
 
