@@ -6,15 +6,12 @@
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
-#include <iterator>
 #include <new>
 
 namespace hipress {
 namespace {
 
 constexpr size_t kAlignment = 64;
-/// Of what is remembered, one part in so many may be kept beside it.
-constexpr size_t kSpareShare = 8;
 
 /// Rounded up to eighths of a power of two, so that partitions of nearly one size share their spares.
 size_t sizeClass(size_t count) {
@@ -50,7 +47,9 @@ float* StateBlock::get() const {
 }
 
 StateBlocks::~StateBlocks() {
-  for (Block* memory : spares_) release(memory);
+  for (const auto& [bytes, size] : sizes_) {
+    for (Block* memory : size.spares) release(memory);
+  }
 }
 
 StateBlocks::Block* StateBlocks::allocate(size_t bytes, bool zeros) const {
@@ -105,15 +104,12 @@ StateBlock StateBlocks::take(size_t count) {
   Block* memory = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    // The one given back last is the most likely to be in a cache.
-    const auto found = std::find_if(spares_.rbegin(), spares_.rend(),
-                                    [bytes](const Block* spare) { return spare->bytes == bytes; });
-    if (found != spares_.rend()) {
-      memory = *found;
-      spares_.erase(std::next(found).base());
-      spareBytes_ -= bytes;
-      usedBytes_ += bytes;
-      mostUsedBytes_ = std::max(mostUsedBytes_, usedBytes_);
+    Size& size = sizes_[bytes];
+    if (!size.spares.empty()) {
+      // The one given back last is the most likely to be in a cache.
+      memory = size.spares.back();
+      size.spares.pop_back();
+      size.addUsed();
     }
   }
   return memory == nullptr ? fresh(count, false) : owned(memory);
@@ -124,11 +120,15 @@ StateBlock StateBlocks::takeZeros(size_t count) {
 }
 
 StateBlock StateBlocks::fresh(size_t count, bool zeros) {
-  Block* memory = allocate(sizeClass(count), zeros);
+  const size_t bytes = sizeClass(count);
   {
     const std::lock_guard lock(mutex_);
-    usedBytes_ += memory->bytes;
-    mostUsedBytes_ = std::max(mostUsedBytes_, usedBytes_);
+    sizes_.try_emplace(bytes);  // first, so that no block is lost if there is no room for it here
+  }
+  Block* memory = allocate(bytes, zeros);
+  {
+    const std::lock_guard lock(mutex_);
+    sizes_[bytes].addUsed();
   }
   StateBlock block = owned(memory);
   // May fail: the block is not lost then.
@@ -137,37 +137,33 @@ StateBlock StateBlocks::fresh(size_t count, bool zeros) {
 }
 
 void StateBlocks::giveBack(Block* memory) {
-  std::vector<Block*> dropped;
   {
     const std::lock_guard lock(mutex_);
-    spares_.push_back(memory);
-    spareBytes_ += memory->bytes;
-    usedBytes_ -= memory->bytes;
-    // Spares of what was once used at the same time; and, for models with partitions of many sizes, which
-    // need one of each, a part of the whole.
-    const size_t limit = mostUsedBytes_ - usedBytes_ + usedBytes_ / kSpareShare;
-    auto end = spares_.begin();
-    while (spareBytes_ > limit) spareBytes_ -= (*end++)->bytes;
-    dropped.assign(spares_.begin(), end);
-    spares_.erase(spares_.begin(), end);
+    Size& size = sizes_[memory->bytes];
+    --size.used;
+    if (size.spares.size() < size.mostUsed - size.used) return size.spares.push_back(memory);
   }
-  for (Block* each : dropped) release(each);
+  release(memory);
 }
 
 void StateBlocks::trim() {
   std::vector<Block*> dropped;
   {
     const std::lock_guard lock(mutex_);
-    dropped.swap(spares_);
-    spareBytes_ = 0;
-    mostUsedBytes_ = usedBytes_;
+    for (auto& [bytes, size] : sizes_) {
+      dropped.insert(dropped.end(), size.spares.begin(), size.spares.end());
+      size.spares.clear();
+      size.mostUsed = size.used;
+    }
   }
   for (Block* each : dropped) release(each);
 }
 
 size_t StateBlocks::bytesHeld() const {
   const std::lock_guard lock(mutex_);
-  return usedBytes_ + spareBytes_;
+  size_t held = 0;
+  for (const auto& [bytes, size] : sizes_) held += bytes * (size.used + size.spares.size());
+  return held;
 }
 
 }  // namespace hipress

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory for codecs' states. What one partition no longer needs serves the next: fresh pages cost more than
-// what is written into them.
+// Memory for codecs' states. What one partition no longer needs serves the next of its size: fresh pages cost
+// more than what is written into them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -76,12 +78,19 @@ class StateBlocks : public std::enable_shared_from_this<StateBlocks> {
   StateBlock owned(Block* memory);
   void giveBack(Block* memory);
 
+  /// Blocks of one size. No more are kept than were once used at the same time: what each step writes before
+  /// it gives back what it has read.
+  struct Size {
+    std::vector<Block*> spares;  // the one given back last is the last
+    size_t used = 0;
+    size_t mostUsed = 0;
+
+    void addUsed() { mostUsed = std::max(mostUsed, ++used); }
+  };
+
   const std::shared_ptr<Memory> place_;  // nullptr: the host
   mutable std::mutex mutex_;
-  std::vector<Block*> spares_;  // the one given back last is the last
-  size_t spareBytes_ = 0;
-  size_t usedBytes_ = 0;
-  size_t mostUsedBytes_ = 0;
+  std::map<size_t, Size> sizes_;  // by bytes
 };
 
 }  // namespace hipress

@@ -99,8 +99,8 @@ double StepSimulation::copySeconds(uint32_t number, uint32_t rank) const {
   if (gradient.members < 2) return 0;
   const double bytes = static_cast<double>(gradient.elements) * gradient.elementBytes;
   const size_t busy = machines_[machineOf(rank)].busyWithOneMore();
-  // It reads once and writes once, where adding reads twice and writes once.
-  return description_.engine.sum.seconds(bytes, 1, busy) * 2 / 3;
+  // As adding does, it moves three times as much: what is overwritten is read into the cache first.
+  return description_.engine.sum.seconds(bytes, 1, busy);
 }
 
 /// For how long the task occupies its thread, and others that help it.

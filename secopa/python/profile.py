@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
@@ -45,6 +46,15 @@ class CodecTimes(Part):
     """Decoding and adding to what was written just before."""
 
 
+class InSteps(Part):
+    """How many times as long a codec takes inside steps, where processors, caches and memory do other things, too."""
+
+    partition_bytes: int = Field(gt=0)
+    coding: float = Field(gt=0)
+    """Encoding and decoding."""
+    merging: float = Field(gt=0)
+
+
 class CodecCosts(Part):
     """What a codec costs, and what it is good for."""
 
@@ -54,17 +64,40 @@ class CodecCosts(Part):
     crowding: tuple[float, ...] = (1.0,)
     """By how many cores of a machine compute at a time, from one: how many times as long each takes. Cores share memory
     and, as hyper-threads do, parts of themselves."""
-    in_steps: float = Field(default=1.0, gt=0)
-    """How many times as long it takes inside steps, where processors, caches and memory do other things, too."""
+    in_steps: tuple[InSteps, ...] = ()
+    """By partitions' sizes; between them on the line over the logarithm of the size, beyond them as the nearest. Empty:
+    as long as alone."""
     relative_error: float | None = Field(default=None, ge=0)
     """‖x − decoded‖ / ‖x‖ of one encoding of gradients, before error feedback; None: not measured."""
     states: int = Field(default=0, ge=0)
     """Vectors of the gradient's length that it keeps from step to step."""
 
+    def in_step(self, size: float) -> InSteps:
+        """`in_steps` for partitions of so many bytes."""
+        if not self.in_steps:
+            return InSteps(partition_bytes=1, coding=1.0, merging=1.0)
+        known = [np.log(one.partition_bytes) for one in self.in_steps]
+
+        def at(factors: list[float]) -> float:
+            return float(np.interp(np.log(max(1.0, size)), known, factors))
+
+        return InSteps(
+            partition_bytes=max(1, int(size)),
+            coding=at([one.coding for one in self.in_steps]),
+            merging=at([one.merging for one in self.in_steps]),
+        )
+
     def times(self, threads: int) -> CodecTimes:
         """Those of the largest measured number of threads that is not above `threads`; else of the smallest."""
         fitting = [count for count in self.threads if count <= threads]
         return self.threads[max(fitting) if fitting else min(self.threads)]
+
+    @model_validator(mode="after")
+    def _ascends(self) -> Self:
+        sizes = [one.partition_bytes for one in self.in_steps]
+        if sizes != sorted(set(sizes)):
+            raise ValueError("in_steps: partition_bytes have to ascend")
+        return self
 
 
 class Overheads(Part):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, count
 
 import numpy as np
@@ -13,7 +14,6 @@ import pytest
 
 from hipress import _core
 from hipress.errors import InvalidArgument
-from hipress.secopa.cost_model import StepPrediction
 from hipress.secopa.curves import CostPoint, MeasuredCurve
 from hipress.secopa.gradients import Gradient, GradientSet
 from hipress.secopa.links import LinkCosts
@@ -28,10 +28,11 @@ from hipress.secopa.measure.releases import ReleaseTimes
 from hipress.secopa.measure.rounds import link_rounds, neighbours, rounds_of
 from hipress.secopa.measure.samples import cost_point, sampled
 from hipress.secopa.measure.session import Session
+from hipress.secopa.measure.step_parts import Parts, Prediction, Step, compared
 from hipress.secopa.measure.typical_link import better, typical, unlike
 from hipress.secopa.measure.volleys import Volley, fire
-from hipress.secopa.measure.whole_steps import compared, tried
-from hipress.secopa.profile import Overheads, Profile, RankPlace
+from hipress.secopa.measure.whole_steps import tried
+from hipress.secopa.profile import InSteps, Overheads, Profile, RankPlace
 from tests.core.casync.engine_world import run_ranks
 from tests.secopa.profiles import profile
 
@@ -241,23 +242,60 @@ def test_links_that_are_alike_are_said_once() -> None:
     assert not unlike(fast.model_copy(update={"bandwidth_bytes_per_s": 1.1e9, "latency_s": 1.5e-4}), fast)
 
 
-def _step_of(cpu_s: float, computing_s: float) -> StepPrediction:
-    return StepPrediction(1.0, 0.0, (), (0, 0), (cpu_s, cpu_s), (computing_s, computing_s))
+def _whole_step(codec: str, topology: str = "ps", partition_bytes: int = 4 << 20) -> Step:
+    return Step(GradientSet(gradients=(Gradient(name="g", elements=1000),)), codec, topology, 0, partition_bytes)
 
 
-def test_whole_steps_say_how_much_longer_messages_and_codecs_take_in_them() -> None:
-    told = {"none": _step_of(0.22, 0.02), "onebit": _step_of(0.05, 0.04)}
-    found = compared(profile(), {"none": 0.32, "onebit": 0.135}, told)
+def test_whole_steps_say_how_much_longer_messages_coding_and_merging_take_in_them() -> None:
+    # Messages take 1.5 times as long, coding 1.2 times, merging 2 times.
+    found = compared(
+        profile(),
+        {
+            _whole_step("none"): (0.32, Parts(adding=0.02, messages=0.2)),
+            _whole_step("onebit"): (0.15, Parts(coding=0.1, merging=0.01, messages=0.0067)),
+            _whole_step("onebit", "allgather"): (0.22, Parts(coding=0.08, merging=0.06, messages=0.0027)),
+        },
+    )
     assert found.messages_in_steps == pytest.approx(1.5)
-    # Of 0.135 s, 0.015 s are messages'.
-    assert found.codec("onebit").in_steps == pytest.approx(3.0)
+    (factors,) = found.codec("onebit").in_steps
+    assert factors.partition_bytes == 4 << 20
+    assert (factors.coding, factors.merging) == pytest.approx((1.2, 2.0), rel=0.05)
+
+
+def test_steps_with_large_partitions_say_what_those_cost() -> None:
+    raw = {_whole_step("none"): (1.0, Parts(messages=1.0))}
+    sizes = {
+        _whole_step("onebit", partition_bytes=size): (factor, Parts(coding=0.9, merging=0.1))
+        for size, factor in ((4 << 20, 1.0), (16 << 20, 2.0))
+    }
+    costs = compared(profile(), {**raw, **sizes}).codec("onebit")
+    # One kind of step cannot tell coding from merging.
+    assert [(one.coding, one.merging) for one in costs.in_steps] == [
+        (pytest.approx(factor, rel=0.01),) * 2 for factor in (1.0, 2.0)
+    ]
+    assert [costs.in_step(size).coding for size in (0, 1 << 20, 8 << 20, 64 << 20)] == [
+        pytest.approx(factor, rel=0.01) for factor in (1.0, 1.0, 1.5, 2.0)
+    ]
 
 
 def test_a_codec_that_computes_nothing_takes_what_it_took() -> None:
-    found = compared(
-        profile(), {"none": 0.2, "onebit": 0.2}, {"none": _step_of(0.2, 0.0), "onebit": _step_of(0.2, 0.0)}
+    steps = {_whole_step(codec): (0.2, Parts(messages=0.2)) for codec in ("none", "onebit")}
+    (factors,) = compared(profile(), steps).codec("onebit").in_steps
+    assert (factors.coding, factors.merging) == (1.0, 1.0)
+
+
+def test_a_predicted_step_has_its_parts() -> None:
+    step = replace(_whole_step("onebit"), gradients=GradientSet(gradients=(Gradient(name="g", elements=1 << 20),)))
+    told = Prediction(profile(), 2).parts(step)
+    slower = (
+        profile()
+        .codec("onebit")
+        .model_copy(update={"in_steps": (InSteps(partition_bytes=1, coding=3.0, merging=1.0),)})
     )
-    assert found.codec("onebit").in_steps == 1.0
+    more = Prediction(profile({"onebit": slower}), 2).step_s(step) - Prediction(profile(), 2).step_s(step)
+    assert told.coding > told.merging > 0
+    assert more > told.coding
+    assert Prediction(profile(), 2).parts(replace(step, codec="none")).coding == 0
 
 
 def test_whole_steps_are_of_gradients_like_the_models() -> None:
@@ -278,7 +316,7 @@ def test_in_a_real_step_they_are_measured_on_all_ranks_alike() -> None:
     assert found[0] == found[1]
     # What the parts take alone is never just what they take in a step.
     assert found[0].messages_in_steps != 1.0
-    assert all(codec.in_steps != 1.0 for codec in found[0].codecs.values())
+    assert all(codec.in_steps[0].coding != 1.0 for codec in found[0].codecs.values())
 
 
 def test_a_link_that_seems_slow_only_once_is_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from hipress.secopa.gradients import Gradient, GradientSet, read_gradients
 from hipress.secopa.links import LinkBetween, LinkCosts
 from hipress.secopa.models.by_name import make_model
 from hipress.secopa.models.timeline import TimelineModel, TimelineOptions
-from hipress.secopa.profile import RankPlace, read_profile
+from hipress.secopa.profile import InSteps, RankPlace, read_profile
 from tests.secopa.profiles import codec as codec_costs
 from tests.secopa.profiles import profile
 
@@ -129,8 +129,9 @@ def test_inside_steps_codecs_and_messages_cost_what_the_profile_says():
     gradients = GradientSet(gradients=(Gradient(name="g", elements=1 << 20),))
     alone = profile(link_cpu_s_per_byte=1e-9)
     costs = alone.codec("onebit")
+    factors = (InSteps(partition_bytes=1, coding=3.0, merging=3.0),)
     in_steps = alone.model_copy(
-        update={"messages_in_steps": 2.0, "codecs": {"onebit": costs.model_copy(update={"in_steps": 3.0})}}
+        update={"messages_in_steps": 2.0, "codecs": {"onebit": costs.model_copy(update={"in_steps": factors})}}
     )
     for codec in ("none", "onebit"):
         before, after = (TimelineModel(one, 2).step(gradients, [Choice(codec, "ps", 2)]) for one in (alone, in_steps))

@@ -10,29 +10,34 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hipress import _core
-from hipress.secopa.choice import RAW, Choice
-from hipress.secopa.cost_model import StepPrediction
+from hipress.secopa.choice import RAW
+from hipress.secopa.curves import CostCurve, MeasuredCurve
 from hipress.secopa.gradients import Gradient, GradientSet
-from hipress.secopa.measure.samples import rounded
 from hipress.secopa.measure.session import Session
-from hipress.secopa.models.timeline import TimelineModel
+from hipress.secopa.measure.step_parts import Prediction, Step, compared
 from hipress.secopa.profile import Profile
 
 #: Elements of the gradients, where no model is known: they are like this, few have most of them.
 _ELEMENTS = (1 << 21, *(1 << 20,) * 2, *(1 << 18,) * 4, *(1 << 16,) * 8, *(1 << 14,) * 8)
 #: What such a step may take uncompressed, by the link's rate (seconds).
 _RAW_STEP_S = 0.3
-_TOPOLOGY = "ps"
+#: Bytes of the largest partitions that are cut by size; and of some that, with all ranks', are in no cache: one for
+#: each rank, to so many.
+_BY_SIZE, _LARGE = 4 << 20, 16 << 20
+_MOST_LARGE = 4
+#: The first encodes most by what it adds up, the second adds up most.
+_TOPOLOGIES = ("ps", "allgather")
+#: In the second every rank sends to all others: it is left out if that would take longer (seconds).
+_LONGEST_S = 0.3
 #: In each turn: codecs' memory is allocated by the first two, and the third finds it.
-_WARM_UP, _STEPS = 3, 4
+_WARM_UP, _STEPS = 3, 3
 _MOST_TURNS = 5
-#: Parts are not measured so badly that whole steps take less than the one or more than the other of their sum.
-_LEAST, _MOST = 0.5, 4.0
 
 
 def in_steps(session: Session, profile: Profile, seconds: float) -> Profile:
@@ -42,20 +47,16 @@ def in_steps(session: Session, profile: Profile, seconds: float) -> Profile:
     """
     if session.world == 1:
         return profile
-    gradients = tried(profile, session.world)
-    trial = _Trial(session, gradients)
-    cpu_s: dict[str, list[float]] = {codec: [] for codec in (RAW, *profile.codecs)}
     end = time.perf_counter() + seconds
-    for turn in range(_MOST_TURNS):
-        if turn and session.gather(end - time.perf_counter())[0] < 0:
-            break
-        for codec, found in cpu_s.items():
-            found += trial.steps(codec)
-    trial.end()
-    model = TimelineModel(profile, session.world)
-    measured = {codec: statistics.median(found) for codec, found in cpu_s.items()}
-    predicted = {codec: _predicted(model, gradients, codec) for codec in measured}
-    return compared(profile, measured, predicted)
+    prediction = Prediction(profile, session.world)
+    steps = _steps(session, prediction, profile, Step(tried(profile, session.world), RAW, "ps", 0, _BY_SIZE))
+    cpu_s = _measured(session, steps, seconds / 2)
+    if _largest_bytes(profile.sum) >= _LARGE:
+        partitions = min(session.world, _MOST_LARGE)
+        large = Step(_gradients([partitions * _LARGE // 4]), RAW, "ps", partitions, _LARGE)
+        steps = _steps(session, prediction, profile, large)[1:]
+        cpu_s |= _measured(session, steps, end - time.perf_counter())
+    return compared(profile, {step: (taken_s, prediction.parts(step)) for step, taken_s in cpu_s.items()})
 
 
 def tried(profile: Profile, world: int) -> GradientSet:
@@ -67,15 +68,42 @@ def tried(profile: Profile, world: int) -> GradientSet:
     rate = min(link.both_ways_bytes_per_s for link in links)
     raw_step_s = 2 * (world - 1) / world * 4 * sum(counts) / rate
     smaller = max(1.0, raw_step_s / _RAW_STEP_S, sum(counts) / sum(_ELEMENTS))
-    return GradientSet(
-        gradients=tuple(
-            Gradient(name=f"{index}", elements=max(1, int(count / smaller))) for index, count in enumerate(counts)
-        )
-    )
+    return _gradients([max(1, int(count / smaller)) for count in counts])
 
 
-def _predicted(model: TimelineModel, gradients: GradientSet, codec: str) -> StepPrediction:
-    return model.step(gradients, [Choice(codec, _TOPOLOGY, 0)] * len(gradients.gradients))
+def _gradients(counts: Sequence[int]) -> GradientSet:
+    return GradientSet(gradients=tuple(Gradient(name=f"{index}", elements=count) for index, count in enumerate(counts)))
+
+
+def _largest_bytes(curve: CostCurve) -> int:
+    return curve.points[-1].bytes if isinstance(curve, MeasuredCurve) else 0
+
+
+def _steps(session: Session, prediction: Prediction, profile: Profile, raw: Step) -> list[Step]:
+    """That one, and the same with every codec."""
+    steps = [raw]
+    for topology in _TOPOLOGIES:
+        for codec in profile.codecs:
+            step = replace(raw, codec=codec, topology=topology)
+            if topology == raw.topology or prediction.step_s(step) <= _LONGEST_S:
+                steps.append(step)
+    # Rank 0's, should arithmetic differ elsewhere.
+    agreed = session.gather([(step.codec, step.topology) for step in steps])[0]
+    return [replace(raw, codec=codec, topology=topology) for codec, topology in agreed]
+
+
+def _measured(session: Session, steps: Sequence[Step], seconds: float) -> dict[Step, float]:
+    """Seconds of processors that each takes, in turn."""
+    trial = _Trial(session, steps[0].gradients)
+    cpu_s: dict[Step, list[float]] = {step: [] for step in steps}
+    end = time.perf_counter() + seconds
+    for turn in range(_MOST_TURNS):
+        if turn and session.gather(end - time.perf_counter())[0] < 0:
+            break
+        for step, found in cpu_s.items():
+            found += trial.repeated(step)
+    trial.end()
+    return {step: statistics.median(found) for step, found in cpu_s.items()}
 
 
 class _Trial:
@@ -88,21 +116,28 @@ class _Trial:
         random = np.random.default_rng(session.rank)
         self._values = [random.standard_normal(count, np.float32) for count in self._elements]
         self._outputs = [np.zeros(count, np.float32) for count in self._elements]
-        self._handles = session.engine.agree(self._name, self._specs(RAW))
+        self._handles = session.engine.agree(self._name, self._specs(RAW, "ps", 0))
 
-    def _specs(self, codec: str) -> Sequence[_core.TensorSpec]:
+    def _specs(self, codec: str, topology: str, partitions: int) -> Sequence[_core.TensorSpec]:
         return [
-            _core.TensorSpec(f"{self._name} {index}", count=count, shape=f"[{count}]", codec=codec, topology=_TOPOLOGY)
+            _core.TensorSpec(
+                f"{self._name} {index}",
+                count=count,
+                shape=f"[{count}]",
+                codec=codec,
+                topology=topology,
+                partitions=partitions,
+            )
             for index, count in enumerate(self._elements)
         ]
 
-    def steps(self, codec: str) -> list[float]:
-        """Seconds of processors, the mean of the ranks', of some steps with the codec."""
-        self._travel_with(codec)
-        mine = [self._step() for _ in range(_WARM_UP + _STEPS)][_WARM_UP:]
+    def repeated(self, step: Step) -> list[float]:
+        """Seconds of processors, the mean of the ranks', of some such steps."""
+        self._travel(step.codec, step.topology, step.partitions)
+        mine = [self._once() for _ in range(_WARM_UP + _STEPS)][_WARM_UP:]
         return [statistics.fmean(ranks) for ranks in zip(*self._session.gather(mine), strict=True)]
 
-    def _step(self) -> float:
+    def _once(self) -> float:
         # What is left out of one step's values must not add up.
         for values in self._values:
             np.negative(values, out=values)
@@ -116,34 +151,11 @@ class _Trial:
         self._session.gather(None)
         return time.process_time() - start
 
-    def _travel_with(self, codec: str) -> None:
-        agreed = self._session.engine.agree_anew(self._session.numbered("travels"), self._handles, self._specs(codec))
+    def _travel(self, codec: str, topology: str, partitions: int) -> None:
+        specs = self._specs(codec, topology, partitions)
+        agreed = self._session.engine.agree_anew(self._session.numbered("travels"), self._handles, specs)
         self._handles = [handle for handle, _ in agreed]
 
     def end(self) -> None:
         """Codecs' memory is given back."""
-        self._travel_with(RAW)
-
-
-def compared(profile: Profile, measured: Mapping[str, float], predicted: Mapping[str, StepPrediction]) -> Profile:
-    """By codec, and none: seconds of processors that a step took, and what it should have taken."""
-
-    def told(codec: str) -> tuple[float, float]:
-        """Seconds of computing, and of everything else."""
-        step = predicted[codec]
-        computing_s = statistics.fmean(step.computing_s)
-        return computing_s, statistics.fmean(step.cpu_s) - computing_s
-
-    computing_s, others_s = told(RAW)
-    messages = _bounded(measured[RAW] - computing_s, others_s)
-    codecs = {}
-    for text, costs in profile.codecs.items():
-        computing_s, others_s = told(text)
-        times = _bounded(measured[text] - messages * others_s, computing_s)
-        codecs[text] = costs.model_copy(update={"in_steps": times})
-    return profile.model_copy(update={"codecs": codecs, "messages_in_steps": messages})
-
-
-def _bounded(taken_s: float, told_s: float) -> float:
-    """1 for what costs nothing, such as codecs that leave all of these gradients as they are."""
-    return rounded(min(_MOST, max(_LEAST, taken_s / told_s))) if told_s > 0 else 1.0
+        self._travel(RAW, "ps", 0)

@@ -91,7 +91,10 @@ def simulated_codec(costs: CodecCosts) -> _core.SimulatedCodec:
 
     def kind(name: str) -> _core.ComputeCosts:
         curves = [getattr(costs.times(count), name) for count in range(1, max(costs.threads) + 1)]
-        by_threads = [[(size, costs.in_steps * value) for size, value in points_of(curve)] for curve in curves]
+        part = "merging" if name == "merge" else "coding"
+        by_threads = [
+            [(size, getattr(costs.in_step(size), part) * value) for size, value in points_of(curve)] for curve in curves
+        ]
         made: _core.ComputeCosts = core.ComputeCosts(by_threads, costs.crowding)
         return made
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -122,6 +123,25 @@ void memoryIsNotDoubled() {
         store.bytesHeld() / one);
 }
 
+/// However large others are: pages fresh from the system cost more than what is written into them.
+void everySizeFindsItsMemoryAgain() {
+  StateStore store;
+  const Names names = {"momentum", "residual"};
+  const Counts counts = {65536, 1024, 4096, 32768, 2048, 16384};
+  const auto states = store.open("w", StateRole::kWorker, names, counts);
+  std::set<const float*> known;
+  for (int turn = 0; turn < 5; ++turn) {
+    for (size_t partition = 0; partition < counts.size(); ++partition) {
+      StateLease lease(states, partition);
+      for (const float* memory : lease.states().after) {
+        const bool isNew = known.insert(memory).second;
+        CHECK(!isNew || turn < 2, turn, partition);
+      }
+      lease.commit();
+    }
+  }
+}
+
 void threadsEncodeWhileOthersCopyAndErase(Random& random) {
   StateStore store;
   const Names names = {"momentum", "residual"};
@@ -158,6 +178,7 @@ void stressStates(Random& random) {
   valuesSurviveFailuresAndOtherPartitions(random);
   leasesOutliveWhatTheyAreOf();
   memoryIsNotDoubled();
+  everySizeFindsItsMemoryAgain();
   threadsEncodeWhileOthersCopyAndErase(random);
 }
 
