@@ -19,8 +19,10 @@ from hipress.secopa.profile import InSteps, Profile
 _LEAST, _MOST = 0.5, 4.0
 #: What a part takes in a step is how much longer the step is if the part takes so many times as long.
 _PROBE = 1.5
-#: How far coding and merging are from each other counts as much as such a share of what a step took.
+#: How far coding and merging are from each other, as shares of what they are with smaller partitions, counts as much as
+#: such a share of what a step took.
 _ALIKE = 0.15
+_ALONE = InSteps(partition_bytes=1, coding=1.0, merging=1.0)
 
 
 @dataclass(frozen=True)
@@ -88,25 +90,36 @@ def compared(profile: Profile, steps: Mapping[Step, tuple[float, Parts]]) -> Pro
     messages = _bounded((taken_s - raw.adding) / raw.messages) if raw.messages > 0 else 1.0
     codecs = {}
     for text, costs in profile.codecs.items():
-        mine = {step: found for step, found in steps.items() if step.codec == text}
-        factors = tuple(
-            _fitted(size, messages, [found for step, found in mine.items() if step.partition_bytes == size])
-            for size in sorted({step.partition_bytes for step in mine})
-        )
-        codecs[text] = costs.model_copy(update={"in_steps": factors})
+        mine = [(step.partition_bytes, found) for step, found in steps.items() if step.codec == text]
+        factors = [_ALONE]
+        for size in sorted({size for size, _ in mine}):
+            these = [found for other, found in mine if other == size]
+            factors.append(_fitted(size, messages, these, factors[-1]))
+            if len(factors) > 2:
+                factors[-1] = _at_least(factors[-2], factors[-1])
+        codecs[text] = costs.model_copy(update={"in_steps": tuple(factors[1:])})
     return profile.model_copy(update={"codecs": codecs, "messages_in_steps": messages})
 
 
-def _fitted(partition_bytes: int, messages: float, steps: Iterable[tuple[float, Parts]]) -> InSteps:
-    """The least squares of relative errors."""
-    rows, taken = [(_ALIKE, -_ALIKE)], [0.0]
+def _fitted(partition_bytes: int, messages: float, steps: Iterable[tuple[float, Parts]], smaller: InSteps) -> InSteps:
+    """The least squares of relative errors. `smaller`: what was found for smaller partitions."""
+    rows, taken = [(_ALIKE / smaller.coding, -_ALIKE / smaller.merging)], [0.0]
     for taken_s, told in steps:
         rows.append((told.coding / taken_s, told.merging / taken_s))
         taken.append((taken_s - told.adding - messages * told.messages) / taken_s)
-    coding = merging = 1.0
-    if any(one + other > 0 for one, other in rows[1:]):  # codecs may leave all of these gradients as they are
-        coding, merging = np.linalg.lstsq(np.array(rows), np.array(taken), rcond=None)[0]
+    if all(coding + merging == 0 for coding, merging in rows[1:]):
+        return smaller.model_copy(update={"partition_bytes": partition_bytes})  # nothing of that is encoded
+    coding, merging = np.linalg.lstsq(np.array(rows), np.array(taken), rcond=None)[0]
     return InSteps(partition_bytes=partition_bytes, coding=_bounded(coding), merging=_bounded(merging))
+
+
+def _at_least(smaller: InSteps, larger: InSteps) -> InSteps:
+    """Caches hold less of larger partitions: what seems to take less time in them is noise."""
+    return InSteps(
+        partition_bytes=larger.partition_bytes,
+        coding=max(smaller.coding, larger.coding),
+        merging=max(smaller.merging, larger.merging),
+    )
 
 
 def _bounded(times: float) -> float:
