@@ -58,7 +58,7 @@ def arguments() -> argparse.ArgumentParser:
         metavar="N",
         help="measure it on a cluster of so many nodes; the others are taken to be like them (default: all)",
     )
-    parser.add_argument("--profile-seconds", type=float, default=15.0, help="of measuring it (default: 15)")
+    parser.add_argument("--profile-seconds", type=float, default=30.0, help="of measuring it (default: 30)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="also write the profile and the plans there")
     parser.add_argument("--timeout", type=float, default=180, help="of one synchronisation, in seconds (default: 180)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
