@@ -55,6 +55,10 @@ class InSteps(Part):
     merging: float = Field(gt=0)
 
 
+#: Where nothing was measured inside steps.
+AS_ALONE = InSteps(partition_bytes=1, coding=1.0, merging=1.0)
+
+
 class CodecCosts(Part):
     """What a codec costs, and what it is good for."""
 
@@ -75,7 +79,7 @@ class CodecCosts(Part):
     def in_step(self, size: float) -> InSteps:
         """`in_steps` for partitions of so many bytes."""
         if not self.in_steps:
-            return InSteps(partition_bytes=1, coding=1.0, merging=1.0)
+            return AS_ALONE
         known = [np.log(one.partition_bytes) for one in self.in_steps]
 
         def at(factors: list[float]) -> float:

@@ -13,7 +13,7 @@ from hipress.secopa.choice import RAW, Choice
 from hipress.secopa.gradients import GradientSet
 from hipress.secopa.measure.samples import rounded
 from hipress.secopa.models.timeline import TimelineModel
-from hipress.secopa.profile import InSteps, Profile
+from hipress.secopa.profile import AS_ALONE, InSteps, Profile
 
 #: Parts are not measured so badly that they take less than the one or more than the other of that in steps.
 _LEAST, _MOST = 0.5, 4.0
@@ -22,7 +22,6 @@ _PROBE = 1.5
 #: How far coding and merging are from each other, as shares of what they are with smaller partitions, counts as much as
 #: such a share of what a step took.
 _ALIKE = 0.15
-_ALONE = InSteps(partition_bytes=1, coding=1.0, merging=1.0)
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def compared(profile: Profile, steps: Mapping[Step, tuple[float, Parts]]) -> Pro
     codecs = {}
     for text, costs in profile.codecs.items():
         mine = [(step.partition_bytes, found) for step, found in steps.items() if step.codec == text]
-        factors = [_ALONE]
+        factors = [AS_ALONE]
         for size in sorted({size for size, _ in mine}):
             these = [found for other, found in mine if other == size]
             factors.append(_fitted(size, messages, these, factors[-1]))
