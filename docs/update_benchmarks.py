@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs")]
 import benchmark_tables as tables  # noqa: E402 -- after the path
 from models import MODELS  # noqa: E402
 from planning_table import decision_table, planning_table, replanning_table, speed_table  # noqa: E402
-from regenerate import PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS  # noqa: E402
+from regenerate import BATCHES, PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS  # noqa: E402
 
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
 GUIDE = ROOT / "docs" / "guide" / "planning.md"
@@ -123,7 +123,7 @@ def page(load: Load, folder: Path) -> str:
     for name in RESULTS:
         if name.startswith("ablation-"):
             parts += [f"### {name.removeprefix('ablation-')}\n", tables.ablation_table(load(name))]
-    trained = {model: load(f"train-4-1gbit-{model}") for model in ("resnet50", "bert-base")}
+    trained = {name.replace("-one-", ", one "): load(f"train-4-1gbit-{name}") for name in BATCHES}
     trained["resnet50, MXNet"] = load("train-4-1gbit-resnet50-mxnet")
     parts += [_plot("ablation", folder), "## Training steps\n", "4 nodes, links of 1gbit, on the CPU.\n"]
     parts += [tables.train_table(trained), "## Codecs\n", "One tensor of 64 MB, one thread.\n"]

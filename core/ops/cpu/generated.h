@@ -37,7 +37,7 @@ namespace hipress::ops {
 
 /// From this many elements on, new states are written past the caches: they are not read before the next
 /// step.
-inline constexpr size_t kStreamFrom = size_t{1} << 18;
+inline constexpr size_t kStreamFrom = size_t{1} << 14;
 
 /// A scalar of a message, at any address.
 template <typename T>
