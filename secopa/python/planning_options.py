@@ -30,6 +30,9 @@ class PlanningOptions:
     """Per rank, for what docs/algorithms.md counts: staging and states."""
     min_gain: float = 0.02
     """The part of a step that compressing must save in all: what is predicted to save less may as well cost time."""
+    min_gain_of_differences: float = 0.03
+    """The part of a step, or of the compressed bytes, that treating gradients differently must save beside the best
+    plan that treats all alike: predictions know no smaller differences."""
     grouping: bool = True
     """Whether small gradients may travel together."""
     groups: int | None = None

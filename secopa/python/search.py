@@ -58,7 +58,10 @@ def search(trials: Trials) -> Findings:
         first = improvement.of(found[0], stop_at=reserved + (trials.left - reserved) // 4)
         found += [first, *(improvement.of(one, stop_at=reserved) for one in found[1:2])]
     raw = shortest([raw, *(one for one in found if not one.compressed)]) or raw
+    raw = _plainer(trials, raw, uncompressed)
     best = shortest([one for one in found if one.compressed])
+    if best is not None:
+        best = _plainer(trials, best, shortest(uniform))
     if best is not None and best.step.step_s <= raw.step.step_s * (1 - trials.options.min_gain):
         return Findings(best, raw, None)
     return Findings(raw, raw, best)
@@ -80,6 +83,20 @@ def _uniform(trials: Trials, units: list[Unit], codec: str) -> list[Found]:
         for shared in (False, True)
     ]
     return [one for one in found if one is not None]
+
+
+def _plainer(trials: Trials, best: Found, uniform: Found | None) -> Found:
+    """`uniform`, which treats all gradients alike, unless `best` gains enough by its differences: in time, or in bytes
+    that keep their precision."""
+    if uniform is None:
+        return best
+    less = 1 - trials.options.min_gain_of_differences
+    gains = best.cost_s <= uniform.cost_s * less or _compressed_bytes(best) < _compressed_bytes(uniform) * less
+    return best if gains else uniform
+
+
+def _compressed_bytes(found: Found) -> int:
+    return sum(unit.bytes for unit, choice in zip(found.units, found.choices, strict=True) if choice.compressed)
 
 
 def _each_alone(trials: Trials, units: list[Unit], alone: Alone, codecs: Sequence[str]) -> Found | None:

@@ -23,7 +23,7 @@ from tests.secopa.profiles import codec, profile
 from tests.secopa.test_gradients import MODELS
 
 TWO = {"onebit": codec(1 / 32, 1e9, 1e-4), "int8": codec(1 / 4, 4e9, 2e-5)}
-BOTH = PlanningOptions(topologies=("ps", "ring"), grouping=False, min_gain=0.0)
+BOTH = PlanningOptions(topologies=("ps", "ring"), grouping=False, min_gain=0.0, min_gain_of_differences=0.0)
 
 
 def some_gradients(seed: int, count: int) -> GradientSet:
@@ -131,6 +131,18 @@ def test_what_is_hidden_under_backward_keeps_its_precision() -> None:
     plan = make_plan(gradients, PipelineModel(profile(TWO, bandwidth=1e7), world=4), replace(BOTH, min_gain=0.02))
     assert plan.specs()["late"].codec == "onebit"
     assert plan.specs()["early"].codec == "none"
+
+
+def test_gradients_are_treated_alike_unless_differences_gain_more_than_predictions_know() -> None:
+    gradients = read_gradients(MODELS / "resnet50.json")
+    model = PipelineModel(profile(TWO, bandwidth=1e7), world=4)
+    options = PlanningOptions(codecs=("onebit",), topologies=("ps", "ring"), grouping=False)
+    plain = make_plan(gradients, model, replace(options, min_gain_of_differences=0.5))
+    assert len({decision.topology for decision in plain.decisions if decision.codec == "onebit"}) == 1
+    shorter = make_plan(gradients, model, replace(options, min_gain_of_differences=0.0))
+    assert shorter.predicted_step_s is not None
+    assert plain.predicted_step_s is not None
+    assert plain.predicted_step_s / 2 < shorter.predicted_step_s < plain.predicted_step_s
 
 
 def test_the_same_question_has_the_same_answer() -> None:
