@@ -58,7 +58,7 @@ def arguments() -> argparse.ArgumentParser:
         metavar="N",
         help="measure it on a cluster of so many nodes; the others are taken to be like them (default: all)",
     )
-    parser.add_argument("--profile-seconds", type=float, default=30.0, help="of measuring it (default: 30)")
+    parser.add_argument("--profile-seconds", type=float, default=20.0, help="of measuring it (default: 20)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="also write the profile and the plans there")
     parser.add_argument("--timeout", type=float, default=180, help="of one synchronisation, in seconds (default: 180)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
@@ -111,7 +111,7 @@ def _of_nodes(profile: str, given: argparse.Namespace) -> str:
 
 def _keep(answer: Answer, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "profile.json").write_text(answer.profile)
+    (folder / "profile.json").write_text(answer.profiles[0])
     for one in answer.measured:
         if one.plan is not None:
             (folder / f"plan-{one.codec.replace(',', '-')}.json").write_text(one.plan)
@@ -128,7 +128,7 @@ def main() -> int:
     job = job_of(given)
     try:
         if given.profile_nodes:
-            profile = _measured(replace(job, planned=[], rounds=0), given.profile_nodes, given).profile
+            profile = _measured(replace(job, planned=[], rounds=0), given.profile_nodes, given).profiles[0]
             job = replace(job, profile=_of_nodes(profile, given))
         answer = _measured(job, given.nodes, given)
     except (RankFailed, ClusterError) as error:

@@ -7,6 +7,8 @@ import dataclasses
 import json
 import statistics
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
 from models import HERE, GradientSet, load
 
@@ -23,7 +25,8 @@ class Job:
     """What to measure, for all ranks alike.
 
     `grid`: codec, topology and partitions (0: by size) of each uniform run. `planned`: the codecs that each plan may
-    use. `profile`: JSON; empty: it is measured, in `profile_s` seconds. `result`: where rank 0 leaves the answer.
+    use. `profile`: JSON; empty: one is measured before each round, in `profile_s` seconds. `result`: where rank 0
+    leaves the answer.
     """
 
     model: str
@@ -69,31 +72,54 @@ class Job:
 
 @dataclass
 class Samples:
-    """One rank's figures of one system: one entry per repetition."""
+    """One rank's figures of one system: one entry per repetition. `rounds`: how many repetitions each round had."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     bytes_sent: list[int] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+
+
+def slowest(ranks: list[Samples]) -> list[float]:
+    """Seconds of each repetition: the slowest rank's."""
+    return [max(times) for times in zip(*(one.seconds for one in ranks), strict=True)]
+
+
+def medians(ranks: list[Samples]) -> list[float]:
+    """Of each round's repetitions."""
+    times = iter(slowest(ranks))
+    return [statistics.median(islice(times, count)) for count in ranks[0].rounds]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """All ranks' figures of a plan and of the fastest uniform run, measured in turn with nothing between them."""
+
+    plan: list[Samples]
+    uniform: list[Samples]
+
+    @property
+    def share(self) -> float:
+        """The plan's time by the other's: of rounds the median."""
+        both = zip(medians(self.plan), medians(self.uniform), strict=True)
+        return statistics.median(plan_s / uniform_s for plan_s, uniform_s in both)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All ranks' figures of one system: a uniform run of the grid, or (`plan` its JSON) a planned one."""
+    """All ranks' figures of one system: a uniform run of the grid, or (`plan` its JSON) a planned one. `pair`: that
+    beside the fastest uniform one with its codecs or with none."""
 
     codec: str
     topology: str | None
     partitions: int | None
     plan: str | None
     samples: list[Samples]
-
-    @property
-    def seconds(self) -> list[float]:
-        """Of each repetition: the slowest rank's."""
-        return [max(times) for times in zip(*(one.seconds for one in self.samples), strict=True)]
+    pair: Pair | None = None
 
     @property
     def time_s(self) -> float:
-        return statistics.median(self.seconds)
+        return statistics.median(slowest(self.samples))
 
     def mean(self, what: str) -> float:
         """Of a field of Samples: the median repetition's mean over the ranks."""
@@ -101,11 +127,19 @@ class Measured:
         return statistics.median(statistics.fmean(ranks) for ranks in each)
 
 
+def fastest_uniform(codec: str, measured: list[Measured]) -> int:
+    """Which of these: with the plan's codecs or with none."""
+    codecs = {RAW, *codec.split(",")}
+    found = [index for index, one in enumerate(measured) if one.plan is None and one.codec in codecs]
+    return min(found, key=lambda index: measured[index].time_s)
+
+
 @dataclass(frozen=True)
 class Answer:
-    """What all ranks have found. `planning_s`: what making each plan took."""
+    """What all ranks have found. `profiles`: before each round, or one for all. `planning_s`: what making each plan,
+    from the first of them, took."""
 
-    profile: str
+    profiles: list[str]
     measured: list[Measured]
     planning_s: list[float]
 
@@ -116,7 +150,15 @@ class Answer:
     def from_json(text: str) -> Answer:
         fields = json.loads(text)
         measured = [
-            Measured(**{**one, "samples": [Samples(**samples) for samples in one["samples"]]})
+            Measured(**{**one, "samples": _samples(one["samples"]), "pair": _pair(one["pair"])})
             for one in fields["measured"]
         ]
-        return Answer(fields["profile"], measured, fields["planning_s"])
+        return Answer(fields["profiles"], measured, fields["planning_s"])
+
+
+def _samples(ranks: list[dict[str, Any]]) -> list[Samples]:
+    return [Samples(**one) for one in ranks]
+
+
+def _pair(fields: dict[str, Any] | None) -> Pair | None:
+    return None if fields is None else Pair(_samples(fields["plan"]), _samples(fields["uniform"]))

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from hipress_session import hipress_session
-from planning_job import Answer, Job, Measured, Samples
+from planning_job import Answer, Job, Measured, Pair, Samples, fastest_uniform
 from sync_release import Release
 from sync_values import Values
 
@@ -47,6 +47,13 @@ class System:
     plan: Plan | None = None
     samples: Samples = field(default_factory=Samples)
 
+    def measured(self) -> Measured:
+        """With all ranks' samples, the same on all of them."""
+        topology = None if self.plan is not None else self.options.topology
+        partitions = None if self.plan is not None else self.options.partitions
+        plan = None if self.plan is None else self.plan.to_json()
+        return Measured(self.codec, topology, partitions, plan, _gather(self.samples))
+
 
 class Batch:
     """Everything that is measured together."""
@@ -58,9 +65,7 @@ class Batch:
         self._release = Release(job.gradients, job.release)
 
     def profile(self) -> Profile:
-        """Measured now, unless there is one. The same on all ranks."""
-        if self._job.profile:
-            return Profile.parse(self._job.profile, "the profile")
+        """Measured now. The same on all ranks."""
         codecs = sorted({codec for codec, _, _ in self._job.grid if codec != "none"})
         with hipress_session(self._job.timeout):
             process = runtime.current()
@@ -94,7 +99,7 @@ class Batch:
             planned.append(System(",".join(codecs), SynchronizationOptions(plan=plan), plan))
         return [*uniform, *planned]
 
-    def round(self, system: System) -> None:
+    def round(self, system: System, samples: Samples) -> None:
         """Some repetitions of one system. In a session of its own: it leaves no memory behind."""
         with hipress_session(self._job.timeout):
             named = [
@@ -105,8 +110,10 @@ class Batch:
             for _ in range(_WARM_UP_UNCOMPRESSED if system.codec == RAW else _WARM_UP):
                 self._once(synchronizer, warm)
             slowest = max(_gather(warm.seconds[-1]))
-            for _ in range(min(_MOST, max(_LEAST, int(_ROUND_S / slowest)))):
-                self._once(synchronizer, system.samples)
+            repeats = min(_MOST, max(_LEAST, int(_ROUND_S / slowest)))
+            for _ in range(repeats):
+                self._once(synchronizer, samples)
+            samples.rounds.append(repeats)
 
     def _once(self, synchronizer: GradientSynchronizer, samples: Samples) -> None:
         self._values.reset()
@@ -137,24 +144,31 @@ def _gather(mine: T) -> list[T]:
 def measure(job: Job) -> Answer:
     """Runs the job on this rank; the answer is complete on all of them."""
     batch = Batch(job)
-    profile = batch.profile()
-    plans = batch.plans(profile)
+    profiles = [Profile.parse(job.profile, "the profile")] if job.profile else [batch.profile()]
+    plans = batch.plans(profiles[0])
     systems = batch.systems([text for text, _ in plans])
     for number in range(job.rounds):
+        if number and not job.profile:
+            profiles.append(batch.profile())
         for index in _order(len(systems), number):
-            batch.round(systems[index])
-    every_rank = _gather([system.samples for system in systems])
+            batch.round(systems[index], systems[index].samples)
+    measured = [system.measured() for system in systems]
     measured = [
-        Measured(
-            system.codec,
-            None if system.plan is not None else system.options.topology,
-            None if system.plan is not None else system.options.partitions,
-            None if system.plan is None else system.plan.to_json(),
-            [samples[index] for samples in every_rank],
-        )
-        for index, system in enumerate(systems)
+        replace(one, pair=_pair(batch, system, systems[fastest_uniform(one.codec, measured)], job.rounds))
+        if system.plan is not None
+        else one
+        for one, system in zip(measured, systems, strict=True)
     ]
-    return Answer(profile.to_json(), measured, [seconds for _, seconds in plans])
+    return Answer([one.to_json() for one in profiles], measured, [seconds for _, seconds in plans])
+
+
+def _pair(batch: Batch, plan: System, uniform: System, rounds: int) -> Pair:
+    """In turn, and who comes first in turn."""
+    both = [(plan, Samples()), (uniform, Samples())]
+    for number in range(rounds):
+        for system, samples in both if number % 2 == 0 else reversed(both):
+            batch.round(system, samples)
+    return Pair(*(_gather(samples) for _, samples in both))
 
 
 def main() -> None:

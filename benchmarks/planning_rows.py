@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planning_job import Answer, Job, Measured
+from planning_job import Answer, Job, Measured, medians, slowest
 from report import Row, spread
 
 from hipress.secopa.choice import RAW
@@ -29,9 +29,8 @@ class Setting:
 
 def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
     """A row per run."""
-    profile = Profile.parse(answer.profile, "the profile")
     world = setting.nodes * setting.ranks_per_node
-    model = make_model("timeline", profile, world)
+    models = [make_model("timeline", Profile.parse(one, "the profile"), world) for one in answer.profiles]
     gradients = job.planned_gradients
     planning_s = iter(answer.planning_s)
     rows: list[Row] = []
@@ -41,7 +40,11 @@ def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
             choices = plan.choices()
         else:
             choices = job.uniform_choices(one.codec, one.topology or "", one.partitions or 0)
-        predicted = model.step(gradients, choices)
+        predicted = [model.step(gradients, choices) for model in models]
+        rounds = medians(one.samples)
+        if len(predicted) == 1:
+            predicted *= len(rounds)
+        shares = [step.step_s / measured_s for step, measured_s in zip(predicted, rounds, strict=True)]
         rows.append(
             {
                 "model": job.model,
@@ -56,29 +59,26 @@ def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
                 "topology": one.topology,
                 "partitions": one.partitions,
                 "compressed": sum(choice.compressed for choice in choices),
-                "repeats": len(one.seconds),
-                **spread("time", one.seconds),
-                "predicted_s": predicted.step_s,
-                "predicted_share": predicted.step_s / one.time_s,
+                "repeats": sum(one.samples[0].rounds),
+                **spread("time", slowest(one.samples)),
+                "predicted_s": statistics.median(step.step_s for step in predicted),
+                "predicted_share": statistics.median(shares),
                 "bytes_sent": round(one.mean("bytes_sent")),
-                "predicted_bytes": round(statistics.fmean(predicted.sent_bytes)),
+                "predicted_bytes": round(statistics.fmean(predicted[0].sent_bytes)),
                 "cpu_s": one.mean("cpu_seconds"),
-                "predicted_cpu_s": statistics.fmean(predicted.cpu_s),
-                "best_share": _share(one, answer.measured, compressed=True),
-                "uncompressed_share": _share(one, answer.measured, compressed=False),
+                "predicted_cpu_s": statistics.median(statistics.fmean(step.cpu_s) for step in predicted),
+                "best_share": None if one.pair is None else one.pair.share,
+                "uncompressed_share": _uncompressed_share(one, answer.measured),
                 "planning_s": next(planning_s) if plan is not None else None,
             }
         )
     return rows
 
 
-def _share(one: Measured, measured: Sequence[Measured], *, compressed: bool) -> float | None:
-    """A plan's time by that of the fastest uniform run: of those with its codecs and those without any, or of these."""
-    if one.plan is None:
-        return None
-    codecs = {RAW, *(one.codec.split(",") if compressed else ())}
-    others = [other.time_s for other in measured if other.plan is None and other.codec in codecs]
-    return one.time_s / min(others) if others else None
+def _uncompressed_share(one: Measured, measured: Sequence[Measured]) -> float | None:
+    """A plan's time by that of the fastest uniform run without any codec."""
+    others = [other.time_s for other in measured if other.plan is None and other.codec == RAW]
+    return one.time_s / min(others) if others and one.plan is not None else None
 
 
 def summary(rows: Sequence[Row]) -> str:

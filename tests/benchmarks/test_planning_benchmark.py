@@ -32,15 +32,18 @@ def job(*arguments: str) -> Any:
     return planning.job_of(given)
 
 
-def measured(codec: str, seconds: list[float], plan: Plan | None = None, topology: str = "ps") -> Any:
+def samples(*rounds: list[float]) -> Any:
     """Two ranks; the second one is slower by a tenth."""
-    samples = [
-        planning_job.Samples([factor * one for one in seconds], [0.1] * len(seconds), [1000] * len(seconds))
+    seconds = [one for times in rounds for one in times]
+    counts = [len(times) for times in rounds]
+    return [
+        planning_job.Samples([factor * one for one in seconds], [0.1] * len(seconds), [1000] * len(seconds), counts)
         for factor in (1.0, 1.1)
     ]
-    if plan is not None:
-        return planning_job.Measured(codec, None, None, plan.to_json(), samples)
-    return planning_job.Measured(codec, topology, 0, None, samples)
+
+
+def measured(codec: str, *rounds: list[float], topology: str = "ps") -> Any:
+    return planning_job.Measured(codec, topology, 0, None, samples(*rounds))
 
 
 def plan(asked: Any, codec: str) -> Plan:
@@ -80,18 +83,16 @@ def test_gradients_come_at_once_or_as_backward_has_them() -> None:
 def test_rows_compare_with_the_prediction_and_plans_with_the_best() -> None:
     asked = job("--codec", "onebit")
     costs = profile()
-    runs = [
+    plain, ring, onebit = (
         measured("none", [1.0, 3.0, 2.0]),
         measured("none", [2.5, 2.5, 2.5], topology="ring"),
         measured("onebit", [1.0, 1.0, 1.0]),
-        measured("tbq", [0.1, 0.1, 0.1]),
-        measured("onebit", [1.2, 1.2, 1.2], plan(asked, "onebit")),
-    ]
-    answer = planning_job.Answer(costs.to_json(), runs, [0.5])
-    assert planning_job.Answer.from_json(answer.to_json()) == answer
-    rows = planning_rows.rows_of(
-        planning_job.Answer(costs.to_json(), [runs[0], *runs[1:3], runs[4]], [0.5]), asked, SETTING
     )
+    pair = planning_job.Pair(samples([1.3, 1.2, 1.4], [2.4]), samples([1.0], [2.0, 2.0]))
+    planned = planning_job.Measured("onebit", None, None, plan(asked, "onebit").to_json(), samples([1.2]), pair)
+    answer = planning_job.Answer([costs.to_json()], [plain, ring, onebit, planned], [0.5])
+    assert planning_job.Answer.from_json(answer.to_json()) == answer
+    rows = planning_rows.rows_of(answer, asked, SETTING)
     assert [row["time_s"] for row in rows] == pytest.approx([2.2, 2.75, 1.1, 1.32])
     model = make_model("timeline", costs, 4)
     expected = model.step(asked.planned_gradients, asked.uniform_choices("none", "ps", 0))
@@ -100,11 +101,32 @@ def test_rows_compare_with_the_prediction_and_plans_with_the_best() -> None:
     # 102 MB, of which each rank sends 2·3/4.
     assert rows[0]["predicted_bytes"] == pytest.approx(1.5 * asked.planned_gradients.bytes, rel=0.01)
     assert (rows[0]["best_share"], rows[0]["compressed"], rows[0]["planning_s"]) == (None, 0, None)
-    assert rows[3]["best_share"] == pytest.approx(1.2)
+    # Of rounds with 1.3 and 1.2 times as long.
+    assert rows[3]["best_share"] == pytest.approx(1.25)
     assert rows[3]["uncompressed_share"] == pytest.approx(1.32 / 2.2)
     assert rows[3]["compressed"] == len(asked.planned_gradients.gradients)
     said = planning_rows.summary(rows)
-    assert "plans take 1.20 times as long as the best uniform run at most" in said
+    assert "plans take 1.25 times as long as the best uniform run at most" in said
+
+
+def test_each_round_is_compared_with_the_profile_measured_before_it() -> None:
+    asked = job("--codec", "onebit")
+    profiles = [profile(bandwidth=rate) for rate in (1e9, 1e8, 1e7)]
+    expected = [
+        make_model("timeline", one, 4).step(asked.planned_gradients, asked.uniform_choices("none", "ps", 0)).step_s
+        for one in profiles
+    ]
+    run = measured("none", [expected[0]], [expected[1] / 2], [expected[2]])
+    answer = planning_job.Answer([one.to_json() for one in profiles], [run], [])
+    row = planning_rows.rows_of(answer, asked, SETTING)[0]
+    assert row["predicted_s"] == expected[1]
+    assert row["predicted_share"] == pytest.approx(1 / 1.1)
+
+
+def test_a_plan_is_paired_with_the_fastest_run_that_its_codecs_allow() -> None:
+    runs = [measured("none", [2.0]), measured("tbq", [0.1]), measured("onebit", [3.0]), measured("dgc", [1.0])]
+    assert planning_job.fastest_uniform("onebit", runs) == 0
+    assert planning_job.fastest_uniform("onebit,dgc", runs) == 3
 
 
 def test_profile_plans_and_grid_are_measured_on_a_cluster(tmp_path: Path) -> None:
