@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planning_job import Answer, Job, Measured, medians, slowest
+from planning_job import Answer, Job, fastest_uniform, medians, slowest
 from report import Row, spread
 
 from hipress.secopa.choice import RAW
@@ -32,6 +32,7 @@ def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
     world = setting.nodes * setting.ranks_per_node
     models = [make_model("timeline", Profile.parse(one, "the profile"), world) for one in answer.profiles]
     gradients = job.planned_gradients
+    uncompressed = answer.measured[fastest_uniform(RAW, answer.measured)]
     planning_s = iter(answer.planning_s)
     rows: list[Row] = []
     for one in answer.measured:
@@ -68,17 +69,11 @@ def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
                 "cpu_s": one.mean("cpu_seconds"),
                 "predicted_cpu_s": statistics.median(statistics.fmean(step.cpu_s) for step in predicted),
                 "best_share": None if one.pair is None else one.pair.share,
-                "uncompressed_share": _uncompressed_share(one, answer.measured),
+                "uncompressed_share": None if plan is None else one.time_s / uncompressed.time_s,
                 "planning_s": next(planning_s) if plan is not None else None,
             }
         )
     return rows
-
-
-def _uncompressed_share(one: Measured, measured: Sequence[Measured]) -> float | None:
-    """A plan's time by that of the fastest uniform run without any codec."""
-    others = [other.time_s for other in measured if other.plan is None and other.codec == RAW]
-    return one.time_s / min(others) if others and one.plan is not None else None
 
 
 def summary(rows: Sequence[Row]) -> str:

@@ -34,7 +34,7 @@ PEERS = "gloo-fp32,gloo-fp16,powersgd,horovod"
 #: holds three copies of a bucket, of which one is fc6's 411 MB. Without it 13 GB.
 PEERS_OF = {"vgg19": "gloo-fp32,gloo-fp16,horovod"}
 #: Of training: the model, and images or texts of each rank. With two, computing takes about as long as dense
-#: communication at 1 Gbit/s, four ranks on two cores (ResNet-50 1.5 and 1.2 s, BERT-base 3.9 and 5.3 s).
+#: communication at 1 Gbit/s, four ranks on two cores (ResNet-50 1.5 and 1.2 s, BERT-base 3.8 and 5.3 s).
 BATCHES = {"resnet50": ("resnet50", "2"), "bert-base": ("bert-base", "2"), "bert-base-one-text": ("bert-base", "1")}
 
 
