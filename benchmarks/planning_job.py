@@ -136,8 +136,8 @@ def fastest_uniform(codec: str, measured: list[Measured]) -> int:
 
 @dataclass(frozen=True)
 class Answer:
-    """What all ranks have found. `profiles`: before each round, or one for all. `planning_s`: what making each plan,
-    from the first of them, took."""
+    """What all ranks have found. `profiles`: of each round, all the same if one was given. `planning_s`: what making
+    each plan, from the first of them, took."""
 
     profiles: list[str]
     measured: list[Measured]

@@ -49,10 +49,10 @@ class System:
 
     def measured(self) -> Measured:
         """With all ranks' samples, the same on all of them."""
-        topology = None if self.plan is not None else self.options.topology
-        partitions = None if self.plan is not None else self.options.partitions
-        plan = None if self.plan is None else self.plan.to_json()
-        return Measured(self.codec, topology, partitions, plan, _gather(self.samples))
+        samples = _gather(self.samples)
+        if self.plan is not None:
+            return Measured(self.codec, None, None, self.plan.to_json(), samples)
+        return Measured(self.codec, self.options.topology, self.options.partitions, None, samples)
 
 
 class Batch:
@@ -148,8 +148,8 @@ def measure(job: Job) -> Answer:
     plans = batch.plans(profiles[0])
     systems = batch.systems([text for text, _ in plans])
     for number in range(job.rounds):
-        if number and not job.profile:
-            profiles.append(batch.profile())
+        if number:
+            profiles.append(profiles[0] if job.profile else batch.profile())
         for index in _order(len(systems), number):
             batch.round(systems[index], systems[index].samples)
     measured = [system.measured() for system in systems]

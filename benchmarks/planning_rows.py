@@ -42,10 +42,8 @@ def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
         else:
             choices = job.uniform_choices(one.codec, one.topology or "", one.partitions or 0)
         predicted = [model.step(gradients, choices) for model in models]
-        rounds = medians(one.samples)
-        if len(predicted) == 1:
-            predicted *= len(rounds)
-        shares = [step.step_s / measured_s for step, measured_s in zip(predicted, rounds, strict=True)]
+        rounds = zip(predicted, medians(one.samples), strict=True)
+        shares = [step.step_s / measured_s for step, measured_s in rounds]
         rows.append(
             {
                 "model": job.model,
