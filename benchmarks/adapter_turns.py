@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TextIO
 
 from sync_job import Samples
-from sync_rounds import WARM_UP_BUDGET, WARM_UPS, order, repeats_of
+from sync_rounds import LONG_WARM_UP, WARM_UPS, order, repeats_of
 
 
 @dataclass
@@ -70,13 +70,10 @@ class Turns:
             self._meet()
             firsts = {framework: self._take(framework, "check") for framework in self._frameworks}
             errors = {name: max(error for _, error in first if error is not None) for name, first in firsts.items()}
-            # Not what it takes to trace a graph and to take the error.
-            spent = last = sum(max(samples.seconds[0] for samples, _ in first) for first in firsts.values())
             for _ in range(WARM_UPS):
-                if spent > WARM_UP_BUDGET:
-                    break
                 last = self._rounds(1)[1]
-                spent += last
+                if last > LONG_WARM_UP:
+                    break
             samples, _ = self._rounds(self._repeats or repeats_of(last))
         return {framework: Figures(errors[framework], samples[framework]) for framework in self._frameworks}
 

@@ -20,7 +20,7 @@ from link_bytes import link_bytes
 from sync_job import Answer, Job, Measured, Samples
 from sync_peers import PEERS, Bucket, make_buckets
 from sync_release import Release
-from sync_rounds import WARM_UP_BUDGET, WARM_UPS, order, repeats_of
+from sync_rounds import LONG_WARM_UP, WARM_UPS, order, repeats_of
 from sync_systems import Ours, System
 from sync_tolerances import check_error
 from sync_trials import promising
@@ -32,10 +32,9 @@ T = TypeVar("T")
 #: as the measurement.
 ERROR_OF_ONE_IN = 4
 TRIAL_ERROR_OF_ONE_IN = 16
-#: Of a trial that takes longer (seconds) the first synchronisation counts; one that takes less is repeated so often.
-LONG_TRIAL = 2.0
+#: A trial that takes less (seconds) is repeated so often.
 SHORT_TRIAL = 0.5
-MORE_TRIALS = 4
+MORE_TRIALS = 5
 
 
 class Measurement:
@@ -62,30 +61,33 @@ class Measurement:
             self.systems.append(_horovod(self._job) if peer == "horovod" else PEERS[peer](buckets))
 
     def trial(self, codec: str, topology: str) -> float:
-        """Seconds that one synchronisation takes: of long ones the first, of others the second, of short ones the
-        median of a few. In a session of its own: it leaves no memory behind, of which large models need much."""
+        """Seconds that one synchronisation takes, when it is warm; of short ones the median of a few. In a session of
+        its own: it leaves no memory behind, of which large models need much."""
         with hipress_session(self._job.timeout):
             self.add_ours(codec, topology)
             system = self.systems.pop()
-            _, first = self.first(system, one_in=TRIAL_ERROR_OF_ONE_IN)
-            if first > LONG_TRIAL:
-                return first
+            _, seconds = self.warm_up(system, one_in=TRIAL_ERROR_OF_ONE_IN)
+            if seconds >= SHORT_TRIAL:
+                return seconds
             samples = Samples()
-            self._once(system, samples)
-            if max(_gather(samples.seconds[0])) < SHORT_TRIAL:
-                for _ in range(MORE_TRIALS):
-                    self._once(system, samples)
+            for _ in range(MORE_TRIALS):
+                self._once(system, samples)
         slowest: list[float] = [max(times) for times in zip(*_gather(samples.seconds), strict=True)]
         return statistics.median(slowest)
 
-    def first(self, system: System, one_in: int) -> tuple[float, float]:
-        """A system's first synchronisation: its relative L2 error, of one piece in so many, and the seconds of the
-        slowest rank. Raises RuntimeError if the error is above the tolerance."""
+    def warm_up(self, system: System, one_in: int) -> tuple[float, float]:
+        """The relative L2 error of a system's first synchronisation, of one piece in so many, and the seconds of the
+        slowest rank when it is warm. Raises RuntimeError if the error is above the tolerance."""
         samples = Samples()
         self._once(system, samples)
         error = self._values.error(one_in)
         check_error(system.name, system.codec, error)
-        return error, max(_gather(samples.seconds[0]))
+        for _ in range(WARM_UPS):
+            self._once(system, samples)
+            seconds = max(_gather(samples.seconds[-1]))
+            if seconds > LONG_WARM_UP:
+                break
+        return error, seconds
 
     def rounds(self, repeats: int) -> list[Samples]:
         """Each system `repeats` times, in turn."""
@@ -134,14 +136,9 @@ def measure(job: Job) -> Answer:
 
 
 def _measured(measurement: Measurement, job: Job) -> list[Measured]:
-    firsts = [measurement.first(system, ERROR_OF_ONE_IN) for system in measurement.systems]
-    last = spent = sum(seconds for _, seconds in firsts)
-    for _ in range(WARM_UPS):
-        if spent > WARM_UP_BUDGET:
-            break
-        last = _slowest_round(measurement)
-        spent += last
-    every_rank = _gather(([error for error, _ in firsts], measurement.rounds(job.repeats or repeats_of(last))))
+    warm = [measurement.warm_up(system, ERROR_OF_ONE_IN) for system in measurement.systems]
+    repeats = job.repeats or repeats_of(sum(seconds for _, seconds in warm))
+    every_rank = _gather(([error for error, _ in warm], measurement.rounds(repeats)))
     codec_s = _codec_seconds(measurement.systems, job)
     return [
         Measured(
@@ -175,13 +172,6 @@ def _codec_seconds(systems: Sequence[System], job: Job) -> list[float | None]:
     # The others are idle meanwhile.
     dist.barrier()
     return seconds
-
-
-def _slowest_round(measurement: Measurement) -> float:
-    start = time.perf_counter()
-    measurement.rounds(1)
-    # Ranks see the clock differently; all must draw the same conclusion.
-    return max(_gather(time.perf_counter() - start))
 
 
 def _gather(mine: T) -> list[T]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-#: Rounds that warm up: so many, or as fill the time (seconds), whichever are fewer. Part of that time is a first
-#: synchronisation of each system, for its error; after it connections and memory are there.
+#: What warms up after a first synchronisation, or round of them: so many, or, where it takes longer (seconds), one. The
+#: first ones allocate memory, codecs' twice; on a machine that has not touched its memory before that takes seconds.
 WARM_UPS = 3
-WARM_UP_BUDGET = 2.0
+LONG_WARM_UP = 2.0
 #: Of the timed rounds, where their number is not given (seconds).
 _BUDGET = 10.0
 _MIN_REPEATS = 7
