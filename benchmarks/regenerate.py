@@ -74,7 +74,7 @@ def _ablation(rate: str, release: str, *models: str) -> dict[str, tuple[str, ...
 
 
 #: File name without ending: script and arguments. Of clusters: nodes, ranks per node if several, rate, model, codec.
-#: What matters most comes first: together they take about an hour.
+#: What matters most comes first: together they take hours.
 RESULTS: dict[str, tuple[str, ...]] = {
     **_onebit("1gbit", "vgg19", "resnet50", "bert-base"),
     **_onebit("5gbit", "vgg19", "resnet50", "bert-base"),
