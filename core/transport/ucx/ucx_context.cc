@@ -14,8 +14,9 @@ struct Setting {
 
 // UCX's TCP defaults reach a quarter of what the same link gives with larger segments and socket buffers. A
 // payload of more than one segment is copied once more by its receiver: a segment holds a partition of the
-// size that tensors are cut into, and what is in front of it. Where the kernel forbids reading another
-// process' memory (cma), larger shared-memory segments more than halve the time.
+// size that tensors are cut into (EngineOptions, partitionBytes), and what is in front of it. Where the
+// kernel forbids reading another process' memory (cma), larger shared-memory segments more than halve the
+// time.
 constexpr Setting kSettings[] = {
     {"TCP_TX_SEG_SIZE", "4200k"}, {"TCP_RX_SEG_SIZE", "4200k"}, {"TCP_SNDBUF", "4m"},
     {"TCP_RCVBUF", "4m"},         {"POSIX_SEG_SIZE", "32k"},
