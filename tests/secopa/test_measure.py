@@ -16,7 +16,7 @@ from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.secopa.curves import CostPoint, MeasuredCurve
 from hipress.secopa.gradients import Gradient, GradientSet
-from hipress.secopa.links import LinkCosts
+from hipress.secopa.links import LinkBetween, LinkCosts
 from hipress.secopa.measure import measured_profile
 from hipress.secopa.measure.codec_costs import Arena, CodecMeasurement, sum_curve
 from hipress.secopa.measure.crowding import crowding
@@ -31,7 +31,7 @@ from hipress.secopa.measure.session import Session
 from hipress.secopa.measure.step_parts import Parts, Prediction, Step, compared
 from hipress.secopa.measure.typical_link import better, typical, unlike
 from hipress.secopa.measure.volleys import Volley, fire
-from hipress.secopa.measure.whole_steps import tried
+from hipress.secopa.measure.whole_steps import most_raw_elements, tried
 from hipress.secopa.profile import InSteps, Overheads, Profile, RankPlace
 from tests.core.casync.engine_world import run_ranks
 from tests.secopa.profiles import profile
@@ -313,14 +313,24 @@ def test_a_predicted_step_has_its_parts() -> None:
 def test_whole_steps_are_of_gradients_like_the_models() -> None:
     sizes = (3, 1000, 200_000)
     gradients = GradientSet(gradients=tuple(Gradient(name=f"g{size}", elements=size) for size in sizes))
-    known = profile(bandwidth=1e9).model_copy(update={"gradients": gradients})
-    assert tuple(one.elements for one in tried(known, 2).gradients) == sizes
-    # On a slow link they are smaller, none of them nothing.
-    slow = profile(bandwidth=1e5).model_copy(update={"gradients": gradients})
-    smaller = [one.elements for one in tried(slow, 2).gradients]
-    assert 4 * sum(smaller) / 1e5 == pytest.approx(0.3, rel=0.1)
-    assert smaller[0] == 1
-    assert sum(one.elements for one in tried(profile(bandwidth=1e10), 4).gradients) > 1e6
+    known = profile().model_copy(update={"gradients": gradients})
+    assert tuple(one.elements for one in tried(known).gradients) == sizes
+    smaller = [one.elements for one in tried(known, 1000).gradients]
+    assert sum(smaller) == pytest.approx(1000, rel=0.01)
+    assert smaller[0] == 1, "none of them is nothing"
+    assert sum(one.elements for one in tried(profile()).gradients) > 1e7
+
+
+def test_a_step_sends_as_much_uncompressed_as_the_slowest_link_can_carry_in_its_time() -> None:
+    fast, slow = (most_raw_elements(profile(bandwidth=rate), 4) for rate in (1e9, 1e8))
+    assert fast == pytest.approx(10 * slow)
+    # Of a ring or ps between four ranks three quarters of the gradients pass each link, twice.
+    assert 1.5 * 4 * slow / 1e8 == pytest.approx(0.3)
+    link = profile(bandwidth=1e7).link
+    uneven = profile(bandwidth=1e9).model_copy(
+        update={"links": (LinkBetween(source="a", destination="b", costs=link),)}
+    )
+    assert most_raw_elements(uneven, 4) == pytest.approx(slow / 10)
 
 
 def test_in_a_real_step_they_are_measured_on_all_ranks_alike() -> None:

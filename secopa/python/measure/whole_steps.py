@@ -23,9 +23,10 @@ from hipress.secopa.measure.session import Session
 from hipress.secopa.measure.step_parts import Prediction, Step, compared
 from hipress.secopa.profile import Profile
 
-#: Elements of the gradients, where no model is known: they are like this, few have most of them.
-_ELEMENTS = (1 << 21, *(1 << 20,) * 2, *(1 << 18,) * 4, *(1 << 16,) * 8, *(1 << 14,) * 8)
-#: What such a step may take uncompressed, by the link's rate (seconds).
+#: Elements of the gradients where no model is known: few have most of them. Of a known model's as many are sent: with a
+#: third of that, what a step costs besides its bytes would make each of them seem a tenth dearer.
+_ELEMENTS = (1 << 22, *(1 << 21,) * 4, *(1 << 18,) * 8, *(1 << 16,) * 8, *(1 << 14,) * 8)
+#: What such a step may take uncompressed, by the link's rate (seconds): fewer of them are sent in it.
 _RAW_STEP_S = 0.3
 #: Bytes of the largest partitions that are cut by size; and of some that, with all ranks', are in no cache: one for
 #: each rank, to so many.
@@ -48,27 +49,31 @@ def in_steps(session: Session, profile: Profile, seconds: float) -> Profile:
     if session.world == 1:
         return profile
     end = time.perf_counter() + seconds
-    prediction = Prediction(profile, session.world)
-    steps = _steps(session, prediction, profile, Step(tried(profile, session.world), RAW, "ps", 0, _BY_SIZE))
-    cpu_s = _measured(session, steps, seconds / 2)
+    raw = Step(tried(profile, most_raw_elements(profile, session.world)), RAW, "ps", 0, _BY_SIZE)
+    models = [replace(raw, gradients=tried(profile))]
     if _largest_bytes(profile.sum) >= _LARGE:
         partitions = min(session.world, _MOST_LARGE)
-        large = Step(_gradients([partitions * _LARGE // 4]), RAW, "ps", partitions, _LARGE)
-        steps = _steps(session, prediction, profile, large)[1:]
-        cpu_s |= _measured(session, steps, end - time.perf_counter())
+        models.append(Step(_gradients([partitions * _LARGE // 4]), RAW, "ps", partitions, _LARGE))
+    prediction = Prediction(profile, session.world)
+    trials = [[raw], *(_with_codecs(session, prediction, profile, model) for model in models)]
+    cpu_s: dict[Step, float] = {}
+    for index, steps in enumerate(trials):
+        cpu_s |= _measured(session, steps, (end - time.perf_counter()) / (len(trials) - index))
     return compared(profile, {step: (taken_s, prediction.parts(step)) for step, taken_s in cpu_s.items()})
 
 
-def tried(profile: Profile, world: int) -> GradientSet:
-    """What is sent in these steps: gradients like the model's, or made up; smaller if they would take long, or much
-    memory."""
+def tried(profile: Profile, most_elements: float = sum(_ELEMENTS)) -> GradientSet:
+    """What is sent in these steps: gradients like the model's, or made up; smaller if they have more elements."""
     known = () if profile.gradients is None else profile.gradients.gradients
     counts = [one.elements for one in known] or list(_ELEMENTS)
+    smaller = max(1.0, sum(counts) / min(most_elements, sum(_ELEMENTS)))
+    return _gradients([max(1, int(count / smaller)) for count in counts])
+
+
+def most_raw_elements(profile: Profile, world: int) -> float:
     links = [profile.link, *(one.costs for one in profile.links)]
     rate = min(link.both_ways_bytes_per_s for link in links)
-    raw_step_s = 2 * (world - 1) / world * 4 * sum(counts) / rate
-    smaller = max(1.0, raw_step_s / _RAW_STEP_S, sum(counts) / sum(_ELEMENTS))
-    return _gradients([max(1, int(count / smaller)) for count in counts])
+    return _RAW_STEP_S * rate * world / (2 * (world - 1)) / 4
 
 
 def _gradients(counts: Sequence[int]) -> GradientSet:
@@ -79,17 +84,17 @@ def _largest_bytes(curve: CostCurve) -> int:
     return curve.points[-1].bytes if isinstance(curve, MeasuredCurve) else 0
 
 
-def _steps(session: Session, prediction: Prediction, profile: Profile, raw: Step) -> list[Step]:
-    """That one, and the same with every codec."""
-    steps = [raw]
+def _with_codecs(session: Session, prediction: Prediction, profile: Profile, model: Step) -> list[Step]:
+    """That one with every codec."""
+    steps = []
     for topology in _TOPOLOGIES:
         for codec in profile.codecs:
-            step = replace(raw, codec=codec, topology=topology)
-            if topology == raw.topology or prediction.step_s(step) <= _LONGEST_S:
+            step = replace(model, codec=codec, topology=topology)
+            if topology == model.topology or prediction.step_s(step) <= _LONGEST_S:
                 steps.append(step)
     # Rank 0's, should arithmetic differ elsewhere.
     agreed = session.gather([(step.codec, step.topology) for step in steps])[0]
-    return [replace(raw, codec=codec, topology=topology) for codec, topology in agreed]
+    return [replace(model, codec=codec, topology=topology) for codec, topology in agreed]
 
 
 def _measured(session: Session, steps: Sequence[Step], seconds: float) -> dict[Step, float]:
