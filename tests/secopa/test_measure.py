@@ -341,6 +341,15 @@ def test_in_a_real_step_they_are_measured_on_all_ranks_alike() -> None:
     assert all(codec.in_steps[0].coding != 1.0 for codec in found[0].codecs.values())
 
 
+def test_links_are_measured_without_codecs_however_large_a_gradient_is() -> None:
+    """As before each plan but the first of a training."""
+    options = MeasureOptions((), seconds=0.5, largest_elements=1 << 22)
+    found = run_ranks(2, lambda engine: measure_profile(engine, options))
+    assert found[0] == found[1]
+    assert found[0].codecs == {}
+    assert found[0].sum.points[-1].bytes == 16 << 20
+
+
 def test_a_link_that_seems_slow_only_once_is_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured between ranks of one process: whatever is found is replaced."""
     calls = count()

@@ -55,7 +55,8 @@ def in_steps(session: Session, profile: Profile, seconds: float) -> Profile:
         partitions = min(session.world, _MOST_LARGE)
         models.append(Step(_gradients([partitions * _LARGE // 4]), RAW, "ps", partitions, _LARGE))
     prediction = Prediction(profile, session.world)
-    trials = [[raw], *(_with_codecs(session, prediction, profile, model) for model in models)]
+    with_codecs = (_with_codecs(session, prediction, profile, model) for model in models)
+    trials = [[raw], *(steps for steps in with_codecs if steps)]  # without any if links only are measured
     cpu_s: dict[Step, float] = {}
     for index, steps in enumerate(trials):
         cpu_s |= _measured(session, steps, (end - time.perf_counter()) / (len(trials) - index))
