@@ -18,7 +18,7 @@ from ablation_variants import Variant
 from hipress_session import hipress_session
 from simulated_training import forward_seconds, step_end
 from sync_release import Release
-from sync_rounds import order
+from sync_rounds import WARM_UPS, order
 from sync_tolerances import check_error
 from sync_values import Values
 
@@ -59,17 +59,17 @@ class Ablation:
             synchronizer = self._synchronizer(variant)
             self._once(synchronizer, visit)
             check_error(variant.name, variant.codec, self._values.error(ERROR_OF_ONE_IN))
-            if visit.time_s[0] < SLOW_S:
-                # The first one has made connections and found memory that was never touched.
-                self._once(synchronizer, visit)
+            # The first one has made connections and found memory that was never touched.
+            self._once(synchronizer, visit)
         return visit.time_s[-1]
 
     def visit(self, variant: Variant, number: int, count: int) -> Visit:
-        """Measures it `count` times, after a warm-up if that is not too long; all ranks' figures."""
+        """Measures it `count` times, warm if that is not too long; all ranks' figures."""
         visit = Visit(number)
         with hipress_session(self._job.timeout, variant.settings):
             synchronizer = self._synchronizer(variant)
-            if count > 1:
+            # A session's first steps find memory that was never touched, for codecs, bundles and what arrives.
+            for _ in range(WARM_UPS if count > 1 else 0):
                 self._once(synchronizer, Visit(number))
             for _ in range(count):
                 self._once(synchronizer, visit)

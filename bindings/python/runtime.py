@@ -40,7 +40,7 @@ class RuntimeOptions:
     """Small messages for one peer go together, up to so many bytes, where a message alone is costly; 0: never."""
     bundle_message_bytes: int = 16 << 10
     """Larger messages go alone."""
-    bundle_linger: float = 0.0002
+    bundle_linger: float = 0.005
     """Seconds that a small message waits at most for others, while something is on its way to the same peer."""
     rounds: bool = False
     """Large messages use one link at a time, so that not all ranks send to one at once; alike on all ranks."""

@@ -24,8 +24,10 @@ struct BundleOptions {
   size_t bytes = size_t{64} << 10;  ///< Of a bundle, at most; 0: every message goes alone.
   size_t messageBytes =
       size_t{16} << 10;  ///< Larger payloads go alone; between ranks of a host 2 KiB at most.
-  std::chrono::microseconds linger{200};  ///< A small message waits for others this long at most.
-  bool always = false;                    ///< The same between ranks of a host.
+  /// A small message waits for others this long at most. What is in flight is mostly out before: to end the
+  /// wait earlier, a thread would be woken too often.
+  std::chrono::microseconds linger{5000};
+  bool always = false;  ///< The same between ranks of a host.
 };
 
 /// Not thread-safe.
