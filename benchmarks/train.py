@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a training step takes beside computing alone, and with what people use today in the same run.
 
-    python benchmarks/train.py --nodes 4 --rate 1gbit --model resnet50 --batch-size 2 --codec none,onebit \\
+    python benchmarks/train.py --nodes 4 --rate 1gbit --model resnet50 --codec none,onebit \\
         --topology ps --peer ddp,ddp-fp16,horovod --json FILE
-    python benchmarks/train.py --framework mxnet --nodes 4 --rate 1gbit --model resnet50 --batch-size 2 \\
-        --codec onebit --peer dist-sync,dist-sync-2bit,horovod --json FILE
+    python benchmarks/train.py --framework mxnet --nodes 4 --rate 1gbit --model resnet50 --codec onebit \\
+        --peer dist-sync,dist-sync-2bit,horovod --json FILE
 
 Makes the cluster (needs root) and starts the ranks itself; without --nodes, ranks are processes of this machine. What
 is measured, how, and what the columns mean: benchmarks/README.md. Exit code 77: no cluster can be made here; 3: a
@@ -26,7 +26,7 @@ import horovod_environment
 from cluster import INTERFACE, Cluster, ClusterError, Network
 from rank_jobs import EXIT_PEER_UNAVAILABLE, RankFailed, exit_code, names_of, run_job
 from report import Row, parse_names, print_table, spread, write_json
-from train_job import APART, MODELS, PEERS, Job, Measured
+from train_job import APART, BATCH_SIZES, MODELS, PEERS, Job, Measured
 
 _RANKS = {"torch": "train_rank.py", "mxnet": "train_mxnet_rank.py"}
 _PEERS = tuple(dict.fromkeys(peer for peers in PEERS.values() for peer in peers))
@@ -40,7 +40,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--world", type=int, default=4, help="without --nodes: ranks on this machine (default: 4)")
     parser.add_argument("--framework", choices=PEERS, default="torch", help="(default: torch)")
     parser.add_argument("--model", choices=MODELS["torch"], default="resnet50", help="(default: resnet50)")
-    parser.add_argument("--batch-size", type=int, default=2, help="of each rank (default: 2)")
+    batches = ", ".join(f"{model} {batch}" for model, batch in BATCH_SIZES.items())
+    parser.add_argument("--batch-size", type=int, help=f"of each rank (default: {batches})")
     parser.add_argument("--codec", type=parse_names, default=["onebit"], help="of ours, by commas (default: onebit)")
     parser.add_argument("--topology", default="ps", help="of ours (default: ps)")
     parser.add_argument(
@@ -57,6 +58,7 @@ def arguments() -> argparse.ArgumentParser:
 
 def check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     """Refuses what makes no sense; fills in what is left out."""
+    given.batch_size = BATCH_SIZES[given.model] if given.batch_size is None else given.batch_size
     counts = (given.world, given.batch_size, given.steps, 1 if given.nodes is None else given.nodes)
     if min(counts) < 1 or not 0 < given.timeout < 1e6:
         parser.error("--nodes, --world, --batch-size and --steps must be at least 1, --timeout more than 0")
