@@ -11,6 +11,7 @@ import pytest
 mx = pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.txt)")
 
 import hipress.mxnet as hp  # noqa: E402
+from hipress.mxnet.operators import order_values  # noqa: E402
 from tests.mxnet.ranks import outcomes, run  # noqa: E402
 
 
@@ -57,6 +58,26 @@ def _broadcast_after_inference() -> np.ndarray:
 def test_weights_that_inference_has_reordered_are_broadcast() -> None:
     first, second = run(_broadcast_after_inference, 2)
     np.testing.assert_array_equal(first, second)
+
+
+def _order_while_inference_is_under_way() -> np.ndarray:
+    hp.init()
+    layer = mx.gluon.nn.Conv2D(64, 3, in_channels=16)
+    layer.initialize(mx.init.Uniform(1.0))
+    weight = layer.weight.data()
+    weight.wait_to_read()
+    busy = mx.nd.ones((1000, 1000))
+    for _ in range(4):
+        busy = mx.nd.dot(busy, busy) / 1000
+    layer(mx.nd.ones((8, 16, 14, 14)) * busy[0, 0])  # reorders the weights when `busy` is there
+    order_values(weight)
+    mx.nd.waitall()
+    return mx.nd.from_dlpack(mx.nd.to_dlpack_for_read(weight)).asnumpy()
+
+
+def test_inference_that_is_under_way_reorders_no_weights_later() -> None:
+    (weights,) = run(_order_while_inference_is_under_way, 1)
+    assert weights.shape == (64, 16, 3, 3)
 
 
 def _objects() -> Any:

@@ -88,6 +88,10 @@ def synchronize(
 
 
 def order_values(array: mx.nd.NDArray) -> None:
-    """Waits for the array, and has its values in their own order: inference leaves weights in oneDNN's."""
+    """Waits for the array, and has its values in their own order: inference leaves weights in oneDNN's.
+
+    An inference that still reads them pushes the operation that reorders them, so it is waited for, too.
+    """
+    check_call(_LIB.MXNDArrayWaitToWrite(array.handle))
     array.wait_to_read()
     check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(ctypes.c_void_p())))
