@@ -33,10 +33,11 @@ PEERS = "gloo-fp32,gloo-fp16,powersgd,horovod"
 #: With PowerSGD, four ranks need 20 GB for VGG-19 (sync_memory.py): its residuals are as large as the model, and it
 #: holds three copies of a bucket, of which one is fc6's 411 MB. Without it 13 GB.
 PEERS_OF = {"vgg19": "gloo-fp32,gloo-fp16,horovod"}
-#: Of training: the model, and what else is said. With two texts BERT-base computes half as long as dense communication
-#: takes, and what two cores compress weighs twice as much.
+#: Of training: the model, and what else is said. With fewer images or texts there is less to compute and as much to
+#: compress, on the same two cores.
 TRAINED = {
     "resnet50": ("resnet50",),
+    "resnet50-two-images": ("resnet50", "--batch-size", "2"),
     "bert-base": ("bert-base",),
     "bert-base-two-texts": ("bert-base", "--batch-size", "2"),
 }

@@ -88,7 +88,7 @@ _SPEED = """\
 With the costs of the profile `sosp21-56g`, on one core.
 """
 _TRAINING = """\
-4 nodes, links of 1gbit, on the CPU; each rank has two images or, if nothing else is said, four texts. With fewer texts
+4 nodes, links of 1gbit, on the CPU; each rank has three images or four texts, if nothing else is said. With fewer
 computing takes less, compressing as much, on the same two cores.
 """
 
