@@ -80,6 +80,23 @@ def test_inference_that_is_under_way_reorders_no_weights_later() -> None:
     assert weights.shape == (64, 16, 3, 3)
 
 
+def _average_after_inference() -> np.ndarray:
+    hp.init()
+    layer = mx.gluon.nn.Conv2D(64, 3, in_channels=16)
+    layer.initialize(mx.init.One())
+    layer(mx.nd.ones((8, 16, 14, 14)))
+    mx.nd.waitall()
+    weight = layer.weight.data()
+    with pytest.raises(hp.Unsupported, match=r"'allreduce.weight': an inference .* oneDNN.* array.copy\(\)"):
+        hp.allreduce(weight, name="weight").wait_to_read()
+    return hp.allreduce(weight.copy(), name="copy").asnumpy()
+
+
+def test_weights_that_inference_has_reordered_are_averaged_as_copies() -> None:
+    for average in run(_average_after_inference, 2):
+        np.testing.assert_array_equal(average, np.ones((64, 16, 3, 3)))
+
+
 def _objects() -> Any:
     hp.init()
     return hp.broadcast_object({"epoch": hp.rank(), "name": "x" * 1000}, root_rank=1)

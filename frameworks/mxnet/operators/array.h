@@ -91,12 +91,19 @@ struct ArrayView {
 
 /// For an array that MXNet's engine says may be used now: the view never waits, unlike MXNDArrayGetData(),
 /// which would wait for this very operation if it found the values in oneDNN's own order.
-/// Throws Unsupported.
-inline ArrayView viewOf(NDArrayHandle array) {
+/// Throws Unsupported, for the tensor of that name.
+inline ArrayView viewOf(NDArrayHandle array, const std::string& name) {
   int dtype = -1;
   DLManagedTensorHandle handle = nullptr;
-  if (MXNDArrayGetDType(array, &dtype) != 0 || MXNDArrayToDLPack(array, &handle) != 0)
-    throw unsupported(std::string("MXNet does not show the array's values: ") + MXGetLastError());
+  if (MXNDArrayGetDType(array, &dtype) != 0 || MXNDArrayToDLPack(array, &handle) != 0) {
+    const std::string reason = MXGetLastError();
+    if (reason.find("MKLDNN") != std::string::npos) {
+      throw unsupported("tensor '" + name +
+                        "': an inference has left its values in oneDNN's own order, which ranks cannot "
+                        "combine; give a copy of the array, array.copy()");
+    }
+    throw unsupported("tensor '" + name + "': MXNet does not show its values: " + reason);
+  }
   std::shared_ptr<DLManagedTensor> shown(static_cast<DLManagedTensor*>(handle),
                                          [](DLManagedTensor* tensor) { tensor->deleter(tensor); });
   const DLTensor& tensor = shown->dl_tensor;

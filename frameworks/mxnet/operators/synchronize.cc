@@ -62,8 +62,9 @@ struct Synchronization {
 
   void start(const Completion& completion) const {
     if (times) times->arrayReady();
-    const ArrayView to = viewOf(output.handle());
-    const ArrayView from = input.handle() == nullptr ? to : viewOf(input.handle());
+    const auto declared = currentEngine()->tensor(tensor);
+    const ArrayView to = viewOf(output.handle(), declared->spec.name);
+    const ArrayView from = input.handle() == nullptr ? to : viewOf(input.handle(), declared->spec.name);
     using Owners = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
     ViewSubmission submission;
     if (!absent) submission.input = &from.values;
