@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planning_job import Answer, Job, fastest_uniform, medians, slowest
+from planning_job import Answer, Job, Measured, fastest_uniform, medians, slowest
 from report import Row, spread
 
 from hipress.secopa.choice import RAW
@@ -32,7 +32,7 @@ def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
     world = setting.nodes * setting.ranks_per_node
     models = [make_model("timeline", Profile.parse(one, "the profile"), world) for one in answer.profiles]
     gradients = job.planned_gradients
-    uncompressed = answer.measured[fastest_uniform(RAW, answer.measured)]
+    uncompressed = fastest_uniform(RAW, answer.measured)
     planning_s = iter(answer.planning_s)
     rows: list[Row] = []
     for one in answer.measured:
@@ -67,11 +67,18 @@ def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
                 "cpu_s": one.mean("cpu_seconds"),
                 "predicted_cpu_s": statistics.median(statistics.fmean(step.cpu_s) for step in predicted),
                 "best_share": None if one.pair is None else one.pair.share,
-                "uncompressed_share": None if plan is None else one.time_s / uncompressed.time_s,
+                "uncompressed_share": None if plan is None else _share(one, answer.measured, uncompressed),
                 "planning_s": next(planning_s) if plan is not None else None,
             }
         )
     return rows
+
+
+def _share(plan: Measured, measured: list[Measured], other: int) -> float:
+    """Of the plan's time by the other's: as a pair, if they were measured as one."""
+    if plan.pair is not None and fastest_uniform(plan.codec, measured) == other:
+        return plan.pair.share
+    return plan.time_s / measured[other].time_s
 
 
 def summary(rows: Sequence[Row]) -> str:

@@ -21,8 +21,8 @@ namespace hipress::bindings {
 namespace {
 
 using Points = std::vector<std::pair<double, double>>;
-/// Name, elements, bytes of one, codec, topology, partitions, priority, release, members.
-using Gradient = std::tuple<std::string, uint64_t, int, int, std::string, int, int, double, int>;
+/// Name, elements, bytes of one, codec, topology, partitions, priority, release, members, message times.
+using Gradient = std::tuple<std::string, uint64_t, int, int, std::string, int, int, double, int, double>;
 using Unlike = std::vector<std::tuple<int, int, LinkDescription>>;
 
 CostTable tableOf(const Points& points) {
@@ -69,10 +69,10 @@ StepOutcome simulate(const ClusterDescription& cluster, const EngineCosts& engin
   step.backwardThreads = backwardThreads;
   step.backward = backward;
   step.symmetric = symmetric;
-  for (const auto& [name, elements, elementBytes, codec, topology, partitions, priority, release, members] :
-       gradients) {
+  for (const auto& [name, elements, elementBytes, codec, topology, partitions, priority, release, members,
+                    times] : gradients) {
     step.gradients.push_back(
-        {name, elements, elementBytes, codec, topology, partitions, priority, release, members});
+        {name, elements, elementBytes, codec, topology, partitions, priority, release, members, times});
   }
   const py::gil_scoped_release nogil;
   return simulateStep(step);
@@ -165,7 +165,9 @@ void bindSimulation(py::module_& module) {
       py::arg("gradients"), py::kw_only(), py::arg("settings") = EngineSettings(),
       py::arg("backward_threads") = 0, py::arg("backward_s") = 0.0, py::arg("symmetric") = false,
       "One synchronisation step. Each gradient: (name, elements, bytes of an element, index of its codec "
-      "or -1, topology, partitions or 0, priority, seconds from the start of backward).");
+      "or -1, topology, partitions or 0, priority, seconds from the start of backward, tensors that travel "
+      "as "
+      "this one, how many times as long its messages keep processors busy as links say).");
 }
 
 }  // namespace hipress::bindings

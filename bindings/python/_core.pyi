@@ -338,7 +338,7 @@ def ucx_info() -> dict[str, Any]: ...
 # simulation
 
 CostPoints: TypeAlias = Sequence[tuple[float, float]]
-SimulatedTensor: TypeAlias = tuple[str, int, int, int, str, int, int, float, int]
+SimulatedTensor: TypeAlias = tuple[str, int, int, int, str, int, int, float, int, float]
 
 class ComputeCosts:
     def __init__(self, by_threads: Sequence[CostPoints] = ..., slowdown: Sequence[float] = ...) -> None: ...

@@ -82,6 +82,8 @@ struct GradientDescription {
   double release = 0;  ///< Seconds from the start of backward.
   /// Tensors that travel together as this one: their values are copied together, and the averages back.
   int members = 1;
+  /// How many times as long its messages keep processors busy as links say.
+  double messageTimes = 1;
 };
 
 struct StepDescription {

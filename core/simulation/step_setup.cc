@@ -66,6 +66,7 @@ void StepSimulation::check() const {
     checkTopologyName(gradient.topology);
     if (gradient.codec >= static_cast<int>(description_.codecs.size()))
       throw invalidArgument(where + "the costs of its codec are missing");
+    if (gradient.messageTimes <= 0) throw invalidArgument(where + "its messages take no time");
     if (gradient.members < 1) throw invalidArgument(where + "it stands for no tensor");
     if (gradient.partitions < 0 || gradient.partitions > static_cast<int>(kMaxPartitions))
       throw invalidArgument(where + "partitions must be in 0.." + std::to_string(kMaxPartitions));

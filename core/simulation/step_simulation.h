@@ -98,6 +98,7 @@ class StepSimulation {
     double bytes = 0;
     double arriving = 0;
     double whole = 0;  // bytes, if its messages are not counted in shares
+    double times = 1;  // as long as its link says, processors are busy with it
     size_t chunks = 1;
     double began = 0;
   };

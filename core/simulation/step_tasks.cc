@@ -119,12 +119,16 @@ void StepSimulation::dispatch(uint32_t number) {
     flight.messages.swap(leaving_);
     flight.connection = number;
     flight.bytes = flight.arriving = flight.whole = 0;
+    double times = 0;
     for (const OutgoingMessage& message : flight.messages) {
       const double bytes = message.payload + static_cast<double>(kMessageHeaderBytes);
       flight.bytes += message.share * bytes;
       flight.arriving += message.arrivingShare * bytes;
       flight.whole = std::max(flight.whole, bytes);
+      times +=
+          message.share * bytes * description_.gradients[instances_[message.instance].tensor].messageTimes;
     }
+    flight.times = flight.bytes > 0 ? times / flight.bytes : 1;
     const double most = std::max(flight.bytes, flight.arriving);
     flight.chunks = static_cast<size_t>(std::max(1.0, std::ceil(most / network_->chunkBytes(number))));
     connection.flights.push_back(index);
@@ -151,9 +155,9 @@ double StepSimulation::sendSeconds(uint32_t number) const {
   const Connection& connection = connections_[number];
   const Flight& flight = flights_[connection.flights.front()];
   const LinkDescription& link = network_->link(number);
-  double seconds = flight.bytes / static_cast<double>(flight.chunks) * link.sendByte;
+  double seconds = flight.times * flight.bytes / static_cast<double>(flight.chunks) * link.sendByte;
   if (connection.chunksPut > 0) return seconds;
-  seconds += OutgoingQueue::messagesOf(flight.messages) * link.sendMessage;
+  seconds += flight.times * OutgoingQueue::messagesOf(flight.messages) * link.sendMessage;
   double messages = 0;
   for (const OutgoingMessage& message : flight.messages) messages += message.share;
   if (flight.messages.size() > 1) seconds += messages * description_.engine.bundledMessage;
@@ -206,11 +210,11 @@ uint32_t StepSimulation::receiverOf(const Flight& flight) const {
 double StepSimulation::receiveSeconds(const Chunk& chunk) const {
   const Flight& flight = flights_[chunk.flight];
   const LinkDescription& link = network_->link(chunk.connection);
-  double seconds = chunk.arriving * link.receiveByte;
+  double seconds = flight.times * chunk.arriving * link.receiveByte;
   if (!chunk.last) return seconds;
   double messages = 0;
   for (const OutgoingMessage& message : flight.messages) messages += message.arrivingShare;
-  seconds += std::min(1.0, messages) * link.receiveMessage;
+  seconds += flight.times * std::min(1.0, messages) * link.receiveMessage;
   if (flight.messages.size() > 1) seconds += messages * description_.engine.bundledMessage;
   return seconds;
 }

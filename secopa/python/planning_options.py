@@ -28,8 +28,9 @@ class PlanningOptions:
     """‖x − x'‖ / ‖x‖ of all gradients together after one encoding; None: whatever the codecs do."""
     max_memory_bytes: int | None = None
     """Per rank, for what docs/algorithms.md counts: staging and states."""
-    min_gain: float = 0.02
-    """The part of a step that compressing must save in all: what is predicted to save less may as well cost time."""
+    min_gain: float = 0.05
+    """The part of a step that compressing must save in all: what is predicted to save less may as well cost time, and
+    costs precision."""
     min_gain_of_differences: float = 0.03
     """The part of a step, or of the compressed bytes, that treating gradients differently must save beside the best
     plan that treats all alike: predictions know no smaller differences."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -142,8 +142,9 @@ class Profile(Document):
     link: LinkCosts
     """Between any two hosts that `links` does not name."""
     links: tuple[LinkBetween, ...] = ()
-    messages_in_steps: float = Field(default=1.0, gt=0)
-    """How many times as much of the processors messages take inside steps, beside everything else."""
+    messages_in_steps: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """By topology: how many times as much of the processors messages take inside steps, beside everything else. Of
+    topologies that are not in it as of ps; empty: as much as alone."""
     shared_memory: LinkCosts | None = None
     """Between ranks of a host; None: not measured, no host has several."""
     overheads: Overheads = Overheads()
@@ -171,6 +172,10 @@ class Profile(Document):
         if source == destination and self.shared_memory is not None:
             return self.shared_memory
         return self._by_hosts.get((source, destination), self.link)
+
+    def message_times(self, topology: str) -> float:
+        """`messages_in_steps` of any topology."""
+        return self.messages_in_steps.get(topology, self.messages_in_steps.get("ps", 1.0))
 
     def places(self, world: int) -> tuple[RankPlace, ...]:
         """Where `world` ranks are. More than were profiled are on hosts like the last one's; fewer are the first."""

@@ -76,13 +76,16 @@ def best_uncompressed(trials: Trials) -> Found:
 
 
 def _uniform(trials: Trials, units: list[Unit], codec: str) -> list[Found]:
-    """All gradients alike that may have the codec."""
-    found = [
-        trials.found(units, [_way(trials, unit, codec, topology, shared) for unit in units])
-        for topology in trials.options.topologies
-        for shared in (False, True)
-    ]
-    return [one for one in found if one is not None]
+    """All gradients alike that may have the codec; cut by size, unless one partition per rank is so much shorter."""
+    found: list[Found] = []
+    for topology in trials.options.topologies:
+        both = (
+            trials.found(units, [_way(trials, unit, codec, topology, shared) for unit in units])
+            for shared in (False, True)
+        )
+        allowed = [one for one in both if one is not None]
+        found += [_plainer(trials, allowed[-1], allowed[0])] if allowed else []
+    return found
 
 
 def _plainer(trials: Trials, best: Found, uniform: Found | None) -> Found:

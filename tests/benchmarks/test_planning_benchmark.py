@@ -109,6 +109,16 @@ def test_rows_compare_with_the_prediction_and_plans_with_the_best() -> None:
     assert "plans take 1.25 times as long as the best uniform run at most" in said
 
 
+def test_a_plan_measured_in_turn_with_the_uncompressed_run_is_compared_with_that_in_these_turns() -> None:
+    asked = job("--codec", "onebit")
+    raw, onebit = measured("none", [1.0]), measured("onebit", [1.1])
+    pair = planning_job.Pair(samples([1.0]), samples([1.0]))
+    planned = planning_job.Measured("onebit", None, None, plan(asked, "onebit").to_json(), samples([1.2]), pair)
+    answer = planning_job.Answer([profile().to_json()], [raw, onebit, planned], [0.5])
+    row = planning_rows.rows_of(answer, asked, SETTING)[-1]
+    assert row["uncompressed_share"] == row["best_share"] == 1.0
+
+
 def test_each_round_is_compared_with_the_profile_measured_before_it() -> None:
     asked = job("--codec", "onebit")
     profiles = [profile(bandwidth=rate) for rate in (1e9, 1e8, 1e7)]

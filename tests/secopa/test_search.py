@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -11,7 +12,7 @@ import pytest
 
 from hipress.errors import InvalidArgument
 from hipress.secopa.choice import Choice
-from hipress.secopa.cost_model import CostModel
+from hipress.secopa.cost_model import CostModel, StepPrediction
 from hipress.secopa.gradients import Gradient, GradientSet, read_gradients
 from hipress.secopa.models.paper import PaperModel
 from hipress.secopa.partitions import by_size, sensible
@@ -143,6 +144,24 @@ def test_gradients_are_treated_alike_unless_differences_gain_more_than_predictio
     assert shorter.predicted_step_s is not None
     assert plain.predicted_step_s is not None
     assert plain.predicted_step_s / 2 < shorter.predicted_step_s < plain.predicted_step_s
+
+
+@pytest.mark.parametrize(("step_s", "partitions"), [(0.98, 16), (0.9, 4)])
+def test_gradients_are_cut_by_size_unless_a_partition_per_rank_is_so_much_shorter(
+    step_s: float, partitions: int
+) -> None:
+    class FewPartitions(PipelineModel):
+        """A step of tensors cut like that takes so long, any other a second."""
+
+        def step(self, gradients: GradientSet, choices: Sequence[Choice]) -> StepPrediction:
+            told = super().step(gradients, choices)
+            few = all(choice.partitions == 4 for choice in choices)
+            return replace(told, step_s=step_s if few else 1.0)
+
+    gradients = GradientSet(gradients=tuple(Gradient(name=name, elements=16 << 20) for name in "ab"))
+    assert by_size(16 << 20, "float32", 4) == 16
+    plan = make_plan(gradients, FewPartitions(profile(TWO), world=4), PlanningOptions(codecs=(), grouping=False))
+    assert {decision.partitions for decision in plan.decisions} == {partitions}
 
 
 def test_the_same_question_has_the_same_answer() -> None:

@@ -13,7 +13,7 @@ from hipress.secopa.gradients import Gradient, GradientSet, read_gradients
 from hipress.secopa.links import LinkBetween, LinkCosts
 from hipress.secopa.models.by_name import make_model
 from hipress.secopa.models.timeline import TimelineModel, TimelineOptions
-from hipress.secopa.profile import InSteps, RankPlace, read_profile
+from hipress.secopa.profile import InSteps, Profile, RankPlace, read_profile
 from tests.secopa.profiles import codec as codec_costs
 from tests.secopa.profiles import profile
 
@@ -131,7 +131,7 @@ def test_inside_steps_codecs_and_messages_cost_what_the_profile_says():
     costs = alone.codec("onebit")
     factors = (InSteps(partition_bytes=1, coding=3.0, merging=3.0),)
     in_steps = alone.model_copy(
-        update={"messages_in_steps": 2.0, "codecs": {"onebit": costs.model_copy(update={"in_steps": factors})}}
+        update={"messages_in_steps": {"ps": 2.0}, "codecs": {"onebit": costs.model_copy(update={"in_steps": factors})}}
     )
     for codec in ("none", "onebit"):
         before, after = (TimelineModel(one, 2).step(gradients, [Choice(codec, "ps", 2)]) for one in (alone, in_steps))
@@ -140,6 +140,24 @@ def test_inside_steps_codecs_and_messages_cost_what_the_profile_says():
         if codec == "onebit":
             assert after.computing_s[0] > 2 * computing_s  # but for adding, which no codec does
         assert after.cpu_s[0] - after.computing_s[0] == pytest.approx(2 * others_s, rel=0.01)
+
+
+def test_messages_of_each_topology_cost_what_whole_steps_of_it_did():
+    gradients = GradientSet(gradients=tuple(Gradient(name=name, elements=1 << 20) for name in "ab"))
+    alone = profile(link_cpu_s_per_byte=1e-9)
+    measured = alone.model_copy(update={"messages_in_steps": {"ps": 2.0, "ring": 3.0}})
+
+    def messages_s(costs: Profile, *topologies: str) -> float:
+        told = TimelineModel(costs, 2).step(gradients, [Choice("none", topology, 2) for topology in topologies])
+        return told.cpu_s[0] - told.computing_s[0]
+
+    once = messages_s(alone, "ps", "ps")
+    assert messages_s(measured, "ps", "ps") == pytest.approx(2 * once, rel=0.01)
+    assert messages_s(measured, "ring", "ring") == pytest.approx(3 * once, rel=0.01)
+    assert messages_s(measured, "ps", "ring") == pytest.approx(2.5 * once, rel=0.01)
+    # Not measured: as in ps.
+    everybody = messages_s(alone, "allgather", "allgather")
+    assert messages_s(measured, "allgather", "allgather") == pytest.approx(2 * everybody, rel=0.01)
 
 
 def test_a_slower_link_to_one_host_is_waited_for():

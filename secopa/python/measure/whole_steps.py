@@ -32,12 +32,14 @@ _RAW_STEP_S = 0.3
 #: each rank, to so many.
 _BY_SIZE, _LARGE = 4 << 20, 16 << 20
 _MOST_LARGE = 4
-#: The first encodes most by what it adds up, the second adds up most.
+#: Of steps without compression: in a ring what comes in is in caches still when it is added up and sent on.
+_RAW_TOPOLOGIES = ("ps", "ring")
+#: And of others. The first encodes most by what it adds up, the second adds up most.
 _TOPOLOGIES = ("ps", "allgather")
 #: In the second every rank sends to all others: it is left out if that would take longer (seconds).
 _LONGEST_S = 0.3
 #: In each turn: codecs' memory is allocated by the first two, and the third finds it.
-_WARM_UP, _STEPS = 3, 3
+_WARM_UP, _WARM_UP_RAW, _STEPS = 3, 1, 3
 _MOST_TURNS = 5
 
 
@@ -49,14 +51,15 @@ def in_steps(session: Session, profile: Profile, seconds: float) -> Profile:
     if session.world == 1:
         return profile
     end = time.perf_counter() + seconds
-    raw = Step(tried(profile, most_raw_elements(profile, session.world)), RAW, "ps", 0, _BY_SIZE)
-    models = [replace(raw, gradients=tried(profile))]
+    gradients = tried(profile, most_raw_elements(profile, session.world))
+    raw = [Step(gradients, RAW, topology, 0, _BY_SIZE) for topology in _RAW_TOPOLOGIES]
+    models = [replace(raw[0], gradients=tried(profile))]
     if _largest_bytes(profile.sum) >= _LARGE:
         partitions = min(session.world, _MOST_LARGE)
         models.append(Step(_gradients([partitions * _LARGE // 4]), RAW, "ps", partitions, _LARGE))
     prediction = Prediction(profile, session.world)
     with_codecs = (_with_codecs(session, prediction, profile, model) for model in models)
-    trials = [[raw], *(steps for steps in with_codecs if steps)]  # without any if links only are measured
+    trials = [raw, *(steps for steps in with_codecs if steps)]  # without any if links only are measured
     cpu_s: dict[Step, float] = {}
     for index, steps in enumerate(trials):
         cpu_s |= _measured(session, steps, (end - time.perf_counter()) / (len(trials) - index))
@@ -140,7 +143,8 @@ class _Trial:
     def repeated(self, step: Step) -> list[float]:
         """Seconds of processors, the mean of the ranks', of some such steps."""
         self._travel(step.codec, step.topology, step.partitions)
-        mine = [self._once() for _ in range(_WARM_UP + _STEPS)][_WARM_UP:]
+        warm_up = _WARM_UP_RAW if step.codec == RAW else _WARM_UP
+        mine = [self._once() for _ in range(warm_up + _STEPS)][warm_up:]
         return [statistics.fmean(ranks) for ranks in zip(*self._session.gather(mine), strict=True)]
 
     def _once(self) -> float:

@@ -33,9 +33,8 @@ def simulated_cluster(profile: Profile, world: int) -> _core.SimulatedCluster:
     of_host = {place.host: place for place in places}
     of_machine = {place.machine: place for place in places}
     shared = profile.shared_memory or profile.link
-    times = profile.messages_in_steps
     unlike = [
-        (hosts[link.source], hosts[link.destination], simulated_link(link.costs, times))
+        (hosts[link.source], hosts[link.destination], simulated_link(link.costs))
         for link in profile.links
         if link.source in hosts and link.destination in hosts
     ]
@@ -43,8 +42,8 @@ def simulated_cluster(profile: Profile, world: int) -> _core.SimulatedCluster:
         hosts=[hosts[place.host] for place in places],
         machines=[machines[of_host[host].machine] for host in hosts],
         cores=[of_machine[machine].cores for machine in machines],
-        network=simulated_link(profile.link, times),
-        shared_memory=simulated_link(shared, times),
+        network=simulated_link(profile.link),
+        shared_memory=simulated_link(shared),
         unlike=unlike,
         compute_threads=profile.compute_threads,
         # Reading a neighbour's memory is a copy that one processor makes.
@@ -58,17 +57,16 @@ def numbered(names: Iterable[str]) -> dict[str, int]:
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
 
-def simulated_link(link: LinkCosts, times: float) -> _core.SimulatedLink:
-    """A measured latency has in it what the processors do, which is simulated by itself. `times`: what the processors
-    do takes in a step, by what it took when it was measured."""
+def simulated_link(link: LinkCosts) -> _core.SimulatedLink:
+    """A measured latency has in it what the processors do, which is simulated by itself."""
     processors_s = link.send_cpu_s_per_message + link.receive_cpu_s_per_message
     made: _core.SimulatedLink = load_core().SimulatedLink(
         bytes_per_s=link.both_ways_bytes_per_s,
         latency_s=max(0.0, link.latency_s - processors_s),
-        send_s_per_message=times * link.send_cpu_s_per_message,
-        send_s_per_byte=times * link.send_cpu_s_per_byte,
-        receive_s_per_message=times * link.receive_cpu_s_per_message,
-        receive_s_per_byte=times * link.receive_cpu_s_per_byte,
+        send_s_per_message=link.send_cpu_s_per_message,
+        send_s_per_byte=link.send_cpu_s_per_byte,
+        receive_s_per_message=link.receive_cpu_s_per_message,
+        receive_s_per_byte=link.receive_cpu_s_per_byte,
     )
     return made
 

@@ -26,8 +26,9 @@ def codec(ratio: float = 1 / 32, seconds_per_byte: float = 0.0) -> _core.Simulat
 
 
 def tensor(name: str = "t", elements: int = 1 << 20, **other: Any) -> tuple[Any, ...]:
-    """codec: -1 is none. partitions 0: by size. members: of a group."""
+    """codec: -1 is none. partitions 0: by size. members: of a group. times: of processors' work for messages."""
     fields = {"bytes": 4, "codec": -1, "topology": "ps", "partitions": 0, "priority": 0, "release": 0.0, "members": 1}
+    fields["times"] = 1.0
     fields.update(other)
     return (name, elements, *fields.values())
 

@@ -208,6 +208,7 @@ def test_an_empty_tensor_and_an_empty_step_take_no_time_worth_mentioning():
         (tensor(codec=1), "the costs of its codec are missing"),
         (tensor(topology="star"), "there is no topology 'star'"),
         (tensor(partitions=5000), "partitions must be in"),
+        (tensor(times=0.0), "its messages take no time"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong, said):
