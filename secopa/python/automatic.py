@@ -72,7 +72,7 @@ class AutomaticOptions:
     links_s: float = 3.0
     """And before the others, which measure links only."""
     slower: float = 1.03
-    """A first plan with which steps take so many times as long as without is given up."""
+    """A plan with which steps take so many times as long as uncompressed is given up, if that is what it replaced."""
     compute_threads: int = 1
     """Of each rank."""
     model: str = "timeline"
@@ -104,11 +104,13 @@ class AutomaticPlanning:
         self._watch = StepWatch(options.interval)
         self._profile: Profile | None = None
         self._plan: Plan | None = None
-        self._uncompressed_s: float | None = None  # while a plan is on trial
+        # While a plan is on trial: what steps took before, without compression, and what they followed then.
+        self._uncompressed_s: float | None = None
+        self._uncompressed: Plan | None = None
 
     @property
     def plan(self) -> Plan | None:
-        """That tensors follow now; None: there is none yet, or it was given up."""
+        """That tensors follow now; None: there is none yet, or the first was given up."""
         return self._plan
 
     @property
@@ -159,16 +161,17 @@ class AutomaticPlanning:
         self._say(
             f"the plan is given up: a step takes {_ms(median_s)} with it, and took {_ms(self._uncompressed_s)} without"
         )
-        self._change(None)
+        self._change(self._uncompressed)
 
     def _follow(self, median_s: float, measured: str) -> None:
         profile, before = self._profile, self._plan
         assert profile is not None
         plan = agreed_plan(self._engine, lambda: self._made(profile))
         self._change(plan)
-        # What was sent as it was shows what the plan has to beat.
-        self._uncompressed_s = median_s if before is None else None
         same = before is not None and before.specs() == plan.specs()
+        if not same and not _compresses(before):
+            # What was sent as it was shows what the plan has to beat.
+            self._uncompressed_s, self._uncompressed = median_s, before
         self._say(f"{'the plan stays' if same else _told(plan)}; {measured} {_ms(median_s)}")
 
     def _change(self, plan: Plan | None) -> None:
@@ -212,6 +215,10 @@ class AutomaticPlanning:
     def _say(self, what: str) -> None:
         if self._engine.rank == 0:
             _log.info("step %d: %s", self._steps, what)
+
+
+def _compresses(plan: Plan | None) -> bool:
+    return plan is not None and any(choice.compressed for choice in plan.choices())
 
 
 def _told(plan: Plan) -> str:

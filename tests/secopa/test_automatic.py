@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -89,6 +89,31 @@ def test_when_steps_take_something_else_there_is_a_new_plan_on_all_ranks_after_t
     assert len(steps) == 2
     assert steps[1] - 2 * STEPS <= 2 * STEPS
     assert "a step took 100 ms before, now 500 ms" in caplog.messages[-1]
+
+
+def test_a_plan_made_again_is_tried_against_the_one_before_if_that_compressed_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "hipress.plan")
+
+    def body(engine: _core.Engine) -> list[tuple[int, str]]:
+        return _followed(engine, [0.1, 0.1, 0.5, 0.5, 0.6, 0.5])
+
+    made: list[Plan] = []
+
+    def planned(gradients: GradientSet, model: CostModel, options: PlanningOptions) -> Plan:
+        plan = make_plan(gradients, model, replace(options, codecs=()))
+        codec = "onebit" if made else "none"
+        decisions = tuple(one.model_copy(update={"codec": codec}) for one in plan.decisions)
+        made.append(plan.model_copy(update={"decisions": decisions}))
+        return made[-1]
+
+    monkeypatch.setattr(automatic, "make_plan", planned)
+    by_rank = run_ranks(2, body)
+    raw, compressed = (plan.fingerprint() for plan in made)
+    assert [followed for _, followed in by_rank[0]] == [raw, compressed, raw]
+    assert by_rank[0] == by_rank[1]
+    assert "is given up: a step takes 600 ms with it, and took 500 ms without" in caplog.messages[-1]
 
 
 @pytest.mark.parametrize("devices", [[None, None], [None, _core.SimulatedDevice()]])
