@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from hipress.errors import InvalidArgument
+from hipress.secopa.choice import Choice
 from hipress.secopa.curves import CostCurve, EncodedSizes, PublishedCurve
 from hipress.secopa.document import Document, Part
 from hipress.secopa.gradients import GradientSet
@@ -143,8 +144,8 @@ class Profile(Document):
     """Between any two hosts that `links` does not name."""
     links: tuple[LinkBetween, ...] = ()
     messages_in_steps: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    """By topology: how many times as much of the processors messages take inside steps, beside everything else. Of
-    topologies that are not in it as of ps; empty: as much as alone."""
+    """By topology: how many times as much of the processors messages take inside steps without compression, beside
+    everything else. Of topologies that are not in it, and of encoded messages, as of ps; empty: as much as alone."""
     shared_memory: LinkCosts | None = None
     """Between ranks of a host; None: not measured, no host has several."""
     overheads: Overheads = Overheads()
@@ -173,9 +174,11 @@ class Profile(Document):
             return self.shared_memory
         return self._by_hosts.get((source, destination), self.link)
 
-    def message_times(self, topology: str) -> float:
-        """`messages_in_steps` of any topology."""
-        return self.messages_in_steps.get(topology, self.messages_in_steps.get("ps", 1.0))
+    def message_times(self, choice: Choice) -> float:
+        """`messages_in_steps` of what travels like that. What comes in by a ring is in a cache still when it is added
+        up and sent on; of encoded messages codecs make something else first."""
+        as_ps = self.messages_in_steps.get("ps", 1.0)
+        return as_ps if choice.compressed else self.messages_in_steps.get(choice.topology, as_ps)
 
     def places(self, world: int) -> tuple[RankPlace, ...]:
         """Where `world` ranks are. More than were profiled are on hosts like the last one's; fewer are the first."""

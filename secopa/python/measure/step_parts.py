@@ -87,22 +87,17 @@ def compared(profile: Profile, steps: Mapping[Step, tuple[float, Parts]]) -> Pro
     """By step, one of which is not compressed and by ps: the seconds of processors it took, and what the profile
     says."""
     raw = {step.topology: _messages(taken_s, told) for step, (taken_s, told) in steps.items() if step.codec == RAW}
-    profile = profile.model_copy(update={"messages_in_steps": raw})
     codecs = {}
     for text, costs in profile.codecs.items():
-        mine = [(step, *found) for step, found in steps.items() if step.codec == text]
+        mine = [(step.partition_bytes, *found) for step, found in steps.items() if step.codec == text]
         factors = [AS_ALONE]
-        for size in sorted({step.partition_bytes for step, _, _ in mine}):
-            these = [
-                (taken_s, told, profile.message_times(step.topology))
-                for step, taken_s, told in mine
-                if step.partition_bytes == size
-            ]
-            factors.append(_fitted(size, these, factors[-1]))
+        for size in sorted({size for size, _, _ in mine}):
+            these = [(taken_s, told) for other, taken_s, told in mine if other == size]
+            factors.append(_fitted(size, raw["ps"], these, factors[-1]))
             if len(factors) > 2:
                 factors[-1] = _at_least(factors[-2], factors[-1])
         codecs[text] = costs.model_copy(update={"in_steps": tuple(factors[1:])})
-    return profile.model_copy(update={"codecs": codecs})
+    return profile.model_copy(update={"codecs": codecs, "messages_in_steps": raw})
 
 
 def _messages(taken_s: float, told: Parts) -> float:
@@ -110,11 +105,10 @@ def _messages(taken_s: float, told: Parts) -> float:
     return _bounded((taken_s - told.adding) / told.messages) if told.messages > 0 else 1.0
 
 
-def _fitted(partition_bytes: int, steps: Iterable[tuple[float, Parts, float]], smaller: InSteps) -> InSteps:
-    """The least squares of relative errors. `steps`: what each took, its parts alone, and how many times as much its
-    messages take. `smaller`: what was found for smaller partitions."""
+def _fitted(partition_bytes: int, messages: float, steps: Iterable[tuple[float, Parts]], smaller: InSteps) -> InSteps:
+    """The least squares of relative errors. `smaller`: what was found for smaller partitions."""
     rows, taken = [(_ALIKE / smaller.coding, -_ALIKE / smaller.merging)], [0.0]
-    for taken_s, told, messages in steps:
+    for taken_s, told in steps:
         rows.append((told.coding / taken_s, told.merging / taken_s))
         taken.append((taken_s - told.adding - messages * told.messages) / taken_s)
     if all(coding + merging == 0 for coding, merging in rows[1:]):

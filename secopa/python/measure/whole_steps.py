@@ -27,7 +27,7 @@ from hipress.secopa.profile import Profile
 #: third of that, what a step costs besides its bytes would make each of them seem a tenth dearer.
 _ELEMENTS = (1 << 22, *(1 << 21,) * 4, *(1 << 18,) * 8, *(1 << 16,) * 8, *(1 << 14,) * 8)
 #: What such a step may take uncompressed, by the link's rate (seconds): fewer of them are sent in it.
-_RAW_STEP_S = 0.3
+_RAW_STEP_S = 0.2
 #: Bytes of the largest partitions that are cut by size; and of some that, with all ranks', are in no cache: one for
 #: each rank, to so many.
 _BY_SIZE, _LARGE = 4 << 20, 16 << 20
@@ -38,8 +38,8 @@ _RAW_TOPOLOGIES = ("ps", "ring")
 _TOPOLOGIES = ("ps", "allgather")
 #: In the second every rank sends to all others: it is left out if that would take longer (seconds).
 _LONGEST_S = 0.3
-#: In each turn: codecs' memory is allocated by the first two, and the third finds it.
-_WARM_UP, _WARM_UP_RAW, _STEPS = 3, 1, 3
+#: In each turn: memory, that of codecs too, is allocated by the first two, and the third finds it.
+_WARM_UP, _STEPS = 3, 3
 _MOST_TURNS = 5
 
 
@@ -143,8 +143,7 @@ class _Trial:
     def repeated(self, step: Step) -> list[float]:
         """Seconds of processors, the mean of the ranks', of some such steps."""
         self._travel(step.codec, step.topology, step.partitions)
-        warm_up = _WARM_UP_RAW if step.codec == RAW else _WARM_UP
-        mine = [self._once() for _ in range(warm_up + _STEPS)][warm_up:]
+        mine = [self._once() for _ in range(_WARM_UP + _STEPS)][_WARM_UP:]
         return [statistics.fmean(ranks) for ranks in zip(*self._session.gather(mine), strict=True)]
 
     def _once(self) -> float:

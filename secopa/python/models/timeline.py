@@ -71,7 +71,7 @@ class TimelineModel:
                 -one.members[0],
                 one.release_s,
                 len(one.members),
-                self.profile.message_times(one.choice.topology),
+                self.profile.message_times(one.choice),
             )
             for one in together
         ]
