@@ -72,8 +72,7 @@ All gradients of a model on 4 nodes, from all there to all averages. *Best unifo
 codec for all of them. *Plan*: made from a profile that was measured just before, over the same links; *compressed* is
 how many of its gradients are. *Plan by best*: its time by that of the best uniform run with its codecs or with none.
 *Prediction off*: how far the timeline model's time is from the measured one, in the middle and at most, of the runs
-with that codec, the plan and the uncompressed one. BERT-base at 1gbit and VGG-19 at 5gbit are of an older
-planning.py: one profile for all rounds, plan and best run of the same rounds rather than in turn.
+with that codec, the plan and the uncompressed one.
 """
 _MORE_NODES = """\
 8 nodes, links of 1gbit; the profile was measured on 4 of such nodes.
