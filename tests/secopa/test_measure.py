@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain, count
 
 import numpy as np
@@ -27,7 +28,7 @@ from hipress.secopa.measure.overheads import measure_overheads
 from hipress.secopa.measure.places import first_ranks
 from hipress.secopa.measure.releases import ReleaseTimes
 from hipress.secopa.measure.rounds import link_rounds, neighbours, rounds_of
-from hipress.secopa.measure.samples import cost_point, sampled
+from hipress.secopa.measure.samples import cost_point, sampled, sampled_in_turn
 from hipress.secopa.measure.session import Session
 from hipress.secopa.measure.step_parts import Parts, Prediction, Step, compared
 from hipress.secopa.measure.typical_link import better, typical, unlike
@@ -199,6 +200,19 @@ def test_samples_are_at_least_three_and_go_on_while_there_is_time() -> None:
     slept = threading.Event()
     # As many as there may be: they take half a second, or on a busy machine somewhat more.
     assert len(sampled(lambda: slept.wait(0.01), 10.0, lambda: float(next(ticks)))) == 40
+
+
+def test_what_is_measured_in_turn_does_not_find_what_it_left_itself() -> None:
+    now, last = 0.0, ""
+
+    def work(name: str) -> None:
+        nonlocal now, last
+        now += 1.0 if last == name else 2.0
+        last = name
+
+    encode, decode = partial(work, "encode"), partial(work, "decode")
+    assert sampled(decode, 0.0, lambda: now) == [1.0] * 3
+    assert sampled_in_turn([encode, decode], 0.0, lambda: now) == [[2.0] * 3] * 2
 
 
 def test_a_call_from_python_is_not_the_codecs_cost() -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hipress import _core
 from hipress.secopa.curves import CostPoint, EncodedSize, EncodedSizes, MeasuredCurve
 from hipress.secopa.measure.crowding import crowding
-from hipress.secopa.measure.samples import cost_point, rounded, sampled
+from hipress.secopa.measure.samples import cost_point, rounded, sampled, sampled_in_turn
 from hipress.secopa.profile import CodecCosts, CodecTimes
 
 Floats = NDArray[np.float32]
@@ -128,8 +128,11 @@ class CodecMeasurement:
         curves: dict[str, list[CostPoint]] = {name: [] for name in _COSTS}
         calls = {name: min(sampled(action, 0.0, clock)) for name, action in self._actions("none", 1, 1).items()}
         for count in self.sizes:
-            for name, action in self._actions(self.text, count, threads).items():
-                samples = sampled(action, budget_s, clock)
+            actions = self._actions(self.text, count, threads)
+            # In a step, too, encoding goes through other memory before anything is decoded. What merging adds to is in
+            # a cache, if it fits.
+            both = sampled_in_turn([actions["encode"], actions["decode"]], 2 * budget_s, clock)
+            for name, samples in zip(_COSTS, [*both, sampled(actions["merge"], budget_s, clock)], strict=True):
                 curves[name].append(cost_point(4 * count, samples, calls[name]))
         return CodecTimes(**{name: MeasuredCurve(points=tuple(points)) for name, points in curves.items()})
 

@@ -16,19 +16,31 @@ _LEAST, _MOST = 3, 40
 
 def sampled(action: Callable[[], object], budget_s: float, clock: Callable[[], float]) -> list[float]:
     """Seconds that `action` takes by `clock`: at least three samples, and as many more as `budget_s` allows."""
+    return sampled_in_turn([action], budget_s, clock)[0]
+
+
+def sampled_in_turn(
+    actions: Sequence[Callable[[], object]], budget_s: float, clock: Callable[[], float]
+) -> list[list[float]]:
+    """Of each action, as sampled(). Each finds caches as the others left them."""
     end = time.perf_counter() + budget_s
+    calls = [_calls(action, clock) for action in actions]
+    samples: list[list[float]] = [[] for _ in actions]
+    while len(samples[0]) < _LEAST or (len(samples[0]) < _MOST and time.perf_counter() < end):
+        for action, count, taken in zip(actions, calls, samples, strict=True):
+            start = clock()
+            for _ in range(count):
+                action()
+            taken.append((clock() - start) / count)
+    return samples
+
+
+def _calls(action: Callable[[], object], clock: Callable[[], float]) -> int:
+    """In a sample."""
     action()  # The first one finds memory and code that were not used for a while.
     start = clock()
     action()
-    once = max(clock() - start, 1e-9)
-    calls = max(1, int(_SHORTEST_SAMPLE / once))
-    samples: list[float] = []
-    while len(samples) < _LEAST or (len(samples) < _MOST and time.perf_counter() < end):
-        start = clock()
-        for _ in range(calls):
-            action()
-        samples.append((clock() - start) / calls)
-    return samples
+    return max(1, int(_SHORTEST_SAMPLE / max(clock() - start, 1e-9)))
 
 
 def cost_point(size: int, samples: Sequence[float], call_s: float = 0.0) -> CostPoint:
