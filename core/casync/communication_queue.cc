@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/thread_name.h"
 #include "core/transport/bundle.h"
 
 namespace hipress {
@@ -150,6 +151,7 @@ void CommunicationQueue::askWatcher(std::atomic<bool>& watches) {
 }
 
 void CommunicationQueue::watch() {
+  nameThisThread("windows");
   Time gathering = kNever;
   Time windows = kNever;
   std::unique_lock lock(mutex_);

@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/thread_name.h"
+
 namespace hipress {
 
 /// One run(): indices go to whoever asks next. Outlives run() in the hands of helpers that came too late.
@@ -94,6 +96,7 @@ void ComputeQueue::stop() {
 }
 
 void ComputeQueue::serve(int lane) {
+  nameThisThread("lane " + std::to_string(lane));
   std::unique_lock lock(mutex_);
   for (;;) {
     ++idle_;

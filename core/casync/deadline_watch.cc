@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "core/thread_name.h"
+
 namespace hipress {
 namespace {
 
@@ -36,6 +38,7 @@ void DeadlineWatch::stop() {
 }
 
 void DeadlineWatch::run() {
+  nameThisThread("overdue");
   std::unique_lock lock(mutex_);
   for (;;) {
     idle_ = true;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/thread_name.h"
+
 namespace hipress {
 
 RoundGate::RoundGate(LinkRounds rounds, Events events, AskCoordinator ask)
@@ -84,6 +86,7 @@ void RoundGate::dispatch() {
 }
 
 void RoundGate::coordinate() {
+  nameThisThread("rounds");
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopped_ || rounds_.wantsPlan(); });

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/thread_name.h"
+
 namespace hipress::control {
 
 struct NoticeQueue::State {
@@ -67,6 +69,7 @@ void NoticeQueue::stop() {
 }
 
 void NoticeQueue::run(const std::shared_ptr<State>& state) {
+  nameThisThread("notices");
   std::unique_lock lock(state->mutex);
   state->thread = std::this_thread::get_id();
   for (;;) {

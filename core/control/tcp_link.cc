@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/control/roster.h"
+#include "core/thread_name.h"
 
 namespace hipress::control {
 
@@ -74,6 +75,7 @@ void TcpLink::close() {
 }
 
 void TcpLink::run() {
+  nameThisThread("control");
   const int fd = connection_.socket.get();
   bool open = receive();  // what came with the welcome
   bool saidGoodbye = false;

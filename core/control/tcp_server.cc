@@ -20,6 +20,7 @@
 #include "core/control/server_peers.h"
 #include "core/control/socket.h"
 #include "core/control/tcp_control.h"
+#include "core/thread_name.h"
 
 namespace hipress {
 
@@ -69,6 +70,7 @@ class ControlServer::Impl {
   }
 
   void serve() {
+    nameThisThread("server");
     std::vector<epoll_event> events(64);
     while (!stopAt_ || (!peers_.empty() && Clock::now() < *stopAt_)) {
       const int count =

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/thread_name.h"
+
 namespace hipress {
 
 namespace {
@@ -69,6 +71,7 @@ bool CompletionThread::stop(Milliseconds limit) {
 }
 
 void CompletionThread::serve(const std::shared_ptr<Shared>& shared) {
+  nameThisThread("device");
   std::unique_lock lock(shared->mutex);
   for (;;) {
     shared->changed.wait(lock, [&] { return shared->stopped || !shared->items.empty(); });

@@ -9,6 +9,7 @@
 #include "core/device/simulated_codec.h"
 #include "core/element/convert.h"
 #include "core/element/reduce.h"
+#include "core/thread_name.h"
 
 namespace hipress {
 namespace {
@@ -40,6 +41,7 @@ SimulatedStream::~SimulatedStream() {
 }
 
 void SimulatedStream::serve(const std::shared_ptr<Shared>& shared) {
+  nameThisThread("stream");
   std::unique_lock lock(shared->mutex);
   for (;;) {
     shared->changed.wait(lock, [&] { return shared->stopped || !shared->work.empty(); });

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/thread_name.h"
 #include "core/transport/bundle.h"
 #include "core/transport/mailbox.h"
 #include "core/transport/matcher.h"
@@ -115,6 +116,7 @@ class InprocTransport final : public Transport {
   }
 
   void run() {
+    nameThisThread("inproc");
     std::vector<Mailbox::Command> commands;
     while (running_) {
       mailbox_.take(commands);

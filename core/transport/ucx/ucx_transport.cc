@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/control/network_interface.h"
+#include "core/thread_name.h"
 #include "core/transport/mailbox.h"
 #include "core/transport/statistics.h"
 #include "core/transport/ucx/ucx_context.h"
@@ -103,6 +104,7 @@ class UcxTransport final : public Transport {
   }
 
   void run() {
+    nameThisThread("network");
     std::vector<Mailbox::Command> commands;
     while (running_) {
       mailbox_.take(commands);
