@@ -38,8 +38,8 @@ struct TravellingPart;
 
 struct EngineOptions {
   int computeThreads = 1;
-  Milliseconds timeout{60000};              ///< From submit() until every rank must have done its part.
-  size_t partitionBytes = size_t{4} << 20;  ///< Size of a partition when a tensor does not say how many.
+  Milliseconds timeout{60000};                    ///< From submit() until every rank must have done its part.
+  size_t partitionBytes = kFavouredPayloadBytes;  ///< Unless a tensor says how many.
   CommunicationOptions communication;
   size_t inlineElements = 16384;  ///< Compute tasks up to this size run where they became ready.
   uint64_t seed = 0;              ///< Of random rounding.

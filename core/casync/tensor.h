@@ -15,6 +15,7 @@
 #include "core/codec/codec.h"
 #include "core/element/dtype.h"
 #include "core/element/reduce.h"
+#include "core/transport/transport.h"
 
 namespace hipress {
 
@@ -88,7 +89,7 @@ struct Tensor {
 struct TensorPlan {
   int rank = 0;
   int worldSize = 1;
-  size_t partitionBytes = size_t{4} << 20;
+  size_t partitionBytes = kFavouredPayloadBytes;
   std::vector<int> hosts;  ///< Number of each rank's host; empty: all on one.
 };
 

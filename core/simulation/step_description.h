@@ -12,6 +12,7 @@
 
 #include "core/casync/link_queue.h"
 #include "core/simulation/cost_table.h"
+#include "core/transport/transport.h"
 
 namespace hipress {
 
@@ -64,7 +65,7 @@ struct EngineCosts {
 
 /// The settings of CaSync that decide about time; the same as its defaults.
 struct EngineSettings {
-  size_t partitionBytes = size_t{4} << 20;
+  size_t partitionBytes = kFavouredPayloadBytes;
   size_t inlineElements = 16384;
   size_t windowBytes = size_t{16} << 20;
   BundleOptions bundle;

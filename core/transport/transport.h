@@ -35,6 +35,9 @@ struct MessageTag {
 inline constexpr size_t kMessageHeaderBytes = 32;
 using MessageHeader = std::array<std::byte, kMessageHeaderBytes>;
 
+/// Larger payloads cost a transport more per byte. What is larger is cut into partitions of this size.
+inline constexpr size_t kFavouredPayloadBytes = size_t{4} << 20;
+
 /// How an operation ended: nullptr, or what went wrong.
 using Failure = std::shared_ptr<const Error>;
 

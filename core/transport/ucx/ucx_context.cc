@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "core/transport/transport.h"
+
 namespace hipress {
 namespace {
 
@@ -12,15 +14,14 @@ struct Setting {
   const char* value;
 };
 
-// UCX's TCP defaults reach a quarter of what the same link gives with larger segments and socket buffers. A
-// payload of more than one segment is copied once more by its receiver: a segment holds a partition of the
-// size that tensors are cut into (EngineOptions, partitionBytes), and what is in front of it. Where the
-// kernel forbids reading another process' memory (cma), larger shared-memory segments more than halve the
-// time.
-constexpr Setting kSettings[] = {
-    {"TCP_TX_SEG_SIZE", "4200k"}, {"TCP_RX_SEG_SIZE", "4200k"}, {"TCP_SNDBUF", "4m"},
-    {"TCP_RCVBUF", "4m"},         {"POSIX_SEG_SIZE", "32k"},
-};
+// UCX's TCP defaults reach a quarter of what the same link gives with larger segments and socket buffers.
+// Where the kernel forbids reading another process' memory (cma), larger shared-memory segments more than
+// halve the time.
+constexpr Setting kSettings[] = {{"TCP_SNDBUF", "4m"}, {"TCP_RCVBUF", "4m"}, {"POSIX_SEG_SIZE", "32k"}};
+
+/// Of a TCP segment. A payload of more than one is copied once more by its receiver; there is room for what
+/// goes in front of it.
+constexpr size_t kSegmentBytes = kFavouredPayloadBytes + (size_t{104} << 10);
 
 void check(ucs_status_t status, const std::string& what) {
   if (status != UCS_OK) throw transportError(ucxMessage(what, status));
@@ -69,6 +70,9 @@ UcxWorker::UcxWorker(const std::string& netDevices, std::chrono::milliseconds co
   check(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
   const std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, ucp_config_release);
   for (const auto& setting : kSettings) apply(raw, setting.name, setting.value);
+  for (const char* name : {"TCP_TX_SEG_SIZE", "TCP_RX_SEG_SIZE"}) {
+    apply(raw, name, std::to_string(kSegmentBytes).c_str());
+  }
   apply(raw, "TCP_SYN_CNT", std::to_string(synRetries(connectLimit)).c_str());
   if (!netDevices.empty()) apply(raw, "NET_DEVICES", netDevices.c_str());
 
