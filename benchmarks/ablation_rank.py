@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import time
-from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -21,12 +18,11 @@ from sync_release import Release
 from sync_rounds import WARM_UPS, order
 from sync_tolerances import check_error
 from sync_values import Values
+from torch_meeting import gather, join
 
 import hipress.torch as hp
 from hipress import runtime
 from hipress.synchronizer import SynchronizationOptions
-
-T = TypeVar("T")
 
 #: Synchronisations of a visit: as many as fill the time (seconds), at most so many.
 VISIT_S = 1.5
@@ -95,7 +91,7 @@ class Ablation:
         cpu = time.process_time() - cpu
         counted = {name: count - before[name] for name, count in runtime.counters().items()}
         end = step_end(self._job.forward_start, averaged, self._forward)
-        every = _gather((averaged[-1], end, cpu, counted["messages_sent"], counted["bundles_sent"]))
+        every = gather((averaged[-1], end, cpu, counted["messages_sent"], counted["bundles_sent"]))
         times, ends, cpus, messages, bundles = zip(*every, strict=True)
         visit.time_s.append(max(times))
         visit.step_s.append(max(ends))
@@ -113,7 +109,7 @@ def measure(job: Job) -> Visits:
     number = 0
     # Ranks see the clock differently; all must draw the same conclusion.
     while number < (job.rounds or MIN_ROUNDS) or (
-        not job.rounds and max(_gather(time.perf_counter() - start)) < job.seconds
+        not job.rounds and max(gather(time.perf_counter() - start)) < job.seconds
     ):
         for index in order(number, len(job.variants)):
             slow = seconds[index] > SLOW_S
@@ -125,27 +121,10 @@ def measure(job: Job) -> Visits:
     return visits
 
 
-def _gather(mine: T) -> list[T]:
-    every: list[T] = [mine] * dist.get_world_size()
-    dist.all_gather_object(every, mine)
-    return every
-
-
 def main() -> None:
     """Measure the job given as the only argument."""
     job = Job.from_json(sys.argv[1])
-    # The other threads would compete with the other ranks, which are on this machine.
-    torch.set_num_threads(1)
-    meeting = f"127.0.0.1:{job.gloo_port}"
-    if not job.gloo_port:
-        meeting = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://{meeting}",
-        rank=int(os.environ["HIPRESS_RANK"]),
-        world_size=int(os.environ["HIPRESS_SIZE"]),
-        timeout=timedelta(seconds=job.timeout),
-    )
+    join(job.timeout, job.gloo_port)
     visits = measure(job)
     if dist.get_rank() == 0:
         Path(job.result).write_text(visits_to_json(visits))

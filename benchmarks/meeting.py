@@ -25,25 +25,6 @@ class Meeting(ABC):
         """Returns when all ranks have called it."""
 
 
-class TorchMeeting(Meeting):
-    """Over torch.distributed, which runs."""
-
-    def __init__(self) -> None:
-        # Not at the top: other frameworks' environments have no torch.
-        import torch.distributed as dist
-
-        self._dist = dist
-        self.rank, self.world = dist.get_rank(), dist.get_world_size()
-
-    def gather(self, mine: T) -> list[T]:
-        every: list[T] = [mine] * self.world
-        self._dist.all_gather_object(every, mine)
-        return every
-
-    def barrier(self) -> None:
-        self._dist.barrier()
-
-
 class HipressMeeting(Meeting):
     """Over the connections with which HiPress' ranks agree; it runs."""
 

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -18,6 +15,7 @@ from hipress_session import hipress_session
 from planning_job import Answer, Job, Measured, Pair, Samples, fastest_uniform
 from sync_release import Release
 from sync_values import Values
+from torch_meeting import gather, join
 
 from hipress import runtime
 from hipress.secopa.choice import RAW
@@ -29,8 +27,6 @@ from hipress.secopa.planning_options import PlanningOptions
 from hipress.secopa.profile import Profile
 from hipress.synchronizer import SynchronizationOptions
 from hipress.torch.synchronizer import GradientSynchronizer
-
-T = TypeVar("T")
 
 #: Of one system in one round: repetitions, or as many as fill the time (seconds).
 _LEAST, _MOST, _ROUND_S = 2, 12, 1.2
@@ -49,7 +45,7 @@ class System:
 
     def measured(self) -> Measured:
         """With all ranks' samples, the same on all of them."""
-        samples = _gather(self.samples)
+        samples = gather(self.samples)
         if self.plan is not None:
             return Measured(self.codec, None, None, self.plan.to_json(), samples)
         return Measured(self.codec, self.options.topology, self.options.partitions, None, samples)
@@ -109,7 +105,7 @@ class Batch:
             warm = Samples()
             for _ in range(_WARM_UP_UNCOMPRESSED if system.codec == RAW else _WARM_UP):
                 self._once(synchronizer, warm)
-            slowest = max(_gather(warm.seconds[-1]))
+            slowest = max(gather(warm.seconds[-1]))
             repeats = min(_MOST, max(_LEAST, int(_ROUND_S / slowest)))
             for _ in range(repeats):
                 self._once(synchronizer, samples)
@@ -133,12 +129,6 @@ def _order(count: int, number: int) -> Iterator[int]:
     """Forwards and backwards in turn, beginning elsewhere each time: what disturbs the machine hits all alike."""
     for position in range(count):
         yield (number * count // 3 + (position if number % 2 == 0 else -position)) % count
-
-
-def _gather(mine: T) -> list[T]:
-    every: list[T] = [mine] * dist.get_world_size()
-    dist.all_gather_object(every, mine)
-    return every
 
 
 def measure(job: Job) -> Answer:
@@ -168,20 +158,13 @@ def _pair(batch: Batch, plan: System, uniform: System, rounds: int) -> Pair:
     for number in range(rounds):
         for system, samples in both if number % 2 == 0 else reversed(both):
             batch.round(system, samples)
-    return Pair(*(_gather(samples) for _, samples in both))
+    return Pair(*(gather(samples) for _, samples in both))
 
 
 def main() -> None:
     """Measure the job given as the only argument."""
     job = Job.from_json(sys.argv[1])
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}",
-        rank=int(os.environ["HIPRESS_RANK"]),
-        world_size=int(os.environ["HIPRESS_SIZE"]),
-        timeout=timedelta(seconds=job.timeout),
-    )
+    join(job.timeout)
     answer = measure(job)
     if dist.get_rank() == 0:
         Path(job.result).write_text(answer.to_json())

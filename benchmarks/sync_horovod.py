@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import horovod.torch as hvd
 import torch
 from horovod_start import start
-from meeting import TorchMeeting
 from sync_job import Job
 from sync_release import Release
 from sync_systems import System
+from torch_meeting import TorchMeeting
 
 
 class Horovod(System):

@@ -9,9 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -25,8 +23,7 @@ from sync_systems import Ours, System
 from sync_tolerances import check_error
 from sync_trials import promising
 from sync_values import Values
-
-T = TypeVar("T")
+from torch_meeting import gather, join
 
 #: Errors are taken of one piece of large tensors in so many, which is a million elements: of all would take as long
 #: as the measurement.
@@ -72,7 +69,7 @@ class Measurement:
             samples = Samples()
             for _ in range(MORE_TRIALS):
                 self._once(system, samples)
-        slowest: list[float] = [max(times) for times in zip(*_gather(samples.seconds), strict=True)]
+        slowest: list[float] = [max(times) for times in zip(*gather(samples.seconds), strict=True)]
         return statistics.median(slowest)
 
     def warm_up(self, system: System, one_in: int) -> tuple[float, float]:
@@ -84,7 +81,7 @@ class Measurement:
         check_error(system.name, system.codec, error)
         for _ in range(WARM_UPS):
             self._once(system, samples)
-            seconds = max(_gather(samples.seconds[-1]))
+            seconds = max(gather(samples.seconds[-1]))
             if seconds > LONG_WARM_UP:
                 break
         return error, seconds
@@ -138,7 +135,7 @@ def measure(job: Job) -> Answer:
 def _measured(measurement: Measurement, job: Job) -> list[Measured]:
     warm = [measurement.warm_up(system, ERROR_OF_ONE_IN) for system in measurement.systems]
     repeats = job.repeats or repeats_of(sum(seconds for _, seconds in warm))
-    every_rank = _gather(([error for error, _ in warm], measurement.rounds(repeats)))
+    every_rank = gather(([error for error, _ in warm], measurement.rounds(repeats)))
     codec_s = _codec_seconds(measurement.systems, job)
     return [
         Measured(
@@ -174,31 +171,10 @@ def _codec_seconds(systems: Sequence[System], job: Job) -> list[float | None]:
     return seconds
 
 
-def _gather(mine: T) -> list[T]:
-    every: list[T] = [mine] * dist.get_world_size()
-    dist.all_gather_object(every, mine)
-    return every
-
-
-def _meeting(job: Job) -> str:
-    """Where torch.distributed's ranks find each other."""
-    if job.gloo_port:
-        return f"tcp://127.0.0.1:{job.gloo_port}"
-    return f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-
-
 def main() -> None:
     """Measure the job given as the only argument."""
     job = Job.from_json(sys.argv[1])
-    # The other threads would compete with the other ranks, which are on this machine. For all systems alike.
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=_meeting(job),
-        rank=int(os.environ["HIPRESS_RANK"]),
-        world_size=int(os.environ["HIPRESS_SIZE"]),
-        timeout=timedelta(seconds=job.timeout),
-    )
+    join(job.timeout, job.gloo_port)
     answer = measure(job)
     if dist.get_rank() == 0:
         Path(job.result).write_text(answer.to_json())

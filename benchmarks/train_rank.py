@@ -6,14 +6,13 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
-import os
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from meeting import Meeting, TorchMeeting
+from meeting import Meeting
+from torch_meeting import TorchMeeting, join
 from train_job import Job, Measured
 from train_measure import Trial, measure
 from train_models import WORKLOADS
@@ -43,23 +42,12 @@ def _measured(job: Job, system: str, meeting: Meeting) -> Measured:
 def main() -> None:
     """Measure the job given as the only argument."""
     job = Job.from_json(sys.argv[1])
-    # The other threads would compete with the other ranks, which are on this machine. For all systems alike.
-    torch.set_num_threads(1)
     ours = any(system.startswith("hipress") for system in job.systems)
     if ours:
         import hipress.torch as hp
 
         hp.init(timeout=job.timeout)
-    address = f"127.0.0.1:{job.gloo_port}"
-    if not job.gloo_port:
-        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://{address}",
-        rank=int(os.environ["HIPRESS_RANK"]),
-        world_size=int(os.environ["HIPRESS_SIZE"]),
-        timeout=timedelta(seconds=job.timeout),
-    )
+    join(job.timeout, job.gloo_port)
     meeting = TorchMeeting()
     if "horovod" in job.systems:
         # Only its own environment has it.
