@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.nodes import cluster, unavailable
+from tests.cluster.nodes import cluster, repair, unavailable
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +21,4 @@ def _nodes() -> Iterator[Any]:
 def nodes(_nodes: Any) -> Iterator[Any]:
     """Four nodes whose links are as they should be."""
     yield _nodes
-    for node in range(4):
-        _nodes.restore(node)
-    _nodes.set_rate("1gbit")
+    repair(_nodes)

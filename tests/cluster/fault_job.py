@@ -129,8 +129,18 @@ class FaultJob:
                     return fact
             if time.monotonic() > end:
                 last = self.facts(index)[-2:]
-                raise Broken(f"process {index}: no '{event}' within {timeout:g} s; last: {last}\n{self.log(index)}")
+                said = f"process {index}: no '{event}' within {timeout:g} s; last: {last}"
+                raise Broken("\n".join([said, *self.errors(), self.log(index)]))
             time.sleep(0.02)
+
+    def errors(self) -> list[str]:
+        """What went wrong in any of the processes."""
+        return [
+            f"process {index}: {fact}"
+            for index in range(self.count)
+            for fact in self.facts(index)
+            if fact["event"] == "error"
+        ]
 
     def log(self, index: int) -> str:
         return (self.folder / f"log{index}").read_text(errors="replace")[-3000:]

@@ -33,6 +33,17 @@ def unavailable() -> str | None:
     return None
 
 
+def repair(network: Any) -> None:
+    """All links as they were at first. What a node still asks for in vain, since its link was cut, would otherwise be
+    "No route to host" for who connects in the next moment."""
+    for node in range(len(network.nodes)):
+        network.restore(node)
+    network.set_rate("1gbit")
+    for node in range(len(network.nodes)):
+        device = cluster.network.INTERFACE
+        _namespaces.run(cluster.network.on_network(network.holder(node), ["ip", "neighbour", "flush", "dev", device]))
+
+
 def lossy(network: Any, node: int, share: float) -> AbstractContextManager[None]:
     """The link of `node` loses a share of the packets, each way, at random."""
     return _dropping(network, node, _SHARE.format(share=min(int(share * 2**32), 2**32 - 1)))
