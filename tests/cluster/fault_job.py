@@ -128,19 +128,17 @@ class FaultJob:
                 if fact["event"] == event and where(fact):
                     return fact
             if time.monotonic() > end:
-                last = self.facts(index)[-2:]
-                said = f"process {index}: no '{event}' within {timeout:g} s; last: {last}"
-                raise Broken("\n".join([said, *self.errors(), self.log(index)]))
+                # The cause may be another process's error.
+                errors = {other: found for other in range(self.count) if (found := self.errors(other))}
+                raise Broken(
+                    f"process {index}: no '{event}' within {timeout:g} s; last: {self.facts(index)[-2:]}; "
+                    f"errors: {errors}\n{self.log(index)}"
+                )
             time.sleep(0.02)
 
-    def errors(self) -> list[str]:
-        """What went wrong in any of the processes."""
-        return [
-            f"process {index}: {fact}"
-            for index in range(self.count)
-            for fact in self.facts(index)
-            if fact["event"] == "error"
-        ]
+    def errors(self, index: int) -> list[Fact]:
+        """The errors a process has met so far."""
+        return [fact for fact in self.facts(index) if fact["event"] == "error"]
 
     def log(self, index: int) -> str:
         return (self.folder / f"log{index}").read_text(errors="replace")[-3000:]

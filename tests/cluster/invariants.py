@@ -13,7 +13,7 @@ def check_all(job: FaultJob, survivors: Collection[int], patience: float) -> Non
     """Waits until the survivors end, at most `patience` seconds each, and checks what they wrote."""
     for index in survivors:
         code = job.wait(index, patience)
-        errors = [fact for fact in job.facts(index) if fact["event"] == "error"]
+        errors = job.errors(index)
         if code != (3 if errors else 0):
             raise Broken(f"process {index} ended with {code}; errors: {errors}\n{job.log(index)}")
         for error in errors:

@@ -36,12 +36,12 @@ def unavailable() -> str | None:
 def repair(network: Any) -> None:
     """All links as they were at first. What a node still asks for in vain, since its link was cut, would otherwise be
     "No route to host" for who connects in the next moment."""
+    forget = ["ip", "neighbour", "flush", "dev", cluster.network.INTERFACE]
     for node in range(len(network.nodes)):
         network.restore(node)
     network.set_rate("1gbit")
-    for node in range(len(network.nodes)):
-        device = cluster.network.INTERFACE
-        _namespaces.run(cluster.network.on_network(network.holder(node), ["ip", "neighbour", "flush", "dev", device]))
+    for holder in network.nodes:
+        _namespaces.run(cluster.network.on_network(holder, forget))
 
 
 def lossy(network: Any, node: int, share: float) -> AbstractContextManager[None]:

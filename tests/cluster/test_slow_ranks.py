@@ -58,7 +58,7 @@ def test_a_link_at_one_percent_is_slow_but_right(nodes: Any, tmp_path: Path, top
         job.progress(range(4), 3, 30.0)
         nodes.set_rate("1gbit", node=1)
         job.progress(range(4), 3, 10.0)
-        assert not [fact for rank in range(4) for fact in job.facts(rank) if fact["event"] == "error"]
+        assert not any(job.errors(rank) for rank in range(4))
 
 
 def test_a_link_that_is_too_slow_for_the_deadline_is_a_timeout(nodes: Any, tmp_path: Path) -> None:

@@ -148,7 +148,6 @@ def _to_blame(this: Round) -> set[int]:
 def _check_unharmed(job: FaultJob) -> str:
     check_all(job, range(job.count), 60.0)
     for rank in range(job.count):
-        errors = [fact for fact in job.facts(rank) if fact["event"] == "error"]
-        if errors:
+        if errors := job.errors(rank):
             raise Broken(f"rank {rank} did not survive what was no loss: {errors}")
     return "all steps made"
