@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace hipress {
 

@@ -14,6 +14,10 @@
 
 #include "core/codec/parallel.h"
 
+namespace hipress::cuda {
+struct CudaCodec;
+}
+
 namespace hipress {
 
 using Bytes = std::span<std::byte>;
@@ -65,6 +69,9 @@ class Codec {
   /// The codec with which an aggregator encodes merged values again, nullptr for this one. decode() of either
   /// reads what the other encoded. (A momentum, for example, must not be applied a second time there.)
   virtual std::shared_ptr<const Codec> forAggregate() const { return nullptr; }
+
+  /// The codec's kernels for GPUs and the functions that start them; nullptr if it has none.
+  virtual const cuda::CudaCodec* kernels() const { return nullptr; }
 
   /// Upper bound of encode()'s result for any input of `count` elements, in bytes, without the wire header.
   virtual size_t maxEncodedBytes(size_t count) const = 0;

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <limits>
 
-#include "core/codec/arguments.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/codec/text/arguments.h"
 
 namespace hipress {
 namespace {
@@ -29,7 +29,8 @@ std::string shortest(double value) {
 
 CodecDescription describeGenerated(const GeneratedCodecInterface& face) {
   CodecDescription description{face.name, face.id, face.summary, face.options, face.states};
-  if (!face.states.empty()) {
+  const auto isErrorFeedback = [](const CodecOption& option) { return option.name == kErrorFeedback; };
+  if (!face.states.empty() && std::ranges::none_of(face.options, isErrorFeedback)) {
     description.options.push_back(
         {kErrorFeedback, "true", "Keep what was dropped and add it to the next gradient: true or false."});
   }

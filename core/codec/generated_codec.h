@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/codec/codec.h"
-#include "core/codec/options.h"
 #include "core/codec/registry.h"
+#include "core/codec/text/options.h"
 
 namespace hipress {
 
@@ -23,7 +23,8 @@ struct GeneratedCodecInterface {
   std::string fingerprint;
 };
 
-/// The description, with the option error_feedback if there are states.
+/// The description, with the option error_feedback if there are states; a program may have declared it
+/// itself.
 CodecDescription describeGenerated(const GeneratedCodecInterface& face);
 
 /// Elements are counted in int32.

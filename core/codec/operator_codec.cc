@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/codec/registry.h"
-#include "core/error.h"
 
 namespace hipress {
 namespace {

@@ -2,7 +2,7 @@
 //
 // What the codec operators of all frameworks share: a codec found by the texts that an operator carries, and
 // encoding with states that the framework owns. The frameworks add their tensors, shapes and errors; the
-// wrappers that `hipress compll build` writes do so for one codec (compll/python/wrappers_*.py).
+// wrappers that `hipress compll build` writes do so for one codec (compll/python/wrappers/).
 #pragma once
 
 #include <cstddef>

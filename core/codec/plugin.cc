@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace hipress {
 namespace {

@@ -7,14 +7,14 @@
 #include <cstdint>
 
 #include "core/codec/codec.h"
-#include "core/codec/options.h"
 #include "core/codec/registry.h"
+#include "core/codec/text/options.h"
 
 namespace hipress {
 
 /// Increased with every change of this file, codec.h, generated_codec.h, options.h, parallel.h, registry.h or
 /// of what generated code uses of core/element.
-inline constexpr uint32_t kCodecPluginAbi = 2;
+inline constexpr uint32_t kCodecPluginAbi = 3;
 
 struct CodecPlugin {
   uint32_t abi = kCodecPluginAbi;  ///< First for ever: nothing else is read if it differs.

@@ -6,11 +6,11 @@
 #include <span>
 #include <utility>
 
-#include "core/codec/codec_text.h"
-#include "core/codec/fp16.h"
-#include "core/codec/generated_builtins.h"
-#include "core/codec/none.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/codec/builtin/fp16.h"
+#include "core/codec/builtin/generated_builtins.h"
+#include "core/codec/builtin/none.h"
+#include "core/codec/text/codec_text.h"
 
 namespace hipress {
 namespace {

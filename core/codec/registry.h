@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/codec/codec.h"
-#include "core/codec/options.h"
+#include "core/codec/text/options.h"
 
 namespace hipress {
 
@@ -26,7 +26,7 @@ struct CodecDescription {
   CodecId id = 0;
   std::string summary;  ///< One sentence.
   std::vector<CodecOption> options{};
-  std::vector<std::string> states{};  ///< Of the codec with default options.
+  std::vector<std::string> states{};  ///< That the codec can keep; its options may say that it keeps none.
 };
 
 /// Makes a codec of the values of all its options. Throws InvalidArgument.

@@ -6,7 +6,7 @@
 namespace hipress {
 
 size_t scratchBytesHeld() {
-  return ops::detail::scratchBytesHeld.load(std::memory_order_relaxed);
+  return ops::detail::scratchMemory->bytes();
 }
 
 }  // namespace hipress

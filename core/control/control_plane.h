@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks must agree on before data can flow: who is here, under which number each tensor travels, and,
-// when something breaks, who broke it. Small messages through rank 0, never gradients. The connection each
-// rank keeps to rank 0 is also the life line: the kernel closes it when a process dies, so a lost rank is
-// known at once.
+// Ranks agree here on all that they need before data can flow: which ranks are here, the number of each
+// tensor, and, when a rank fails, which one. Small messages through rank 0, never gradients. The connection
+// each rank keeps to rank 0 is also the life line: the kernel closes it when a process dies, so a lost rank
+// is known at once.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "core/authentication/sha256.h"
+#include "core/base/error.h"
+#include "core/base/time.h"
 
 namespace hipress {
 
-using Milliseconds = std::chrono::milliseconds;
-
-/// Something rank 0 tells everybody. Delivered on the control plane's own thread, in the same order on every
+/// A message of rank 0 to all ranks. Delivered on the control plane's own thread, in the same order on every
 /// rank.
 struct ControlNotice {
   enum class Kind : uint8_t {
-    kLost,      ///< `rank`'s connection broke without a goodbye: it died or became unreachable.
-    kLeft,      ///< `rank` called shutdown(): it sends nothing more, what it sent before still arrives.
+    kLost,  ///< `rank`'s connection broke without a goodbye: it died or became unreachable.
+    /// `rank` called shutdown(), or ended as `message` says: it sends nothing more, but its earlier messages
+    /// still arrive.
+    kLeft,
     kAborted,   ///< `rank` failed and ended the job: `error` and `message` say why.
     kConflict,  ///< Ranks declared tensor `tensor` differently; `message` shows the difference.
   };
@@ -33,13 +35,6 @@ struct ControlNotice {
   uint32_t tensor = 0;
   ErrorKind error = ErrorKind::kPeerLost;
   std::string message;
-};
-
-/// A link that a rank's large messages wait for.
-struct WaitingLink {
-  int peer = 0;
-  int priority = 0;  ///< Of the most urgent of them.
-  uint64_t bytes = 0;
 };
 
 /// One rank's view. Thread-safe. Every waiting call has a deadline and throws Timeout (naming the ranks that
@@ -52,11 +47,14 @@ class ControlPlane {
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
 
-  /// Sets who hears notices. Notices that came earlier are delivered at once, in order. nullptr ends
+  /// A key for one purpose that only processes with this job's token can derive; the same on all ranks.
+  virtual Digest deriveKey(std::string_view purpose) const = 0;
+
+  /// Sets the handler of notices. Notices that came earlier are delivered at once, in order. nullptr ends
   /// delivery; once the call returns, the old handler is not running and will not run again.
   virtual void onNotice(NoticeHandler handler) = 0;
 
-  /// Everybody's `value` under `key`, by rank; returns once all ranks have called it with this key. A key may
+  /// All ranks' values under `key`, by rank; returns once all ranks have called it with this key. A key may
   /// be used again after it completed. Values may be up to 64 MiB.
   virtual std::vector<std::string> allgather(const std::string& key, const std::string& value,
                                              Milliseconds timeout) = 0;
@@ -69,16 +67,17 @@ class ControlPlane {
   virtual uint32_t declare(const std::string& name, const std::string& specification, bool transient,
                            Milliseconds timeout) = 0;
 
-  /// To which of these peers this rank sends in its next round, so that no two ranks send to one: rank 0
-  /// plans it. Waits for rank 0 only, and not longer than `timeout`.
-  virtual int planRound(const std::vector<WaitingLink>& waiting, Milliseconds timeout) = 0;
+  /// Asks the service of this name at rank 0 (service.h). Waits for rank 0 only, and not longer than
+  /// `timeout`.
+  virtual uint32_t ask(const std::string& service, const std::string& question, Milliseconds timeout) = 0;
 
   /// Tells all other ranks that this one failed. Does not wait. Only the first call of a rank counts.
   virtual void abort(ErrorKind error, const std::string& message) = 0;
 
   /// Says goodbye: others get kLeft. Waits until every other rank has left, is lost, or `linger` has passed:
-  /// so that what this rank sent is received before its memory goes away. Idempotent.
-  virtual void leave(Milliseconds linger) = 0;
+  /// so that this rank's messages are received before its memory goes away. Idempotent. `reason`, as in "it
+  /// ended with ValueError: ...", is for the others' errors; empty: it called shutdown.
+  virtual void leave(Milliseconds linger, const std::string& reason) = 0;
 
   /// Ends the connection and joins its thread. After abort() or leave() nothing of this looks like a lost
   /// rank.

@@ -5,9 +5,10 @@
 #include <mutex>
 #include <utility>
 
-#include "core/control/ledger.h"
-#include "core/control/notice_queue.h"
+#include "core/authentication/nonce.h"
+#include "core/control/ledger/ledger.h"
 #include "core/control/pending_call.h"
+#include "core/control/tcp/notice_queue.h"
 
 namespace hipress {
 namespace {
@@ -43,6 +44,7 @@ class Hub {
     }
   }
 
+  const std::string token = freshNonce();
   std::mutex mutex;
   Ledger ledger;
   std::vector<std::shared_ptr<Port>> ports;
@@ -60,6 +62,7 @@ class LocalControl final : public ControlPlane {
 
   int rank() const override { return rank_; }
   int worldSize() const override { return worldSize_; }
+  Digest deriveKey(std::string_view purpose) const override { return hmacSha256(hub_->token, purpose); }
   void onNotice(NoticeHandler handler) override { port_->notices.setHandler(std::move(handler)); }
 
   std::vector<std::string> allgather(const std::string& key, const std::string& value,
@@ -76,8 +79,9 @@ class LocalControl final : public ControlPlane {
     return call(DeclareRequest{name, specification, transient}).number;
   }
 
-  int planRound(const std::vector<WaitingLink>& waiting, Milliseconds) override {
-    return static_cast<int>(call(RoundRequest{waiting}).number);
+  uint32_t ask(const std::string& service, const std::string& question, Milliseconds) override {
+    checkSize("the question", question.size(), kMaxText);
+    return call(AskRequest{service, question}).number;
   }
 
   void abort(ErrorKind error, const std::string& message) override {
@@ -87,13 +91,13 @@ class LocalControl final : public ControlPlane {
         hub_->ledger.handle(rank_, 0, AbortRequest{error, message.substr(0, kMaxText)}, Clock::now()));
   }
 
-  void leave(Milliseconds linger) override {
+  void leave(Milliseconds linger, const std::string& reason) override {
     {
       const std::lock_guard lock(hub_->mutex);
       if (port_->closed && port_->left) return;
       port_->left |= !port_->closed;
     }
-    call(LeaveRequest{linger});
+    call(LeaveRequest{linger, reason});
   }
 
   void close() override {
@@ -111,12 +115,12 @@ class LocalControl final : public ControlPlane {
  private:
   Reply call(Request request) {
     std::unique_lock lock(hub_->mutex);
-    if (port_->closed) throw toError(closedFailure());
+    if (port_->closed) throw Error(*closedFailure());
     PendingCall pending;
     const uint64_t number = port_->calls.add(pending);
     hub_->deliver(hub_->ledger.handle(rank_, number, std::move(request), Clock::now()));
-    // Who waits also keeps the time, for everybody: a new earliest deadline can only be that of somebody
-    // waiting here.
+    // The waiting threads keep the time for all ranks: a new earliest deadline is always that of a thread
+    // that waits here.
     while (!pending.reply) {
       const std::optional<TimePoint> deadline = hub_->ledger.nextDeadline();
       if (!deadline) {

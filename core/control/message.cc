@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/control/message.h"
 
-#include "core/control/frame_bytes.h"
+#include "core/authentication/nonce.h"
+#include "core/control/wire/frame_bytes.h"
 
 namespace hipress::control {
 
@@ -14,8 +15,8 @@ uint64_t wireDuration(Milliseconds value) {
 /// Messages may quote what users wrote, twice.
 constexpr size_t kMaxMessage = 3 * kMaxText;
 
-std::string_view shortened(const std::string& message) {
-  return std::string_view(message).substr(0, kMaxMessage);
+std::string_view shortened(std::string_view message) {
+  return message.substr(0, kMaxMessage);
 }
 
 struct RequestWriter {
@@ -29,18 +30,15 @@ struct RequestWriter {
     FrameWriter writer(FrameType::kDeclare);
     return writer.number(call).text(r.name).text(r.specification).number<uint8_t>(r.transient).finish();
   }
-  std::string operator()(const RoundRequest& r) const {
-    FrameWriter writer(FrameType::kRound);
-    writer.number(call).number(static_cast<uint32_t>(r.waiting.size()));
-    for (const auto& [peer, priority, bytes] : r.waiting) writer.number(peer).number(priority).number(bytes);
-    return writer.finish();
+  std::string operator()(const AskRequest& r) const {
+    return FrameWriter(FrameType::kAsk).number(call).text(r.service).text(r.question).finish();
   }
   std::string operator()(const AbortRequest& r) const {
     FrameWriter writer(FrameType::kAbort);
     return writer.number(call).number(static_cast<uint8_t>(r.error)).text(r.message).finish();
   }
   std::string operator()(const LeaveRequest& r) const {
-    return FrameWriter(FrameType::kLeave).number(call).number(wireDuration(r.linger)).finish();
+    return FrameWriter(FrameType::kLeave).number(call).number(wireDuration(r.linger)).text(r.reason).finish();
   }
 };
 
@@ -56,21 +54,16 @@ Request readRequest(FrameType type, FrameReader& reader) {
       request.transient = reader.number<uint8_t>() != 0;
       return request;
     }
-    case FrameType::kRound: {
-      RoundRequest request;
-      for (auto count = reader.number<uint32_t>(); count > 0; --count) {
-        const auto peer = reader.number<int32_t>();
-        const auto priority = reader.number<int32_t>();
-        request.waiting.push_back({peer, priority, reader.number<uint64_t>()});
-      }
-      return request;
-    }
+    case FrameType::kAsk:
+      return AskRequest{reader.text(kMaxText), reader.text(kMaxText)};
     case FrameType::kAbort: {
       const ErrorKind error = reader.error();
       return AbortRequest{error, reader.text(kMaxText)};
     }
-    case FrameType::kLeave:
-      return LeaveRequest{reader.duration()};
+    case FrameType::kLeave: {
+      const Milliseconds linger = reader.duration();
+      return LeaveRequest{linger, reader.text(kMaxText)};
+    }
     default:
       throw Malformed("an unknown kind of message");
   }
@@ -80,8 +73,8 @@ Request readRequest(FrameType type, FrameReader& reader) {
 
 std::string encodeHello(const Hello& hello) {
   FrameWriter writer(FrameType::kHello);
-  writer.number(kMagic).number(hello.version).text(hello.token).number(hello.rank).number(hello.worldSize);
-  return writer.text(hello.host).number(hello.pid).finish();
+  writer.number(kMagic).number(hello.version).number(hello.rank).number(hello.worldSize);
+  return writer.text(hello.host).number(hello.pid).text(hello.nonce).finish();
 }
 
 Hello decodeHello(std::string_view payload) {
@@ -90,28 +83,49 @@ Hello decodeHello(std::string_view payload) {
   if (reader.number<uint32_t>() != kMagic) throw Malformed("not the start of a control connection");
   hello.version = reader.number<uint16_t>();
   if (hello.version != kProtocolVersion) return hello;
-  hello.token = reader.text(kMaxHandshakeFrame);
   hello.rank = reader.number<int32_t>();
   hello.worldSize = reader.number<int32_t>();
   hello.host = reader.text(kMaxHandshakeFrame);
   hello.pid = reader.number<int64_t>();
+  hello.nonce = reader.text(kMaxHandshakeFrame);
   reader.end();
+  if (hello.nonce.size() != kNonceBytes) throw Malformed("a nonce has another size");
   return hello;
 }
 
-std::string encodeWelcome(int worldSize) {
-  return FrameWriter(FrameType::kWelcome).number(static_cast<uint32_t>(worldSize)).finish();
+std::string encodeText(FrameType type, std::string_view text) {
+  return FrameWriter(type).text(text).finish();
+}
+
+std::string decodeText(std::string_view payload) {
+  FrameReader reader(payload);
+  std::string text = reader.text(kMaxHandshakeFrame);
+  reader.end();
+  return text;
+}
+
+std::string encodeWelcome(const Welcome& welcome) {
+  return FrameWriter(FrameType::kWelcome).number(welcome.worldSize).text(welcome.proof).finish();
+}
+
+Welcome decodeWelcome(std::string_view payload) {
+  FrameReader reader(payload);
+  Welcome welcome;
+  welcome.worldSize = reader.number<int32_t>();
+  welcome.proof = reader.text(kMaxHandshakeFrame);
+  reader.end();
+  return welcome;
 }
 
 std::string encodeRefused(const Failure& failure) {
   FrameWriter writer(FrameType::kRefused);
-  return writer.number(static_cast<uint8_t>(failure.kind)).text(shortened(failure.message)).finish();
+  return writer.number(static_cast<uint8_t>(failure->kind())).text(shortened(failure->what())).finish();
 }
 
 Failure decodeRefused(std::string_view payload) {
   FrameReader reader(payload);
   const ErrorKind kind = reader.error();
-  return {kind, reader.text(kMaxMessage)};
+  return failureOf(kind, reader.text(kMaxMessage));
 }
 
 std::string encodeRequest(uint64_t call, const Request& request) {
@@ -143,8 +157,8 @@ std::pair<uint64_t, std::string> decodeValue(std::string_view payload) {
 
 std::string encodeReply(const Reply& reply) {
   FrameWriter writer(FrameType::kReply);
-  writer.number(reply.call).number<uint8_t>(reply.failure ? static_cast<uint8_t>(reply.failure->kind) : 0);
-  return writer.text(reply.failure ? shortened(reply.failure->message) : "").number(reply.number).finish();
+  writer.number(reply.call).number<uint8_t>(reply.failure ? static_cast<uint8_t>(reply.failure->kind()) : 0);
+  return writer.text(reply.failure ? shortened(reply.failure->what()) : "").number(reply.number).finish();
 }
 
 Reply decodeReply(std::string_view payload) {
@@ -153,7 +167,7 @@ Reply decodeReply(std::string_view payload) {
   reply.call = reader.number<uint64_t>();
   if (payload.size() > 8 && payload[8] != 0) {
     const ErrorKind kind = reader.error();
-    reply.failure = Failure{kind, reader.text(kMaxMessage)};
+    reply.failure = failureOf(kind, reader.text(kMaxMessage));
   } else {
     reader.number<uint8_t>();
     reader.text(0);

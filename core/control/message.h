@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The bytes of the control connection. A frame is: u32 length of the payload, u8 type, payload. Integers are
-// little endian; a text is a u32 length and its bytes. Reading checks every bound: what does not fit throws
-// Malformed, and the connection it came on is dropped.
+// little endian; a text is a u32 length and its bytes. Reading checks every bound: bytes that do not fit
+// throw Malformed, and their connection is dropped.
 //
 // client -> server                              server -> client
-//   HELLO      magic, version, token, rank, ...   WELCOME  u32 world size
+//   HELLO      magic, version, rank, ..., nonce   CHALLENGE  nonce
+//   PROOF      the rank's proof                   WELCOME  u32 world size, rank 0's proof
 //   ALLGATHER  u64 call, key, value, u64 timeout  REFUSED  u8 error, text
 //   DECLARE    u64 call, name, text, u8           VALUE    u64 call, text
-//   ROUND      u64 call, u32 count, links         REPLY    u64 call, u8 error or 0, text, u32 number
+//   ASK        u64 call, service, question        REPLY    u64 call, u8 error or 0, text, u32 number
 //   ABORT      u64 call, u8 error, text
-//   LEAVE      u64 call, u64 linger               NOTICE   u8 kind, i32 rank, u32 tensor, u8 error, text
+//   LEAVE      u64 call, u64 linger, text         NOTICE   u8 kind, i32 rank, u32 tensor, u8 error, text
 //   BEAT       nothing                            BEAT     nothing
 //
-// A link is i32 peer, i32 priority, u64 bytes. The number in a reply is that of the tensor that was declared,
-// or of the peer that the next round is for.
+// The number in a reply is that of the tensor that was declared, or the answer to a question.
 //
 // The values of an allgather travel as one VALUE each before the REPLY: so no frame is larger than one value
 // allows, however many ranks there are.
@@ -32,10 +32,10 @@
 namespace hipress::control {
 
 inline constexpr uint32_t kMagic = 0x43505248;  // "HRPC"
-inline constexpr uint16_t kProtocolVersion = 3;
+inline constexpr uint16_t kProtocolVersion = 5;
 inline constexpr size_t kFrameHeader = 5;
 inline constexpr size_t kMaxFrame = kMaxValue + 4 * kMaxText;  ///< The largest payload: a value and texts.
-inline constexpr size_t kMaxHandshakeFrame = 4096;             ///< What a stranger may make rank 0 keep.
+inline constexpr size_t kMaxHandshakeFrame = 4096;             ///< Rank 0 keeps no more bytes of a stranger.
 
 enum class FrameType : uint8_t {
   kHello = 1,
@@ -43,12 +43,14 @@ enum class FrameType : uint8_t {
   kDeclare,
   kAbort,
   kLeave,
-  kRound,
+  kAsk,
+  kProof,
   kWelcome = 64,
   kRefused,
   kValue,
   kReply,
   kNotice,
+  kChallenge,
   kBeat = 128,
 };
 
@@ -64,11 +66,16 @@ class Malformed : public std::runtime_error {
 
 struct Hello {
   uint16_t version = kProtocolVersion;
-  std::string token;
   int32_t rank = 0;
   int32_t worldSize = 0;
   std::string host;
   int64_t pid = 0;
+  std::string nonce;
+};
+
+struct Welcome {
+  int32_t worldSize = 0;
+  std::string proof;  ///< proofOfServer()
 };
 
 /// A reply is sent as this, so that values are shared between the frames for all ranks: the bytes of `head`,
@@ -82,7 +89,12 @@ std::string encodeHello(const Hello& hello);
 /// If the version is not ours, only `version` is meaningful.
 Hello decodeHello(std::string_view payload);
 
-std::string encodeWelcome(int worldSize);
+/// A CHALLENGE has a nonce, a PROOF what proofOfRank() said.
+std::string encodeText(FrameType type, std::string_view text);
+std::string decodeText(std::string_view payload);
+
+std::string encodeWelcome(const Welcome& welcome);
+Welcome decodeWelcome(std::string_view payload);
 std::string encodeRefused(const Failure& failure);
 Failure decodeRefused(std::string_view payload);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A caller that waits for its reply, and what it makes of it. Guarded by the lock of whoever keeps the calls.
+// Calls that wait for their replies. Guarded by the lock of their owner.
 #pragma once
 
 #include <condition_variable>
@@ -27,7 +27,7 @@ class PendingCalls {
   }
   void remove(uint64_t number) { calls_.erase(number); }
 
-  /// Nobody may be waiting any more: the reply of a call that gave up is dropped.
+  /// The reply of a call that gave up is dropped.
   void answer(Reply reply) {
     const auto found = calls_.find(reply.call);
     if (found == calls_.end()) return;
@@ -50,12 +50,8 @@ class PendingCalls {
   uint64_t last_ = 0;
 };
 
-inline Error toError(const Failure& failure) {
-  return {failure.kind, failure.message};
-}
-
 inline const Reply& checked(const Reply& reply) {
-  if (reply.failure) throw toError(*reply.failure);
+  if (reply.failure) throw Error(*reply.failure);
   return reply;
 }
 
@@ -66,7 +62,7 @@ inline std::vector<std::string> valuesOf(const Reply& reply) {
   return values;
 }
 
-/// What cannot travel is refused where it is made.
+/// A value that is too large for a frame is refused at the caller.
 inline void checkSize(const char* what, size_t size, size_t limit) {
   if (size <= limit) return;
   throw invalidArgument(std::string(what) + " has " + std::to_string(size) + " bytes; at most " +
@@ -74,7 +70,7 @@ inline void checkSize(const char* what, size_t size, size_t limit) {
 }
 
 inline Failure closedFailure() {
-  return {ErrorKind::kNotInitialized, "this rank's control plane has been closed"};
+  return failureOf(ErrorKind::kNotInitialized, "this rank's control plane has been closed");
 }
 
 }  // namespace hipress::control

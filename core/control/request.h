@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank asks of rank 0 and what comes back, independent of how it travels. The ledger speaks only
-// these.
+// A rank's requests to rank 0 and their replies, independent of how they travel. The ledger knows only these.
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,12 +13,10 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/failure.h"
 #include "core/control/control_plane.h"
 
 namespace hipress::control {
-
-using Clock = std::chrono::steady_clock;
-using TimePoint = Clock::time_point;
 
 inline constexpr size_t kMaxValue = size_t{64} << 20;  ///< One rank's value in an allgather.
 inline constexpr size_t kMaxText = size_t{1}
@@ -38,8 +34,9 @@ struct DeclareRequest {
   bool transient = false;
 };
 
-struct RoundRequest {
-  std::vector<WaitingLink> waiting;  ///< At least one.
+struct AskRequest {
+  std::string service;
+  std::string question;
 };
 
 struct AbortRequest {
@@ -49,23 +46,19 @@ struct AbortRequest {
 
 struct LeaveRequest {
   Milliseconds linger{0};
+  std::string reason;  ///< Empty: it called shutdown() when it was done.
 };
 
-using Request = std::variant<AllgatherRequest, DeclareRequest, RoundRequest, AbortRequest, LeaveRequest>;
+using Request = std::variant<AllgatherRequest, DeclareRequest, AskRequest, AbortRequest, LeaveRequest>;
 
 /// Values are shared, not copied: every rank is sent the same ones.
 using SharedValue = std::shared_ptr<const std::string>;
 
-struct Failure {
-  ErrorKind kind = ErrorKind::kPeerLost;
-  std::string message;
-};
-
 /// The answer to the request that a rank numbered `call`.
 struct Reply {
   uint64_t call = 0;
-  std::optional<Failure> failure;
-  uint32_t number = 0;              ///< declare: the tensor's; round: the peer's
+  Failure failure;
+  uint32_t number = 0;              ///< declare: the tensor's; ask: the answer
   std::vector<SharedValue> values;  ///< allgather
 };
 
@@ -78,12 +71,6 @@ struct Outgoing {
 };
 
 using Outbox = std::vector<Outgoing>;
-
-/// Callers say "forever" as Milliseconds::max(), which no clock can be advanced by.
-inline Milliseconds clampTimeout(Milliseconds timeout) {
-  constexpr Milliseconds kYear = std::chrono::hours{24 * 365};
-  return std::clamp(timeout, Milliseconds{0}, kYear);
-}
 
 inline TimePoint earlier(std::optional<TimePoint> a, TimePoint b) {
   return a ? std::min(*a, b) : b;

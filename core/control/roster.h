@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is here. The ledger writes it, its tables read it to see who can still be waited for.
+// Which ranks are here. The ledger writes it; its tables read it to see for which ranks others can still
+// wait.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct Member {
   std::string origin;  ///< "host h, pid 123"
   std::string end;     ///< A sentence that says how it went, once it is gone.
 
-  /// Nothing more comes from it, so nobody may wait for it. One that aborted may still be connected.
+  /// It sends nothing more, so no rank may wait for it. A rank that aborted may still be connected.
   bool gone() const { return aborted || presence == Presence::kLeft || presence == Presence::kLost; }
 };
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "core/thread_name.h"
+#include "core/base/thread_name.h"
 
 namespace hipress {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <thread>
 
-#include "core/control/control_plane.h"
-#include "core/transport/transport.h"
+#include "core/base/failure.h"
+#include "core/base/time.h"
 
 namespace hipress {
 

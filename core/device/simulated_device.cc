@@ -14,8 +14,8 @@ std::unique_ptr<DeviceStream> SimulatedDevice::makeStream() {
   return std::make_unique<SimulatedStream>(shared_from_this(), options_.seed * 1000 + streams_++);
 }
 
-std::shared_ptr<const DeviceCodec> SimulatedDevice::codec(const CodecPointer& codec) {
-  return std::make_shared<SimulatedCodec>(codec);
+std::shared_ptr<const DeviceCodec> SimulatedDevice::codec(const CodecPointer&) {
+  return std::make_shared<SimulatedCodec>();
 }
 
 std::shared_ptr<void> SimulatedDevice::eventOn(void* stream) {

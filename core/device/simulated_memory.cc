@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace hipress {
 namespace {
@@ -121,18 +121,6 @@ void SimulatedStaging::free(void* block) {
     blocks_.erase(static_cast<std::byte*>(block));
   }
   ::operator delete(block, std::align_val_t{kAlignment});
-}
-
-void SimulatedStaging::zero(void* block, size_t bytes) {
-  std::memset(block, 0, bytes);
-}
-
-void SimulatedStaging::read(const void* block, void* host, size_t bytes) {
-  std::memcpy(host, block, bytes);
-}
-
-void SimulatedStaging::write(void* block, const void* host, size_t bytes) {
-  std::memcpy(block, host, bytes);
 }
 
 size_t SimulatedStaging::blocks() const {

@@ -8,7 +8,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/codec/memory.h"
+#include "core/base/memory.h"
 
 namespace hipress {
 
@@ -46,9 +46,6 @@ class SimulatedStaging final : public Memory {
 
   void* allocate(size_t bytes) override;
   void free(void* block) override;
-  void zero(void* block, size_t bytes) override;
-  void read(const void* block, void* host, size_t bytes) override;
-  void write(void* block, const void* host, size_t bytes) override;
   size_t blocks() const override;
 
   /// Throws Error unless the bytes are within a block.

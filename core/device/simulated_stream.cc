@@ -6,16 +6,19 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/thread_name.h"
+#include "core/device/host_stream.h"
 #include "core/device/simulated_codec.h"
-#include "core/element/convert.h"
-#include "core/element/reduce.h"
-#include "core/thread_name.h"
 
 namespace hipress {
 namespace {
 
-/// What a copy to the host leaves there until it has come: nobody may read it yet.
+/// A copy to the host fills the staging memory with this until the values have come: no thread may read it
+/// before.
 constexpr int kNotThereYet = 0x5C;
+
+/// Computes, once addresses are those of the device's own mapping.
+HostStream host;
 
 template <typename T>
 std::span<T> real(SimulatedMemory& memory, std::span<T> values) {
@@ -23,8 +26,21 @@ std::span<T> real(SimulatedMemory& memory, std::span<T> values) {
   return {reinterpret_cast<T*>(address), values.size()};
 }
 
-const Codec& codecOf(const DeviceCodec* codec) {
-  return static_cast<const SimulatedCodec*>(codec)->codec();
+std::vector<const void*> realOf(SimulatedMemory& memory, const std::vector<const void*>& list, size_t bytes) {
+  std::vector<const void*> values;
+  for (const void* each : list) values.push_back(memory.real(each, bytes));
+  return values;
+}
+
+/// The number by which the codec knows the error that the work throws; 0 if it throws none.
+template <typename Work>
+uint32_t errorOf(const DeviceCodec* codec, const Work& work) {
+  try {
+    work();
+    return 0;
+  } catch (const Error& error) {
+    return static_cast<const SimulatedCodec*>(codec)->refuse(error.what());
+  }
 }
 
 }  // namespace
@@ -94,6 +110,15 @@ void SimulatedStream::waitFor(void* event) {
   push([event](SimulatedMemory&) { static_cast<SimulatedDevice::Event*>(event)->wait(); });
 }
 
+void SimulatedStream::fillZeros(std::span<std::byte> bytes) {
+  if (!bytes.empty()) push([bytes](SimulatedMemory& memory) { host.fillZeros(real(memory, bytes)); });
+}
+
+void SimulatedStream::copy(std::byte* to, std::span<const std::byte> from) {
+  if (from.empty()) return;
+  push([to, from](SimulatedMemory& memory) { host.copy(memory.real(to, from.size()), real(memory, from)); });
+}
+
 void SimulatedStream::copyToDevice(std::byte* to, std::span<const std::byte> staging) {
   if (staging.empty()) return;
   push([device = shared_->device.get(), to, staging](SimulatedMemory& memory) {
@@ -121,64 +146,52 @@ void SimulatedStream::encode(const DeviceEncode& call) {
     for (const float* state : call.states.before) before.push_back(floats(state));
     for (const float* state : call.states.after) after.push_back(floats(state));
     auto* result = reinterpret_cast<uint32_t*>(memory.real(call.result, 2 * sizeof(uint32_t)));
-    try {
-      const size_t bytes =
-          codecOf(call.codec)
-              .encode(real(memory, call.input), {before, after}, call.context, real(memory, call.message));
-      result[0] = static_cast<uint32_t>(bytes);
-      result[1] = 0;
-    } catch (const Error& error) {
-      result[0] = 0;
-      result[1] = static_cast<const SimulatedCodec*>(call.codec)->refuse(error.what());
-    }
+    size_t bytes = 0;
+    DeviceEncode there = call;
+    there.input = real(memory, call.input);
+    there.states = {before, after};
+    there.message = real(memory, call.message);
+    there.bytes = &bytes;
+    result[1] = errorOf(call.deviceCodec, [&] { host.encode(there); });
+    result[0] = static_cast<uint32_t>(bytes);
   });
 }
 
 void SimulatedStream::decode(const DeviceDecode& call) {
   push([call](SimulatedMemory& memory) {
-    auto payload = call.payload;
+    DeviceDecode there = call;
     if (call.payloadBytes != nullptr) {
       uint32_t bytes = 0;
       std::memcpy(&bytes, memory.real(call.payloadBytes, sizeof bytes), sizeof bytes);
-      payload = payload.first(bytes);
+      there.payload = call.payload.first(bytes);
     }
+    if (!there.payload.empty()) there.payload = real(memory, there.payload);
+    there.output = real(memory, call.output);
     auto* error = reinterpret_cast<uint32_t*>(memory.real(call.error, sizeof(uint32_t)));
-    if (!payload.empty()) payload = real(memory, payload);
-    try {
-      codecOf(call.codec).decode(payload, real(memory, call.output), call.mode);
-      *error = 0;
-    } catch (const Error& refused) {
-      *error = static_cast<const SimulatedCodec*>(call.codec)->refuse(refused.what());
-    }
+    *error = errorOf(call.deviceCodec, [&] { host.decode(there); });
   });
 }
 
-void SimulatedStream::reduce(DType dtype, std::span<const void* const> contributions, size_t count,
-                             double factor, void* output) {
-  push([dtype, list = std::vector<const void*>(contributions.begin(), contributions.end()), count, factor,
-        output](SimulatedMemory& memory) {
+void SimulatedStream::combine(Combination combination, DType dtype,
+                              std::span<const void* const> contributions, size_t count, double factor,
+                              void* output) {
+  push([=, list = std::vector(contributions.begin(), contributions.end())](SimulatedMemory& memory) {
     const size_t bytes = count * elementSize(dtype);
-    std::vector<const void*> values;
-    for (const void* each : list) values.push_back(memory.real(each, bytes));
-    reduceInOrder(dtype, values, count, factor, memory.real(output, bytes));
+    host.combine(combination, dtype, realOf(memory, list, bytes), count, factor, memory.real(output, bytes));
   });
 }
 
-void SimulatedStream::add(DType dtype, const void* values, float factor, DecodeMode mode,
-                          std::span<float> sum) {
-  push([dtype, values, factor, mode, sum](SimulatedMemory& memory) {
-    const auto target = real(memory, sum);
-    std::vector<float> widened(sum.size());
-    widen(memory.real(values, sum.size() * elementSize(dtype)), dtype, widened);
-    for (size_t i = 0; i < target.size(); ++i) {
-      target[i] = mode == DecodeMode::kAssign ? factor * widened[i] : target[i] + factor * widened[i];
-    }
+void SimulatedStream::add(DType dtype, std::span<const void* const> contributions, float factor,
+                          DecodeMode mode, std::span<float> sum) {
+  push([=, list = std::vector(contributions.begin(), contributions.end())](SimulatedMemory& memory) {
+    const auto values = realOf(memory, list, sum.size() * elementSize(dtype));
+    host.add(dtype, values, factor, mode, real(memory, sum));
   });
 }
 
 void SimulatedStream::narrow(std::span<const float> values, DType dtype, void* output) {
   push([values, dtype, output](SimulatedMemory& memory) {
-    hipress::narrow(real(memory, values), dtype, memory.real(output, values.size() * elementSize(dtype)));
+    host.narrow(real(memory, values), dtype, memory.real(output, values.size() * elementSize(dtype)));
   });
 }
 

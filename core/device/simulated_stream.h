@@ -21,13 +21,16 @@ class SimulatedStream final : public DeviceStream {
   ~SimulatedStream() override;
 
   void waitFor(void* event) override;
+  void fillZeros(std::span<std::byte> bytes) override;
+  void copy(std::byte* to, std::span<const std::byte> from) override;
   void copyToDevice(std::byte* to, std::span<const std::byte> staging) override;
   void copyToHost(std::byte* staging, std::span<const std::byte> from) override;
   void encode(const DeviceEncode& call) override;
   void decode(const DeviceDecode& call) override;
-  void reduce(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
-              void* output) override;
-  void add(DType dtype, const void* values, float factor, DecodeMode mode, std::span<float> sum) override;
+  void combine(Combination combination, DType dtype, std::span<const void* const> contributions, size_t count,
+               double factor, void* output) override;
+  void add(DType dtype, std::span<const void* const> contributions, float factor, DecodeMode mode,
+           std::span<float> sum) override;
   void narrow(std::span<const float> values, DType dtype, void* output) override;
   void whenDone(EndCallback callback) override;
   size_t scratchBytes() const override { return 0; }  // its codecs compute on the host

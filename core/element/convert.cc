@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/element/half_kernels.h"
-#include "core/error.h"
 
 namespace hipress {
 namespace {

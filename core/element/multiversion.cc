@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace hipress {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <string>
 
-#include "core/element/extremes.h"
+#include "core/base/error.h"
+#include "core/element/choose_fold.h"
 #include "core/element/reduce_kernels.h"
-#include "core/error.h"
 
 namespace hipress {
 namespace {
@@ -23,8 +23,8 @@ struct Merge {
   }
 };
 
-/// One loop for every processor: nobody's training waits for a minimum.
-struct Fold {
+/// One loop for every instruction set: no training waits for a minimum.
+struct FoldAll {
   std::span<const void* const> contributions;
   size_t count;
   void* output;
@@ -63,14 +63,17 @@ void reduceInOrder(DType dtype, std::span<const void* const> contributions, size
   checkReduction(dtype, contributions, factor);
   if (count == 0) return;
   const Merge merge{contributions, count, output};
-  withSum(dtype, factor, [&](auto policy) { merge.with(policy); });
+  withFold<Plus>(dtype, factor, [&](auto policy) { merge.with(policy); });
 }
 
 void combineInOrder(Combination combination, DType dtype, std::span<const void* const> contributions,
                     size_t count, double factor, void* output) {
   if (combination == Combination::kSum) return reduceInOrder(dtype, contributions, count, factor, output);
   checkReduction(dtype, contributions, factor);
-  withExtreme(combination, dtype, factor, Fold{contributions, count, output});
+  const FoldAll all{contributions, count, output};
+  if (combination == Combination::kMin) return withFold<Least>(dtype, factor, all);
+  if (combination == Combination::kMax) return withFold<Greatest>(dtype, factor, all);
+  withFold<Times>(dtype, factor, all);
 }
 
 }  // namespace hipress

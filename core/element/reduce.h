@@ -17,8 +17,8 @@ namespace hipress {
 /// - float32, float64: sum and product in their own type.
 /// - float16, bfloat16: sum and product in float32, rounded once at the end.
 /// - integers: with factor 1 the sum wraps in its own type; with another factor it is taken in int64,
-/// multiplied in
-///   double and truncated toward zero, as Horovod averages integers, and saturates at the type's limits.
+///   multiplied in double and truncated toward zero, as Horovod averages integers, and saturates at the
+///   type's limits.
 /// - bool: logical or; only factor 1.
 ///
 /// Throws InvalidArgument without contributions, or if an integer factor is not finite; Unsupported for bool
@@ -26,15 +26,15 @@ namespace hipress {
 void reduceInOrder(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
                    void* output);
 
-/// What becomes of several ranks' elements.
+/// How several ranks' elements become one.
 enum class Combination : uint8_t { kSum, kMin, kMax, kProduct };
 
-/// The same for another combination than the sum; see extremes.h for NaN and bool. Factors and integers as
+/// The same for another combination than the sum; see folds.h for NaN and bool. Factors and integers as
 /// above.
 void combineInOrder(Combination combination, DType dtype, std::span<const void* const> contributions,
                     size_t count, double factor, void* output);
 
-/// What reduceInOrder() throws for such arguments, without doing anything.
+/// Throws what reduceInOrder() throws for such arguments, and does nothing else.
 void checkReduction(DType dtype, std::span<const void* const> contributions, double factor);
 
 }  // namespace hipress

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of reduceInOrder(). Up to kStreams contributions are read side by side, so that memory sees each
-// of them once, the output once, and the processor fetches all of them ahead at the same time. (One after the
-// other through a buffer in the first cache level, eight contributions took twice as long.) More are chained
-// through such a buffer.
+// The loops of reduceInOrder(). Up to kSideBySide contributions are read side by side, so that memory sees
+// each of them once, the output once, and the processor fetches all of them ahead at the same time. (One
+// after the other through a buffer in the first cache level, eight contributions took twice as long.) More
+// are chained through such a buffer.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/element/folds.h"
 #include "core/element/half_kernels.h"
 #include "core/element/multiversion.h"
-#include "core/element/sums.h"
 #include "core/element/unaligned.h"
 
 namespace hipress {
 
-inline constexpr size_t kStreams = 8;
-inline constexpr size_t kReduceBlock = 2048;
+inline constexpr size_t kSideBySide = 8;
+inline constexpr size_t kChainBlock = 2048;
 
 #if HIPRESS_X86
 HIPRESS_TARGET_V3 inline __m256 loadEightHalves(const void* source, size_t at) {
@@ -73,22 +73,22 @@ struct Reduce {
     /// One block of any number of contributions.
     static void chained(const Policy& policy, const void* const* contributions, size_t contributionCount,
                         size_t begin, size_t length, Unaligned<Element>* output) {
-      alignas(64) Sum sums[kReduceBlock];
-      Source sources[kStreams];
+      alignas(64) Sum sums[kChainBlock];
+      Source sources[kSideBySide];
       const auto take = [&](size_t first, size_t number) {
         for (size_t k = 0; k < number; ++k)
           sources[k] = static_cast<Source>(contributions[first + k]) + begin;
       };
-      take(0, kStreams);
+      take(0, kSideBySide);
 #pragma GCC ivdep
       for (size_t i = 0; i < length; ++i) {
-        sums[i] = merge<kStreams - 1>(Policy::load(sources[0][i].value), sources + 1, i);
+        sums[i] = merge<kSideBySide - 1>(Policy::load(sources[0][i].value), sources + 1, i);
       }
-      size_t rank = kStreams;
-      for (; rank + kStreams <= contributionCount; rank += kStreams) {
-        take(rank, kStreams);
+      size_t rank = kSideBySide;
+      for (; rank + kSideBySide <= contributionCount; rank += kSideBySide) {
+        take(rank, kSideBySide);
 #pragma GCC ivdep
-        for (size_t i = 0; i < length; ++i) sums[i] = merge<kStreams>(sums[i], sources, i);
+        for (size_t i = 0; i < length; ++i) sums[i] = merge<kSideBySide>(sums[i], sources, i);
       }
       for (; rank < contributionCount; ++rank) {
         take(rank, 1);
@@ -104,20 +104,20 @@ struct Reduce {
       auto* output = static_cast<Unaligned<Element>*>(destination);
       size_t done = 0;
 #if HIPRESS_X86
-      if constexpr (std::is_same_v<Policy, Float16Sum> && level >= IsaLevel::kV3) {
+      if constexpr (std::is_same_v<Policy, HalfFold<Float16, Plus>> && level >= IsaLevel::kV3) {
         for (; done + 8 <= count; done += 8) {
           mergeEightHalves(contributions, contributionCount, done, policy.factor, output);
         }
       }
 #endif
-      if (contributionCount > kStreams) {
-        for (; done < count; done += kReduceBlock) {
-          chained(policy, contributions, contributionCount, done, std::min(kReduceBlock, count - done),
+      if (contributionCount > kSideBySide) {
+        for (; done < count; done += kChainBlock) {
+          chained(policy, contributions, contributionCount, done, std::min(kChainBlock, count - done),
                   output);
         }
         return;
       }
-      Source sources[kStreams];
+      Source sources[kSideBySide];
       for (size_t k = 0; k < contributionCount; ++k)
         sources[k] = static_cast<Source>(contributions[k]) + done;
       switch (contributionCount) {

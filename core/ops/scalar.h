@@ -110,12 +110,47 @@ HIPRESS_HOST_DEVICE constexpr int32_t toInt(float x) {
   return below ? kLeastInt : notAbove;
 }
 
-/// The nearest of 0 … 2^bits − 1; `bits` is 1, 2, 4 or 8.
+/// The nearest of 0 … 2^bits − 1; `bits` is 1, 2, 4, 8 or 16.
 template <typename T>
 HIPRESS_HOST_DEVICE constexpr int32_t toUint(T x, uint32_t bits) {
   const T greatest = static_cast<T>((1u << bits) - 1u);
   const T notBelow = x > T{0} ? x : T{0};  // NaN compares false
   return static_cast<int32_t>(notBelow < greatest ? notBelow : greatest);
+}
+
+/// The nearest of −2^(bits − 1) … 2^(bits − 1) − 1, and 0 for NaN; `bits` is 4 or 8.
+template <typename T>
+HIPRESS_HOST_DEVICE constexpr int32_t toSigned(T x, uint32_t bits) {
+  const T greatest = static_cast<T>((1 << (bits - 1)) - 1);
+  const T least = static_cast<T>(-(1 << (bits - 1)));
+  const T notAbove = x < greatest ? x : greatest;
+  // The choice for NaN comes last: if the cut number is made a float again, GCC takes trunc(x), which can be
+  // −0.
+  const auto cut = static_cast<int32_t>(notAbove > least ? notAbove : least);
+  return x == x ? cut : 0;
+}
+
+/// The number of which `code` is the two's complement of `bits` bits.
+HIPRESS_HOST_DEVICE constexpr int32_t signExtended(int32_t code, uint32_t bits) {
+  const int32_t half = 1 << (bits - 1);
+  return (code ^ half) - half;
+}
+
+/// bitcast<int32>: the bits of a float. Which bits a NaN has that was computed differs between devices.
+HIPRESS_HOST_DEVICE inline int32_t bitsOf(float x) {
+#if defined(__CUDA_ARCH__)
+  return __float_as_int(x);
+#else
+  return __builtin_bit_cast(int32_t, x);
+#endif
+}
+/// bitcast<float>: the float of these bits.
+HIPRESS_HOST_DEVICE inline float floatOf(int32_t bits) {
+#if defined(__CUDA_ARCH__)
+  return __int_as_float(bits);
+#else
+  return __builtin_bit_cast(float, bits);
+#endif
 }
 
 template <typename T>

@@ -14,7 +14,7 @@ enum class EventKind : uint8_t {
   kArrival,    ///< of a chunk
   kDelivery,   ///< of a flight, which took longer than its chunks
   kLinger,     ///< of a connection: small messages have waited long enough
-  kTaskDone,   ///< of an instance: a task that took longer than what it occupied
+  kTaskDone,   ///< of an instance: a task that took longer than it occupied its thread
 };
 
 struct Event {

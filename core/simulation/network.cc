@@ -6,12 +6,12 @@
 namespace hipress {
 namespace {
 
-/// Chunks are as small as what a kernel sends at a time, or as what a fast link carries in this time.
+/// A chunk has as many bytes as a kernel sends at a time, or as a fast link carries in this time.
 constexpr double kSmallestChunk = 65536;
 constexpr double kChunkSeconds = 250e-6;
 /// As the transport sets its sockets.
 constexpr double kSocketBytes = 4194304;
-/// Of a connection, more than what latency alone keeps under way.
+/// Chunks of a connection under way, beside those that its latency keeps under way.
 constexpr double kChunksUnderWay = 4;
 
 }  // namespace
@@ -76,21 +76,11 @@ bool Network::hasRoom(uint32_t connection) const {
   return connections_[connection].inSocket < std::max(kSocketBytes, 2 * connections_[connection].chunkBytes);
 }
 
-uint32_t Network::keep(const Chunk& chunk) {
-  if (freeChunks_.empty()) {
-    chunks_.push_back(chunk);
-    return static_cast<uint32_t>(chunks_.size() - 1);
-  }
-  const uint32_t number = freeChunks_.back();
-  freeChunks_.pop_back();
-  chunks_[number] = chunk;
-  return number;
-}
-
 void Network::put(const Chunk& chunk, double now) {
   Connection& made = connections_[chunk.connection];
   if (made.shared) {
-    return events_.push(now + made.link->latency, EventKind::kArrival, keep(chunk));
+    return events_.push(now + made.link->latency, EventKind::kArrival,
+                        static_cast<uint32_t>(chunks_.put(Chunk(chunk))));
   }
   made.socket.push_back(chunk);
   made.inSocket += chunk.bytes;
@@ -132,7 +122,7 @@ uint32_t Network::onUplink(uint32_t number, double now) {
     arrives = std::max(arrives, made.slowUntil + chunk.bytes / made.link->bytesPerSecond);
     made.slowUntil = arrives;
   }
-  events_.push(arrives, EventKind::kArrival, keep(chunk));
+  events_.push(arrives, EventKind::kArrival, static_cast<uint32_t>(chunks_.put(Chunk(chunk))));
   host.sending = false;
   made.inTurn = false;
   takeTurn(connection, now);
@@ -141,8 +131,7 @@ uint32_t Network::onUplink(uint32_t number, double now) {
 }
 
 Chunk Network::onArrival(uint32_t number, double now) {
-  const Chunk chunk = chunks_[number];
-  freeChunks_.push_back(number);
+  const Chunk chunk = chunks_.take(number);
   Connection& made = connections_[chunk.connection];
   if (!made.shared) made.underWay -= chunk.bytes;
   takeTurn(chunk.connection, now);

@@ -2,9 +2,9 @@
 //
 // Links of hosts. A connection between two ranks has a socket's memory at the sender; the connections that
 // have something in it take turns on their host's link, as the kernel's do, a chunk each. Chunks for a host
-// come in through its link one after the other, at the same time as they go out at the sender if nobody else
-// sends there. Of a connection only a few chunks are under way, so a receiver whose link is full holds up
-// nobody but those who send to it.
+// come in through its link one after the other, at the same time as they go out at the sender if no other
+// host sends there. Of a connection only a few chunks are under way, so a receiver whose link is full holds
+// up only its own senders.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include <deque>
 #include <vector>
 
+#include "core/base/slots.h"
 #include "core/simulation/event_queue.h"
 #include "core/simulation/step_description.h"
 
@@ -21,7 +22,7 @@ struct Chunk {
   uint32_t connection = 0;
   uint32_t flight = 0;
   double bytes = 0;     ///< That go out.
-  double arriving = 0;  ///< That come in, for what is seen stands for others: representativeGraph().
+  double arriving = 0;  ///< Bytes that come in; a simulated rank may stand for others: representativeGraph().
   bool first = false;   ///< Of its flight.
   bool last = false;
 };
@@ -82,15 +83,13 @@ class Network {
   static Host hostOf(const ClusterDescription& cluster, int number);
   void takeTurn(uint32_t connection, double now);
   void startUplink(uint32_t host, double now);
-  uint32_t keep(const Chunk& chunk);
 
   const size_t world_;
   EventQueue& events_;
   std::vector<Connection> connections_;
   std::vector<Host> hosts_;
   std::vector<double> sending_;
-  std::vector<Chunk> chunks_;  // under way
-  std::vector<uint32_t> freeChunks_;
+  Slots<Chunk> chunks_;  // under way
 };
 
 }  // namespace hipress

@@ -7,12 +7,12 @@
 #include <tuple>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace hipress {
 namespace {
 
-/// What a receive waits for: partition, hop and sender.
+/// Names the message that a receive waits for: partition, hop and sender.
 using Expected = std::tuple<uint32_t, uint16_t, int>;
 using Receives = std::map<Expected, TaskIndex>;
 

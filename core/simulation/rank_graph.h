@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The task graphs of a tensor as the topologies build them (core/casync/topology.h), reduced to what takes
-// time, and with every message's receiver.
+// The task graphs of a tensor as the topologies build them (core/casync/graph/topology.h), reduced to what
+// takes time, and with every message's receiver.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/casync/task_graph.h"
-#include "core/casync/topology.h"
+#include "core/casync/graph/task_graph.h"
+#include "core/casync/graph/topology.h"
 
 namespace hipress {
 

@@ -29,7 +29,7 @@ double StepSimulation::shareOf(const Instance& instance, TaskIndex task) const {
   return instance.graph->tasks[task].ownShare ? tensor.ownShare : tensor.otherShare;
 }
 
-/// Gives the thread what it is to do next, if there is anything.
+/// Gives the thread its next jobs, if there are any.
 void StepSimulation::beginNext(uint32_t number) {
   Thread& thread = threads_[number];
   // Never within itself: thousands of jobs that take no time would nest as deeply.
@@ -39,7 +39,7 @@ void StepSimulation::beginNext(uint32_t number) {
   Job job;
   while (!thread.busy && takeJob(thread, job)) {
     job.began = now_;
-    // While it is worked out what the job takes, and whom else it occupies, the thread is not free.
+    // The thread is not free while the job's time, and the other threads that it occupies, are computed.
     thread.busy = true;
     const double seconds = secondsOf(number, job);
     if (seconds <= 0) {
@@ -65,7 +65,7 @@ bool StepSimulation::takeJob(Thread& thread, Job& job) {
   }
   auto& queue = queued_[thread.rank];
   if (!thread.isLane || queue.empty()) return false;
-  job = {JobKind::kTask, queue.top().instance, queue.top().task};
+  job = {JobKind::kTask, queue.top().value.instance, queue.top().value.task};
   queue.pop();
   return true;
 }
@@ -93,13 +93,13 @@ double StepSimulation::secondsOf(uint32_t thread, Job& job) {
   return 0;
 }
 
-/// Of the values of a group's members to where they are together, or back.
+/// The seconds to copy the values of a group's members into the group's memory, or back.
 double StepSimulation::copySeconds(uint32_t number, uint32_t rank) const {
   const GradientDescription& gradient = description_.gradients[number];
   if (gradient.members < 2) return 0;
   const double bytes = static_cast<double>(gradient.elements) * gradient.elementBytes;
   const size_t busy = machines_[machineOf(rank)].busyWithOneMore();
-  // As adding does, it moves three times as much: what is overwritten is read into the cache first.
+  // As adding does, it moves three times as much: overwritten memory is read into the cache first.
   return description_.engine.sum.seconds(bytes, 1, busy);
 }
 
@@ -150,7 +150,7 @@ bool StepSimulation::isLentWhole(const Tensor& tensor) const {
   return !description_.cluster.neighboursRead || tensor.partitionBytes < kSmallestReferred;
 }
 
-/// As the executor does it (executor.cc, executor_merge.cc).
+/// As the executor does it (executor.cc, merge.cc).
 double StepSimulation::computeSeconds(const Instance& instance, TaskIndex index, size_t threads,
                                       size_t busy) const {
   const SimulatedTask& task = instance.graph->tasks[index];
@@ -168,7 +168,8 @@ double StepSimulation::computeSeconds(const Instance& instance, TaskIndex index,
   // One pass over all of them: a sum of two reads two and writes one.
   if (tensor.raw) return sum * (operands + task.encoded + 1) / 3 + read;
   if (task.partial) return sum * (operands + 1) / 3 + read;
-  // What has just been decoded is in the cache, if it fits; only what is added to it comes from memory.
+  // Values that were just decoded are in the cache, if they fit; only the values added to them come from
+  // memory.
   const double merge = tensor.codec->merge.seconds(tensor.codecBytes, threads, busy);
   const double decode = tensor.codec->decode.seconds(tensor.codecBytes, threads, busy);
   const double first = operands > 0 ? operands * sum / 2 : decode - merge;

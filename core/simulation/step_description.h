@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/casync/link_queue.h"
+#include "core/casync/send/link_queue.h"
 #include "core/simulation/cost_table.h"
 #include "core/transport/transport.h"
 
@@ -19,7 +19,7 @@ namespace hipress {
 /// Seconds by raw bytes, in one thread and in several that share the work.
 struct ComputeCosts {
   std::vector<CostTable> byThreads;  ///< The first: one thread, nothing else computing.
-  /// By how many cores are busy, from one: how many times as long everybody takes because they share memory.
+  /// By the number of busy cores, from one: how many times as long each core takes because they share memory.
   std::vector<double> slowdown;
 
   /// With `threads` of `busy` cores that are in use.
@@ -29,13 +29,13 @@ struct ComputeCosts {
 struct CodecCosts {
   ComputeCosts encode;
   ComputeCosts decode;
-  ComputeCosts merge;      ///< Decoding and adding to what was written just before.
+  ComputeCosts merge;      ///< Decoding and adding to values that were just written.
   CostTable encodedBytes;  ///< By raw bytes.
 };
 
 struct LinkDescription {
   double bytesPerSecond = 1e9;  ///< In each direction, both at once.
-  double latency = 0;           ///< Without what the processors do.
+  double latency = 0;           ///< Seconds, without the processors' work.
   double sendMessage = 0;       ///< Seconds of a processor, per message or bundle,
   double sendByte = 0;          ///< and per byte.
   double receiveMessage = 0;
@@ -44,7 +44,7 @@ struct LinkDescription {
 
 struct ClusterDescription {
   std::vector<int> hosts;     ///< Number of each rank's host, from 0 in the order of the lowest ranks.
-  std::vector<int> machines;  ///< Of each host: whose processors it uses, from 0.
+  std::vector<int> machines;  ///< By host: the number of the machine whose processors it uses, from 0.
   std::vector<int> cores;     ///< Of each machine.
   LinkDescription network;
   std::map<std::pair<int, int>, LinkDescription> unlike;  ///< From host to host, where it is not `network`.

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step begins with: tensors planned as the engine plans them, threads, and when gradients come.
+// The start of a step: tensors planned as the engine plans them, threads, and the times at which gradients
+// come.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
 
-#include "core/casync/partition.h"
-#include "core/casync/shares.h"
-#include "core/casync/topology.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/casync/graph/partition.h"
+#include "core/casync/graph/shares.h"
+#include "core/casync/graph/topology.h"
 #include "core/simulation/step_simulation.h"
 
 namespace hipress {
 namespace {
-
-/// In shared memory larger payloads do not go into bundles; as in communication_queue.cc.
-constexpr size_t kTiny = 2048;
 
 size_t partitionsOf(const GradientDescription& gradient, const StepDescription& step) {
   const size_t bytes = static_cast<size_t>(gradient.elements) * static_cast<size_t>(gradient.elementBytes);
@@ -38,12 +36,10 @@ StepSimulation::StepSimulation(const StepDescription& description)
   if (symmetric_) grid_ = std::make_unique<RankGrid>(description.cluster.hosts);
   network_ =
       std::make_unique<Network>(description.cluster, symmetric_, symmetric_ ? grid_->perHost() : 1, events_);
-  BundleOptions ofTiny = description.settings.bundle;
-  ofTiny.messageBytes = std::min(ofTiny.messageBytes, kTiny);
-  const auto window = static_cast<double>(description.settings.windowBytes);
+  const EngineSettings& settings = description.settings;
   for (uint32_t number = 0; number < network_->connections(); ++number) {
-    const bool sockets = network_->crossesNetwork(number) || description.settings.bundle.always;
-    connections_.push_back({OutgoingQueue(window, sockets ? description.settings.bundle : ofTiny), {}});
+    const BundleOptions bundle = bundlesOf(settings.bundle, network_->crossesNetwork(number));
+    connections_.push_back({LinkQueue(settings.windowBytes, bundle), {}});
   }
   addThreads();
   addTensors();
@@ -135,7 +131,8 @@ void StepSimulation::addTensor(uint32_t number, size_t partitions, int firstRank
 void StepSimulation::giveShares() {
   const size_t world = description_.cluster.world();
   std::vector<double> bytes(world, 0.0);
-  std::vector<std::vector<size_t>> extra(tensors_.size());  // owners of what does not go round
+  std::vector<std::vector<size_t>> extra(
+      tensors_.size());  // owners of the partitions beyond a multiple of the world size
   for (size_t number = 0; number < tensors_.size(); ++number) {
     const GradientDescription& gradient = description_.gradients[number];
     if (!hasShares(gradient.topology)) continue;

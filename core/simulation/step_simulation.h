@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step as a sequence of events: gradients come, threads finish work, chunks leave and arrive. Of each
-// rank the threads that the engine has: the one that submits, the transport's, and the lanes of Q_comp.
+// One step as a sequence of events: gradients come, threads finish work, chunks leave and arrive. Each rank
+// has the engine's threads: the thread that submits, the transport's, and the lanes of Q_comp.
 //
 // If one rank stands for all, its graphs have as many partitions as ranks, or a multiple, and a tensor that
 // has fewer counts for less: each task and message occupies threads and links for that share of its time, and
@@ -12,14 +12,14 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <queue>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "core/base/priority_heap.h"
+#include "core/casync/send/link_queue.h"
 #include "core/simulation/event_queue.h"
 #include "core/simulation/network.h"
-#include "core/simulation/outgoing_queue.h"
 #include "core/simulation/processors.h"
 #include "core/simulation/rank_graph.h"
 #include "core/simulation/step_description.h"
@@ -76,29 +76,22 @@ class StepSimulation {
     std::deque<Job> ready;    // tasks that became ready on it and are not worth another thread
     std::deque<Job> waiting;  // not for lanes
   };
-  struct Queued {
-    int priority = 0;
-    uint64_t sequence = 0;
+  struct TaskName {
     uint32_t instance = 0;
     TaskIndex task = 0;
-    bool operator<(const Queued& other) const {
-      return priority != other.priority ? priority < other.priority : sequence > other.sequence;
-    }
   };
   struct Connection {
-    OutgoingQueue queue;
+    LinkQueue queue;
     std::deque<uint32_t> flights;  // with the transport, not sent completely
     size_t chunksPut = 0;          // of the first
     bool asks = false;             // the transport's thread is to send
     bool lingers = false;
   };
-  struct Flight {
-    std::vector<OutgoingMessage> messages;
+  struct Flight : LinkQueue::Flight {
     uint32_t connection = 0;
-    double bytes = 0;
-    double arriving = 0;
-    double whole = 0;  // bytes, if its messages are not counted in shares
-    double times = 1;  // as long as its link says, processors are busy with it
+    double arriving = 0;  // bytes
+    double whole = 0;     // bytes, if its messages are not counted in shares
+    double times = 1;     // as long as its link says, processors are busy with it
     size_t chunks = 1;
     double began = 0;
   };
@@ -138,6 +131,12 @@ class StepSimulation {
   void release(uint32_t thread, uint32_t instance, TaskIndex task);
   void complete(uint32_t thread, uint32_t instance, TaskIndex task);
   void endInstance(uint32_t instance);
+  /// The task that sends the message.
+  static TaskName senderOf(const LinkQueue::Message& message) {
+    return {static_cast<uint32_t>(message.name >> 32), static_cast<TaskIndex>(message.name)};
+  }
+  double arrivingShareOf(const LinkQueue::Message& message) const;
+  LinkQueue::Time linkTime() const { return LinkQueue::Time(std::chrono::duration<double>(now_)); }
   void send(uint32_t instance, TaskIndex task);
   void dispatch(uint32_t connection);
   void offer(uint32_t connection);
@@ -167,11 +166,10 @@ class StepSimulation {
   std::vector<Instance> instances_;
   std::vector<uint32_t> pending_;
   std::vector<Thread> threads_;
-  std::vector<std::priority_queue<Queued>> queued_;  // of each rank
+  std::vector<PriorityHeap<TaskName>> queued_;  // of each rank
   std::vector<Connection> connections_;
   std::vector<Flight> flights_;
   std::vector<uint32_t> freeFlights_;
-  std::vector<OutgoingMessage> leaving_;  // its memory serves every dispatch()
   uint64_t sequence_ = 0;
   StepOutcome outcome_;
 };

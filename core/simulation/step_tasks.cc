@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/codec/wire/wire_header.h"
 #include "core/simulation/step_simulation.h"
 #include "core/transport/transport.h"
 
@@ -13,8 +14,6 @@ namespace hipress {
 namespace {
 
 constexpr int kBeforeAll = std::numeric_limits<int>::max();
-/// Of a message that says where its elements are: kReferenceBytes of neighbour_memory.h.
-constexpr double kReferencePayload = 16;
 
 }  // namespace
 
@@ -55,7 +54,7 @@ void StepSimulation::release(uint32_t thread, uint32_t number, TaskIndex index) 
   }
   const int priority =
       description_.settings.priorities ? description_.gradients[instance.tensor].priority : 0;
-  queued_[instance.rank].push({task.encodesSum ? kBeforeAll : priority, sequence_++, number, index});
+  queued_[instance.rank].push({task.encodesSum ? kBeforeAll : priority, sequence_++, {number, index}});
   for (uint32_t place = 2; place < threadsPerRank_; ++place) {
     const uint32_t lane = threadOf(instance.rank, place);
     if (!threads_[lane].busy && lane != thread) return beginNext(lane);
@@ -85,57 +84,58 @@ void StepSimulation::send(uint32_t number, TaskIndex index) {
   const Instance& instance = instances_[number];
   const SimulatedTask& task = instance.graph->tasks[index];
   const Tensor& tensor = tensors_[instance.tensor];
-  OutgoingMessage message;
-  message.instance = number;
-  message.task = index;
+  LinkQueue::Message message;
+  message.name = uint64_t{number} << 32 | index;
   message.share = shareOf(instance, index);
-  message.arrivingShare = symmetric_ ? shareOf(instance, task.arrivesAs) : 1.0;
   message.payload = task.plain ? tensor.partitionBytes : tensor.encodedBytes;
-  if (task.lent && !isLentWhole(tensor)) message.payload = kReferencePayload;
+  if (task.lent && !isLentWhole(tensor)) message.payload = kReferencePayloadBytes;
   const uint32_t connection = network_->connection(instance.rank, task.peer);
   RankOutcome& outcome = outcome_.ranks[instance.rank];
-  (network_->crossesNetwork(connection) ? outcome.sentBytes : outcome.localBytes) +=
-      OutgoingQueue::bytesOf(message);
+  (network_->crossesNetwork(connection) ? outcome.sentBytes : outcome.localBytes) += message.bytes();
   outcome.messages += message.share;
   const int priority =
       description_.settings.priorities ? description_.gradients[instance.tensor].priority : 0;
-  connections_[connection].queue.push(priority, message, now_);
+  connections_[connection].queue.push(priority, message, linkTime());
   dispatch(connection);
 }
 
-/// Hands to the transport what may go.
+double StepSimulation::arrivingShareOf(const LinkQueue::Message& message) const {
+  if (!symmetric_) return 1;
+  const auto [number, task] = senderOf(message);
+  const Instance& instance = instances_[number];
+  return shareOf(instance, instance.graph->tasks[task].arrivesAs);
+}
+
+/// Hands to the transport the flights that may go.
 void StepSimulation::dispatch(uint32_t number) {
   Connection& connection = connections_[number];
   for (;;) {
-    connection.queue.next(now_, leaving_);
-    if (leaving_.empty()) break;
     if (freeFlights_.empty()) {
       freeFlights_.push_back(static_cast<uint32_t>(flights_.size()));
       flights_.emplace_back();
     }
     const uint32_t index = freeFlights_.back();
-    freeFlights_.pop_back();
     Flight& flight = flights_[index];
-    flight.messages.swap(leaving_);
+    if (!connection.queue.next(linkTime(), flight)) break;
+    freeFlights_.pop_back();
     flight.connection = number;
-    flight.bytes = flight.arriving = flight.whole = 0;
+    flight.arriving = flight.whole = 0;
     double times = 0;
-    for (const OutgoingMessage& message : flight.messages) {
+    for (const LinkQueue::Message& message : flight.messages) {
       const double bytes = message.payload + static_cast<double>(kMessageHeaderBytes);
-      flight.bytes += message.share * bytes;
-      flight.arriving += message.arrivingShare * bytes;
+      flight.arriving += arrivingShareOf(message) * bytes;
       flight.whole = std::max(flight.whole, bytes);
-      times +=
-          message.share * bytes * description_.gradients[instances_[message.instance].tensor].messageTimes;
+      const Instance& instance = instances_[senderOf(message).instance];
+      times += message.bytes() * description_.gradients[instance.tensor].messageTimes;
     }
     flight.times = flight.bytes > 0 ? times / flight.bytes : 1;
     const double most = std::max(flight.bytes, flight.arriving);
     flight.chunks = static_cast<size_t>(std::max(1.0, std::ceil(most / network_->chunkBytes(number))));
     connection.flights.push_back(index);
   }
-  if (connection.queue.hold() == OutgoingQueue::Hold::kGather && !connection.lingers) {
+  if (connection.queue.hold() == LinkQueue::Hold::kGather && !connection.lingers) {
     connection.lingers = true;
-    events_.push(connection.queue.due(), EventKind::kLinger, number);
+    events_.push(connection.queue.due().time_since_epoch().count(), EventKind::kLinger, number);
   }
   offer(number);
 }
@@ -150,16 +150,16 @@ void StepSimulation::offer(uint32_t number) {
   beginNext(thread);
 }
 
-/// Of the processor, for the next chunk.
+/// The processor's seconds for the next chunk.
 double StepSimulation::sendSeconds(uint32_t number) const {
   const Connection& connection = connections_[number];
   const Flight& flight = flights_[connection.flights.front()];
   const LinkDescription& link = network_->link(number);
   double seconds = flight.times * flight.bytes / static_cast<double>(flight.chunks) * link.sendByte;
   if (connection.chunksPut > 0) return seconds;
-  seconds += flight.times * OutgoingQueue::messagesOf(flight.messages) * link.sendMessage;
+  seconds += flight.times * flight.share * link.sendMessage;
   double messages = 0;
-  for (const OutgoingMessage& message : flight.messages) messages += message.share;
+  for (const LinkQueue::Message& message : flight.messages) messages += message.share;
   if (flight.messages.size() > 1) seconds += messages * description_.engine.bundledMessage;
   return seconds;
 }
@@ -177,8 +177,7 @@ void StepSimulation::putChunk(uint32_t number) {
   chunk.last = ++connection.chunksPut == flight.chunks;
   if (chunk.first) {
     flight.began = now_;
-    outcome_.ranks[number / static_cast<uint32_t>(description_.cluster.world())].flights +=
-        OutgoingQueue::messagesOf(flight.messages);
+    outcome_.ranks[number / static_cast<uint32_t>(description_.cluster.world())].flights += flight.share;
   }
   network_->put(chunk, now_);
   connection.asks = false;
@@ -193,12 +192,12 @@ void StepSimulation::putChunk(uint32_t number) {
 
 void StepSimulation::flightSent(uint32_t index) {
   const uint32_t number = flights_[index].connection;
-  connections_[number].queue.sent(flights_[index].bytes, OutgoingQueue::messagesOf(flights_[index].messages));
+  connections_[number].queue.sent(flights_[index]);
   dispatch(number);
   const uint32_t thread = transportThread(number / static_cast<uint32_t>(description_.cluster.world()));
   for (size_t message = 0; message < flights_[index].messages.size(); ++message) {
-    const OutgoingMessage sent = flights_[index].messages[message];
-    complete(thread, sent.instance, sent.task);
+    const auto [instance, task] = senderOf(flights_[index].messages[message]);
+    complete(thread, instance, task);
   }
 }
 
@@ -213,7 +212,7 @@ double StepSimulation::receiveSeconds(const Chunk& chunk) const {
   double seconds = flight.times * chunk.arriving * link.receiveByte;
   if (!chunk.last) return seconds;
   double messages = 0;
-  for (const OutgoingMessage& message : flight.messages) messages += message.arrivingShare;
+  for (const LinkQueue::Message& message : flight.messages) messages += arrivingShareOf(message);
   seconds += flight.times * std::min(1.0, messages) * link.receiveMessage;
   if (flight.messages.size() > 1) seconds += messages * description_.engine.bundledMessage;
   return seconds;
@@ -235,10 +234,10 @@ void StepSimulation::deliver(uint32_t index) {
   const uint32_t rank = receiverOf(flights_[index]);
   const uint32_t thread = transportThread(rank);
   for (size_t message = 0; message < flights_[index].messages.size(); ++message) {
-    const OutgoingMessage sent = flights_[index].messages[message];
-    const Instance& from = instances_[sent.instance];
-    const TaskIndex task = from.graph->tasks[sent.task].arrivesAs;
-    const uint32_t to = symmetric_ ? sent.instance : tensors_[from.tensor].firstInstance + rank;
+    const auto [sender, sent] = senderOf(flights_[index].messages[message]);
+    const Instance& from = instances_[sender];
+    const TaskIndex task = from.graph->tasks[sent].arrivesAs;
+    const uint32_t to = symmetric_ ? sender : tensors_[from.tensor].firstInstance + rank;
     clear(thread, to, task);
   }
   flights_[index].messages.clear();

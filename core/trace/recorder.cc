@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/trace/recorder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <tuple>
 
-#include "core/error.h"
+#include "core/trace/trace_file.h"
 
 namespace hipress {
 namespace {
@@ -60,11 +54,6 @@ void assignLanes(std::vector<TraceSpan>& spans) {
       *found = span.endNs;
     }
   }
-}
-
-[[noreturn]] void failWriting(const std::string& path) {
-  throw transportError("the trace " + path + " cannot be written: " + std::strerror(errno) +
-                       "; set HIPRESS_TRACE to a writable file");
 }
 
 }  // namespace
@@ -142,31 +131,7 @@ void TraceRecorder::appendTo(const std::string& path) const {
     const std::lock_guard lock(mutex_);
     text = events();
   }
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) failWriting(path);
-  bool locked = false;
-  do {
-    locked = ::flock(fd, LOCK_EX) == 0;
-  } while (!locked && errno == EINTR);  // Ctrl-C is when traces are written
-  const off_t end = ::lseek(fd, 0, SEEK_END);
-  constexpr off_t kClosing = 3;  // "\n]\n", which the next rank's events replace
-  if (end > kClosing) {
-    ::lseek(fd, end - kClosing, SEEK_SET);
-    text = ",\n" + text + "\n]\n";
-  } else {
-    text = "[\n" + text + "\n]\n";
-  }
-  bool written = locked;
-  for (size_t offset = 0; written && offset < text.size();) {
-    const auto count = ::write(fd, text.data() + offset, text.size() - offset);
-    if (count < 0 && errno == EINTR) continue;
-    written = count > 0;
-    offset += static_cast<size_t>(std::max<ssize_t>(count, 0));
-  }
-  const int saved = errno;
-  ::close(fd);
-  errno = saved;
-  if (!written) failWriting(path);
+  addToTraceFile(path, text);
 }
 
 }  // namespace hipress

@@ -41,9 +41,7 @@ class TraceRecorder {
   int intern(const std::string& name);
   void record(const TraceSpan& span);
 
-  /// Appends this rank's spans to `path` so that the file is a valid JSON array after every rank's turn.
-  /// Ranks of one machine may share a file: appending is under a file lock. Throws Transport if the file
-  /// cannot be written.
+  /// Adds this rank's spans to `path`, see addToTraceFile(): ranks of one machine may share a file.
   void appendTo(const std::string& path) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several messages as the bytes of one: what of a message costs the same whatever its size is paid once. The
+// Several messages as the bytes of one, so that the costs that a message of any size has are paid once. The
 // layout is in docs/wire-format.md.
 #pragma once
 
@@ -29,7 +29,7 @@ MessageHeader packBundle(std::span<const MessageView> messages, std::vector<std:
 void splitBundle(const MessageHeader& header, std::span<const std::byte> bytes,
                  std::vector<MessageView>& messages);
 
-/// What receives of a link fail with once a bundle of it was refused, because nobody knows for whom it was.
+/// The error of all receives of a link after one of its bundles was refused: its messages are not known.
 Error refusedBundle(int receiver, int sender, const Error& reason);
 
 }  // namespace hipress

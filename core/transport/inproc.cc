@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/thread_name.h"
+#include "core/base/thread_name.h"
 #include "core/transport/bundle.h"
 #include "core/transport/mailbox.h"
 #include "core/transport/matcher.h"
@@ -107,7 +107,7 @@ class InprocTransport final : public Transport {
     return std::make_shared<Error>(ErrorKind::kNotInitialized, "the transport is closed");
   }
 
-  /// Once the progress thread has ended, whoever calls runs the command: there is a failure to hand over.
+  /// Once the progress thread has ended, the caller runs the command, which hands over a failure.
   template <typename Body>
   void command(Body body) {
     static_assert(Mailbox::Command::kFits<Body>);

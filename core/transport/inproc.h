@@ -12,7 +12,7 @@
 
 namespace hipress {
 
-/// What a test may do to a message on its way.
+/// A message on its way, which a test may change.
 struct InprocMessage {
   int source = 0;
   int destination = 0;

@@ -10,16 +10,13 @@
 #include <string>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace hipress {
 
 Mailbox::Mailbox() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (fd_ < 0) throw transportError(std::string("cannot make an event descriptor: ") + std::strerror(errno));
-}
-
-Mailbox::~Mailbox() {
-  ::close(fd_);
+  if (fd_.get() < 0)
+    throw transportError(std::string("cannot make an event descriptor: ") + std::strerror(errno));
 }
 
 bool Mailbox::post(Command&& command) {
@@ -32,7 +29,7 @@ bool Mailbox::post(Command&& command) {
     asleep_ = false;
     woken_ = true;
     const uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(fd_, &one, sizeof one);
+    [[maybe_unused]] const auto written = ::write(fd_.get(), &one, sizeof one);
   }
   return true;
 }
@@ -44,7 +41,7 @@ void Mailbox::take(std::vector<Command>& commands) {
   if (woken_) {
     woken_ = false;
     uint64_t count = 0;
-    [[maybe_unused]] const auto read = ::read(fd_, &count, sizeof count);
+    [[maybe_unused]] const auto read = ::read(fd_.get(), &count, sizeof count);
   }
   commands_.swap(commands);
 }

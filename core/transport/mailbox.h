@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How other threads hand work to a progress thread: commands in order, and a file descriptor that wakes it.
+// Through a mailbox other threads hand commands, in order, to a progress thread; a file descriptor wakes it.
 #pragma once
 
 #include <mutex>
 #include <vector>
 
-#include "core/transport/inline_function.h"
+#include "core/base/inline_function.h"
+#include "core/base/unique_fd.h"
 
 namespace hipress {
 
@@ -16,7 +17,6 @@ class Mailbox {
   using Command = InlineFunction<void(), 144>;
 
   Mailbox();
-  ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
@@ -26,19 +26,19 @@ class Mailbox {
   /// Puts all commands so far, in order, into `commands`, whose memory is used again; the owner is awake.
   void take(std::vector<Command>& commands);
 
-  /// To be called before sleeping until wakeFd() is readable: only who sleeps is woken, because that is a
-  /// system call on both sides. False if commands wait: do not sleep, take() them.
+  /// To be called before sleeping until wakeFd() is readable: only a thread that sleeps is woken, because
+  /// that is a system call on both sides. False if commands wait: do not sleep, take() them.
   bool prepareToSleep();
 
-  /// Takes no more commands; returns those that were not taken yet.
+  /// Takes no more commands; returns the commands that were not taken yet.
   std::vector<Command> shut();
 
   /// Readable when a command came for an owner that sleeps.
-  int wakeFd() const { return fd_; }
+  int wakeFd() const { return fd_.get(); }
 
  private:
-  int fd_ = -1;
-  std::mutex mutex_;
+  const UniqueFd fd_;
+  std::mutex mutex_;  // guards everything below
   std::vector<Command> commands_;
   bool asleep_ = false;  // or about to be
   bool woken_ = false;   // the descriptor is readable

@@ -27,7 +27,7 @@ class Matcher {
   /// The receive that waits for this message, if there is one.
   std::optional<RecvRequest> match(const MessageKey& key) { return posted_.take(key); }
 
-  /// Keeps a message nobody waits for yet. False if one with the same key is kept already (the peer is at
+  /// Keeps a message without a receive. False if one with the same key is kept already (the peer is at
   /// fault).
   bool keep(const MessageKey& key, Arrived message) { return arrived_.add(key, std::move(message)); }
 
@@ -35,7 +35,7 @@ class Matcher {
     return posted_.takeAll([](const MessageKey&) { return true; });
   }
 
-  /// Those of one link.
+  /// The receives of one link.
   std::vector<RecvRequest> takePosted(int peer) {
     return posted_.takeAll([peer](const MessageKey& key) { return key.peer == peer; });
   }

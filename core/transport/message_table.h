@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waits for the other half of a message, by the message's key. Entries that leave are the next ones'
-// memory: a table that has seen its largest crowd allocates nothing. Not thread-safe.
+// Messages without a receive, or receives without a message, by the message's key. New entries use the memory
+// of entries that left: once a table has had its largest number of entries, it allocates nothing. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -84,7 +85,7 @@ class MessageTable {
   static constexpr size_t kRoom = 1024;  // entries expected at a time, before a table grows
 
   void recycle(Node&& node) {
-    node.mapped() = Value();  // what it held on to ends now
+    node.mapped() = Value();  // its resources are freed now
     if (spares_.size() < kRoom) spares_.push_back(std::move(node));
   }
 

@@ -28,6 +28,8 @@ class TransportStatistics {
     add(unexpected_, bytes);
     unexpectedPeak_.store(std::max(get(unexpectedPeak_), get(unexpected_)), std::memory_order_relaxed);
   }
+  /// Something came that is not of this job.
+  void dropped(uint64_t count) { add(strangers_, count); }
   void released(size_t bytes) { unexpected_.fetch_sub(bytes, std::memory_order_relaxed); }
 
   TransportCounters counters() const {
@@ -39,6 +41,7 @@ class TransportStatistics {
     counters.bundlesSent = get(bundlesSent_);
     counters.unexpectedBytes = get(unexpected_);
     counters.unexpectedPeakBytes = get(unexpectedPeak_);
+    counters.strangersDropped = get(strangers_);
     return counters;
   }
 
@@ -49,6 +52,7 @@ class TransportStatistics {
 
   Count bytesSent_{0}, bytesReceived_{0}, messagesSent_{0}, messagesReceived_{0}, bundlesSent_{0};
   Count unexpected_{0}, unexpectedPeak_{0};
+  Count strangers_{0};
 };
 
 }  // namespace hipress

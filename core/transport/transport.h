@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who carries bytes between ranks. A message is a tag, a small fixed header and a payload; both ends name it
-// by the tag, so ranks need not agree on an order. Everything is non-blocking: completions arrive as
-// callbacks on the transport's progress thread, which sleeps while nothing moves. A transport knows nothing
-// of codecs and tensors.
+// The interface of transports, which carry bytes between ranks. A message is a tag, a small fixed header and
+// a payload; both ends name it by the tag, so ranks need not agree on an order. Everything is non-blocking:
+// completions arrive as callbacks on the transport's progress thread, which sleeps while nothing moves. A
+// transport knows nothing of codecs and tensors.
 #pragma once
 
 #include <array>
@@ -11,12 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 
-#include "core/error.h"
-#include "core/transport/inline_function.h"
+#include "core/base/failure.h"
 
 namespace hipress {
 
@@ -35,20 +33,15 @@ struct MessageTag {
 inline constexpr size_t kMessageHeaderBytes = 32;
 using MessageHeader = std::array<std::byte, kMessageHeaderBytes>;
 
-/// Larger payloads cost a transport more per byte. What is larger is cut into partitions of this size.
+/// Larger payloads cost a transport more per byte. Larger tensors are cut into partitions of this size.
 inline constexpr size_t kFavouredPayloadBytes = size_t{4} << 20;
 
-/// How an operation ended: nullptr, or what went wrong.
-using Failure = std::shared_ptr<const Error>;
-
-/// A message, for whoever owns its payload.
+/// A message whose payload belongs to the caller.
 struct MessageView {
   MessageTag tag;
   MessageHeader header{};
   std::span<const std::byte> payload;
 };
-
-using EndCallback = InlineFunction<void(const Failure&)>;
 
 /// One outgoing message. `payload` stays valid and unchanged until `onSent`.
 struct SendRequest : MessageView {
@@ -75,8 +68,7 @@ struct RecvRequest {
 };
 
 /// Of messages between different ranks. A message counts, with its payload and its header, whether it went
-/// alone or in a bundle: the counters say what was exchanged, and do not depend on what happened to wait
-/// together.
+/// alone or in a bundle: the counters do not depend on which messages happened to wait together.
 struct TransportCounters {
   uint64_t bytesSent = 0;  ///< Payloads and headers since the start.
   uint64_t bytesReceived = 0;
@@ -85,6 +77,8 @@ struct TransportCounters {
   uint64_t bundlesSent = 0;      ///< Each carried two messages or more.
   uint64_t unexpectedBytes = 0;  ///< Payloads kept now, because they came before their receives.
   uint64_t unexpectedPeakBytes = 0;
+  /// Messages without the proof that they are of this job, and packets that came to a closed data port.
+  uint64_t strangersDropped = 0;
 };
 
 class Transport {
@@ -108,13 +102,13 @@ class Transport {
   /// payload is not touched any more. Idempotent; the first failure stays.
   virtual void fail(const Failure& failure) = 0;
 
-  /// Sets who hears that the connection to a peer broke; called on the progress thread. Transports that
+  /// Sets the handler for a connection to a peer that broke; called on the progress thread. Transports that
   /// cannot tell never call it: the control plane notices a dead process too.
   virtual void onPeerFailure(std::function<void(int peer, const std::string& reason)> handler) = 0;
 
   virtual TransportCounters counters() const = 0;
 
-  /// Gives up what is in flight, ends the progress thread, closes connections. Idempotent.
+  /// Gives up the operations in flight, ends the progress thread, closes connections. Idempotent.
   virtual void close() = 0;
 };
 

@@ -5,17 +5,17 @@
 #include <string>
 
 #include "core/device/cuda/cuda_memory.h"
+#include "core/device/cuda/kernels.h"
 #include "core/device/device.h"
 
 namespace hipress::cuda {
 
 class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
  public:
-  /// Use std::make_shared: streams keep their device alive. Throws Unsupported if CUDA has no such GPU, or
-  /// the library no code for it.
-  explicit CudaDevice(int ordinal);
+  /// Use makeCudaDevice(): streams keep their device alive.
+  CudaDevice(std::shared_ptr<const Gpu> gpu, KernelCompiler compiler);
 
-  std::string name() const override;
+  std::string name() const override { return gpu_->name(); }
   std::shared_ptr<Memory> memory() override { return memory_; }
   std::shared_ptr<Memory> staging() override { return staging_; }
   std::unique_ptr<DeviceStream> makeStream() override;
@@ -23,9 +23,16 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   std::shared_ptr<void> eventOn(void* stream) override;
 
  private:
-  const int ordinal_;
+  const std::shared_ptr<const Gpu> gpu_;
+  const std::shared_ptr<Kernels> kernels_;
   std::shared_ptr<CudaMemory> memory_;
   std::shared_ptr<CudaStaging> staging_;
 };
+
+/// The GPU with this number (CUDA's, which CUDA_VISIBLE_DEVICES changes), with streams and pools of its own:
+/// several ranks, and several of these in one process, may share one. `driver` is the driver's library.
+/// Throws Unsupported, which says what is missing: the driver, the GPU, or a compiler of kernels.
+std::shared_ptr<Device> makeCudaDevice(int ordinal, KernelCompiler compiler,
+                                       const std::string& driver = "libcuda.so.1");
 
 }  // namespace hipress::cuda

@@ -4,19 +4,20 @@
 // above keep what they have, so that none is made in a step like those before, and every GPU has them.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <atomic>
 #include <cstddef>
+#include <memory>
+#include <utility>
 
-#include "core/codec/memory.h"
+#include "core/base/memory.h"
+#include "core/device/cuda/gpu.h"
 
 namespace hipress::cuda {
 
 class CudaMemory final : public Memory {
  public:
   /// Throws Error if the GPU cannot be used.
-  explicit CudaMemory(int ordinal);
+  explicit CudaMemory(std::shared_ptr<const Gpu> gpu);
   ~CudaMemory() override;
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
@@ -30,26 +31,23 @@ class CudaMemory final : public Memory {
 
  private:
   /// Waits for what was put on the stream.
-  void finish(const char* call, cudaError_t started);
+  void finish(const char* call, Result started);
 
-  const int ordinal_;
-  cudaStream_t stream_ = nullptr;  // its own: the default one would wait for all of the framework's work
+  const std::shared_ptr<const Gpu> gpu_;
+  DriverStream stream_ = nullptr;  // its own: the default one would wait for all of the framework's work
   std::atomic<size_t> blocks_{0};
 };
 
 class CudaStaging final : public Memory {
  public:
-  explicit CudaStaging(int ordinal) : ordinal_(ordinal) {}
+  explicit CudaStaging(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {}
 
   void* allocate(size_t bytes) override;
   void free(void* block) override;
-  void zero(void* block, size_t bytes) override;
-  void read(const void* block, void* host, size_t bytes) override;
-  void write(void* block, const void* host, size_t bytes) override;
   size_t blocks() const override { return blocks_; }
 
  private:
-  const int ordinal_;
+  const std::shared_ptr<const Gpu> gpu_;
   std::atomic<size_t> blocks_{0};
 };
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream of a GPU. Completions are events for which a thread sleeps (cudaEventSynchronize of blocking
-// ones), not host functions of the stream (cudaLaunchHostFunc): those may not call CUDA, but callbacks put
+// A stream of a GPU. Completions are events for which a thread sleeps (cuEventSynchronize of blocking
+// ones), not host functions of the stream (cuLaunchHostFunc): those may not call CUDA, but callbacks put
 // the next tasks on streams; the stream waits while one runs; and after an error they are not called at all.
 #pragma once
-
-#include <cuda_runtime.h>
 
 #include <memory>
 
 #include "core/device/completion_thread.h"
+#include "core/device/cuda/elements.h"
+#include "core/device/cuda/kernels.h"
 #include "core/device/device.h"
 
 namespace hipress::cuda {
@@ -17,17 +17,21 @@ namespace hipress::cuda {
 class CudaStream final : public DeviceStream {
  public:
   /// `device` is kept until the GPU is done. Throws Error.
-  CudaStream(std::shared_ptr<Device> device, int ordinal);
+  CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu> gpu,
+             std::shared_ptr<Kernels> kernels);
   ~CudaStream() override;
 
   void waitFor(void* event) override;
+  void fillZeros(std::span<std::byte> bytes) override;
+  void copy(std::byte* to, std::span<const std::byte> from) override;
   void copyToDevice(std::byte* to, std::span<const std::byte> staging) override;
   void copyToHost(std::byte* staging, std::span<const std::byte> from) override;
   void encode(const DeviceEncode& call) override;
   void decode(const DeviceDecode& call) override;
-  void reduce(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
-              void* output) override;
-  void add(DType dtype, const void* values, float factor, DecodeMode mode, std::span<float> sum) override;
+  void combine(Combination combination, DType dtype, std::span<const void* const> contributions, size_t count,
+               double factor, void* output) override;
+  void add(DType dtype, std::span<const void* const> contributions, float factor, DecodeMode mode,
+           std::span<float> sum) override;
   void narrow(std::span<const float> values, DType dtype, void* output) override;
   void whenDone(EndCallback callback) override;
   size_t scratchBytes() const override;
@@ -39,8 +43,11 @@ class CudaStream final : public DeviceStream {
   /// work(), which says how its calls ended, unless the stream is closed or has failed.
   template <typename Work>
   void put(const char* what, Work work);
+  void putCopy(const char* what, std::byte* to, std::span<const std::byte> from);
   CompletionThread::Reached reachedNow();
+  std::shared_ptr<const KernelModule> kernelsOf(const ElementKernels& wanted);
 
+  const std::shared_ptr<Kernels> kernels_;
   const std::shared_ptr<Shared> shared_;  // as much the completion thread's: the GPU may hang for longer
   CompletionThread completions_;
 };

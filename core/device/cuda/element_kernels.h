@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/element/sums.h"
+#include "core/element/folds.h"
 #include "core/ops/cuda/execution.h"
 
 namespace hipress::cuda {
@@ -16,8 +16,8 @@ namespace hipress::cuda {
 /// The most contributions that one kernel reads; more are summed up by several.
 inline constexpr size_t kMostContributions = 32;
 
-/// A part of a merge, or all of it. `output` may be one of the contributions: each element is read before it
-/// is written, and by the same thread.
+/// A part of a merge, or all of it; `Policy` is a fold of folds.h. `output` may be one of the contributions:
+/// each element is read before it is written, and by the same thread.
 template <typename Policy>
 struct Reduce {
   using Element = typename Policy::Element;
@@ -48,28 +48,6 @@ struct Reduce {
       output[i] = policy.finish(sum);
     }
   }
-};
-
-/// The floating-point types, to and from float32.
-struct AsFloat32 {
-  using Element = float;
-  HIPRESS_DEVICE static float widen(float value) { return value; }
-  HIPRESS_DEVICE static float narrow(float value) { return value; }
-};
-struct AsFloat64 {
-  using Element = double;
-  HIPRESS_DEVICE static float widen(double value) { return static_cast<float>(value); }
-  HIPRESS_DEVICE static double narrow(float value) { return value; }
-};
-struct AsFloat16 {
-  using Element = uint16_t;
-  HIPRESS_DEVICE static float widen(uint16_t value) { return halfToFloat(value); }
-  HIPRESS_DEVICE static uint16_t narrow(float value) { return floatToHalf(value); }
-};
-struct AsBfloat16 {
-  using Element = uint16_t;
-  HIPRESS_DEVICE static float widen(uint16_t value) { return bfloat16ToFloat(value); }
-  HIPRESS_DEVICE static uint16_t narrow(float value) { return floatToBfloat16(value); }
 };
 
 /// sum := factor * values, or sum += factor * values.

@@ -30,6 +30,7 @@
 #include "core/ops/cpu/stream.h"
 #include "core/ops/packed_element.h"
 #include "core/ops/philox.h"
+#include "core/ops/put_scalar.h"
 #include "core/ops/scalar.h"
 #include "core/ops/tile.h"
 
@@ -39,16 +40,21 @@ namespace hipress::ops {
 /// step.
 inline constexpr size_t kStreamFrom = size_t{1} << 14;
 
-/// A scalar of a message, at any address.
-template <typename T>
-void putScalar(uint8_t* at, T value) {
-  std::memcpy(at, &value, sizeof(T));
-}
-
-/// A packed vector, one element to an int32.
-inline int32_t* unpacked(const uint8_t* field, size_t count, unsigned width, Scratch& scratch) {
+/// A packed vector, one element to an int32; `isSigned` if its elements are two's complement.
+template <bool isSigned>
+int32_t* unpacked(const uint8_t* field, size_t count, unsigned width, Scratch& scratch) {
   int32_t* const codes = scratch.take<int32_t>(count);
   unpackTile<IsaLevel::kGeneric>(field, 0, count, width, codes);
+  if constexpr (isSigned) {
+    for (size_t i = 0; i < count; ++i) codes[i] = signExtended(codes[i], width);
+  }
+  return codes;
+}
+/// The same for elements of two bytes.
+template <bool>
+int32_t* unpacked(const uint16_t* field, size_t count, unsigned, Scratch& scratch) {
+  int32_t* const codes = scratch.take<int32_t>(count);
+  for (size_t i = 0; i < count; ++i) codes[i] = field[i];
   return codes;
 }
 

@@ -72,17 +72,21 @@ HIPRESS_TARGET_V4 inline void narrowLanesV4(const int32_t* lanes, uint8_t* codes
   _mm_storeu_si128(reinterpret_cast<__m128i_u*>(codes),
                    _mm512_maskz_cvtepi32_epi8(0xffff, _mm512_loadu_si512(lanes)));
 }
+HIPRESS_TARGET_V4 inline void narrowLanesV4(const int32_t* lanes, uint16_t* codes) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(codes),
+                      _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_loadu_si512(lanes)));
+}
 #endif
 
 }  // namespace detail
 
-/// kLanes codes as bytes.
-template <IsaLevel level>
-void narrowLanes(const int32_t* lanes, uint8_t* codes) {
+/// kLanes codes in one or two bytes each.
+template <IsaLevel level, typename Code>
+void narrowLanes(const int32_t* lanes, Code* codes) {
 #if HIPRESS_X86
   if constexpr (level == IsaLevel::kV4) return detail::narrowLanesV4(lanes, codes);
 #endif
-  for (size_t lane = 0; lane < kLanes; ++lane) codes[lane] = static_cast<uint8_t>(lanes[lane]);
+  for (size_t lane = 0; lane < kLanes; ++lane) codes[lane] = static_cast<Code>(lanes[lane]);
 }
 
 /// Writes elements first … first + count − 1 of the vector that begins at `field`. The lower bits of the

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/error.h"
 #include "core/codec/codec.h"
-#include "core/error.h"
 #include "core/ops/block.h"
 #include "core/ops/cpu/pack.h"
 #include "core/ops/cpu/scratch.h"
@@ -26,7 +26,8 @@ class PayloadReader {
 
   float scalarFloat(const char* field) { return scalar<float>(field); }
   int32_t scalarInt(const char* field) { return scalar<int32_t>(field); }
-  int32_t scalarUint(const char* field, unsigned width) {
+  int32_t scalarUint16(const char* field) { return scalar<uint16_t>(field); }
+  int32_t scalarPacked(const char* field, unsigned width) {
     const auto value = scalar<uint8_t>(field);
     if ((static_cast<unsigned>(value) >> width) != 0)
       refuse(field, "is " + std::to_string(value) + ", but has " + std::to_string(width) + " bits");

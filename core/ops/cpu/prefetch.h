@@ -16,4 +16,10 @@ void prefetchTile(const float* tile) {
   for (size_t i = 0; i < elements; i += line) __builtin_prefetch(tile + i, 0, 3);
 }
 
+/// The same for `count` floats.
+inline void prefetchElements(const float* first, size_t count) {
+  constexpr size_t line = 64 / sizeof(float);
+  for (size_t i = 0; i < count; i += line) __builtin_prefetch(first + i, 0, 3);
+}
+
 }  // namespace hipress::ops

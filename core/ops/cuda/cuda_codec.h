@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A generated codec on a GPU: a table of functions, for callers in any language. Everything is put on a
-// stream; nothing waits for it, and nothing is allocated.
+// A generated codec on a GPU: the text of its kernels, which NVRTC compiles, and a table of the host's
+// functions, which start them. Everything is put on a stream; nothing waits for it, and nothing is allocated.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-struct CUstream_st;
+#include "core/ops/cuda/launcher.h"
 
 namespace hipress::cuda {
 
-using Stream = CUstream_st*;  ///< cudaStream_t
+/// Sizes of messages are kept in 32 bits.
+inline constexpr size_t kMostMessageBytes = 0xffffffff;
 
 /// What an encode reads and writes. All pointers but the arrays `before` and `after` themselves are the
 /// device's. Vectors have `count` floats and do not overlap.
@@ -47,8 +48,10 @@ struct CudaDecode {
 
 struct CudaCodec {
   const char* name;
+  const char* kernels;  ///< The text for NVRTC. It includes headers of HiPress.
   size_t states;
   size_t params;
+  /// The largest size_t if a message could exceed kMostMessageBytes: then there is no encode() of so many.
   size_t (*maxEncodedBytes)(const double* params, size_t count);
   size_t (*encodeScratchBytes)(const double* params, size_t count);
   size_t (*decodeScratchBytes)(const double* params, size_t count, size_t capacity);

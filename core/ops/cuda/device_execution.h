@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels on a GPU; execution.h says how they are written.
+// Kernels on a GPU, for NVRTC; execution.h says how they are written.
 #pragma once
-
-#include <cuda_runtime.h>
 
 #include <cstddef>
 #include <cstdint>
 
 #define HIPRESS_DEVICE __device__
 #define HIPRESS_SHARED __shared__
+/// Makes a kernel of a type, called `symbol`. Three blocks of threads share a multiprocessor at least.
+#define HIPRESS_KERNEL(symbol, ...)                                        \
+  extern "C" __global__ void __launch_bounds__(hipress::cuda::kThreads, 3) \
+      symbol(const __VA_ARGS__ kernel) {                                   \
+    kernel(hipress::cuda::Block{blockIdx.x, gridDim.x});                   \
+  }
 
 namespace hipress::cuda {
 
@@ -54,25 +58,12 @@ struct Block {
 #pragma unroll
       for (unsigned j = 0; j < kTile; j += kThreads) body(j + threadIdx.x);
     } else {
+      // Once for a vector: shorter code compiles sooner.
+#pragma unroll 1
       for (unsigned j = threadIdx.x; j < elements; j += kThreads) body(j);
     }
   }
 };
-
-namespace detail {
-
-template <typename Kernel>
-__global__ void __launch_bounds__(kThreads, 3) run(const Kernel kernel) {
-  kernel(Block{blockIdx.x, gridDim.x});
-}
-
-}  // namespace detail
-
-/// Starts a kernel; errors show where the stream is asked for them, as those of all launches.
-template <typename Kernel>
-void launch(Stream stream, unsigned blocks, const Kernel& kernel) {
-  detail::run<<<blocks, kThreads, 0, stream>>>(kernel);
-}
 
 /// A value that no thread of the kernel writes.
 template <typename T>

@@ -5,15 +5,17 @@
 // memory and reading what another thread wrote stands block.sync(). Everything else a kernel does is the same
 // for all threads of a block. So the same source runs on a GPU, where each thread calls the kernel, and for
 // tests on a processor, where the kernel is called once for a block and threads are loops.
+//
+// Three compilers read a source with kernels: NVRTC makes the GPU's code; the C++ compiler makes the host's
+// part, which starts kernels by their symbols; and for tests, with HIPRESS_HOST_EXECUTION, the C++ compiler
+// makes kernels that run on the processor.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "core/ops/cuda/launcher.h"
 #include "core/ops/tile.h"
-
-struct CUstream_st;
 
 namespace hipress::cuda {
 
@@ -24,17 +26,15 @@ inline constexpr size_t kMostBlocks =
 
 static_assert(kTile % kThreads == 0 && ops::kReduceBlock % kTile == 0);
 
-/// cudaStream_t
-using Stream = CUstream_st*;
-
 /// Blocks for up to `count` elements, `each` at a time; kernels go on with the next ones until all are done.
 inline unsigned gridFor(size_t count, size_t each = kTile) {
-  return static_cast<unsigned>(std::clamp<size_t>((count + each - 1) / each, 1, kMostBlocks));
+  const size_t blocks = (count + each - 1) / each;
+  return blocks == 0 ? 1u : static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
 }
 
 }  // namespace hipress::cuda
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC_RTC__)
 #include "core/ops/cuda/device_execution.h"
 #else
 #include "core/ops/cuda/host_execution.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that code made by CompLL's CUDA emitter uses, but sort.h, which takes long to compile.
+// Everything that code made by CompLL's CUDA emitter uses, but sort.h, which has kernels of its own.
 #pragma once
 
 #include <cmath>
@@ -21,21 +21,8 @@
 #include "core/ops/cuda/select.h"
 #include "core/ops/cuda/tile_blocks.h"
 #include "core/ops/philox.h"
+#include "core/ops/put_scalar.h"
 #include "core/ops/scalar.h"
-
-namespace hipress::ops {
-
-/// A scalar of a message, at any address.
-template <typename T>
-HIPRESS_DEVICE void putScalar(uint8_t* at, T value) {
-  if constexpr (sizeof(T) == 4) {
-    cuda::putBytes(at, value);
-  } else {
-    *at = value;
-  }
-}
-
-}  // namespace hipress::ops
 
 namespace hipress::cuda {
 

@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels on a processor, for tests where there is no GPU; execution.h says how they are written. Blocks run
-// one after the other; launches at once, or where HIPRESS_HOST_STREAMS is defined as the test's streams do.
+// Kernels for the C++ compiler; execution.h says how they are written. The host's part of a codec starts them
+// on a GPU. With HIPRESS_HOST_EXECUTION, for tests, they run on the processor: at once, blocks one after the
+// other.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 
 #define HIPRESS_DEVICE
 #define HIPRESS_SHARED static thread_local
+#if defined(HIPRESS_HOST_EXECUTION)
+/// A function that runs all blocks of a kernel. Weak, since several sources may make kernels of one header.
+#define HIPRESS_KERNEL(symbol, ...)                                                                          \
+  extern "C" __attribute__((weak, visibility("default"))) void symbol(const void* kernel, unsigned blocks) { \
+    for (size_t index = 0; index < blocks; ++index) {                                                        \
+      (*static_cast<const __VA_ARGS__*>(kernel))(hipress::cuda::Block{index, blocks});                       \
+    }                                                                                                        \
+  }
+#else
+#define HIPRESS_KERNEL(symbol, ...)
+#endif
 
 namespace hipress::cuda {
 
@@ -42,22 +53,16 @@ struct Block {
   }
 };
 
-#if defined(HIPRESS_HOST_STREAMS)
-/// The test's: puts it on a stream.
-void runOnHost(Stream stream, std::function<void()> work);
-
+/// Starts the kernel that HIPRESS_KERNEL calls `symbol`.
 template <typename Kernel>
-void launch(Stream stream, unsigned blocks, const Kernel& kernel) {
-  runOnHost(stream, [blocks, kernel] {
-    for (size_t index = 0; index < blocks; ++index) kernel(Block{index, blocks});
-  });
-}
-#else
-template <typename Kernel>
-void launch(Stream, unsigned blocks, const Kernel& kernel) {
+void launch([[maybe_unused]] Stream stream, [[maybe_unused]] const char* symbol, unsigned blocks,
+            const Kernel& kernel) {
+#if defined(HIPRESS_HOST_EXECUTION)
   for (size_t index = 0; index < blocks; ++index) kernel(Block{index, blocks});
-}
+#else
+  stream->start(*stream, symbol, blocks, &kernel, sizeof(Kernel));
 #endif
+}
 
 template <typename T>
 T load(const T* at) {

@@ -7,6 +7,7 @@
 
 #include "core/ops/block.h"
 #include "core/ops/cuda/execution.h"
+#include "core/ops/scalar.h"
 
 namespace hipress::cuda {
 
@@ -34,23 +35,30 @@ HIPRESS_DEVICE inline int32_t unpackAt(const uint8_t* field, int32_t element, un
   return (load(field + bit / 8) >> (bit % 8)) & static_cast<int32_t>((1u << width) - 1u);
 }
 
-/// A vector of codes, one to an int32; by all blocks of a grid.
-HIPRESS_DEVICE inline void unpackAll(const Block& block, const uint8_t* field, size_t count, unsigned width,
-                                     int32_t* to) {
+/// The element's code, in two bytes.
+HIPRESS_DEVICE inline int32_t unpackAt(const uint16_t* field, int32_t element, unsigned) {
+  return load(field + element);
+}
+
+/// A vector of codes, one to an int32; by all blocks of a grid. `isSigned` if they are two's complement.
+template <bool isSigned, typename Field>
+HIPRESS_DEVICE void unpackAll(const Block& block, const Field* field, size_t count, unsigned width,
+                              int32_t* to) {
   for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
     block.elements(tileCount(tile, count), [&](unsigned j) {
-      to[tile + j] = unpackAt(field, static_cast<int32_t>(tile + j), width);
+      const int32_t code = unpackAt(field, static_cast<int32_t>(tile + j), width);
+      to[tile + j] = isSigned ? ops::signExtended(code, width) : code;
     });
   }
 }
 
-/// Writes a value of 32 bits at any address.
+/// Writes a value of 16 or 32 bits at any address.
 template <typename T>
 HIPRESS_DEVICE void putBytes(uint8_t* at, T value) {
-  static_assert(sizeof(T) == 4);
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4);
   uint32_t bits = 0;
-  std::memcpy(&bits, &value, 4);
-  for (unsigned byte = 0; byte < 4; ++byte) at[byte] = static_cast<uint8_t>(bits >> (8 * byte));
+  std::memcpy(&bits, &value, sizeof(T));
+  for (unsigned byte = 0; byte < sizeof(T); ++byte) at[byte] = static_cast<uint8_t>(bits >> (8 * byte));
 }
 
 }  // namespace hipress::cuda

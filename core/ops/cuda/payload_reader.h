@@ -18,7 +18,8 @@ class PayloadReader {
 
   HIPRESS_DEVICE float scalarFloat(uint32_t code) { return scalar<float>(code); }
   HIPRESS_DEVICE int32_t scalarInt(uint32_t code) { return scalar<int32_t>(code); }
-  HIPRESS_DEVICE int32_t scalarUint(unsigned width, uint32_t code) {
+  HIPRESS_DEVICE int32_t scalarUint16(uint32_t code) { return scalar<uint16_t>(code); }
+  HIPRESS_DEVICE int32_t scalarPacked(unsigned width, uint32_t code) {
     const int32_t value = scalar<uint8_t>(code);
     return (value >> width) == 0 ? value : refuse(code);
   }
@@ -31,8 +32,10 @@ class PayloadReader {
     return left_ * 8 % width != 0 ? static_cast<size_t>(refuse(code)) : left_ * 8 / width;
   }
 
-  /// Elements of 32 bits.
-  HIPRESS_DEVICE const uint8_t* words(size_t elements, uint32_t code) { return take(4 * elements, code); }
+  /// Elements of `size` bytes.
+  HIPRESS_DEVICE const uint8_t* numbers(size_t elements, size_t size, uint32_t code) {
+    return take(size * elements, code);
+  }
 
   HIPRESS_DEVICE const uint8_t* packed(size_t elements, unsigned width, uint32_t code) {
     const size_t bytes = ops::packedBytes(elements, width);

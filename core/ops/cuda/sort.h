@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stable sorting by keys. How many keys there are is known only on the device, so all of the memory set aside
-// for them is sorted: prepareSort() puts the greatest keys behind the others.
+// Stable sorting by keys, digit by digit from the lowest one. How many keys there are is known only on the
+// device, so all of the memory set aside for them is sorted: prepareSort() puts the greatest keys behind the
+// others.
 #pragma once
 
+#include "core/ops/cuda/arena.h"
 #include "core/ops/cuda/execution.h"
-
-#if defined(__CUDACC__)
-#include <cub/device/device_radix_sort.cuh>
-#else
-#include <algorithm>
-#include <numeric>
-#include <vector>
-#endif
+#include "core/ops/cuda/scan.h"
 
 namespace hipress::cuda {
 
@@ -28,27 +23,166 @@ HIPRESS_DEVICE void prepareSort(const Block& block, Key* keys, uint32_t* positio
   }
 }
 
-/// Sorts keys with their positions into other memory. With scratch == nullptr, nothing is done but to tell
-/// how many bytes of it are needed.
+inline constexpr unsigned kDigitBits = 4;
+inline constexpr unsigned kDigits = 1u << kDigitBits;
+
 template <typename Key>
-size_t sortPositions(Stream stream, void* scratch, size_t scratchBytes, const Key* keys, Key* sortedKeys,
-                     const uint32_t* positions, uint32_t* sortedPositions, size_t count) {
-#if defined(__CUDACC__)
-  cub::DeviceRadixSort::SortPairs(scratch, scratchBytes, keys, sortedKeys, positions, sortedPositions, count,
-                                  0, static_cast<int>(8 * sizeof(Key)), stream);
-  return scratchBytes;
-#else
-  static_cast<void>(stream);
-  if (scratch == nullptr) return scratchBytes == 0 ? 1 : scratchBytes;
-  std::vector<uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
-  for (size_t i = 0; i < count; ++i) {
-    sortedKeys[i] = keys[order[i]];
-    sortedPositions[i] = positions[order[i]];
-  }
-  return scratchBytes;
-#endif
+HIPRESS_DEVICE unsigned digitOf(Key key, unsigned shift) {
+  return static_cast<unsigned>(key >> shift) & (kDigits - 1);
 }
+
+/// counts[digit · tiles + tile]: how many keys of the tile have the digit.
+template <typename Key>
+struct SortCount {
+  const Key* keys;
+  size_t count;
+  unsigned shift;
+  uint32_t* counts;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    HIPRESS_SHARED uint32_t here[kDigits];
+    const size_t tiles = (count + kTile - 1) / kTile;
+    for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+      block.threads([&](unsigned t) {
+        if (t < kDigits) here[t] = 0;
+      });
+      block.sync();
+      block.elements(tileCount(tile, count),
+                     [&](unsigned j) { addTo(&here[digitOf(keys[tile + j], shift)], uint32_t{1}); });
+      block.sync();
+      block.threads([&](unsigned t) {
+        if (t < kDigits) counts[t * tiles + tile / kTile] = here[t];
+      });
+      block.sync();
+    }
+  }
+};
+
+/// By one block: counts become places.
+struct SortScan {
+  uint32_t* counts;
+  size_t number;
+  size_t* total;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const { scanCounts(block, counts, number, total); }
+};
+
+/// Keys of a tile with the same digit keep their order: each thread moves four successive keys.
+template <typename Key>
+struct SortMove {
+  const Key* keys;
+  const uint32_t* positions;
+  size_t count;
+  unsigned shift;
+  const uint32_t* places;  ///< Of the first key of each digit and tile.
+  Key* sortedKeys;
+  uint32_t* sortedPositions;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    static_assert(kTile == 4 * kThreads && kDigits * kThreads % kThreads == 0);
+    HIPRESS_SHARED uint32_t ranks[kDigits * kThreads];  // within the tile: digit by digit, thread by thread
+    HIPRESS_SHARED uint32_t first[kDigits];
+    HIPRESS_SHARED ThreadSums sums;
+    const size_t tiles = (count + kTile - 1) / kTile;
+    for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+      const unsigned here = tileCount(tile, count);
+      block.threads([&](unsigned t) {
+        for (unsigned digit = 0; digit < kDigits; ++digit) ranks[digit * kThreads + t] = 0;
+        for (unsigned j = 4 * t; j < 4 * t + 4 && j < here; ++j) {
+          ++ranks[digitOf(keys[tile + j], shift) * kThreads + t];
+        }
+      });
+      block.sync();
+      block.threads([&](unsigned t) {
+        uint32_t sum = 0;
+        for (unsigned i = kDigits * t; i < kDigits * (t + 1); ++i) sum += ranks[i];
+        sums.value[0][t] = sum;
+      });
+      block.sync();
+      sums.run(block);
+      block.threads([&](unsigned t) {
+        uint32_t sum = sums.before(t);
+        for (unsigned i = kDigits * t; i < kDigits * (t + 1); ++i) {
+          const uint32_t own = ranks[i];
+          ranks[i] = sum;
+          sum += own;
+        }
+      });
+      block.sync();
+      block.threads([&](unsigned t) {
+        if (t < kDigits) first[t] = ranks[t * kThreads];
+      });
+      block.sync();
+      block.threads([&](unsigned t) {
+        for (unsigned j = 4 * t; j < 4 * t + 4 && j < here; ++j) {
+          const Key key = keys[tile + j];
+          const unsigned digit = digitOf(key, shift);
+          const uint32_t rank = ranks[digit * kThreads + t]++ - first[digit];
+          const size_t place = size_t{places[digit * tiles + tile / kTile]} + rank;
+          sortedKeys[place] = key;
+          sortedPositions[place] = positions[tile + j];
+        }
+      });
+      block.sync();
+    }
+  }
+};
+
+HIPRESS_KERNEL(sort_scan, SortScan)
+HIPRESS_KERNEL(sort_count_32, SortCount<uint32_t>)
+HIPRESS_KERNEL(sort_count_64, SortCount<uint64_t>)
+HIPRESS_KERNEL(sort_move_32, SortMove<uint32_t>)
+HIPRESS_KERNEL(sort_move_64, SortMove<uint64_t>)
+
+#if !defined(__CUDACC_RTC__)
+
+/// The memory in which keys are sorted.
+template <typename Key>
+struct SortScratch {
+  SortScratch(void* memory, size_t most)
+      : arena(memory),
+        keys(arena.template take<Key>(most)),
+        positions(arena.template take<uint32_t>(most)),
+        number(kDigits * ((most + kTile - 1) / kTile)),
+        counts(arena.template take<uint32_t>(number)),
+        total(arena.template take<size_t>(1)) {}
+
+  Arena arena;
+  Key* keys;
+  uint32_t* positions;
+  size_t number;
+  uint32_t* counts;
+  size_t* total;
+};
+
+template <typename Key>
+size_t sortScratchBytes(size_t most) {
+  return SortScratch<Key>(nullptr, most).arena.bytes();
+}
+
+/// Sorts `count` keys with their positions into other memory. `scratch` has sortScratchBytes(count) bytes.
+template <typename Key>
+void sortPositions(Stream stream, void* scratch, const Key* keys, Key* sortedKeys, const uint32_t* positions,
+                   uint32_t* sortedPositions, size_t count) {
+  constexpr unsigned kBits = 8 * sizeof(Key);
+  static_assert(kBits / kDigitBits % 2 == 0, "the last pass writes to the caller's memory");
+  const SortScratch<Key> between(scratch, count);
+  const unsigned blocks = gridFor(count);
+  for (unsigned shift = 0; shift < kBits; shift += kDigitBits) {
+    const bool inner = shift / kDigitBits % 2 == 0;
+    const Key* const from = shift == 0 ? keys : inner ? sortedKeys : between.keys;
+    const uint32_t* const fromPositions = shift == 0 ? positions
+                                          : inner    ? sortedPositions
+                                                     : between.positions;
+    launch(stream, kBits == 32 ? "sort_count_32" : "sort_count_64", blocks,
+           SortCount<Key>{from, count, shift, between.counts});
+    launch(stream, "sort_scan", 1, SortScan{between.counts, between.number, between.total});
+    launch(stream, kBits == 32 ? "sort_move_32" : "sort_move_64", blocks,
+           SortMove<Key>{from, fromPositions, count, shift, between.counts, inner ? between.keys : sortedKeys,
+                         inner ? between.positions : sortedPositions});
+  }
+}
+
+#endif
 
 }  // namespace hipress::cuda

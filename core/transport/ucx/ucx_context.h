@@ -6,15 +6,19 @@
 
 #include <ucp/api/ucp.h>
 
-#include <chrono>
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/base/time.h"
 
 namespace hipress {
 
 /// "what: UCX's text for the status".
 std::string ucxMessage(const std::string& what, ucs_status_t status);
+
+/// Lets UCX use bridges (br0), which it does not by itself: a host's only address may be on one. For
+/// contexts that are confined to devices, or that list them. UCX before 1.12 knows no such setting.
+void allowBridges(ucp_config_t* config);
 
 /// What became of a transfer with `peer`: PeerLost if the status speaks of the connection, else Transport.
 /// `doing`: "sending to", "receiving from".
@@ -25,13 +29,13 @@ class UcxWorker {
   /// `netDevices`: UCX's UCX_NET_DEVICES ("lo", "eth0"); empty leaves UCX's choice. Variables the user set
   /// win over our settings. Connecting to a peer that does not answer takes at most `connectLimit`, or 3 s.
   /// Throws Transport.
-  UcxWorker(const std::string& netDevices, std::chrono::milliseconds connectLimit);
+  UcxWorker(const std::string& netDevices, Milliseconds connectLimit);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
   ucp_worker_h handle() const { return worker_; }
-  /// What another worker needs to connect to this one; opaque bytes.
+  /// The bytes with which another worker connects to this one.
   std::string address() const;
   /// Becomes readable when there is something to progress after ucp_worker_arm().
   int wakeFd() const { return wakeFd_; }

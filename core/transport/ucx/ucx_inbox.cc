@@ -23,8 +23,15 @@ std::span<std::byte> destinationOf(const RecvRequest& request, const MessageHead
 
 }  // namespace
 
-UcxInbox::UcxInbox(int rank, int worldSize, const UcxWorker& worker, TransportStatistics& statistics)
-    : rank_(rank), worker_(worker), statistics_(statistics), brokenLinks_(static_cast<size_t>(worldSize)) {
+UcxInbox::UcxInbox(int rank, const UcxWorker& worker, std::vector<IncomingSeal> seals,
+                   TransportStatistics& statistics, UcxInboxListener listener)
+    : rank_(rank),
+      worker_(worker),
+      seals_(std::move(seals)),
+      early_(seals_.size(), EarlyKeeping(earlyAllowance(static_cast<int>(seals_.size())))),
+      statistics_(statistics),
+      listener_(std::move(listener)),
+      brokenLinks_(seals_.size()) {
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                        UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -32,10 +39,10 @@ UcxInbox::UcxInbox(int rank, int worldSize, const UcxWorker& worker, TransportSt
   handler.flags = UCP_AM_FLAG_WHOLE_MSG;
   handler.cb = [](void* self, const void* header, size_t headerLength, void* data, size_t length,
                   const ucp_am_recv_param_t* parameters) {
-    UcxEnvelope envelope;
-    if (headerLength != sizeof envelope) return UCS_OK;
-    std::memcpy(&envelope, header, sizeof envelope);
-    return static_cast<UcxInbox*>(self)->arrive(envelope, data, length, parameters->recv_attr);
+    // A message with a shorter header has no proof.
+    UcxEnvelope envelope{-1, {}, {}, 0, 0};
+    if (headerLength == sizeof envelope) std::memcpy(&envelope, header, sizeof envelope);
+    return static_cast<UcxInbox*>(self)->arriveGuarded(envelope, data, length, parameters->recv_attr);
   };
   handler.arg = this;
   const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_.handle(), &handler);
@@ -49,17 +56,43 @@ void UcxInbox::recv(RecvRequest&& request) {
   // post() moves from the request only when it keeps it.
   const auto message = matcher_.post(request);
   if (!message) return;
-  statistics_.released(message->kept());
-  if (message->isRendezvous) return receive(request, *message);
+  release(request.peer, *message);
+  consume(request.peer, message->bytes);
+  if (message->isRendezvous) {
+    if (!receive(request, *message)) ucp_am_data_release(worker_.handle(), message->held);
+    return;
+  }
   place(request, message->header, message->held ? message->held : message->copy.data(), message->bytes);
   if (message->held != nullptr) ucp_am_data_release(worker_.handle(), message->held);
+}
+
+/// UCX is C: nothing may be thrown through it.
+ucs_status_t UcxInbox::arriveGuarded(const UcxEnvelope& envelope, void* data, size_t bytes,
+                                     uint64_t attributes) {
+  const bool known = envelope.source >= 0 && static_cast<size_t>(envelope.source) < seals_.size() &&
+                     envelope.source != rank_;
+  if (!known || !seals_[static_cast<size_t>(envelope.source)].admits(envelope, bytes)) {
+    statistics_.dropped(1);
+    return UCS_OK;
+  }
+  if (refuses(envelope.source)) return UCS_OK;
+  try {
+    return arrive(envelope, data, bytes, attributes);
+  } catch (const std::exception& error) {
+    const std::string what = "rank " + std::to_string(rank_) + " could not take a message of " +
+                             std::to_string(bytes) + " bytes from rank " + std::to_string(envelope.source);
+    breakLink(envelope.source, std::make_shared<Error>(transportError(what + ": " + error.what())));
+    return UCS_OK;
+  }
 }
 
 /// The active message handler; says whether UCX may drop its data. Eager data is UCX's, unless the answer is
 /// that it is kept; rendezvous descriptors are ours if they are kept or fetched.
 ucs_status_t UcxInbox::arrive(const UcxEnvelope& envelope, void* data, size_t bytes, uint64_t attributes) {
-  const bool known = envelope.source >= 0 && static_cast<size_t>(envelope.source) < brokenLinks_.size();
-  if (!known || refuses(envelope.source)) return UCS_OK;
+  if (envelope.tag == kGreetingTag || envelope.tag == kConsumedTag) {
+    listener_.onSignal(envelope.source, envelope);
+    return UCS_OK;
+  }
   const bool isRendezvous = (attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
   if (envelope.tag == kBundleTag) return arriveBundle(envelope, data, bytes, isRendezvous);
 
@@ -67,12 +100,13 @@ ucs_status_t UcxInbox::arrive(const UcxEnvelope& envelope, void* data, size_t by
   Arrived message{envelope.header, bytes, nullptr, isRendezvous, {}};
   if (auto request = matcher_.match(key)) {
     message.held = data;
+    consume(envelope.source, bytes);
     if (!isRendezvous) {
       place(*request, message.header, data, bytes);
       return UCS_OK;
     }
-    receive(*request, message);
-    return UCS_INPROGRESS;
+    // A descriptor that is not used is UCX's to release, when this handler has returned.
+    return receive(*request, message) ? UCS_INPROGRESS : UCS_OK;
   }
   if (isRendezvous || (attributes & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
     message.held = data;
@@ -81,10 +115,37 @@ ucs_status_t UcxInbox::arrive(const UcxEnvelope& envelope, void* data, size_t by
     message.copy.assign(first, first + bytes);
   }
   const bool held = message.held != nullptr;
-  const size_t kept = message.kept();
-  if (!matcher_.keep(key, std::move(message))) return UCS_OK;
-  statistics_.kept(kept);
-  return held ? UCS_INPROGRESS : UCS_OK;
+  return keep(key, std::move(message)) && held ? UCS_INPROGRESS : UCS_OK;
+}
+
+/// Until its receive is posted. False: it is not kept, as the sender is at fault.
+bool UcxInbox::keep(const MessageKey& key, Arrived&& message) {
+  const size_t bytes = message.kept();
+  if (!early_[static_cast<size_t>(key.peer)].keep(bytes)) {
+    const std::string peer = "rank " + std::to_string(key.peer);
+    breakLink(key.peer, std::make_shared<Error>(corruptPayload(
+                            "rank " + std::to_string(rank_) + ": " + peer + " has sent " +
+                            std::to_string(early_[static_cast<size_t>(key.peer)].kept() >> 20) +
+                            " MiB that this rank has not asked for, more than a rank may send ahead; check " +
+                            peer + ", and that all ranks run the same version")));
+    return false;
+  }
+  if (!matcher_.keep(key, std::move(message))) {
+    early_[static_cast<size_t>(key.peer)].release(bytes);
+    return false;
+  }
+  statistics_.kept(bytes);
+  return true;
+}
+
+void UcxInbox::release(int peer, const Arrived& message) {
+  early_[static_cast<size_t>(peer)].release(message.kept());
+  statistics_.released(message.kept());
+}
+
+void UcxInbox::consume(int peer, size_t payloadBytes) {
+  const uint64_t tell = early_[static_cast<size_t>(peer)].consume(payloadBytes + kPieceHeadBytes);
+  if (tell != 0) listener_.onConsumed(peer, tell);
 }
 
 ucs_status_t UcxInbox::arriveBundle(const UcxEnvelope& envelope, void* data, size_t bytes,
@@ -118,12 +179,13 @@ void UcxInbox::split(const UcxEnvelope& envelope, std::span<const std::byte> byt
     return refuseBundles(envelope.source, error);
   }
   for (const auto& [tag, header, payload] : pieces_) {
+    if (refuses(envelope.source)) return;
     const MessageKey key{envelope.source, tag};
     if (auto request = matcher_.match(key)) {
+      consume(key.peer, payload.size());
       place(*request, header, payload.data(), payload.size());
-    } else if (matcher_.keep(key,
-                             {header, payload.size(), nullptr, false, {payload.begin(), payload.end()}})) {
-      statistics_.kept(payload.size());
+    } else {
+      keep(key, {header, payload.size(), nullptr, false, {payload.begin(), payload.end()}});
     }
   }
 }
@@ -137,20 +199,22 @@ void UcxInbox::breakLink(int peer, const Failure& failure) {
   for (const auto& request : matcher_.takePosted(peer)) request.onReceived(failure);
 }
 
-/// Rendezvous: asks for the payload, which is still with the sender. The descriptor is used up.
-void UcxInbox::receive(RecvRequest& request, const Arrived& message) {
+/// Rendezvous: asks for the payload, which is still with the sender. False: the receive has refused it, and
+/// the descriptor was not used.
+bool UcxInbox::receive(RecvRequest& request, const Arrived& message) {
   std::span<std::byte> destination;
   try {
     destination = destinationOf(request, message.header, message.bytes);
   } catch (const Error& error) {
-    ucp_am_data_release(worker_.handle(), message.held);
-    return request.onReceived(std::make_shared<Error>(error));
+    request.onReceived(std::make_shared<Error>(error));
+    return false;
   }
   auto payload = std::make_unique<Fetch>();
   payload->peer = request.peer;
   payload->onReceived = std::move(request.onReceived);
   payload->bytes = message.bytes;
   fetch(std::move(payload), message.held, destination);
+  return true;
 }
 
 /// Eager: the payload is here.

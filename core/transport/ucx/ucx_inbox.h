@@ -4,22 +4,32 @@
 // bundles as if each had come alone. For the progress thread only.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "core/transport/early_bytes.h"
 #include "core/transport/matcher.h"
 #include "core/transport/statistics.h"
 #include "core/transport/transport.h"
+#include "core/transport/ucx/trust/link_seal.h"
 #include "core/transport/ucx/ucx_context.h"
-#include "core/transport/ucx/ucx_envelope.h"
 
 namespace hipress {
 
+/// The inbox reports these events on the progress thread.
+struct UcxInboxListener {
+  std::function<void(int peer, const UcxEnvelope&)> onSignal;
+  /// This many of the peer's bytes have met their receives: it should know.
+  std::function<void(int peer, uint64_t bytes)> onConsumed;
+};
+
 class UcxInbox {
  public:
-  /// Throws Transport if UCX cannot hand over messages.
-  UcxInbox(int rank, int worldSize, const UcxWorker& worker, TransportStatistics& statistics);
+  /// `seals`: one for each peer. Throws Transport if UCX cannot hand over messages.
+  UcxInbox(int rank, const UcxWorker& worker, std::vector<IncomingSeal> seals,
+           TransportStatistics& statistics, UcxInboxListener listener);
   UcxInbox(const UcxInbox&) = delete;
   UcxInbox& operator=(const UcxInbox&) = delete;
 
@@ -29,10 +39,11 @@ class UcxInbox {
   /// they end with finish().
   void fail(const Failure& failure);
 
-  /// Gives back what UCX keeps for receives that were never posted. Before the worker is destroyed.
+  /// Releases the messages that UCX keeps for receives that were never posted. To be called before the worker
+  /// is destroyed.
   void release();
 
-  /// UCX touches nothing any more: what it still had ends with the failure.
+  /// UCX touches no memory any more: the payloads that it still had end with the failure.
   void finish();
 
  private:
@@ -46,7 +57,8 @@ class UcxInbox {
     std::vector<std::byte> copy;
     size_t kept() const { return isRendezvous ? 0 : bytes; }
   };
-  /// A payload on its way from the sender's memory: of a message, or of a bundle that nobody asked for.
+  /// A payload on its way from the sender's memory. It belongs to a message, or to a bundle, for which no
+  /// receive exists.
   struct Fetch {
     UcxInbox* inbox = nullptr;
     int peer = 0;
@@ -56,12 +68,16 @@ class UcxInbox {
     std::vector<std::byte> bundle;
   };
 
+  ucs_status_t arriveGuarded(const UcxEnvelope& envelope, void* data, size_t bytes, uint64_t attributes);
   ucs_status_t arrive(const UcxEnvelope& envelope, void* data, size_t bytes, uint64_t attributes);
   ucs_status_t arriveBundle(const UcxEnvelope& envelope, void* data, size_t bytes, bool isRendezvous);
   void split(const UcxEnvelope& envelope, std::span<const std::byte> bytes);
   void refuseBundles(int peer, const Error& reason);
   void breakLink(int peer, const Failure& failure);
-  void receive(RecvRequest& request, const Arrived& message);
+  bool keep(const MessageKey& key, Arrived&& message);
+  void release(int peer, const Arrived& message);
+  void consume(int peer, size_t payloadBytes);
+  bool receive(RecvRequest& request, const Arrived& message);
   void place(const RecvRequest& request, const MessageHeader& header, const void* data, size_t bytes);
   void fetch(std::unique_ptr<Fetch> fetch, void* descriptor, std::span<std::byte> destination);
   void fetched(Fetch* fetch, ucs_status_t status);
@@ -70,9 +86,12 @@ class UcxInbox {
 
   const int rank_;
   const UcxWorker& worker_;
+  std::vector<IncomingSeal> seals_;
+  std::vector<EarlyKeeping> early_;
   TransportStatistics& statistics_;
+  const UcxInboxListener listener_;
   Failure failure_;
-  std::vector<Failure> brokenLinks_;  // by peer, once a bundle of it was refused or lost
+  std::vector<Failure> brokenLinks_;  // by peer, once its messages were refused or lost
   Matcher<Arrived> matcher_;
   std::vector<MessageView> pieces_;  // of the bundle that arrives
   std::unordered_map<Fetch*, std::unique_ptr<Fetch>> fetches_;

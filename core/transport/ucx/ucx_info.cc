@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/transport/ucx/ucx_context.h"
 
 namespace hipress {
@@ -31,6 +31,7 @@ UcxInfo ucxInfo() {
   // UCX tells its resources only as text: a line "#  resource 1 : md 1 dev 1 flags -- tcp/eth0" for each.
   ucp_config_t* config = nullptr;
   check(ucp_config_read(nullptr, nullptr, &config), "UCX cannot read its configuration");
+  allowBridges(config);
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
   parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;

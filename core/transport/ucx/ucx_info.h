@@ -8,7 +8,7 @@ namespace hipress {
 
 /// What doctor prints about UCX.
 struct UcxInfo {
-  std::string version;                  ///< Of the library that was loaded.
+  std::string version;                  ///< The version of the loaded library.
   std::string library;                  ///< Its path.
   std::vector<std::string> transports;  ///< "tcp/eth0", "posix/memory", ...: usable on this machine.
 };

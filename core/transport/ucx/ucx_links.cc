@@ -7,8 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
-#include "core/transport/ucx/host_identity.h"
+#include "core/base/error.h"
 
 namespace hipress {
 namespace {
@@ -30,22 +29,16 @@ bool onlyTcp(ucp_ep_h endpoint) {
 
 }  // namespace
 
-UcxLinks::UcxLinks(ControlPlane& control, const UcxWorker& worker, Milliseconds timeout,
+UcxLinks::UcxLinks(int rank, const UcxWorker& worker, const std::vector<UcxAddress>& addresses,
                    std::function<void(int, const std::string&)> onBroken)
-    : rank_(control.rank()),
-      onBroken_(std::move(onBroken)),
-      peers_(static_cast<size_t>(control.worldSize())) {
-  const std::string host = hostIdentity();
-  const auto addresses =
-      control.allgather("transport.ucx", host + std::string(1, '\0') + worker.address(), timeout);
-  for (int rank = 0; rank < control.worldSize(); ++rank) {
-    if (rank == rank_) continue;
-    const auto& entry = addresses[static_cast<size_t>(rank)];
-    const size_t split = entry.find('\0');
-    Peer& peer = peers_[static_cast<size_t>(rank)];
+    : rank_(rank), onBroken_(std::move(onBroken)), peers_(addresses.size()) {
+  const std::string& host = addresses[static_cast<size_t>(rank)].host;
+  for (size_t other = 0; other < addresses.size(); ++other) {
+    if (static_cast<int>(other) == rank) continue;
+    Peer& peer = peers_[other];
     peer.links = this;
-    peer.rank = rank;
-    connect(peer, worker, entry.substr(split + 1), entry.compare(0, split, host) == 0);
+    peer.rank = static_cast<int>(other);
+    connect(peer, worker, addresses[other].worker, addresses[other].host == host);
   }
 }
 

@@ -9,16 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "core/control/control_plane.h"
+#include "core/transport/ucx/ucx_addresses.h"
 #include "core/transport/ucx/ucx_context.h"
 
 namespace hipress {
 
 class UcxLinks {
  public:
-  /// Ranks exchange their addresses. `onBroken(peer, reason)` is called by whoever makes progress. Throws
-  /// Timeout, PeerLost, Transport.
-  UcxLinks(ControlPlane& control, const UcxWorker& worker, Milliseconds timeout,
+  /// `onBroken(peer, reason)` is called by the thread that makes progress. Throws Transport.
+  UcxLinks(int rank, const UcxWorker& worker, const std::vector<UcxAddress>& addresses,
            std::function<void(int, const std::string&)> onBroken);
   UcxLinks(const UcxLinks&) = delete;
   UcxLinks& operator=(const UcxLinks&) = delete;

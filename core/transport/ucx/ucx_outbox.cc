@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/transport/ucx/ucx_outbox.h"
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -17,7 +18,7 @@ constexpr size_t kMaxIdleBundleBytes = size_t{1} << 20;
 void UcxOutbox::send(SendRequest&& request) {
   if (failure_) return request.onSent(failure_);
   Outgoing& outgoing = next(request.peer, std::move(request.onSent));
-  outgoing.envelope = {rank_, request.tag, request.header};
+  outgoing.envelope = {rank_, request.tag, request.header, 0, 0};
   outgoing.messages = 1;
   outgoing.payloadBytes = request.payload.size();
   start(outgoing, request.payload);
@@ -26,10 +27,20 @@ void UcxOutbox::send(SendRequest&& request) {
 void UcxOutbox::sendBundle(BundleRequest&& request) {
   if (failure_) return request.onSent(failure_);
   Outgoing& outgoing = next(request.peer, std::move(request.onSent));
-  outgoing.envelope = {rank_, kBundleTag, packBundle(request.messages, outgoing.bundle)};
+  outgoing.envelope = {rank_, kBundleTag, packBundle(request.messages, outgoing.bundle), 0, 0};
   outgoing.messages = request.messages.size();
   outgoing.payloadBytes = outgoing.bundle.size() - outgoing.messages * kPieceHeadBytes;
   start(outgoing, outgoing.bundle);
+}
+
+void UcxOutbox::signal(int peer, const MessageTag& tag, uint64_t value) {
+  if (failure_) return;
+  Outgoing& outgoing = next(peer, [](const Failure&) {});
+  outgoing.envelope = {rank_, tag, {}, 0, 0};
+  std::memcpy(outgoing.envelope.header.data(), &value, sizeof value);
+  outgoing.messages = 0;
+  outgoing.payloadBytes = 0;
+  start(outgoing, {});
 }
 
 UcxOutbox::Outgoing& UcxOutbox::next(int peer, EndCallback&& onSent) {
@@ -46,7 +57,16 @@ UcxOutbox::Outgoing& UcxOutbox::next(int peer, EndCallback&& onSent) {
   return outgoing;
 }
 
-void UcxOutbox::start(Outgoing& outgoing, std::span<const std::byte> bytes) {
+void UcxOutbox::flush(int peer, EndCallback onFlushed) {
+  if (failure_) return onFlushed(failure_);
+  Outgoing& outgoing = next(peer, std::move(onFlushed));
+  outgoing.messages = 0;
+  outgoing.payloadBytes = 0;
+  const ucp_request_param_t parameters = parametersFor(outgoing);
+  follow(outgoing, ucp_ep_flush_nbx(links_.to(peer), &parameters));
+}
+
+ucp_request_param_t UcxOutbox::parametersFor(Outgoing& outgoing) {
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   parameters.cb.send = [](void* request, ucs_status_t status, void* userData) {
@@ -56,9 +76,25 @@ void UcxOutbox::start(Outgoing& outgoing, std::span<const std::byte> bytes) {
   };
   parameters.user_data = &outgoing;
   outgoing.underway = true;
-  const auto result = ucp_am_send_nbx(links_.to(outgoing.peer), kUcxMessageId, &outgoing.envelope,
-                                      sizeof(UcxEnvelope), bytes.data(), bytes.size(), &parameters);
+  return parameters;
+}
+
+void UcxOutbox::follow(Outgoing& outgoing, ucs_status_ptr_t result) {
   if (!UCS_PTR_IS_PTR(result)) sent(outgoing, UCS_PTR_STATUS(result));
+}
+
+void UcxOutbox::start(Outgoing& outgoing, std::span<const std::byte> bytes) {
+  const auto peer = static_cast<size_t>(outgoing.peer);
+  seals_[peer].close(outgoing.envelope, bytes.size());
+  const size_t cost = outgoing.payloadBytes + outgoing.messages * kPieceHeadBytes;
+  const bool early = credits_[peer].spend(cost) || bytes.empty();
+  ucp_request_param_t parameters = parametersFor(outgoing);
+  if (!early) {
+    parameters.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    parameters.flags = UCP_AM_SEND_FLAG_RNDV;
+  }
+  follow(outgoing, ucp_am_send_nbx(links_.to(outgoing.peer), kUcxMessageId, &outgoing.envelope,
+                                   sizeof(UcxEnvelope), bytes.data(), bytes.size(), &parameters));
 }
 
 void UcxOutbox::sent(Outgoing& outgoing, ucs_status_t status) {

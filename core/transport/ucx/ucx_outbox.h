@@ -4,30 +4,43 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "core/transport/early_bytes.h"
 #include "core/transport/statistics.h"
 #include "core/transport/transport.h"
-#include "core/transport/ucx/ucx_envelope.h"
+#include "core/transport/ucx/trust/link_seal.h"
 #include "core/transport/ucx/ucx_links.h"
 
 namespace hipress {
 
 class UcxOutbox {
  public:
-  UcxOutbox(int rank, const UcxLinks& links, TransportStatistics& statistics)
-      : rank_(rank), links_(links), statistics_(statistics) {}
+  /// `seals`: one for each peer.
+  UcxOutbox(int rank, const UcxLinks& links, std::vector<OutgoingSeal> seals, TransportStatistics& statistics)
+      : rank_(rank),
+        links_(links),
+        seals_(std::move(seals)),
+        credits_(seals_.size(), EarlyCredit(earlyAllowance(static_cast<int>(seals_.size())))),
+        statistics_(statistics) {}
   UcxOutbox(const UcxOutbox&) = delete;
   UcxOutbox& operator=(const UcxOutbox&) = delete;
 
   void send(SendRequest&& request);
   void sendBundle(BundleRequest&& request);
+  void signal(int peer, const MessageTag& tag, uint64_t value);
+  /// `onFlushed` hears that everything sent to the peer so far is out, and that the connection stands.
+  void flush(int peer, EndCallback onFlushed);
 
-  /// What comes from here on ends with `failure`. What is in flight cannot be called back on shared-memory
-  /// endpoints: it ends with finish().
+  /// The peer says how many of this rank's bytes have met their receives.
+  void consumed(int peer, uint64_t bytes) { credits_[static_cast<size_t>(peer)].consumed(bytes); }
+
+  /// Later messages end with `failure`. Messages in flight cannot be called back on shared-memory
+  /// endpoints: they end with finish().
   void fail(const Failure& failure) { failure_ = failure; }
 
-  /// UCX touches nothing any more: what it still had ends with the failure.
+  /// UCX touches no memory any more: the messages that it still had end with the failure.
   void finish();
 
  private:
@@ -44,11 +57,15 @@ class UcxOutbox {
   };
 
   Outgoing& next(int peer, EndCallback&& onSent);
+  void follow(Outgoing& outgoing, ucs_status_ptr_t result);
+  static ucp_request_param_t parametersFor(Outgoing& outgoing);
   void start(Outgoing& outgoing, std::span<const std::byte> bytes);
   void sent(Outgoing& outgoing, ucs_status_t status);
 
   const int rank_;
   const UcxLinks& links_;
+  std::vector<OutgoingSeal> seals_;
+  std::vector<EarlyCredit> credits_;
   TransportStatistics& statistics_;
   Failure failure_;
   // Used again: as many as were ever in flight at a time.

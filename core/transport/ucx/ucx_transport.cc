@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All UCX calls are made by one thread per rank, the progress thread: other threads leave commands in a
-// mailbox. It sleeps in poll() on UCX's wake-up descriptor and the mailbox's.
+// mailbox. It sleeps on UCX's wake-up descriptor and the mailbox's.
 #include "core/transport/ucx/ucx_transport.h"
 
-#include <poll.h>
 #include <ucp/api/ucp.h>
 
+#include <chrono>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "core/control/network_interface.h"
-#include "core/thread_name.h"
+#include "core/base/thread_name.h"
+#include "core/base/warning.h"
+#include "core/control/wire/network_interface.h"
 #include "core/transport/mailbox.h"
 #include "core/transport/statistics.h"
+#include "core/transport/ucx/progress_sleep.h"
+#include "core/transport/ucx/trust/data_port.h"
+#include "core/transport/ucx/trust/link_check.h"
+#include "core/transport/ucx/trust/shared_segments.h"
+#include "core/transport/ucx/ucx_addresses.h"
 #include "core/transport/ucx/ucx_context.h"
 #include "core/transport/ucx/ucx_inbox.h"
 #include "core/transport/ucx/ucx_links.h"
@@ -23,9 +29,11 @@
 namespace hipress {
 namespace {
 
-/// The interface that leads to the others. UCX would only say that there is no device if it cannot be used.
-std::string deviceOf(int rank, const std::string& localAddress) {
-  if (localAddress.empty()) return "";
+/// The devices that UCX may use. Without a choice it is the interface of the control connection: UCX would
+/// only say that there is no device if it cannot be used.
+std::string devicesOf(int rank, const UcxOptions& options) {
+  const std::string& localAddress = options.localAddress;
+  if (!options.devices.empty() || localAddress.empty()) return options.devices;
   const NetworkInterface found = interfaceOf(localAddress);
   const std::string who = "rank " + std::to_string(rank) + ": ";
   if (found.name.empty()) {
@@ -41,17 +49,47 @@ std::string deviceOf(int rank, const std::string& localAddress) {
   return found.name;
 }
 
+/// Between two looks at what strangers did. An idle rank wakes up as often.
+constexpr Milliseconds kBetweenLooks{1000};
+
+/// What a rank has before it connects with the others.
+struct Start {
+  std::unique_ptr<UcxWorker> worker;
+  DataPort port;
+  std::vector<UcxAddress> addresses;
+  LinkSeals seals;
+};
+
+Start startOf(ControlPlane& control, const UcxOptions& options) {
+  const std::vector<int> before = listeningSockets();
+  auto worker = std::make_unique<UcxWorker>(devicesOf(control.rank(), options), options.timeout);
+  DataPort port(before);
+  auto addresses = exchangeAddresses(control, *worker, options.timeout);
+  LinkSeals seals = sealsOf(control, noncesOf(addresses));
+  return {std::move(worker), std::move(port), std::move(addresses), std::move(seals)};
+}
+
 class UcxTransport final : public Transport {
  public:
-  UcxTransport(ControlPlane& control, const UcxOptions& options)
+  UcxTransport(ControlPlane& control, const UcxOptions& options, Start start)
       : rank_(control.rank()),
         worldSize_(control.worldSize()),
-        worker_(deviceOf(rank_, options.localAddress), options.timeout),
-        inbox_(rank_, worldSize_, worker_, statistics_),
-        links_(control, worker_, options.timeout,
+        check_(std::make_shared<LinkCheck>(rank_, worldSize_)),
+        worker_(std::move(start.worker)),
+        sleep_(mailbox_.wakeFd(), worker_->wakeFd(), kBetweenLooks),
+        port_(std::move(start.port)),
+        inbox_(rank_, *worker_, std::move(start.seals.incoming), statistics_, listener()),
+        links_(rank_, *worker_, start.addresses,
                [this](int peer, const std::string& reason) { peerFailed(peer, reason); }),
-        outbox_(rank_, links_, statistics_) {
+        outbox_(rank_, links_, std::move(start.seals.outgoing), statistics_) {
+    keepSegmentsPrivate();
     thread_ = std::thread([this] { run(); });
+    try {
+      meet(control, options.timeout);
+    } catch (...) {
+      close();
+      throw;
+    }
   }
 
   ~UcxTransport() override { close(); }
@@ -87,7 +125,7 @@ class UcxTransport final : public Transport {
   void close() override {
     if (!thread_.joinable()) return;
     mailbox_.post([this] {
-      giveUp(std::make_shared<Error>(ErrorKind::kNotInitialized, "the transport is closed"));
+      giveUp(failureOf(ErrorKind::kNotInitialized, "the transport is closed"));
       running_ = false;
     });
     thread_.join();
@@ -95,7 +133,57 @@ class UcxTransport final : public Transport {
   }
 
  private:
-  /// Once the progress thread has ended, whoever calls runs the command: there is a failure to hand over.
+  UcxInboxListener listener() {
+    return {[this](int peer, const UcxEnvelope& envelope) {
+              if (envelope.tag == kConsumedTag) return outbox_.consumed(peer, signalValue(envelope));
+              if (check_) check_->greeted(peer);
+            },
+            [this](int peer, uint64_t bytes) { outbox_.signal(peer, kConsumedTag, bytes); }};
+  }
+
+  /// Returns when all links of all ranks have worked. From then on no other process can connect.
+  void meet(ControlPlane& control, Milliseconds timeout) {
+    const std::shared_ptr<LinkCheck> check = check_;
+    command([this, check] {
+      for (int peer = 0; peer < worldSize_; ++peer) {
+        if (peer == rank_) continue;
+        outbox_.signal(peer, kGreetingTag, 0);
+        outbox_.flush(peer, [check, peer](const Failure& failure) {
+          failure ? check->failed(*failure) : check->flushed(peer);
+        });
+      }
+    });
+    check->wait(control, timeout);
+    const auto connections = control.allgather("transport.connections", port_.connections(), timeout);
+    try {
+      const size_t cut = port_.close(connections);
+      command([this, cut] { statistics_.dropped(cut); });
+    } catch (const Error& error) {
+      // Messages have to prove whose they are all the same.
+      warn(rank_, std::string(error.what()) + "; strangers may connect to it, see docs/security.md");
+    }
+    command([this] {
+      portIsClosed_ = true;
+      check_.reset();
+    });
+  }
+
+  /// Counts messages and packets that are not of this job, and warns of the first.
+  void lookForStrangers() {
+    keepSegmentsPrivate();  // UCX has made more if it needed more
+    if (portIsClosed_) {
+      const uint64_t packets = port_.packetsDropped();
+      statistics_.dropped(packets - std::exchange(packets_, packets));
+    }
+    const uint64_t dropped = statistics_.counters().strangersDropped;
+    if (dropped == 0 || std::exchange(saidSo_, true)) return;
+    warn(rank_, "somebody who does not belong to this job tries to reach its data port; " +
+                    std::to_string(dropped) +
+                    " messages or packets were dropped so far. Nothing of them was used. "
+                    "hipress.counters()[\"strangers_dropped\"] goes on counting; see docs/security.md");
+  }
+
+  /// Once the progress thread has ended, the caller runs the command, which hands over a failure.
   template <typename Body>
   void command(Body body) {
     static_assert(Mailbox::Command::kFits<Body>);
@@ -111,17 +199,18 @@ class UcxTransport final : public Transport {
       for (const auto& each : commands) each();
       bool busy = !commands.empty();
       commands.clear();  // nothing is kept alive while this thread sleeps
-      while (ucp_worker_progress(worker_.handle()) != 0) busy = true;
+      while (ucp_worker_progress(worker_->handle()) != 0) busy = true;
       if (busy || !mailbox_.prepareToSleep()) continue;
-      const ucs_status_t armed = ucp_worker_arm(worker_.handle());
+      const ucs_status_t armed = ucp_worker_arm(worker_->handle());
       if (armed == UCS_ERR_BUSY) continue;
-      pollfd descriptors[2] = {{mailbox_.wakeFd(), POLLIN, 0}, {worker_.wakeFd(), POLLIN, 0}};
-      ::poll(descriptors, 2, -1);
+      if (sleep_.sleep()) lookForStrangers();
     }
     finish();
   }
 
   void peerFailed(int peer, const std::string& reason) {
+    if (check_)
+      check_->failed({ErrorKind::kPeerLost, "rank " + std::to_string(peer) + " was lost: " + reason});
     if (!failed_ && onPeerFailure_) onPeerFailure_(peer, reason);
   }
 
@@ -133,10 +222,10 @@ class UcxTransport final : public Transport {
   }
 
   /// The last act of the progress thread. UCX is torn down first: nothing touches a payload after its
-  /// callback. It drops what is in flight, waits for no peer, and lets go of everything but a few requests.
+  /// callback. UCX drops the messages in flight, waits for no peer, and frees everything but a few requests.
   void finish() {
     inbox_.release();
-    worker_.destroy();
+    worker_->destroy();
     outbox_.finish();
     inbox_.finish();
   }
@@ -147,10 +236,16 @@ class UcxTransport final : public Transport {
   Mailbox mailbox_;
   // Below: used by the progress thread only, once it runs.
   std::function<void(int, const std::string&)> onPeerFailure_;
-  UcxWorker worker_;
+  std::shared_ptr<LinkCheck> check_;  // nullptr once all links have worked
+  const std::unique_ptr<UcxWorker> worker_;
+  ProgressSleep sleep_;
+  DataPort port_;
   UcxInbox inbox_;
   UcxLinks links_;
   UcxOutbox outbox_;
+  bool portIsClosed_ = false;
+  uint64_t packets_ = 0;  // that the closed port has dropped
+  bool saidSo_ = false;
   bool failed_ = false;
   bool running_ = true;
   std::thread thread_;
@@ -159,7 +254,7 @@ class UcxTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> makeUcxTransport(ControlPlane& control, const UcxOptions& options) {
-  return std::make_unique<UcxTransport>(control, options);
+  return std::make_unique<UcxTransport>(control, options, startOf(control, options));
 }
 
 }  // namespace hipress

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The transport between processes: UCX active messages. Ranks of one host talk through shared memory, others
-// over TCP or whatever faster network UCX finds.
+// over the devices that they have chosen together (bindings/python/network/).
 #pragma once
 
 #include <memory>
@@ -13,8 +13,10 @@
 namespace hipress {
 
 struct UcxOptions {
-  /// Address of this rank's end of the control connection; names the network interface that leads to the
-  /// others. UCX listens on that one only. Empty: UCX chooses.
+  /// Devices by UCX's names, as UCX_NET_DEVICES has them: "eth1", "mlx5_0:1,mlx5_1:1". UCX listens on these
+  /// only. Empty: the interface of `localAddress`.
+  std::string devices;
+  /// Address of this rank's end of the control connection. Empty, without devices either: UCX chooses.
   std::string localAddress;
   Milliseconds timeout{60000};  ///< For all ranks to exchange their addresses, and for each to answer.
 };

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How ranks agree on tensors: at first, and again when tensors are to be sent in another way.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/casync/agree/tensor_registry.h"
+#include "core/codec/state/state_store.h"
+#include "core/control/control_plane.h"
+
+namespace hipress {
+
+/// A tensor that is sent in another way from now on; see Engine::agreeAnew().
+struct AgreedAnew {
+  TensorHandle handle = 0;
+  /// The residual of elements that this rank encodes no more: the caller adds it to the tensor's next values,
+  /// once.
+  std::vector<float> unsent;
+};
+
+/// Has no state of its own: what is agreed on is in the registry. Thread-safe if that is.
+class Agreement {
+ public:
+  Agreement(ControlPlane& control, Milliseconds timeout, TensorRegistry& registry, StateStore& states)
+      : control_(control), timeout_(timeout), registry_(registry), states_(states) {}
+
+  /// See Engine::declare(), agree() and agreeAnew().
+  std::vector<TensorHandle> declare(const std::vector<TensorSpec>& specs);
+  std::vector<TensorHandle> agree(const std::string& listName, const std::vector<TensorSpec>& specs);
+  std::vector<AgreedAnew> agreeAnew(const std::string& listName, const std::vector<TensorHandle>& handles,
+                                    const std::vector<TensorSpec>& specs);
+
+ private:
+  /// `ledgerName`: by which rank 0 knows the tensor.
+  TensorHandle declareOne(const TensorSpec& spec, const std::string& ledgerName);
+  void compareLists(const std::string& listName, const std::vector<TensorSpec>& specs);
+  void checkChange(const std::string& listName, TensorHandle handle, const TensorSpec& next) const;
+  bool isSentAsBefore(TensorHandle handle, const TensorSpec& next,
+                      const std::vector<TensorHandle>& members) const;
+
+  ControlPlane& control_;
+  const Milliseconds timeout_;
+  TensorRegistry& registry_;
+  StateStore& states_;
+};
+
+}  // namespace hipress

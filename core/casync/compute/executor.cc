@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/compute/executor.h"
+
+#include <string>
+#include <utility>
+
+#include "core/casync/compute/merge.h"
+#include "core/casync/compute/operation_values.h"
+#include "core/codec/wire/crc32c.h"
+#include "core/codec/wire/wire_header.h"
+
+namespace hipress {
+namespace {
+
+/// Bytes; sending fewer takes less time than reading the memory of another process.
+constexpr size_t kSmallestReferred = 16384;
+
+/// For two ranks of which one has updated a parameter from the gradients of the step before, and the other
+/// has not.
+Error outOfStep(const StepValues& operation, int peer, uint16_t theirs, int rank) {
+  const uint32_t aheadOfThis = (theirs + kUpdatesCycle - operation.updates) % kUpdatesCycle;
+  const bool peerIsBehind = aheadOfThis > kUpdatesCycle / 2;
+  const std::string behind = "rank " + std::to_string(peerIsBehind ? peer : rank);
+  const std::string ahead = "rank " + std::to_string(peerIsBehind ? rank : peer);
+  return {
+      ErrorKind::kMismatch,
+      behind + " did not make an update of '" + operation.tensor->spec().name + "' that " + ahead +
+          " made, and went on to the next step: the ranks' parameters are not the same any more. " + behind +
+          " may have caught an exception after backward and gone on, or left a step out on its own. Start "
+          "again from a checkpoint, and let such exceptions end the rank"};
+}
+
+}  // namespace
+
+std::span<std::byte> Executor::accept(StepValues& operation, const Task& recv, const WireHeaderBytes& header,
+                                      size_t payloadBytes) {
+  const auto& partition = partitionOf(operation, recv);
+  MessageState& message = operation.messages[recv.message];
+  const bool expectRaw = isRaw(operation, partition, recv.message);
+  try {
+    ExpectedMessage expected;
+    expected.codec = operation.tensor->codec()->id();
+    expected.dtype = operation.tensor->spec().dtype;
+    expected.elementCount = receivedCount(operation, partition);
+    expected.mayRefer = mayRefer(operation, recv.message);
+    const size_t rawBytes = expected.elementCount * elementSize(operation.tensor->spec().dtype);
+    expected.maxPayloadBytes = expectRaw ? rawBytes : partition.maxPayloadBytes;
+    message.header = unpackHeader(header, expected);
+    if (message.header.payloadBytes != payloadBytes)
+      throw corruptPayload("the payload is shorter or longer than its header says");
+    const bool raw = (message.header.flags & kFlagRaw) != 0;
+    if (!message.absent() && raw != expectRaw) throw corruptPayload("the payload is raw on one side only");
+  } catch (const Error& error) {
+    throw inContext(error, operation, recv, recv.peer);
+  }
+  const uint16_t theirs = message.header.updates;
+  if (theirs != 0 && operation.updates != 0 && theirs != operation.updates)
+    throw outOfStep(operation, recv.peer, theirs, rank_);
+  std::span<std::byte> destination;
+  if (message.absent()) {
+    destination = {};
+  } else if (message.isReference()) {
+    destination = std::as_writable_bytes(std::span(&message.reference, 1));
+  } else if (operation.device == nullptr && expectRaw &&
+             operation.tensor->graph().messages()[recv.message].decoded) {
+    destination = outputSlice(operation, partition);
+  } else {
+    BufferPool& pool = operation.device == nullptr ? pool_ : operation.device->queue->staging();
+    message.buffer = pool.take(payloadBytes);
+    destination = message.buffer.first(payloadBytes);
+  }
+  message.payload = destination;
+  return destination;
+}
+
+/// Whether the message may refer to its elements instead of carrying them.
+bool Executor::mayRefer(const StepValues& operation, MessageIndex message) const {
+  const Message& planned = operation.tensor->graph().messages()[message];
+  return planned.lent && !neighbours_.empty() && neighbours_[static_cast<size_t>(planned.peer)] != 0;
+}
+
+void Executor::checkReceived(const StepValues& operation, const Task& recv) const {
+  const MessageState& message = operation.messages[recv.message];
+  if (message.absent() || !message.isReference()) return;
+  const uint64_t process = neighbours_[static_cast<size_t>(recv.peer)];
+  if (message.reference.process == process) return;
+  throw inContext(
+      corruptPayload("it refers to the memory of process " + std::to_string(message.reference.process) +
+                     ", and its sender is process " + std::to_string(process)),
+      operation, recv, recv.peer);
+}
+
+void Executor::begin(const std::shared_ptr<StepValues>& operation) {
+  const Tensor& tensor = *operation->tensor;
+  DeviceValues* const device = operation->device.get();
+  if (device != nullptr && operation->ready != nullptr) {
+    for (DeviceStream* stream : device->queue->streamsOf(tensor)) stream->waitFor(operation->ready);
+  }
+  const bool scales = tensor.ownFactor() != 1.0 && operation->input != nullptr && tensor.spec().count > 0;
+  if (scales) {
+    BufferPool::Buffer& scaled = device == nullptr ? operation->scaled : device->scaled;
+    scaled = (device == nullptr ? pool_ : device->queue->values()).take(tensor.inputBytes());
+    const size_t size = elementSize(tensor.spec().dtype);
+    for (size_t partition = 0; partition < tensor.partitions().size(); ++partition) {
+      const Partition& range = tensor.partitions()[partition].range;
+      if (range.count == 0) continue;
+      DeviceStream& stream = device == nullptr ? host_ : device->queue->streamOf(tensor, partition);
+      const void* values[] = {operation->input + range.first * size};
+      stream.combine(Combination::kSum, tensor.spec().dtype, values, range.count, tensor.ownFactor(),
+                     scaled.data() + range.first * size);
+    }
+    operation->input = scaled.data();
+  }
+  if (device == nullptr || (operation->ready == nullptr && !scales)) return;
+  // The event is the caller's: the operation owns it until streams have waited for it. The same holds for the
+  // scaled values.
+  for (DeviceStream* stream : device->queue->streamsOf(tensor))
+    stream->whenDone([operation](const Failure&) {});
+}
+
+size_t Executor::work(const StepValues& operation, const Task& task) {
+  const auto& partition = partitionOf(operation, task);
+  if (task.primitive != Primitive::kMerge && isRaw(operation, partition, task.message)) return 0;
+  return partition.range.count;
+}
+
+void Executor::run(StepValues& operation, const Task& task) {
+  TaskWork work;
+  const TaskStep step{operation, task, host_, pool_, pool_, work, nullptr};
+  if (start(step)) finish(step);
+}
+
+DeviceStream& Executor::streamOf(const StepValues& operation, const Task& task) {
+  return operation.device->queue->streamOf(*operation.tensor, task.partition);
+}
+
+TaskStep Executor::stepOnDevice(StepValues& operation, TaskIndex index) const {
+  const Task& task = operation.tensor->graph().tasks()[index];
+  DeviceValues& device = *operation.device;
+  return {
+      operation,           task,   streamOf(operation, task), device.queue->values(), device.queue->staging(),
+      device.tasks[index], &device};
+}
+
+bool Executor::enqueue(StepValues& operation, TaskIndex index) {
+  return start(stepOnDevice(operation, index));
+}
+
+void Executor::finish(StepValues& operation, TaskIndex index) {
+  const TaskStep step = stepOnDevice(operation, index);
+  finish(step);
+  step.work.held.release();
+  step.work.lease.reset();
+}
+
+/// Whether the stream has got work, and finish() has to be called.
+bool Executor::start(const TaskStep& step) {
+  switch (step.task.primitive) {
+    case Primitive::kEncode:
+      return encode(step);
+    case Primitive::kMerge:
+      return merge(step);
+    case Primitive::kDecode:
+      return decode(step);
+    case Primitive::kSend:
+    case Primitive::kRecv:
+      return false;  // the transport's
+  }
+  return false;
+}
+
+void Executor::finish(const TaskStep& step) {
+  if (step.work.lease) return finishEncode(step);
+  if (!step.work.words) return;
+  if (step.task.primitive == Primitive::kDecode) return checkDecode(step, 0, step.task.message);
+  size_t word = 0;
+  for (const Operand& operand : step.task.from) {
+    if (isDecoded(step.operation, operand)) checkDecode(step, word++, operand.index);
+  }
+}
+
+bool Executor::encode(const TaskStep& step) {
+  const bool raw = isRaw(step.operation, step.partition(), step.task.message);
+  MessageState& message = step.message();
+  message.header = headerFor(step.operation, step.partition(), raw);
+  if (isAbsent(step.operation, step.task.from.front())) {
+    message.header.flags = kFlagAbsent;
+    message.payload = {};
+    return false;
+  }
+  if (!raw) {
+    compress(step);
+    return true;
+  }
+  encodeRaw(step);
+  return step.device != nullptr && step.tensor().graph().messages()[step.task.message].sent;
+}
+
+/// Nothing to encode: on the host the elements are sent from where they are; a device copies them to staging.
+/// Raw partitions are merged in the output.
+void Executor::encodeRaw(const TaskStep& step) {
+  MessageState& message = step.message();
+  const bool ofInput = step.task.from.front().kind == Operand::Kind::kInput;
+  message.payload = ofInput ? inputSlice(step.operation, step.partition())
+                            : std::span<const std::byte>(outputSlice(step.operation, step.partition()));
+  message.header.payloadBytes = message.payload.size();
+  if (step.device != nullptr) {
+    const auto elements = step.device->messages[step.task.message].elements = message.payload;
+    message.payload = {};
+    if (!step.tensor().graph().messages()[step.task.message].sent) return;
+    message.buffer = step.staging.take(elements.size());
+    message.payload = message.buffer.first(elements.size());
+    step.stream.copyToHost(message.buffer.data(), elements);
+  } else if (message.payload.size() >= kSmallestReferred && mayRefer(step.operation, step.task.message)) {
+    message.reference = MemoryReference::to(message.payload.data());
+    message.payload = std::as_bytes(std::span(&message.reference, 1));
+    message.header.payloadBytes = message.payload.size();
+    message.header.flags |= kFlagReference;
+  }
+}
+
+void Executor::compress(const TaskStep& step) {
+  const bool byWorker = step.task.encodeAs == EncodeAs::kContribution;
+  const size_t room = step.partition().maxPayloadBytes;
+  MessageState& message = step.message();
+  DeviceEncode call;
+  call.codec = (byWorker ? step.tensor().codec() : step.tensor().aggregateCodec()).get();
+  call.context = contextOf(step.operation, step.task, seed_, rank_);
+  call.input = floatsOf(step, step.task.from.front());
+  auto& states = byWorker ? step.operation.workerStates : step.operation.aggregatorStates;
+  call.states = step.work.lease.emplace(states, step.task.partition).states();
+  call.bytes = &step.work.encodedBytes;
+  message.header.flags = kFlagChecksum;
+  if (step.device == nullptr) {
+    message.buffer = step.values.take(room);
+    call.message = message.buffer.first(room);
+    return step.stream.encode(call);
+  }
+  DeviceMessage& encoded = step.device->messages[step.task.message];
+  encoded.encoded = step.values.take(room);
+  call.message = encoded.encoded.first(room);
+  call.deviceCodec = (byWorker ? step.device->codec : step.device->aggregateCodec).get();
+  encoded.encodedBytes = call.result = takeWords(step, 2);
+  step.stream.encode(call);
+  copyWords(step, 2);
+  if (step.tensor().graph().messages()[step.task.message].sent) {
+    // The whole room: the message's size is known only when the encode is done.
+    message.buffer = step.staging.take(room);
+    step.stream.copyToHost(message.buffer.data(), call.message);
+  }
+}
+
+void Executor::finishEncode(const TaskStep& step) {
+  MessageState& message = step.message();
+  size_t bytes = step.work.encodedBytes;
+  if (step.device != nullptr) {
+    const auto* results = reinterpret_cast<const uint32_t*>(step.work.results.data());
+    if (results[1] != 0) {
+      const bool byWorker = step.task.encodeAs == EncodeAs::kContribution;
+      const DeviceCodec& codec = byWorker ? *step.device->codec : *step.device->aggregateCodec;
+      throw inContext(invalidArgument("its encode is wrong: " + codec.refusal(results[1])), step.operation,
+                      step.task, -1);
+    }
+    bytes = results[0];
+  }
+  // An empty message says that a value was not finite: it is sent like any other, the old states stay.
+  if (bytes > 0) step.work.lease->commit();
+  if (!message.buffer) return;  // a device's message that is not sent
+  message.payload = message.buffer.first(bytes);
+  message.header.payloadBytes = bytes;
+  if (step.tensor().graph().messages()[step.task.message].sent)
+    message.header.checksum = crc32c(message.payload);
+}
+
+bool Executor::decode(const TaskStep& step) {
+  const MessageState& message = step.message();
+  if (message.absent()) {
+    step.operation.absent.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  const auto output = outputSlice(step.operation, step.partition());
+  if (isRaw(step.operation, step.partition(), step.task.message)) {
+    if (output.empty()) return false;
+    if (step.device != nullptr && step.tensor().graph().messages()[step.task.message].received) {
+      step.stream.copyToDevice(output.data(), message.payload);
+      return true;
+    }
+    // Received, or merged, in place; but this rank's own values may be somewhere else.
+    const auto elements = payloadOf(step, step.task.message);
+    if (elements.data() == output.data()) return false;
+    step.stream.copy(output.data(), elements.first(output.size()));
+    return true;
+  }
+  const size_t count = step.partition().range.count;
+  const bool inPlace = step.dtype() == DType::kFloat32;
+  const auto target = inPlace ? output : hold(step, count * sizeof(float));
+  const std::span<float> floats(reinterpret_cast<float*>(target.data()), count);
+  decodeMessage(step, step.task.message, floats, DecodeMode::kAssign, takeWords(step, 1));
+  if (!inPlace) step.stream.narrow(floats, step.dtype(), output.data());
+  copyWords(step, 1);
+  return true;
+}
+
+/// Throws CorruptPayload if the device has refused the message.
+void Executor::checkDecode(const TaskStep& step, size_t word, MessageIndex message) {
+  const uint32_t error = reinterpret_cast<const uint32_t*>(step.work.results.data())[word];
+  if (error == 0) return;
+  throw inContext(corruptPayload(step.device->codec->refusal(error)), step.operation, step.task,
+                  senderOf(step.operation, message));
+}
+
+}  // namespace hipress

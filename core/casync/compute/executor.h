@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs the computing primitives of operations, on the host and on devices: the only place where graphs,
+// codecs and element types meet. A task puts its work on a stream (start) and reads the results when the
+// stream is done (finish). The host's stream is done at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/buffer_pool.h"
+#include "core/casync/compute/device_values.h"
+#include "core/casync/compute/step_values.h"
+#include "core/casync/compute/task_step.h"
+#include "core/device/host_stream.h"
+
+namespace hipress {
+
+/// Whether `next` may be put on its stream before the host knows that `task` is done: both are computed, on
+/// one stream.
+inline bool isOrderedByDevice(const StepValues& operation, TaskIndex task, TaskIndex next) {
+  const auto& tasks = operation.tensor->graph().tasks();
+  const auto computed = [](Primitive primitive) {
+    return primitive != Primitive::kSend && primitive != Primitive::kRecv;
+  };
+  return computed(tasks[task].primitive) && computed(tasks[next].primitive);
+}
+
+class Executor {
+ public:
+  /// Large encodes and decodes on the host share their work out over `parallel`.
+  /// `neighbours`: by rank, the process whose memory this rank reads, or 0; empty: none.
+  Executor(BufferPool& pool, Parallel& parallel, uint64_t seed, int rank, std::vector<uint64_t> neighbours)
+      : pool_(pool), host_(&parallel), seed_(seed), rank_(rank), neighbours_(std::move(neighbours)) {}
+
+  /// Before an operation's first task: streams wait until the caller's values are there, and apply
+  /// Tensor::ownFactor. Throws InvalidArgument.
+  void begin(const std::shared_ptr<StepValues>& operation);
+
+  /// Runs an encode, merge or decode on the host. Throws CorruptPayload (with tensor, partition and sender)
+  /// for bad input.
+  void run(StepValues& operation, const Task& task);
+
+  /// Puts an encode, merge or decode on its partition's stream. False if the device has no work for it, and
+  /// finish() is not to be called. Throws as run() does.
+  bool enqueue(StepValues& operation, TaskIndex index);
+  /// The device is done with the task. Throws the errors that the device found.
+  void finish(StepValues& operation, TaskIndex index);
+  static DeviceStream& streamOf(const StepValues& operation, const Task& task);
+
+  /// A message's header has come: where its payload goes. Throws CorruptPayload.
+  std::span<std::byte> accept(StepValues& operation, const Task& recv, const WireHeaderBytes& header,
+                              size_t payloadBytes);
+
+  /// The payload that accept() made room for is here. Throws CorruptPayload if it refers to the memory of
+  /// another process than the sender's.
+  void checkReceived(const StepValues& operation, const Task& recv) const;
+
+  /// Elements on which `run` computes; 0 for a task that only passes memory on.
+  static size_t work(const StepValues& operation, const Task& task);
+
+ private:
+  TaskStep stepOnDevice(StepValues& operation, TaskIndex index) const;
+  bool start(const TaskStep& step);
+  static void finish(const TaskStep& step);
+  bool encode(const TaskStep& step);
+  void encodeRaw(const TaskStep& step);
+  void compress(const TaskStep& step);
+  static bool decode(const TaskStep& step);
+  static void finishEncode(const TaskStep& step);
+  static void checkDecode(const TaskStep& step, size_t word, MessageIndex message);
+  bool mayRefer(const StepValues& operation, MessageIndex message) const;
+
+  BufferPool& pool_;
+  HostStream host_;
+  const uint64_t seed_;
+  const int rank_;
+  const std::vector<uint64_t> neighbours_;
+};
+
+}  // namespace hipress

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/compute/step_values.h"
+
+#include <utility>
+
+#include "core/casync/compute/device_values.h"
+
+namespace hipress {
+
+StepValues::StepValues(std::shared_ptr<const Tensor> planned)
+    : tensor(std::move(planned)),
+      messages(tensor->graph().messages().size()),
+      readers(messages.size()),
+      sums(tensor->graph().sums()) {}
+
+StepValues::~StepValues() = default;
+
+void StepValues::arm(uint32_t stepNumber) {
+  step = stepNumber;
+  scaled.release();
+  for (SumState& sum : sums) sum = {};
+  for (size_t index = 0; index < messages.size(); ++index) {
+    messages[index] = {};
+    readers[index].store(tensor->graph().messages()[index].readers, std::memory_order_relaxed);
+  }
+  absent.store(false, std::memory_order_relaxed);
+}
+
+void StepValues::endReading(const Task& task) {
+  const auto end = [this](MessageIndex message) {
+    if (readers[message].fetch_sub(1, std::memory_order_acq_rel) == 1) messages[message].buffer.release();
+  };
+  if (task.primitive == Primitive::kSend || task.primitive == Primitive::kDecode) end(task.message);
+  if (task.primitive != Primitive::kMerge) return;
+  for (const Operand& operand : task.from) {
+    if (operand.kind == Operand::Kind::kMessage) end(operand.index);
+  }
+}
+
+void StepValues::release() {
+  if (device) device->release();
+  scaled.release();
+}
+
+}  // namespace hipress

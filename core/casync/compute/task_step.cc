@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/compute/task_step.h"
+
+#include <utility>
+
+#include "core/casync/compute/operation_values.h"
+
+namespace hipress {
+namespace {
+
+/// Makes a message that refers to its elements one that carries them. Throws PeerLost.
+void fetchReferred(const TaskStep& step, MessageIndex number) {
+  MessageState& message = step.operation.messages[number];
+  if (!message.isReference()) return;
+  const size_t bytes = step.partition().range.count * elementSize(step.dtype());
+  message.buffer = step.staging.take(bytes);
+  readReferred(step, number, 0, message.buffer.first(bytes));
+  message.payload = message.buffer.first(bytes);
+  message.header.flags = kFlagRaw;
+}
+
+}  // namespace
+
+std::span<std::byte> hold(const TaskStep& step, size_t bytes) {
+  return step.work.held.add(step.values.take(bytes)).first(bytes);
+}
+
+uint32_t* takeWords(const TaskStep& step, size_t count) {
+  if (step.device == nullptr || count == 0) return nullptr;
+  step.work.words = step.values.take(count * sizeof(uint32_t));
+  step.work.results = step.staging.take(count * sizeof(uint32_t));
+  return reinterpret_cast<uint32_t*>(step.work.words.data());
+}
+
+void copyWords(const TaskStep& step, size_t count) {
+  if (!step.work.words) return;
+  step.stream.copyToHost(step.work.results.data(), step.work.words.first(count * sizeof(uint32_t)));
+}
+
+std::span<const std::byte> payloadOf(const TaskStep& step, MessageIndex number) {
+  fetchReferred(step, number);
+  const MessageState& message = step.operation.messages[number];
+  if (step.device == nullptr) return message.payload;
+  if (!step.tensor().graph().messages()[number].received) return step.device->messages[number].elements;
+  if (message.payload.empty()) return {};
+  const auto copy = hold(step, message.payload.size());
+  step.stream.copyToDevice(copy.data(), message.payload);
+  return copy;
+}
+
+void readReferred(const TaskStep& step, MessageIndex number, size_t firstByte, std::span<std::byte> into) {
+  try {
+    readMemory(step.operation.messages[number].reference.after(firstByte), into);
+  } catch (const Error& error) {
+    throw inContext(error, step.operation, step.task, senderOf(step.operation, number));
+  }
+}
+
+std::span<const float> floatsOf(const TaskStep& step, const Operand& operand) {
+  const size_t count = step.partition().range.count;
+  if (operand.kind == Operand::Kind::kSum) {
+    return step.work.held.add(std::move(step.operation.sums[operand.index].values)).floats(count);
+  }
+  const auto input = inputSlice(step.operation, step.partition());
+  if (step.dtype() == DType::kFloat32) return {reinterpret_cast<const float*>(input.data()), count};
+  const std::span<float> floats(reinterpret_cast<float*>(hold(step, count * sizeof(float)).data()), count);
+  const void* values[] = {input.data()};
+  step.stream.add(step.dtype(), values, 1.0f, DecodeMode::kAssign, floats);
+  return floats;
+}
+
+void decodeMessage(const TaskStep& step, MessageIndex number, std::span<float> output, DecodeMode mode,
+                   uint32_t* error) {
+  const MessageState& message = step.operation.messages[number];
+  DeviceDecode call;
+  call.codec = step.tensor().codec().get();
+  call.output = output;
+  call.mode = mode;
+  call.error = error;
+  try {
+    const bool received = step.tensor().graph().messages()[number].received;
+    if (received) verifyChecksum(message.header, message.payload);
+    if (step.device != nullptr) call.deviceCodec = step.device->codec.get();
+    if (received || step.device == nullptr) {
+      call.payload = payloadOf(step, number);
+    } else {
+      const DeviceMessage& own = step.device->messages[number];
+      call.payload = own.encoded.first(step.partition().maxPayloadBytes);
+      call.payloadBytes = own.encodedBytes;
+    }
+    step.stream.decode(call);
+  } catch (const Error& refused) {
+    throw inContext(refused, step.operation, step.task, senderOf(step.operation, number));
+  }
+}
+
+}  // namespace hipress

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/fail/failure_detection.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace hipress {
+namespace {
+
+/// Tensor numbers start at 1: this one is for telling peers about a failure.
+constexpr MessageTag kFailureTag{};
+constexpr size_t kMaxFailureText = 4096;
+
+Error reportedBy(int peer, const std::vector<std::byte>& text) {
+  auto kind = static_cast<ErrorKind>(text[0]);
+  // Bytes from a network: Python has no exception for a kind that does not exist.
+  if (kind < ErrorKind::kInvalidArgument || kind > ErrorKind::kRefused) kind = ErrorKind::kPeerLost;
+  const std::string reason(reinterpret_cast<const char*>(text.data()) + 1, text.size() - 1);
+  return {kind, "rank " + std::to_string(peer) + " reports: " + reason};
+}
+
+}  // namespace
+
+void FailureDetection::begin() {
+  transport_.onPeerFailure([this](int peer, const std::string& reason) {
+    lost(peer, "rank " + std::to_string(peer) + " was lost (" + reason + ")");
+  });
+  control_.onNotice([this](const ControlNotice& notice) { onNotice(notice); });
+  for (int peer = 0; peer < transport_.worldSize(); ++peer) {
+    if (peer != transport_.rank()) listenTo(peer);
+  }
+}
+
+void FailureDetection::end(const Error& error, bool isOwn) {
+  const Failure failure = failureOf(error);
+  if (!job_.fail(failure, isOwn)) return;
+  if (isOwn) {
+    // Twice, because each way has a hole: the control plane goes through rank 0, which may be the one that is
+    // stopped; the transport may be what is broken.
+    control_.abort(error.kind(), error.what());
+    tellPeers(error);
+  }
+  operations_.endAll(failure);
+  transport_.fail(failure);
+}
+
+void FailureDetection::tellPeers(const Error& error) {
+  const std::string text = std::string(error.what()).substr(0, kMaxFailureText);
+  const auto payload = std::make_shared<std::vector<std::byte>>(1 + text.size());
+  (*payload)[0] = static_cast<std::byte>(error.kind());
+  std::memcpy(payload->data() + 1, text.data(), text.size());
+  for (int peer = 0; peer < transport_.worldSize(); ++peer) {
+    if (peer == transport_.rank()) continue;
+    SendRequest request;
+    request.peer = peer;
+    request.tag = kFailureTag;
+    request.payload = *payload;
+    request.onSent = [payload](const Failure&) {};
+    transport_.send(std::move(request));
+  }
+}
+
+void FailureDetection::listenTo(int peer) {
+  const auto text = std::make_shared<std::vector<std::byte>>();
+  RecvRequest request;
+  request.peer = peer;
+  request.tag = kFailureTag;
+  request.onHeader = [text](const MessageHeader&, size_t bytes) {
+    if (bytes < 1 || bytes > 1 + kMaxFailureText)
+      throw corruptPayload("a peer's failure has no readable reason");
+    text->resize(bytes);
+    return std::span<std::byte>(*text);
+  };
+  request.onReceived = [this, peer, text](const Failure& failure) {
+    if (!failure) end(reportedBy(peer, *text), false);  // otherwise this rank itself has ended
+  };
+  transport_.recv(std::move(request));
+}
+
+void FailureDetection::onNotice(const ControlNotice& notice) {
+  switch (notice.kind) {
+    case ControlNotice::Kind::kLost:
+      // A rank that loses rank 0 tells the others itself: they will lose this rank next.
+      return end(Error(ErrorKind::kPeerLost, notice.message), notice.rank == 0);
+    case ControlNotice::Kind::kAborted:
+      return end(Error(notice.error, notice.message), false);
+    case ControlNotice::Kind::kLeft:
+      return note(notice.rank, notice.message, true);
+    case ControlNotice::Kind::kConflict:
+      return operations_.endConflicting(notice.tensor, failureOf(ErrorKind::kMismatch, notice.message));
+  }
+}
+
+/// The rank may have done its part, or have failed and closed its connections: a rank that knows more is
+/// given a moment to say so.
+void FailureDetection::note(int rank, const std::string& how, bool saidGoodbye) {
+  const MutexLock lock(mutex_);
+  const auto known = std::ranges::find(departures_, rank, &Departure::rank);
+  if (known == departures_.end()) {
+    departures_.push_back({rank, how});
+    lastDeparture_ = Clock::now();
+  } else if (saidGoodbye) {
+    known->how = how;
+  }
+}
+
+std::optional<std::string> FailureDetection::departedBefore(Clock::time_point time) const {
+  const MutexLock lock(mutex_);
+  if (departures_.empty() || lastDeparture_ > time) return std::nullopt;
+  return departures_.front().how;
+}
+
+}  // namespace hipress

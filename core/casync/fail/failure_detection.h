@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a failure on one rank becomes the same error on all, in bounded time: lost and leaving ranks, ranks
+// that disagree. Deadlines are in deadlines.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/mutex.h"
+#include "core/casync/fail/job_end.h"
+#include "core/casync/fail/operations_in_flight.h"
+#include "core/control/control_plane.h"
+#include "core/transport/transport.h"
+
+namespace hipress {
+
+class FailureDetection {
+ public:
+  FailureDetection(ControlPlane& control, Transport& transport, JobEnd& job, OperationsInFlight& operations)
+      : control_(control), transport_(transport), job_(job), operations_(operations) {}
+
+  /// Listens to the control plane, the transport and the other ranks. Everything that a failure ends exists.
+  void begin();
+  /// Listens to the control plane no more.
+  void stop() { control_.onNotice(nullptr); }
+
+  /// Ends the job on all ranks; the first failure stays.
+  void fail(const Error& error) { end(error, true); }
+  /// The connection to a rank broke.
+  void lost(int rank, const std::string& how) { note(rank, how, false); }
+  /// How the first rank left, if no other has left since `time`.
+  std::optional<std::string> departedBefore(Clock::time_point time) const;
+
+ private:
+  struct Departure {
+    int rank;
+    std::string how;
+  };
+
+  /// `isOwn`: the other ranks do not know of it.
+  void end(const Error& error, bool isOwn);
+  void tellPeers(const Error& error);
+  void listenTo(int peer);
+  void onNotice(const ControlNotice& notice);
+  void note(int rank, const std::string& how, bool saidGoodbye);
+
+  ControlPlane& control_;
+  Transport& transport_;
+  JobEnd& job_;
+  OperationsInFlight& operations_;
+  mutable Mutex mutex_;
+  /// Ranks that said goodbye or whose connection broke; the first one first.
+  std::vector<Departure> departures_ HIPRESS_GUARDED_BY(mutex_);
+  Clock::time_point lastDeparture_ HIPRESS_GUARDED_BY(mutex_);
+};
+
+}  // namespace hipress

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/graph/shares.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/casync/graph/partition.h"
+
+namespace hipress {
+
+/// FNV-1a.
+int firstAggregator(std::string_view name, int worldSize) {
+  uint32_t hash = 2166136261u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return static_cast<int>(hash % static_cast<uint32_t>(worldSize));
+}
+
+size_t defaultPartitions(size_t bytes, size_t partitionBytes, int worldSize) {
+  const auto world = static_cast<size_t>(worldSize);
+  // Below this a partition's messages cost more than sharing its aggregation out saves.
+  constexpr size_t kWorthSharing = size_t{128} << 10;
+  if (bytes < kWorthSharing) return 1;
+  const size_t pieces = (bytes + partitionBytes - 1) / partitionBytes;
+  // A multiple of the world size: every rank aggregates the same share.
+  const size_t wanted = pieces <= world ? std::min(world, (bytes + kWorthSharing - 1) / kWorthSharing)
+                                        : (pieces + world - 1) / world * world;
+  if (wanted <= kMaxPartitions) return wanted;
+  // Of more ranks than there can be partitions some aggregate nothing.
+  return world <= kMaxPartitions ? kMaxPartitions / world * world : kMaxPartitions;
+}
+
+}  // namespace hipress

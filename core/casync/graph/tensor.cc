@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/graph/tensor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/casync/graph/collectives.h"
+#include "core/casync/graph/shares.h"
+#include "core/casync/graph/topology.h"
+#include "core/codec/registry.h"
+
+namespace hipress {
+namespace {
+
+Combination combinationOf(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kMin:
+      return Combination::kMin;
+    case Reduction::kMax:
+      return Combination::kMax;
+    case Reduction::kProduct:
+      return Combination::kProduct;
+    case Reduction::kAverage:
+    case Reduction::kSum:
+      break;
+  }
+  return Combination::kSum;
+}
+
+TensorPartition rawPartition(Partition range, Partition output, size_t elementBytes) {
+  return {range, output, true, std::max(range.count, output.count) * elementBytes};
+}
+
+/// In the first step of an allgather or alltoall, ranks tell each other how much they have.
+TensorSpec withSizes(TensorSpec spec, int worldSize) {
+  const std::vector<uint64_t> ones(static_cast<size_t>(worldSize), 1);
+  auto* const allgather = std::get_if<AllgatherOptions>(&spec.options);
+  auto* const alltoall = std::get_if<AlltoallOptions>(&spec.options);
+  if (allgather != nullptr && allgather->received.empty()) {
+    *allgather = {ones};
+    spec.count = 1;
+  } else if (alltoall != nullptr && alltoall->received.empty()) {
+    *alltoall = {ones, ones};
+    spec.count = ones.size();
+  } else {
+    return spec;
+  }
+  spec.dtype = DType::kInt64;
+  spec.device = nullptr;
+  return spec;
+}
+
+}  // namespace
+
+/// Plans the partitions and the graph, by the collective's options.
+struct Tensor::Planner {
+  const TensorSpec& spec;
+  const TensorPlan& plan;
+  Tensor& tensor;
+
+  size_t bytes() const { return elementSize(spec.dtype); }
+  size_t ranks() const { return static_cast<size_t>(plan.worldSize); }
+
+  TopologyContext context(int firstRank) const {
+    return {plan.rank, plan.worldSize, static_cast<uint16_t>(tensor.partitions_.size()), firstRank,
+            plan.hosts};
+  }
+
+  /// Cuts the tensor for overlap's sake; each partition is compressed if that shrinks it.
+  void cut(int partitions) {
+    const size_t number = partitions > 0
+                              ? static_cast<size_t>(partitions)
+                              : defaultPartitions(spec.count * bytes(), plan.partitionBytes, plan.worldSize);
+    for (const Partition& range : splitElements(spec.count, number)) {
+      TensorPartition partition = rawPartition(range, range, bytes());
+      if (tensor.codec_->name() != "none") {
+        const size_t bound = std::max(tensor.codec_->maxEncodedBytes(range.count),
+                                      tensor.aggregateCodec_->maxEncodedBytes(range.count));
+        partition.raw = bound >= range.count * bytes();
+        if (!partition.raw) partition.maxPayloadBytes = bound;
+      }
+      tensor.partitions_.push_back(partition);
+    }
+  }
+
+  void reduce(const ReduceOptions& options) {
+    tensor.combination_ = combinationOf(options.reduction);
+    const bool linear = isFloatingPoint(spec.dtype) && tensor.combination_ == Combination::kSum;
+    (linear ? tensor.inputFactor_ : tensor.ownFactor_) = options.prescale;
+    const bool average = options.reduction == Reduction::kAverage;
+    tensor.aggregateFactor_ = options.postscale / (average ? static_cast<double>(plan.worldSize) : 1.0);
+  }
+
+  void operator()(const AllreduceOptions& options) {
+    // Where nothing crosses a network, nothing is worth losing precision for.
+    const bool mayCompress = spec.count * bytes() >= options.minCompressBytes &&
+                             crossesNetwork(options.topology, plan.hosts, plan.worldSize);
+    if (mayCompress) {
+      tensor.codec_ = createCodec(options.codec);
+      const CodecPointer forAggregate = tensor.codec_->forAggregate();
+      tensor.aggregateCodec_ = forAggregate == nullptr ? tensor.codec_ : forAggregate;
+    }
+    cut(options.partitions);
+    reduce(options);
+    tensor.graph_ = buildTopology(options.topology, context(firstAggregator(spec.name, plan.worldSize)));
+  }
+
+  void operator()(const BroadcastOptions& options) {
+    cut(options.partitions);
+    tensor.graph_ = buildBroadcast(context(options.root));
+  }
+
+  void operator()(const AllgatherOptions& options) {
+    size_t owner = 0;
+    for (const Partition& block : behindEachOther(options.received)) {
+      const bool own = owner++ == static_cast<size_t>(plan.rank);
+      tensor.partitions_.push_back(
+          rawPartition(own ? Partition{0, block.count} : Partition{}, block, bytes()));
+    }
+    tensor.graph_ = buildAllgather(context(0));
+  }
+
+  void operator()(const AlltoallOptions& options) {
+    const auto received = behindEachOther(options.received);
+    const auto sent = behindEachOther(options.sent);
+    for (size_t partition = 0; partition < ranks(); ++partition) {
+      const auto peer = static_cast<size_t>(alltoallPeer(plan.rank, partition, plan.worldSize));
+      tensor.partitions_.push_back(rawPartition(sent[peer], received[peer], bytes()));
+    }
+    tensor.graph_ = buildAlltoall(context(0));
+  }
+
+  void operator()(const ReducescatterOptions& options) {
+    const uint64_t rowElements = options.rows == 0 ? 0 : spec.count / options.rows;
+    for (const Partition& block : behindEachOther(divideRows(options.rows, rowElements, plan.worldSize))) {
+      const bool own = tensor.partitions_.size() == static_cast<size_t>(plan.rank);
+      tensor.partitions_.push_back(
+          rawPartition(block, own ? Partition{0, block.count} : Partition{}, bytes()));
+    }
+    reduce(options);
+    tensor.graph_ = buildReducescatter(context(0));
+  }
+};
+
+bool Tensor::compressed() const {
+  return std::any_of(partitions_.begin(), partitions_.end(),
+                     [](const auto& partition) { return !partition.raw; });
+}
+
+bool Tensor::keepsStates() const {
+  return compressed() && !(codec_->states().empty() && aggregateCodec_->states().empty());
+}
+
+std::vector<size_t> Tensor::partitionCounts() const {
+  std::vector<size_t> counts;
+  for (const auto& partition : partitions_) counts.push_back(partition.range.count);
+  return counts;
+}
+
+size_t Tensor::outputBytes() const {
+  // Only collectives that move blocks have results of another size.
+  if (spec_.collective() == Collective::kAllreduce || spec_.collective() == Collective::kBroadcast)
+    return inputBytes();
+  size_t count = 0;
+  for (const auto& partition : partitions_) count += partition.output.count;
+  return count * elementSize(spec_.dtype);
+}
+
+Tensor::Tensor(TensorSpec spec, uint32_t id, const TensorPlan& plan)
+    : id_(id), codec_(createCodec("none")), aggregateCodec_(codec_) {
+  if (spec.group().empty()) {
+    spec.check(plan.worldSize);
+    spec = withSizes(std::move(spec), plan.worldSize);
+    std::visit(Planner{spec, plan, *this}, spec.options);
+  }
+  spec_ = std::move(spec);
+}
+
+}  // namespace hipress

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/graph/tensor_spec.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "core/base/error.h"
+#include "core/casync/graph/partition.h"
+#include "core/casync/graph/topology.h"
+#include "core/codec/codec.h"
+#include "core/codec/registry.h"
+
+namespace hipress {
+namespace {
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+void checkReduction(const TensorSpec& spec, const ReduceOptions& options, const std::string& where) {
+  if (spec.dtype == DType::kBool && options.reduction == Reduction::kAverage) {
+    throw unsupported(where + "bool tensors have no average; use op=Sum, which is a logical or");
+  }
+  if (!std::isfinite(options.prescale) || !std::isfinite(options.postscale)) {
+    throw invalidArgument(where + "prescale and postscale factors must be finite");
+  }
+  if (spec.dtype == DType::kBool && (options.prescale != 1.0 || options.postscale != 1.0)) {
+    throw unsupported(where + "bool tensors take no prescale or postscale factor; convert them first");
+  }
+  if (options.reduction == Reduction::kAverage || options.reduction == Reduction::kSum) return;
+  const std::string op(reductionName(options.reduction));
+  if (spec.allreduce() != nullptr && spec.allreduce()->codec != "none") {
+    throw unsupported(where + "codecs compress values that are added up: use codec \"none\" for the " + op);
+  }
+}
+
+void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, const std::string& where) {
+  checkTopologyName(options.topology);
+  const CodecPointer codec = createCodec(options.codec);
+  if (codec->name() != "none" && !isFloatingPoint(spec.dtype)) {
+    throw unsupported(where + "codec " + std::string(codec->name()) +
+                      " compresses floating-point tensors, not " + std::string(dtypeName(spec.dtype)) +
+                      "; use codec \"none\" for it");
+  }
+  if (options.partitions < 0 || static_cast<size_t>(options.partitions) > kMaxPartitions) {
+    throw invalidArgument(where + "partitions must be in 0.." + std::to_string(kMaxPartitions) + ", not " +
+                          std::to_string(options.partitions));
+  }
+}
+
+}  // namespace
+
+std::string_view collectiveName(Collective collective) {
+  constexpr std::string_view names[] = {"allreduce", "broadcast", "allgather", "alltoall", "reducescatter"};
+  return names[static_cast<size_t>(collective)];
+}
+
+std::string_view reductionName(Reduction reduction) {
+  constexpr std::string_view names[] = {"average", "sum", "min", "max", "product"};
+  return names[static_cast<size_t>(reduction)];
+}
+
+const ReduceOptions* TensorSpec::reduce() const {
+  if (allreduce() != nullptr) return allreduce();
+  return std::get_if<ReducescatterOptions>(&options);
+}
+
+const std::string& TensorSpec::group() const {
+  static const std::string none;
+  return allreduce() == nullptr ? none : allreduce()->group;
+}
+
+std::string TensorSpec::describe() const {
+  std::string text(collectiveName(collective()));
+  if (reduce() != nullptr) (text += " ") += reductionName(reduce()->reduction);
+  ((text += " ") += dtypeName(dtype)) += shape;
+  if (const auto* broadcast = std::get_if<BroadcastOptions>(&options))
+    text += " from rank " + std::to_string(broadcast->root);
+  if (const AllreduceOptions* how = allreduce()) {
+    text += " codec " + (how->codec == "none" ? how->codec : createCodec(how->codec)->signature()) +
+            " topology " + how->topology;
+    if (how->partitions > 0) text += " partitions " + std::to_string(how->partitions);
+    if (!how->group.empty()) text += " in group " + how->group;
+    if (how->codec != "none") text += " compressed from " + std::to_string(how->minCompressBytes) + " bytes";
+  }
+  if (reduce() != nullptr && reduce()->prescale != 1.0) text += " prescale " + number(reduce()->prescale);
+  if (reduce() != nullptr && reduce()->postscale != 1.0) text += " postscale " + number(reduce()->postscale);
+  return text;
+}
+
+void TensorSpec::check(int worldSize) const {
+  const auto where = "tensor '" + name + "': ";
+  if (static_cast<int>(dtype) >= kDTypeCount) throw unsupported(where + "unknown element type");
+  const auto* broadcast = std::get_if<BroadcastOptions>(&options);
+  if (broadcast != nullptr && (broadcast->root < 0 || broadcast->root >= worldSize)) {
+    throw invalidArgument(where + "the root rank " + std::to_string(broadcast->root) + " is not in 0.." +
+                          std::to_string(worldSize - 1));
+  }
+  const auto* scatter = std::get_if<ReducescatterOptions>(&options);
+  if (scatter != nullptr && scatter->rows > 0 && count % scatter->rows != 0) {
+    throw invalidArgument(where + std::to_string(count) + " elements are not " +
+                          std::to_string(scatter->rows) + " rows");
+  }
+  const bool movesBlocks = allreduce() == nullptr && broadcast == nullptr;
+  if (movesBlocks && static_cast<size_t>(worldSize) > kMaxPartitions) {
+    throw unsupported(where + std::string(collectiveName(collective())) + " takes " +
+                      std::to_string(kMaxPartitions) + " ranks at most");
+  }
+  if (reduce() != nullptr) checkReduction(*this, *reduce(), where);
+  if (allreduce() != nullptr) checkAllreduce(*this, *allreduce(), where);
+}
+
+}  // namespace hipress

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CaSync-PS (SOSP'21, §3.1 and §6.1): every rank is a worker and, for its share of the partitions, the
+// aggregator.
+//   worker:      encode → send → recv → decode
+//   aggregator:  recv from all → merge in rank order (its own gradient unencoded) → encode → send to all →
+//   decode
+// The aggregator decodes what it sends, so that every rank ends with the same bytes.
+#include "core/casync/graph/topologies/exchange.h"
+
+namespace hipress {
+namespace {
+
+Outcome addWorker(TaskGraph& graph, const Exchange& exchange) {
+  const int aggregator = exchange.members[exchange.owner];
+  const MessageIndex gradient = graph.addMessage(exchange.partition);
+  const TaskIndex encode = graph.encode(gradient, exchange.own, EncodeAs::kContribution, exchange.ownReady);
+  const TaskIndex send = graph.send(gradient, aggregator, kToAggregate, {encode});
+  const MessageIndex aggregate = graph.addMessage(exchange.partition);
+  const TaskIndex recv = graph.recv(aggregate, aggregator, kFromAggregate, exchange.depth + 1);
+  // Decoding overwrites the gradient that the send may still read.
+  graph.decode(aggregate, {recv, send});
+  return {aggregate, recv};
+}
+
+Outcome addAggregator(TaskGraph& graph, const Exchange& exchange) {
+  std::vector<Operand> contributions;
+  std::vector<TaskIndex> received = exchange.ownReady;
+  for (size_t member = 0; member < exchange.size(); ++member) {
+    if (member == exchange.position) {
+      contributions.push_back(exchange.own);
+      continue;
+    }
+    const MessageIndex message = graph.addMessage(exchange.partition);
+    contributions.push_back(Operand::message(message));
+    received.push_back(graph.recv(message, exchange.members[member], kToAggregate, exchange.depth));
+  }
+  const SumIndex sum = graph.addSum();
+  const TaskIndex merge =
+      graph.merge(exchange.partition, sum, std::move(contributions), MergeAs::kWholeSum, received);
+  const MessageIndex aggregate = graph.addMessage(exchange.partition);
+  const TaskIndex encode = graph.encode(aggregate, Operand::sum(sum), EncodeAs::kResult, {merge});
+  // Starting behind itself, so that aggregators that finish together do not all send to rank 0 first.
+  for (size_t steps = 1; steps < exchange.size(); ++steps) {
+    graph.send(aggregate, exchange.memberAfter(exchange.position, steps), kFromAggregate, {encode});
+  }
+  graph.decode(aggregate, {encode});
+  return {aggregate, encode};
+}
+
+}  // namespace
+
+Outcome addPs(TaskGraph& graph, const Exchange& exchange) {
+  return exchange.position == exchange.owner ? addAggregator(graph, exchange) : addWorker(graph, exchange);
+}
+
+}  // namespace hipress

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/run/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hipress {
+namespace {
+
+constexpr Milliseconds kLingerAfterFailure{1000};
+
+/// A thread that waits looks at the deadline this often: a rank that leaves moves it.
+constexpr Milliseconds kLookInterval{250};
+
+EngineOptions checked(EngineOptions options) {
+  options.timeout = clampTimeout(options.timeout);
+  options.stallWarning = clampTimeout(options.stallWarning);
+  return options;
+}
+
+TensorPlan planOf(const EngineOptions& options, const Transport& transport) {
+  /// Of a tensor that is not cut for overlap's sake, only to share out its aggregation.
+  constexpr size_t kUnlimitedPartition = size_t{1} << 50;
+  return {transport.rank(), transport.worldSize(),
+          options.pipelining ? options.partitionBytes : kUnlimitedPartition, options.hosts};
+}
+
+}  // namespace
+
+Engine::Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport> transport,
+               EngineOptions options)
+    : options_(checked(std::move(options))),
+      control_(std::move(control)),
+      trace_(options_.trace, transport->rank()),
+      table_(planOf(options_, *transport), states_, pool_, job_,
+             [this](const OperationPointer& operation) { scheduler_.leave(operation); }),
+      transport_(std::move(transport)),
+      agreement_(*control_, options_.timeout, table_, states_),
+      failures_(*control_, *transport_, job_, table_),
+      deadlines_(options_.timeout, options_.stallWarning, *transport_, failures_, table_),
+      scheduler_(
+          options_, *transport_,
+          [this](const auto& service, const auto& question, Milliseconds timeout) {
+            return control_->ask(service, question, timeout);
+          },
+          pool_, *this, trace_),
+      deadlineWatch_([this] { return checkUnattended(); }) {
+  failures_.begin();
+  deadlines_.begin();
+}
+
+Engine::~Engine() {
+  shutdown(Milliseconds(0));
+}
+
+OperationHandle Engine::submit(TensorHandle tensor, Submission submission) {
+  return start(tensor, std::move(submission))->handle();
+}
+
+OperationPointer Engine::start(TensorHandle tensor, Submission&& submission) {
+  const TensorTable::Begun begun = table_.begin(tensor, std::move(submission));
+  if (begun.needsWatch) deadlineWatch_.begin();
+  if (begun.group == nullptr) {
+    scheduler_.start(begun.operation);
+  } else {
+    const auto copied = [this, step = begun.group](const Failure& failure) {
+      if (failure) failures_.fail(step->copyError(rank(), *failure));
+      if (step->isLastCopied()) startGroup(step);
+    };
+    begun.group->copyIn(begun.member, begun.operation->values(), copied);
+  }
+  return begun.operation;
+}
+
+void Engine::startGroup(const std::shared_ptr<GroupStep>& step) {
+  Submission together = GroupStep::submission(step);
+  together.onDone = [this, step](const Failure& failure, bool absent) { endGroup(step, failure, absent); };
+  try {
+    step->setCarrier(start(step->carrierTensor(), std::move(together)));
+  } catch (const Error& error) {
+    // The members' submissions have succeeded: their waits throw it, as every later failure.
+    endGroup(step, std::make_shared<Error>(error), false);
+  }
+}
+
+void Engine::endGroup(const std::shared_ptr<GroupStep>& step, const Failure& failure, bool absent) {
+  const std::vector<OperationPointer> operations = step->takeOperations();
+  for (size_t member = 0; member < operations.size(); ++member) {
+    const OperationPointer& operation = operations[member];
+    if (failure || absent) {
+      operation->endInGroup(absent);
+      table_.end(operation, failure);
+      continue;
+    }
+    step->copyOut(member, operation->values(), [this, step, operation](const Failure& copied) {
+      if (copied) failures_.fail(step->copyError(rank(), *copied));
+      operation->endInGroup(false);
+      table_.end(operation, copied);
+    });
+  }
+}
+
+bool Engine::poll(OperationHandle handle) {
+  const OperationPointer operation = table_.find(handle);
+  if (operation == nullptr) return true;
+  if (!operation->finished()) deadlines_.check(*operation);
+  return operation->finished();
+}
+
+bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
+  const OperationPointer operation = table_.find(handle);
+  if (operation == nullptr) {
+    job_.throwIfEnded();
+    throw invalidArgument("there is no operation " + std::to_string(handle) +
+                          "; it may have been waited for already");
+  }
+  const auto until = Clock::now() + clampTimeout(slice);
+  while (!operation->finished()) {
+    const auto now = Clock::now();
+    if (now >= until) return false;
+    deadlines_.check(*operation);
+    operation->waitUntil(std::min(until, now + kLookInterval));
+  }
+  table_.forget(operation);
+  if (const Failure failure = operation->failure()) throw *failure;
+  if (absent != nullptr) *absent = operation->absent();
+  return true;
+}
+
+/// Looks at the deadlines of operations that no caller waits for; whether there are any.
+bool Engine::checkUnattended() {
+  const auto unattended = table_.unattended();
+  for (const OperationPointer& operation : unattended) {
+    if (!operation->finished()) deadlines_.check(*operation);
+  }
+  return !unattended.empty();
+}
+
+void Engine::shutdown(Milliseconds linger, const std::string& reason) {
+  std::call_once(stopping_, [&] { stop(clampTimeout(linger), reason); });
+}
+
+void Engine::stop(Milliseconds linger, const std::string& reason) {
+  // After a failure no rank can use messages that are on their way: the others' news of it may still come.
+  if (job_.stop()) linger = std::min(linger, kLingerAfterFailure);
+  try {
+    // Others may still be receiving what this rank sent: its transport stays up until they have left, too.
+    control_->leave(linger, reason);
+  } catch (const Error&) {
+    // Another caller has closed the control plane. That ends the lingering, not the stopping: threads that
+    // know this engine must not outlive it.
+  }
+  failures_.stop();
+  deadlineWatch_.stop();
+  scheduler_.stop();
+  transport_->close();
+  control_->close();
+  table_.devices().close();
+  table_.clear();
+}
+
+}  // namespace hipress

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/run/scheduler.h"
+
+#include <utility>
+
+namespace hipress {
+
+Scheduler::Scheduler(const EngineOptions& options, Transport& transport, AskRank0 ask, BufferPool& pool,
+                     OperationEvents& events, const TaskTrace& trace)
+    : pipelining_(options.pipelining),
+      priorities_(options.priorities),
+      events_(events),
+      computation_(options, transport.rank(), pool, *this, trace),
+      transfers_(transport, options.communication, std::move(ask), computation_, *this, trace) {}
+
+void Scheduler::start(const OperationPointer& operation) {
+  if (!pipelining_) {
+    const MutexLock lock(mutex_);
+    inOrder_.push_back(operation);
+    if (inOrder_.size() > 1) return;
+  }
+  begin(operation);
+}
+
+void Scheduler::begin(const OperationPointer& operation) {
+  try {
+    computation_.prepare(operation);
+  } catch (const Error& error) {
+    return events_.failed(error);
+  }
+  // Receives first: messages that have arrived already can then be taken without another copy.
+  const auto& roots = operation->tensor().graph().roots();
+  for (const TaskIndex root : roots) {
+    if (operation->task(root).primitive == Primitive::kRecv) transfers_.receive(operation, root);
+  }
+  for (const TaskIndex root : roots) {
+    if (operation->task(root).primitive != Primitive::kRecv) release(operation, root);
+  }
+}
+
+void Scheduler::release(const OperationPointer& operation, TaskIndex index) {
+  if (operation->finished()) return;
+  const int priority = priorities_ ? operation->tensor().spec().priority : 0;
+  switch (operation->task(index).primitive) {
+    case Primitive::kSend:
+      return transfers_.send(operation, index, priority);
+    case Primitive::kRecv:
+      return transfers_.receive(operation, index);
+    case Primitive::kEncode:
+    case Primitive::kMerge:
+    case Primitive::kDecode:
+      return computation_.run(operation, index, priority);
+  }
+}
+
+void Scheduler::completed(const OperationPointer& operation, TaskIndex index) {
+  operation->complete(index);
+  for (const TaskIndex successor : operation->task(index).successors) {
+    if (Computation::isOrderedByDevice(*operation, index, successor)) continue;
+    if (operation->isCleared(successor)) release(operation, successor);
+  }
+  if (!operation->endTask()) return;
+  events_.done(operation);
+  if (!pipelining_) startNext(*operation);
+}
+
+/// Without pipelining: begins with the operation behind the one that ended. An operation that a conflict
+/// ended while it queued only leaves the queue, so that none waits behind it.
+void Scheduler::startNext(const Operation& ended) {
+  OperationPointer next;
+  {
+    const MutexLock lock(mutex_);
+    const bool ran = !inOrder_.empty() && inOrder_.front().get() == &ended;
+    std::erase_if(inOrder_, [&ended](const OperationPointer& each) { return each.get() == &ended; });
+    if (ran && !inOrder_.empty()) next = inOrder_.front();
+  }
+  if (next) begin(next);
+}
+
+void Scheduler::stop() {
+  computation_.stop();
+  transfers_.stop();
+  std::deque<OperationPointer> waiting;
+  const MutexLock lock(mutex_);
+  waiting.swap(inOrder_);
+}
+
+}  // namespace hipress

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an operation's task graph runs: completing a task clears its successors; a task for which all tasks
+// before it are complete goes to the computation (Q_comp) or to the transfers (Q_commu).
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "core/base/mutex.h"
+#include "core/casync/run/computation.h"
+#include "core/casync/run/engine_options.h"
+#include "core/casync/run/task_events.h"
+#include "core/casync/run/transfers.h"
+
+namespace hipress {
+
+class Scheduler final : private TaskEvents {
+ public:
+  Scheduler(const EngineOptions& options, Transport& transport, AskRank0 ask, BufferPool& pool,
+            OperationEvents& events, const TaskTrace& trace);
+
+  /// Starts an operation that has been submitted; without pipelining, when its turn has come.
+  void start(const OperationPointer& operation);
+  /// The operation has ended before its tasks were complete, while others go on.
+  void leave(const OperationPointer& operation) { startNext(*operation); }
+
+  ScheduleCounters scheduleCounters() const { return transfers_.scheduleCounters(); }
+  /// No task starts any more; tasks that have started end.
+  void stop();
+
+ private:
+  void begin(const OperationPointer& operation);
+  void startNext(const Operation& ended);
+  void release(const OperationPointer& operation, TaskIndex task);
+
+  void completed(const OperationPointer& operation, TaskIndex task) override;
+  void failed(const Error& error) override { events_.failed(error); }
+  void lost(int rank, const std::string& how) override { events_.lost(rank, how); }
+
+  const bool pipelining_;
+  const bool priorities_;
+  OperationEvents& events_;
+  Computation computation_;
+  Transfers transfers_;
+  Mutex mutex_;
+  std::deque<OperationPointer> inOrder_
+      HIPRESS_GUARDED_BY(mutex_);  // without pipelining: the first is running
+};
+
+}  // namespace hipress

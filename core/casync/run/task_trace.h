@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Spans of tasks for the trace, while one is recorded.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "core/casync/run/operation.h"
+#include "core/trace/recorder.h"
+
+namespace hipress {
+
+class TaskTrace {
+ public:
+  /// `recorder` records from the start; nullptr: nothing is recorded before begin().
+  TaskTrace(const std::shared_ptr<TraceRecorder>& recorder, int rank)
+      : recorder_(recorder ? recorder : std::make_shared<TraceRecorder>(rank)), recording_(recorder.get()) {}
+
+  /// nullptr: nothing is recorded now.
+  TraceRecorder* recorder() const { return recording_.load(std::memory_order_acquire); }
+  /// The time, if a trace is recorded.
+  int64_t now() const { return recorder() == nullptr ? 0 : TraceRecorder::now(); }
+
+  /// See Engine::startTrace() and stopTrace().
+  void begin() {
+    recorder_->begin();
+    recording_.store(recorder_.get(), std::memory_order_release);
+  }
+  void end(const std::string& path) {
+    recording_.store(nullptr, std::memory_order_release);
+    recorder_->appendTo(path);
+  }
+
+  void record(const Operation& operation, const Task& task, TraceTrack track, int lane, int64_t startNs,
+              size_t bytes) const {
+    TraceRecorder* const trace = recorder();
+    if (trace == nullptr || startNs == 0) return;  // 0: the task began before the trace
+    TraceSpan span;
+    span.name = primitiveName(task.primitive);
+    span.track = track;
+    span.lane = lane;
+    span.startNs = startNs;
+    span.endNs = TraceRecorder::now();
+    span.tensor = trace->intern(operation.tensor().spec().name);
+    span.partition = task.partition;
+    span.peer = task.peer;
+    span.step = operation.values().step;
+    span.bytes = bytes;
+    trace->record(span);
+  }
+
+ private:
+  const std::shared_ptr<TraceRecorder> recorder_;
+  std::atomic<TraceRecorder*> recording_;
+};
+
+}  // namespace hipress

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/run/tensor_table.h"
+
+#include <string>
+#include <utility>
+
+#include "core/casync/compute/device_values.h"
+
+namespace hipress {
+
+/// Throws InvalidArgument.
+TensorTable::Entry& TensorTable::entryOf(TensorHandle handle) {
+  const auto found = tensors_.find(handle);
+  if (found == tensors_.end()) throw invalidArgument("there is no tensor " + std::to_string(handle));
+  return found->second;
+}
+
+void TensorTable::takeEarlyConflict(TensorHandle handle, Entry& entry) {
+  if (auto early = earlyConflicts_.extract(handle)) entry.conflict = std::move(early.mapped());
+}
+
+void TensorTable::enter(TensorHandle number, TensorSpec spec) {
+  auto tensor = std::make_shared<const Tensor>(std::move(spec), number, plan_);
+  auto device = devices_.queueFor(*tensor);
+  const MutexLock lock(mutex_);
+  Entry& entry = tensors_[number];
+  // A second optimizer or module may declare it again.
+  if (!entry.isActive()) {
+    entry.tensor = std::move(tensor);
+    entry.device = std::move(device);
+    entry.spare.reset();
+  } else if (entry.device != device) {
+    throw invalidArgument("tensor '" + tensor->spec().name +
+                          "' is being synchronised; wait for it before it is declared on another device");
+  }
+  takeEarlyConflict(number, entry);
+}
+
+void TensorTable::enterAtStep(TensorHandle number, TensorSpec spec, uint32_t step) {
+  Entry entry;
+  entry.tensor = std::make_shared<const Tensor>(std::move(spec), number, plan_);
+  entry.device = devices_.queueFor(*entry.tensor);
+  entry.nextStep = step;
+  const MutexLock lock(mutex_);
+  takeEarlyConflict(number, entry);
+  tensors_[number] = std::move(entry);
+}
+
+void TensorTable::enterGroup(TensorHandle together, const std::vector<TensorHandle>& members) {
+  auto group = std::make_shared<TensorGroup>();
+  const MutexLock lock(mutex_);
+  group->tensor = entryOf(together).tensor;
+  size_t first = 0;
+  for (const TensorHandle handle : members) {
+    Entry& entry = tensors_.at(handle);
+    const TensorSpec& spec = entry.tensor->spec();
+    group->name = spec.group();
+    entry.group = group;
+    entry.member = group->members.size();
+    group->members.push_back({handle, spec.name, {first, static_cast<size_t>(spec.count)}});
+    first += static_cast<size_t>(spec.count);
+  }
+}
+
+void TensorTable::remove(const std::set<TensorHandle>& handles) {
+  const MutexLock lock(mutex_);
+  for (const TensorHandle handle : handles) tensors_.erase(handle);
+}
+
+std::shared_ptr<const Tensor> TensorTable::tensor(TensorHandle handle) const {
+  const MutexLock lock(mutex_);
+  if (job_.stopped()) throw Error(ErrorKind::kNotInitialized, "the engine is shut down");
+  return entryOf(handle).tensor;
+}
+
+bool TensorTable::isInFlight(TensorHandle handle) const {
+  const MutexLock lock(mutex_);
+  return entryOf(handle).isActive();
+}
+
+SentRange TensorTable::sentRange(TensorHandle handle) const {
+  const MutexLock lock(mutex_);
+  const Entry& entry = entryOf(handle);
+  if (entry.group != nullptr) return {entry.group->tensor, entry.group->members[entry.member].range};
+  return {entry.tensor, {0, static_cast<size_t>(entry.tensor->spec().count)}};
+}
+
+std::vector<TensorHandle> TensorTable::groupOf(TensorHandle handle) const {
+  const MutexLock lock(mutex_);
+  const Entry& entry = entryOf(handle);
+  if (entry.group == nullptr) return {};
+  std::vector<TensorHandle> handles = {entry.group->tensor->id()};
+  for (const auto& member : entry.group->members) handles.push_back(member.handle);
+  return handles;
+}
+
+TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submission) {
+  Begun begun;
+  const MutexLock lock(mutex_);
+  job_.throwIfEnded();
+  Entry& entry = entryOf(handle);
+  if (entry.conflict) throw *entry.conflict;
+  throwIfInFlight(entry);
+  begun.operation = unarmed(entry);
+  // These may throw: before anything says that the operation exists.
+  openStates(begun.operation->values());
+  if (entry.group != nullptr) join(begun, entry);
+  begun.operation->arm(nextOperation_++, entry.nextStep++, std::move(submission));
+  entry.active = begun.operation;
+  begun.needsWatch = begun.operation->hasCallback() && unattended_++ == 0;
+  insert(begun.operation);
+  return begun;
+}
+
+/// The operation of the tensor's next step, but for its values.
+OperationPointer TensorTable::unarmed(Entry& entry) {
+  OperationPointer operation = std::exchange(entry.spare, nullptr);
+  // The last step's callbacks may still hold it for a moment; and the tensor may be planned anew.
+  const bool isFree =
+      operation != nullptr && operation.use_count() == 1 && &operation->tensor() == entry.tensor.get();
+  if (!isFree) return std::make_shared<Operation>(entry.tensor, entry.device);
+  OperationPointer(operation).reset();  // synchronises with the callbacks: their writes are seen from here on
+  return operation;
+}
+
+void TensorTable::openStates(StepValues& values) const {
+  const Tensor& tensor = *values.tensor;
+  if (!tensor.keepsStates()) return;
+  // States that the last step opened are valid as long as none are cut or taken.
+  const uint64_t generation = states_.generation();
+  if (values.workerStates != nullptr && values.statesGeneration == generation) return;
+  const auto place = values.device ? values.device->queue->states() : nullptr;
+  values.workerStates = states_.open(tensor.spec().name, StateRole::kWorker, tensor.codec()->states(),
+                                     tensor.partitionCounts(), place);
+  values.aggregatorStates = states_.open(tensor.spec().name, StateRole::kAggregator,
+                                         tensor.aggregateCodec()->states(), tensor.partitionCounts(), place);
+  values.statesGeneration = generation;
+}
+
+void TensorTable::join(Begun& begun, const Entry& entry) {
+  std::shared_ptr<GroupStep>& gathering = tensors_.at(entry.group->tensor->id()).gathering;
+  if (gathering == nullptr) gathering = std::make_shared<GroupStep>(entry.group, pool_, entry.device);
+  begun.group = gathering;
+  begun.member = entry.member;
+  begun.operation->joinGroup(gathering);
+  // The next step begins with the member that is submitted first after this step has ended.
+  if (gathering->join(entry.member, begun.operation)) gathering = nullptr;
+}
+
+void TensorTable::insert(const OperationPointer& operation) {
+  if (spareNodes_.empty()) {
+    operations_.emplace(operation->handle(), operation);
+    return;
+  }
+  auto node = std::move(spareNodes_.back());
+  spareNodes_.pop_back();
+  node.key() = operation->handle();
+  node.mapped() = operation;
+  operations_.insert(std::move(node));
+}
+
+/// Transient tensors may be declared twice: two of the same name are in flight together only if they share no
+/// states.
+void TensorTable::throwIfInFlight(const Entry& entry) const {
+  const Tensor& tensor = *entry.tensor;
+  bool inFlight = entry.isActive();
+  if (tensor.spec().transient && tensor.keepsStates()) {
+    for (const auto& [handle, other] : operations_) {
+      inFlight |= !other->finished() && other->tensor().spec().name == tensor.spec().name;
+    }
+  }
+  if (!inFlight) return;
+  throw Error(ErrorKind::kDuplicateName,
+              "tensor '" + tensor.spec().name +
+                  "' is being synchronised already; wait for it first, or give the second one another name");
+}
+
+OperationPointer TensorTable::find(OperationHandle handle) const {
+  const MutexLock lock(mutex_);
+  const auto found = operations_.find(handle);
+  return found == operations_.end() ? nullptr : found->second;
+}
+
+void TensorTable::end(const OperationPointer& operation, const Failure& failure) {
+  if (!operation->finish(failure) || !operation->hasCallback()) return;
+  OnDone onDone;
+  {
+    const MutexLock lock(mutex_);
+    onDone = operation->takeCallback();
+    --unattended_;
+    erase(operation);
+  }
+  onDone(failure, operation->absent());
+}
+
+void TensorTable::forget(const OperationPointer& operation) {
+  const MutexLock lock(mutex_);
+  erase(operation);
+}
+
+void TensorTable::erase(const OperationPointer& operation) {
+  if (auto node = operations_.extract(operation->handle())) {  // unless shutdown() has forgotten it
+    node.mapped().reset();
+    spareNodes_.push_back(std::move(node));
+  }
+  const auto entry = tensors_.find(operation->tensor().id());
+  if (entry == tensors_.end() || entry->second.active != operation) return;
+  entry->second.spare = std::move(entry->second.active);
+  if (operation->tensor().spec().transient) tensors_.erase(entry);
+}
+
+std::vector<OperationPointer> TensorTable::unattended() const {
+  std::vector<OperationPointer> result;
+  const MutexLock lock(mutex_);
+  if (unattended_ == 0) return result;
+  for (const auto& [handle, operation] : operations_) {
+    if (operation->hasCallback()) result.push_back(operation);
+  }
+  return result;
+}
+
+void TensorTable::clear() {
+  Operations operations;
+  Tensors tensors;
+  {
+    const MutexLock lock(mutex_);
+    operations.swap(operations_);
+    tensors.swap(tensors_);
+  }
+  const Failure ended = std::make_shared<Error>(ErrorKind::kNotInitialized, "the engine was shut down");
+  for (auto& [handle, operation] : operations) end(operation, ended);
+  // Without the lock, callers' memory is let go of here: that may run any code, Python's among it.
+}
+
+std::vector<std::shared_ptr<const AwaitedOperation>> TensorTable::unfinished() const {
+  std::vector<std::shared_ptr<const AwaitedOperation>> result;
+  const MutexLock lock(mutex_);
+  for (const auto& [handle, operation] : operations_) {
+    if (!operation->finished()) result.push_back(operation);
+  }
+  return result;
+}
+
+bool TensorTable::hasSubmitted(uint32_t tensor, uint32_t step) const {
+  const MutexLock lock(mutex_);
+  const auto found = tensors_.find(tensor);
+  return found != tensors_.end() && found->second.nextStep > step;
+}
+
+void TensorTable::endAll(const Failure& failure) {
+  std::vector<OperationPointer> inFlight;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [handle, operation] : operations_) inFlight.push_back(operation);
+  }
+  for (const auto& operation : inFlight) end(operation, failure);
+}
+
+/// Only this tensor is affected. The messages that peers have sent of it stay with the transport, which keeps
+/// its memory alive.
+void TensorTable::endConflicting(uint32_t tensor, const Failure& failure) {
+  OperationPointer active;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = tensors_.find(tensor);
+    if (found == tensors_.end()) {
+      earlyConflicts_[tensor] = failure;
+      return;
+    }
+    found->second.conflict = failure;
+    active = found->second.active;
+  }
+  if (!active) return;
+  end(active, failure);
+  onConflict_(active);
+}
+
+}  // namespace hipress

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tensors on which ranks have agreed, and the operations in flight. An operation is entered and removed
+// here only, under one lock with its tensor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/base/buffer_pool.h"
+#include "core/base/mutex.h"
+#include "core/casync/agree/tensor_registry.h"
+#include "core/casync/fail/job_end.h"
+#include "core/casync/fail/operations_in_flight.h"
+#include "core/casync/run/device_queues.h"
+#include "core/casync/run/group_step.h"
+#include "core/casync/run/operation.h"
+#include "core/codec/state/state_store.h"
+
+namespace hipress {
+
+class TensorTable final : public TensorRegistry, public OperationsInFlight {
+ public:
+  using OnConflict = std::function<void(const OperationPointer&)>;
+  /// `onConflict` hears of operations that ended because ranks disagree on their tensors.
+  TensorTable(TensorPlan plan, StateStore& states, BufferPool& pool, const JobEnd& job, OnConflict onConflict)
+      : plan_(std::move(plan)), states_(states), pool_(pool), job_(job), onConflict_(std::move(onConflict)) {}
+
+  void throwIfEnded(const std::string& doing) const override { job_.throwIfEnded(doing + ": "); }
+  void enter(TensorHandle number, TensorSpec spec) override;
+  void enterGroup(TensorHandle together, const std::vector<TensorHandle>& members) override;
+  void remove(const std::set<TensorHandle>& handles) override;
+  std::shared_ptr<const Tensor> tensor(TensorHandle handle) const override;
+  bool isInFlight(TensorHandle handle) const override;
+  SentRange sentRange(TensorHandle handle) const override;
+  std::vector<TensorHandle> groupOf(TensorHandle handle) const override;
+  /// The tensor's next step is `step`. No rank is asked.
+  void enterAtStep(TensorHandle number, TensorSpec spec, uint32_t step);
+
+  struct Begun {
+    OperationPointer operation;
+    std::shared_ptr<GroupStep> group;  ///< nullptr: the tensor is sent alone.
+    size_t member = 0;                 ///< Of the group.
+    bool needsWatch = false;           ///< No caller waits for it, and there was no such operation before.
+  };
+  /// Makes the operation of the tensor's next step. Throws what Engine::submit() does.
+  Begun begin(TensorHandle handle, Submission&& submission);
+  /// nullptr: there is none.
+  OperationPointer find(OperationHandle handle) const;
+  /// Ends the operation and calls its callback, if it has not ended yet.
+  void end(const OperationPointer& operation, const Failure& failure);
+  /// A caller has learned how it ended: its memory serves the tensor's next step.
+  void forget(const OperationPointer& operation);
+  /// Operations that no caller waits for.
+  std::vector<OperationPointer> unattended() const;
+  /// At shutdown: ends all operations and forgets everything.
+  void clear();
+
+  DeviceQueues& devices() { return devices_; }
+
+  std::vector<std::shared_ptr<const AwaitedOperation>> unfinished() const override;
+  bool hasSubmitted(uint32_t tensor, uint32_t step) const override;
+  void endAll(const Failure& failure) override;
+  void endConflicting(uint32_t tensor, const Failure& failure) override;
+
+ private:
+  struct Entry {
+    std::shared_ptr<const Tensor> tensor;
+    std::shared_ptr<DeviceQueue> device;
+    uint32_t nextStep = 0;
+    OperationPointer active;
+    OperationPointer spare;                    // of the last step: its memory is the next one's
+    Failure conflict;                          // ranks disagree on this tensor
+    std::shared_ptr<const TensorGroup> group;  // the tensor is sent with others
+    size_t member = 0;                         // of the group
+    std::shared_ptr<GroupStep> gathering;  // of a group's tensor: the step whose members are submitted now
+
+    bool isActive() const { return active && !active->finished(); }
+  };
+  using Tensors = std::unordered_map<TensorHandle, Entry>;
+  using Operations = std::unordered_map<OperationHandle, OperationPointer>;
+
+  Entry& entryOf(TensorHandle handle) HIPRESS_REQUIRES(mutex_);
+  const Entry& entryOf(TensorHandle handle) const HIPRESS_REQUIRES(mutex_) {
+    return const_cast<TensorTable*>(this)->entryOf(handle);
+  }
+  void takeEarlyConflict(TensorHandle handle, Entry& entry) HIPRESS_REQUIRES(mutex_);
+  void throwIfInFlight(const Entry& entry) const HIPRESS_REQUIRES(mutex_);
+  OperationPointer unarmed(Entry& entry) HIPRESS_REQUIRES(mutex_);
+  void openStates(StepValues& values) const;
+  void join(Begun& begun, const Entry& entry) HIPRESS_REQUIRES(mutex_);
+  void insert(const OperationPointer& operation) HIPRESS_REQUIRES(mutex_);
+  void erase(const OperationPointer& operation) HIPRESS_REQUIRES(mutex_);
+
+  const TensorPlan plan_;
+  StateStore& states_;
+  BufferPool& pool_;
+  const JobEnd& job_;
+  const OnConflict onConflict_;
+  DeviceQueues devices_;
+
+  mutable Mutex mutex_;
+  Tensors tensors_ HIPRESS_GUARDED_BY(mutex_);
+  /// Notices that came before the answer to this rank's own declaration.
+  std::unordered_map<TensorHandle, Failure> earlyConflicts_ HIPRESS_GUARDED_BY(mutex_);
+  Operations operations_ HIPRESS_GUARDED_BY(mutex_);
+  std::vector<Operations::node_type> spareNodes_ HIPRESS_GUARDED_BY(mutex_);  // of operations_
+  OperationHandle nextOperation_ HIPRESS_GUARDED_BY(mutex_) = 1;
+  size_t unattended_ HIPRESS_GUARDED_BY(mutex_) = 0;  // operations in flight that no caller waits for
+};
+
+}  // namespace hipress

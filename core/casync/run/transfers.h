@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sends and receives: hands messages to Q_commu, and receives to the transport.
+#pragma once
+
+#include "core/casync/run/computation.h"
+#include "core/casync/run/task_events.h"
+#include "core/casync/run/task_trace.h"
+#include "core/casync/send/communication_queue.h"
+#include "core/transport/transport.h"
+
+namespace hipress {
+
+class Transfers {
+ public:
+  Transfers(Transport& transport, const CommunicationOptions& options, AskRank0 ask, Computation& computation,
+            TaskEvents& events, const TaskTrace& trace)
+      : transport_(transport),
+        computation_(computation),
+        events_(events),
+        trace_(trace),
+        queue_(transport, options, std::move(ask)) {}
+
+  void send(const OperationPointer& operation, TaskIndex task, int priority);
+  void receive(const OperationPointer& operation, TaskIndex task);
+
+  ScheduleCounters scheduleCounters() const { return queue_.scheduleCounters(); }
+  void stop() { queue_.stop(); }
+
+ private:
+  void fail(const Operation& operation, TaskIndex task, const Failure& failure);
+
+  Transport& transport_;
+  Computation& computation_;
+  TaskEvents& events_;
+  const TaskTrace& trace_;
+  CommunicationQueue queue_;
+};
+
+}  // namespace hipress

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/send/communication_queue.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/thread_name.h"
+#include "core/transport/bundle.h"
+
+namespace hipress {
+namespace {
+
+/// Between two looks at windows that are full.
+constexpr Milliseconds kLookInterval{50};
+constexpr TimePoint kNever = TimePoint::max();
+
+const BundleOptions& checked(const BundleOptions& bundle) {
+  if (bundle.bytes > kMaxBundleBytes) {
+    throw invalidArgument("bundles of " + std::to_string(bundle.bytes) +
+                          " bytes are larger than receivers take: at most " +
+                          std::to_string(kMaxBundleBytes));
+  }
+  return bundle;
+}
+
+}  // namespace
+
+CommunicationQueue::CommunicationQueue(Transport& transport, const CommunicationOptions& options,
+                                       AskRank0 ask)
+    : transport_(transport), smallBytes_(checked(options.bundle).messageBytes) {
+  SchedulePlace place;
+  place.rank = transport.rank();
+  for (int peer = 0; peer < transport.worldSize(); ++peer) {
+    const bool sockets = transport.usesSockets(peer);
+    place.shareUplink.push_back(peer != place.rank && (sockets || options.bundle.always));
+    links_.emplace_back(options.windowBytes, bundlesOf(options.bundle, sockets));
+  }
+  place.ask = std::move(ask);
+  place.onLeave = [this](QueuedMessage&& message) { toLink(std::move(message)); };
+  place.onWait = [this] { askWatcher(watchesWindows_); };
+  schedule_ = makeSchedule(options.schedule, std::move(place));
+  watcher_ = std::thread([this] { watch(); });
+}
+
+CommunicationQueue::~CommunicationQueue() {
+  stop();
+}
+
+void CommunicationQueue::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+  schedule_->stop();
+}
+
+void CommunicationQueue::push(int priority, SendRequest request, InlineFunction<void()> onStart) {
+  const bool scheduled = isScheduled(request);
+  QueuedMessage message{priority, std::move(request), std::move(onStart)};
+  if (scheduled) return schedule_->push(std::move(message));
+  toLink(std::move(message));
+}
+
+bool CommunicationQueue::isScheduled(const SendRequest& request) const {
+  return request.payload.size() > smallBytes_ && schedule_->orders(request.peer);
+}
+
+void CommunicationQueue::toLink(QueuedMessage&& message) {
+  Link& link = links_[static_cast<size_t>(message.request.peer)];
+  {
+    const std::lock_guard lock(link.mutex);
+    const int priority = message.priority;
+    const auto bytes = static_cast<double>(message.request.payload.size());
+    link.queue.push(priority, {link.waiting.put(std::move(message)), bytes}, Clock::now());
+    if (link.dispatching) return;
+  }
+  dispatch(link);
+}
+
+/// What goes now, or nullptr. Called with the mutex held.
+CommunicationQueue::Flight* CommunicationQueue::Link::next() {
+  if (freeFlights.empty()) {
+    flights.push_back(std::make_unique<Flight>());
+    freeFlights.push_back(flights.back().get());
+  }
+  Flight& flight = *freeFlights.back();
+  if (!queue.next(Clock::now(), flight)) return nullptr;
+  freeFlights.pop_back();
+  for (const LinkQueue::Message& message : flight.messages) {
+    flight.queued.push_back(waiting.take(message.name));
+    flight.views.push_back(flight.queued.back().request);
+  }
+  return &flight;
+}
+
+// One thread at a time: two could hand over their flights in the wrong order. And never within itself: a
+// closed transport answers within send(), and thousands of waiting messages would nest as deeply.
+void CommunicationQueue::dispatch(Link& link) {
+  for (bool mine = false;; mine = true) {
+    Flight* flight = nullptr;
+    LinkQueue::Hold hold = LinkQueue::Hold::kEmpty;
+    {
+      const std::lock_guard lock(link.mutex);
+      if (!mine && link.dispatching) return;
+      flight = link.next();
+      link.dispatching = flight != nullptr;
+      hold = link.queue.hold();
+    }
+    if (flight != nullptr) {
+      hand(link, *flight);
+      continue;
+    }
+    if (hold == LinkQueue::Hold::kGather) askWatcher(watchesGathering_);
+    if (hold == LinkQueue::Hold::kWindow) askWatcher(watchesWindows_);
+    return;
+  }
+}
+
+void CommunicationQueue::hand(Link& link, Flight& flight) {
+  for (const auto& message : flight.queued) message.onStart();
+  const int peer = flight.queued.front().request.peer;
+  auto onSent = [this, &link, &flight](const Failure& failure) { sent(link, flight, failure); };
+  if (flight.queued.size() > 1) return transport_.sendBundle({peer, flight.views, std::move(onSent)});
+  SendRequest request;
+  static_cast<MessageView&>(request) = flight.views.front();
+  request.peer = peer;
+  request.onSent = std::move(onSent);
+  transport_.send(std::move(request));
+}
+
+void CommunicationQueue::sent(Link& link, Flight& flight, const Failure& failure) {
+  {
+    const std::lock_guard lock(link.mutex);
+    link.queue.sent(flight);
+  }
+  // Before the callbacks: the network should not wait for what completion triggers.
+  dispatch(link);
+  for (const auto& message : flight.queued) {
+    if (isScheduled(message.request)) schedule_->sent(message);
+  }
+  for (const auto& message : flight.queued) message.request.onSent(failure);
+  flight.queued.clear();
+  flight.views.clear();
+  const std::lock_guard lock(link.mutex);
+  link.freeFlights.push_back(&flight);
+}
+
+void CommunicationQueue::askWatcher(std::atomic<bool>& watches) {
+  if (watches.exchange(true)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    asked_ = true;
+  }
+  changed_.notify_one();
+}
+
+void CommunicationQueue::watch() {
+  nameThisThread("windows");
+  TimePoint gathering = kNever;
+  TimePoint windows = kNever;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto needed = [this] { return stopped_ || asked_; };
+    if (const TimePoint next = std::min(gathering, windows); next == kNever) {
+      changed_.wait(lock, needed);
+    } else {
+      changed_.wait_until(lock, next, needed);
+    }
+    if (stopped_) return;
+    asked_ = false;
+    lock.unlock();
+    // Links that ask have flags set: a first look finds out when to look again.
+    if (watchesGathering_) gathering = lookAtGathering();
+    if (windows <= Clock::now()) {
+      windows = lookAtWindows();
+    } else if (windows == kNever && watchesWindows_) {
+      windows = Clock::now() + kLookInterval;
+    }
+    lock.lock();
+  }
+}
+
+TimePoint CommunicationQueue::lookAtGathering() {
+  // First, so that a link that starts to gather behind this look asks again.
+  watchesGathering_ = false;
+  TimePoint next = kNever;
+  const TimePoint now = Clock::now();
+  for (Link& link : links_) {
+    bool due = false;
+    {
+      const std::lock_guard lock(link.mutex);
+      if (link.dispatching || link.queue.hold() != LinkQueue::Hold::kGather) continue;
+      due = link.queue.due() <= now;
+      if (!due) next = std::min(next, std::chrono::ceil<Clock::duration>(link.queue.due()));
+    }
+    if (due) dispatch(link);
+  }
+  if (next != kNever) watchesGathering_ = true;
+  return next;
+}
+
+TimePoint CommunicationQueue::lookAtWindows() {
+  watchesWindows_ = false;
+  bool again = schedule_->look();
+  for (Link& link : links_) {
+    bool opened = false;
+    bool waits = false;
+    {
+      const std::lock_guard lock(link.mutex);
+      opened = link.queue.look(&waits);
+    }
+    again |= waits;
+    if (opened) dispatch(link);
+  }
+  if (!again) return kNever;
+  watchesWindows_ = true;
+  return Clock::now() + kLookInterval;
+}
+
+}  // namespace hipress

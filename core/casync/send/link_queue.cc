@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/send/link_queue.h"
+
+#include <algorithm>
+
+#include "core/transport/bundle.h"
+
+namespace hipress {
+namespace {
+
+/// A window in which nothing moved counts for so many calls of look().
+constexpr int kQuietLooks = 2;
+/// Smaller shares in flight mean that the link is more likely idle than busy. In the runtime all shares
+/// are 1.
+constexpr double kBusy = 0.5;
+/// Bytes of a payload.
+constexpr size_t kLargestBundledOnHost = 2048;
+
+double bytesInBundle(const LinkQueue::Message& message) {
+  return message.share * (message.payload + static_cast<double>(kPieceHeadBytes));
+}
+
+}  // namespace
+
+BundleOptions bundlesOf(const BundleOptions& options, bool throughSockets) {
+  BundleOptions result = options;
+  if (!throughSockets && !options.always) {
+    result.messageBytes = std::min(options.messageBytes, kLargestBundledOnHost);
+  }
+  return result;
+}
+
+bool LinkQueue::isSmall(const Message& message) const {
+  return message.payload <= static_cast<double>(bundle_.messageBytes) &&
+         message.payload + static_cast<double>(kPieceHeadBytes) <= static_cast<double>(bundle_.bytes);
+}
+
+bool LinkQueue::fits(const Message& message) const {
+  return windowFlights_ == 0 || windowInFlight_ + message.bytes() <= windowBytes_;
+}
+
+void LinkQueue::push(int priority, const Message& message, Time now) {
+  Heap& heap = isSmall(message) ? small_ : large_;
+  if (&heap == &small_) {
+    if (small_.empty()) due_ = now + linger_;
+    smallBytes_ += bytesInBundle(message);
+  }
+  heap.push({priority, pushed_++, message});
+}
+
+bool LinkQueue::next(Time now, Flight& flight) {
+  flight.messages.clear();
+  hold_ = Hold::kEmpty;
+  if (small_.empty() && large_.empty()) return false;
+  const bool alone = small_.empty() || (!large_.empty() && small_.top() < large_.top());
+  Heap& heap = alone ? large_ : small_;
+  hold_ = Hold::kWindow;
+  if (!fits(heap.top().value)) return false;
+  hold_ = Hold::kGather;
+  const auto most = static_cast<double>(bundle_.bytes);
+  if (!alone && flyingShare_ >= kBusy && smallBytes_ < most && now < due_) return false;
+
+  ++flights_;
+  ++windowFlights_;
+  flight.bytes = flight.share = 0;
+  flight.window = window_;
+  double bundle = 0;
+  do {
+    const Message& message = heap.top().value;
+    bundle += bytesInBundle(message);
+    flight.bytes += message.bytes();
+    flight.share += message.share;
+    windowInFlight_ += message.bytes();
+    flight.messages.push_back(message);
+    heap.pop();
+    // A large message of higher priority than the last of these waits for one bundle at most.
+  } while (!alone && !small_.empty() && bundle + bytesInBundle(small_.top().value) <= most &&
+           fits(small_.top().value));
+  flight.share = std::min(1.0, flight.share);
+  flyingShare_ += flight.share;
+  if (alone) return true;
+  smallBytes_ = small_.empty() ? 0 : smallBytes_ - bundle;
+  due_ = now + linger_;
+  return true;
+}
+
+void LinkQueue::sent(const Flight& flight) {
+  // Sums of shares are rounded: an empty window and an idle link are exactly 0.
+  if (flight.window == window_) windowInFlight_ = --windowFlights_ == 0 ? 0 : windowInFlight_ - flight.bytes;
+  flyingShare_ = --flights_ == 0 ? 0 : flyingShare_ - flight.share;
+  quietLooks_ = 0;
+}
+
+bool LinkQueue::look(bool* waits) {
+  *waits = !(small_.empty() && large_.empty());
+  if (*waits && ++quietLooks_ <= kQuietLooks) return false;
+  quietLooks_ = 0;
+  if (!*waits) return false;
+  ++window_;
+  windowInFlight_ = 0;
+  windowFlights_ = 0;
+  return true;
+}
+
+}  // namespace hipress

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/transport/transport.h"
+
+namespace hipress {
+
+/// A message that waits in the communication queue.
+struct QueuedMessage {
+  int priority = 0;
+  SendRequest request;
+  InlineFunction<void()>
+      onStart;        ///< Called when the message leaves the queue, before request.onSent can be.
+  uint64_t mark = 0;  ///< The schedule's own.
+
+  size_t bytes() const { return request.payload.size() + kMessageHeaderBytes; }
+};
+
+}  // namespace hipress

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The schedule in which every rank computes its rounds alone: LinkRounds for many threads.
+#pragma once
+
+#include <mutex>
+
+#include "core/casync/send/schedules/link_rounds.h"
+#include "core/casync/send/schedules/schedule.h"
+
+namespace hipress {
+
+class RoundSchedule : public Schedule {
+ public:
+  RoundSchedule(size_t roundBytes, SchedulePlace place)
+      : RoundSchedule(roundBytes, std::move(place), false) {}
+
+  bool orders(int peer) const final { return rounds_.has(peer); }
+  void push(QueuedMessage&& message) final;
+  void sent(const QueuedMessage& message) final;
+  bool look() final;
+  ScheduleCounters counters() const final;
+  void stop() override {}
+
+ protected:
+  RoundSchedule(size_t roundBytes, SchedulePlace place, bool planned);
+
+  /// Lets messages go, as long as there are any that may.
+  void dispatch();
+  /// The next round waits for a plan.
+  virtual void wantsPlan() {}
+
+  const SchedulePlace place_;
+  mutable std::mutex mutex_;  // guards rounds_ and dispatching_
+  LinkRounds rounds_;
+
+ private:
+  bool dispatching_ = false;  // a thread is in dispatch(); it sees what other threads change
+};
+
+}  // namespace hipress

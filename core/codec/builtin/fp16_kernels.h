@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of `fp16`.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/element/half.h"
+#include "core/ops/cuda/execution.h"
+
+namespace hipress::cuda::fp16 {
+
+inline constexpr uint32_t kWrongSize = 1;
+
+struct Encode {
+  const float* values;
+  float scale;
+  uint16_t* message;
+  size_t count;
+  uint32_t* messageBytes;
+  uint32_t* error;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+      block.elements(tileCount(tile, count),
+                     [&](unsigned j) { message[tile + j] = floatToHalf(scale * load(values + tile + j)); });
+    }
+    if (block.index != 0) return;
+    block.once([&] {
+      *messageBytes = static_cast<uint32_t>(2 * count);
+      *error = 0;
+    });
+  }
+};
+
+template <bool kAccumulate>
+struct Decode {
+  const uint16_t* payload;
+  const uint32_t* payloadBytes;
+  size_t capacity;
+  float* output;
+  size_t count;
+  uint32_t* error;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    const size_t bytes = payloadBytes != nullptr ? load(payloadBytes) : capacity;
+    const bool lost = bytes == 0;  // what a failed encode sends: NaN everywhere
+    const bool fits = bytes == 2 * count && bytes <= capacity;
+    if (block.index == 0) block.once([&] { *error = fits || lost ? 0u : kWrongSize; });
+    if (!fits && !lost) return;
+    for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+      block.elements(tileCount(tile, count), [&](unsigned j) {
+        const size_t i = tile + j;
+        const float value = lost ? static_cast<float>(NAN) : halfToFloat(load(payload + i));
+        output[i] = kAccumulate ? output[i] + value : value;
+      });
+    }
+  }
+};
+
+HIPRESS_KERNEL(fp16_encode, Encode)
+HIPRESS_KERNEL(fp16_decode, Decode<false>)
+HIPRESS_KERNEL(fp16_decode_accumulate, Decode<true>)
+
+}  // namespace hipress::cuda::fp16

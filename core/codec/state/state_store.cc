@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/codec/state/state_store.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace hipress {
+
+size_t TensorStates::Vector::size() const {
+  return std::accumulate(counts.begin(), counts.end(), size_t{0});
+}
+
+StateLease::StateLease(std::shared_ptr<TensorStates> owner, size_t partition)
+    : owner_(std::move(owner)), partition_(partition) {
+  if (owner_ == nullptr) return;
+  const size_t states = owner_->vectors_.size();
+  before_.reserve(states);
+  after_.reserve(states);
+  blocks_.reserve(2 * states);
+  const size_t count = owner_->counts_.at(partition);
+  for (const auto& vector : owner_->vectors_) {
+    BufferPool::Shared before;
+    {
+      const std::lock_guard lock(*owner_->mutex_);
+      // Cut anew or moved since this was opened: what belongs here cannot be found, and is not this plan's
+      // any more.
+      if (vector->counts == owner_->counts_ && vector->memory == owner_->memory_)
+        before = vector->blocks[partition];
+    }
+    if (before == nullptr) before = owner_->memory_->takeShared(count, true);
+    BufferPool::Shared after = owner_->memory_->takeShared(count);
+    before_.push_back(before.get());
+    after_.push_back(after.get());
+    blocks_.push_back(std::move(before));
+    blocks_.push_back(std::move(after));
+  }
+}
+
+void StateLease::commit() {
+  if (owner_ == nullptr) return;
+  // The old blocks go back to the pool when the lease ends.
+  const std::lock_guard lock(*owner_->mutex_);
+  for (size_t state = 0; state < owner_->vectors_.size(); ++state) {
+    TensorStates::Vector& vector = *owner_->vectors_[state];
+    if (vector.counts == owner_->counts_ && vector.memory == owner_->memory_)
+      vector.blocks[partition_] = blocks_[2 * state + 1];
+  }
+}
+
+StateStore::StateStore() : memory_(makeStatePool(hostMemory)), mutex_(std::make_shared<std::mutex>()) {}
+
+std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateRole role,
+                                               std::span<const std::string> states,
+                                               std::vector<size_t> partitions,
+                                               std::shared_ptr<BufferPool> place) {
+  auto result = std::make_shared<TensorStates>();
+  result->memory_ = place == nullptr ? memory_ : std::move(place);
+  result->mutex_ = mutex_;
+  result->counts_ = std::move(partitions);
+  const size_t count = std::accumulate(result->counts_.begin(), result->counts_.end(), size_t{0});
+  const std::lock_guard lock(*mutex_);
+  for (const std::string& state : states) {
+    auto& vector = vectors_[Key{tensor, role, state}];
+    if (vector == nullptr) {
+      ++generation_;
+      vector = std::make_shared<TensorStates::Vector>();
+      vector->memory = result->memory_;
+      vector->counts = result->counts_;
+      vector->blocks.resize(result->counts_.size());
+    }
+    if (vector->size() != count) {
+      throw Error(ErrorKind::kMismatch,
+                  "state '" + state + "' of tensor '" + tensor + "' has " + std::to_string(vector->size()) +
+                      " elements, but the tensor now has " + std::to_string(count) +
+                      "; a tensor whose shape changes needs another name, or erase its states first");
+    }
+    if (vector->counts != result->counts_) {
+      if (!vector->memory->onHost()) move(*vector, memory_);  // where pieces can be put together
+      cut(*vector, result->counts_);
+    }
+    if (vector->memory != result->memory_) {
+      move(*vector, result->memory_);
+      ++generation_;
+    }
+    result->vectors_.push_back(vector);
+  }
+  return result;
+}
+
+void StateStore::cut(TensorStates::Vector& vector, const std::vector<size_t>& counts) {
+  TensorStates::Blocks blocks(counts.size());
+  // The two lists of boundaries side by side: each piece lies within one old and one new partition.
+  size_t from = 0, fromOffset = 0, to = 0, toOffset = 0;
+  while (from < vector.counts.size() && to < counts.size()) {
+    const size_t piece = std::min(vector.counts[from] - fromOffset, counts[to] - toOffset);
+    if (piece > 0 && vector.blocks[from] != nullptr) {
+      if (blocks[to] == nullptr) blocks[to] = memory_->takeShared(counts[to], true);
+      std::copy_n(vector.blocks[from].get() + fromOffset, piece, blocks[to].get() + toOffset);
+    }
+    fromOffset += piece;
+    toOffset += piece;
+    if (fromOffset == vector.counts[from]) ++from, fromOffset = 0;
+    if (toOffset == counts[to]) ++to, toOffset = 0;
+  }
+  vector.counts = counts;
+  vector.blocks = std::move(blocks);
+  ++generation_;
+  memory_->trim();
+}
+
+/// What is all zero takes no memory there, either.
+void StateStore::move(TensorStates::Vector& vector, const std::shared_ptr<BufferPool>& place) {
+  for (size_t partition = 0; partition < vector.counts.size(); ++partition) {
+    BufferPool::Shared& block = vector.blocks[partition];
+    if (block == nullptr) continue;
+    std::vector<float> values(vector.counts[partition]);
+    vector.memory->memory().read(block.get(), values.data(), values.size() * sizeof(float));
+    block = place->takeShared(values.size());
+    place->memory().write(block.get(), values.data(), values.size() * sizeof(float));
+  }
+  std::exchange(vector.memory, place)->trim();
+}
+
+std::vector<float> StateStore::joined(const TensorStates::Vector& vector) {
+  std::vector<float> values(vector.size());
+  std::span<float> rest(values);
+  for (size_t partition = 0; partition < vector.counts.size(); ++partition) {
+    const size_t count = vector.counts[partition];
+    if (vector.blocks[partition] != nullptr) {
+      vector.memory->memory().read(vector.blocks[partition].get(), rest.data(), count * sizeof(float));
+    }
+    rest = rest.subspan(count);
+  }
+  return values;
+}
+
+std::vector<float> StateStore::copy(const std::string& tensor, StateRole role,
+                                    const std::string& state) const {
+  TensorStates::Vector found;
+  {
+    const std::lock_guard lock(*mutex_);
+    const auto position = vectors_.find(Key{tensor, role, state});
+    if (position == vectors_.end()) return {};
+    found = *position->second;  // shares the blocks: nobody writes to what a lease may read
+  }
+  return joined(found);
+}
+
+std::vector<float> StateStore::take(const std::string& tensor, StateRole role, const std::string& state) {
+  std::vector<float> values;
+  {
+    TensorStates::Vector found;
+    {
+      const std::lock_guard lock(*mutex_);
+      const auto node = vectors_.extract(Key{tensor, role, state});
+      if (node.empty()) return {};
+      ++generation_;
+      found = *node.mapped();
+    }
+    values = joined(found);
+  }
+  memory_->trim();
+  return values;
+}
+
+void StateStore::put(const std::string& tensor, StateRole role, const std::string& state,
+                     std::vector<size_t> partitions, std::span<const float> values) {
+  auto vector = std::make_shared<TensorStates::Vector>();
+  vector->memory = memory_;
+  vector->counts = std::move(partitions);
+  for (const size_t count : vector->counts) {
+    const auto part = values.first(count);
+    values = values.subspan(count);
+    BufferPool::Shared& block = vector->blocks.emplace_back();
+    if (std::ranges::all_of(part, [](float value) { return value == 0.0f; })) continue;
+    block = memory_->takeShared(count);
+    std::ranges::copy(part, block.get());
+  }
+  const std::lock_guard lock(*mutex_);
+  ++generation_;
+  vectors_[Key{tensor, role, state}] = std::move(vector);
+}
+
+std::vector<StateStore::Entry> StateStore::entries() const {
+  const std::lock_guard lock(*mutex_);
+  std::vector<Entry> result;
+  result.reserve(vectors_.size());
+  for (const auto& [key, vector] : vectors_) {
+    result.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), vector->size()});
+  }
+  return result;
+}
+
+std::vector<StateStore::Entry> StateStore::entries(const std::string& tensor) const {
+  const std::lock_guard lock(*mutex_);
+  std::vector<Entry> result;
+  auto item = vectors_.lower_bound(Key{tensor, StateRole::kWorker, ""});
+  for (; item != vectors_.end() && std::get<0>(item->first) == tensor; ++item) {
+    result.push_back({tensor, std::get<1>(item->first), std::get<2>(item->first), item->second->size()});
+  }
+  return result;
+}
+
+void StateStore::erase(const std::string& tensor) {
+  {
+    const std::lock_guard lock(*mutex_);
+    ++generation_;
+    std::erase_if(vectors_, [&](const auto& item) { return std::get<0>(item.first) == tensor; });
+  }
+  memory_->trim();
+}
+
+void StateStore::clear() {
+  {
+    const std::lock_guard lock(*mutex_);
+    ++generation_;
+    vectors_.clear();
+  }
+  memory_->trim();
+}
+
+size_t StateStore::bytes() const {
+  const std::lock_guard lock(*mutex_);
+  size_t total = 0;
+  for (const auto& [key, vector] : vectors_) total += vector->size() * sizeof(float);
+  return total;
+}
+
+size_t StateStore::bytesHeld() const {
+  return memory_->statistics().held;
+}
+
+}  // namespace hipress

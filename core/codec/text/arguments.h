@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every codec checks before it starts. Wrong arguments of encode are the caller's mistake:
+// InvalidArgument; a payload comes from the network: CorruptPayload.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/codec/codec.h"
+
+namespace hipress {
+
+inline void checkEncodeArguments(const Codec& codec, std::span<const float> input, const EncodeStates& states,
+                                 Bytes output) {
+  const auto refuse = [&](const std::string& reason) {
+    throw invalidArgument("codec " + std::string(codec.name()) + ": " + reason);
+  };
+  const size_t kept = codec.states().size();
+  for (const size_t passed : {states.before.size(), states.after.size()}) {
+    if (states.before.empty() && states.after.empty()) break;
+    if (passed != kept) {
+      refuse(std::to_string(passed) + " state vectors were passed, but " + codec.signature() + " keeps " +
+             (kept == 0 ? "none" : std::to_string(kept)));
+    }
+  }
+  // Compared with std::less: pointers into different arrays have no order of their own.
+  const std::less<> less;
+  for (const float* before : states.before) {
+    for (const float* after : states.after) {
+      if (less(before, after + input.size()) && less(after, before + input.size())) {
+        refuse("a new state overlaps an old one; they need memory of their own");
+      }
+    }
+  }
+  if (output.size() < codec.maxEncodedBytes(input.size())) {
+    refuse("the output has room for " + std::to_string(output.size()) + " bytes; encoding " +
+           std::to_string(input.size()) + " elements needs " +
+           std::to_string(codec.maxEncodedBytes(input.size())));
+  }
+}
+
+/// Throws CorruptPayload unless the payload has exactly the size that `count` elements encode to.
+inline void checkPayloadSize(const Codec& codec, ConstBytes payload, size_t count, size_t expected) {
+  if (payload.size() != expected) {
+    throw corruptPayload("codec " + std::string(codec.name()) + ": payload of " +
+                         std::to_string(payload.size()) + " bytes for " + std::to_string(count) +
+                         " elements, expected " + std::to_string(expected));
+  }
+}
+
+}  // namespace hipress

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/ledger/ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hipress::control {
+
+namespace {
+
+std::string name(int rank) {
+  return "rank " + std::to_string(rank);
+}
+
+}  // namespace
+
+Ledger::Ledger(int worldSize, Milliseconds stallWarning)
+    : roster_(static_cast<size_t>(worldSize)), gathers_(roster_, stallWarning), tensors_(roster_) {}
+
+Outbox Ledger::join(int rank, const std::string& origin) {
+  Member& member = roster_[static_cast<size_t>(rank)];
+  member.presence = Member::Presence::kHere;
+  member.origin = origin;
+  Outbox outbox;
+  for (const ControlNotice& notice : history_) outbox.emplace_back(rank, notice);
+  return outbox;
+}
+
+Outbox Ledger::handle(int rank, uint64_t call, Request request, TimePoint now) {
+  Outbox outbox;
+  if (auto* abortion = std::get_if<AbortRequest>(&request)) {
+    abort(rank, *abortion, outbox);
+  } else if (auto* departure = std::get_if<LeaveRequest>(&request)) {
+    leave(rank, call, *departure, now, outbox);
+  } else if (member(rank).gone()) {
+    const Failure failure =
+        failureOf(ErrorKind::kNotInitialized, member(rank).end + "; it can take part in nothing more");
+    outbox.emplace_back(rank, Reply{call, failure, 0, {}});
+  } else if (auto* gather = std::get_if<AllgatherRequest>(&request)) {
+    gathers_.arrive(rank, call, std::move(*gather), now, outbox);
+  } else if (auto* declaration = std::get_if<DeclareRequest>(&request)) {
+    tensors_.declare(rank, call, *declaration, outbox);
+  } else if (auto* question = std::get_if<AskRequest>(&request)) {
+    ask(rank, call, *question, outbox);
+  }
+  return outbox;
+}
+
+Outbox Ledger::disconnect(int rank, const std::string& reason) {
+  Outbox outbox;
+  Member& member = roster_[static_cast<size_t>(rank)];
+  if (member.presence != Member::Presence::kHere) return outbox;
+  member.presence = Member::Presence::kLost;
+  if (!member.aborted) {  // after an abort all ranks know a better reason
+    member.end = name(rank) + " (" + member.origin + ") was lost: " + reason;
+    broadcast({ControlNotice::Kind::kLost, rank, 0, ErrorKind::kPeerLost, member.end}, outbox);
+  }
+  rosterChanged(outbox);
+  return outbox;
+}
+
+Outbox Ledger::expire(TimePoint now) {
+  Outbox outbox;
+  gathers_.expire(now, outbox);
+  std::erase_if(leavers_, [&](const Leaver& leaver) {
+    if (leaver.deadline > now) return false;
+    outbox.emplace_back(leaver.rank, Reply{leaver.call, nullptr, 0, {}});
+    return true;
+  });
+  return outbox;
+}
+
+std::optional<TimePoint> Ledger::nextDeadline() const {
+  std::optional<TimePoint> next = gathers_.nextDeadline();
+  for (const Leaver& leaver : leavers_) next = earlier(next, leaver.deadline);
+  return next;
+}
+
+void Ledger::ask(int rank, uint64_t call, const AskRequest& request, Outbox& outbox) {
+  Reply reply{call, nullptr, 0, {}};
+  try {
+    auto service = services_.find(request.service);
+    if (service == services_.end()) {
+      auto made = makeService(request.service, roster_.size());
+      if (!made) throw invalidArgument("rank 0 has no service '" + request.service + "'");
+      service = services_.emplace(request.service, std::move(made)).first;
+    }
+    reply.number = service->second->answer(rank, request.question);
+  } catch (const Error& error) {
+    reply.failure = failureOf(error);
+  }
+  outbox.emplace_back(rank, std::move(reply));
+}
+
+void Ledger::abort(int rank, const AbortRequest& request, Outbox& outbox) {
+  Member& member = roster_[static_cast<size_t>(rank)];
+  if (member.gone()) return;  // the first failure is the one that explains the others
+  member.aborted = true;
+  member.end = name(rank) + " failed and ended the job: " + request.message;
+  broadcast({ControlNotice::Kind::kAborted, rank, 0, request.error, request.message}, outbox);
+  rosterChanged(outbox);
+}
+
+void Ledger::leave(int rank, uint64_t call, const LeaveRequest& request, TimePoint now, Outbox& outbox) {
+  Member& member = roster_[static_cast<size_t>(rank)];
+  leavers_.push_back({rank, call, now + clampTimeout(request.linger)});
+  if (member.presence == Member::Presence::kHere) {
+    member.presence = Member::Presence::kLeft;
+    const std::string why = request.reason.empty() ? "it called shutdown" : request.reason;
+    const std::string end = name(rank) + " has left the job (" + why + ")";
+    if (!member.aborted) member.end = end;
+    broadcast({ControlNotice::Kind::kLeft, rank, 0, ErrorKind::kPeerLost, end}, outbox);
+  }
+  rosterChanged(outbox);
+}
+
+void Ledger::rosterChanged(Outbox& outbox) {
+  gathers_.rosterChanged(outbox);
+  tensors_.rosterChanged();
+  std::erase_if(leavers_, [&](const Leaver& leaver) {
+    if (!aloneIs(leaver.rank)) return false;
+    outbox.emplace_back(leaver.rank, Reply{leaver.call, nullptr, 0, {}});
+    return true;
+  });
+}
+
+void Ledger::broadcast(ControlNotice notice, Outbox& outbox) {
+  for (size_t rank = 0; rank < roster_.size(); ++rank) {
+    const Member::Presence presence = roster_[rank].presence;
+    // One that has left may linger: it still wants to know whom it need not wait for.
+    const bool listens = presence == Member::Presence::kHere || presence == Member::Presence::kLeft;
+    if (listens && static_cast<int>(rank) != notice.rank) outbox.emplace_back(static_cast<int>(rank), notice);
+  }
+  history_.push_back(std::move(notice));
+}
+
+bool Ledger::over() const {
+  return std::all_of(roster_.begin(), roster_.end(), [](const Member& member) { return member.gone(); });
+}
+
+bool Ledger::aloneIs(int rank) const {
+  for (size_t other = 0; other < roster_.size(); ++other) {
+    if (static_cast<int>(other) != rank && !roster_[other].gone()) return false;
+  }
+  return true;
+}
+
+}  // namespace hipress::control

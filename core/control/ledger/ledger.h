@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rank 0's memory of the job, as a pure state machine: no sockets, no threads, no clock of its own. Its
+// driver (the TCP server, the local control plane) passes in the ranks' requests and the time, and delivers
+// the outbox in its order. Because of that order all ranks hear notices alike.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/control/ledger/gather_table.h"
+#include "core/control/ledger/tensor_table.h"
+#include "core/control/request.h"
+#include "core/control/roster.h"
+#include "core/control/service.h"
+
+namespace hipress::control {
+
+class Ledger {
+ public:
+  /// `stallWarning`: see RendezvousOptions.
+  explicit Ledger(int worldSize, Milliseconds stallWarning = Milliseconds{0});
+  Ledger(const Ledger&) = delete;  // its tables refer to its roster
+  Ledger& operator=(const Ledger&) = delete;
+
+  const Member& member(int rank) const { return roster_[static_cast<size_t>(rank)]; }
+
+  /// `rank`, which was awaited, is here. It gets the notices that it missed.
+  Outbox join(int rank, const std::string& origin);
+
+  /// `call` is the number the reply will carry.
+  Outbox handle(int rank, uint64_t call, Request request, TimePoint now);
+
+  /// The connection to `rank` is over. `reason` completes "rank 2 (host h, pid 1) was lost: ...".
+  Outbox disconnect(int rank, const std::string& reason);
+
+  /// Answers those whose deadline has passed.
+  Outbox expire(TimePoint now);
+  /// Sentences about ranks that others have been waiting for; see GatherTable::stalls().
+  std::vector<std::string> stalls(TimePoint now) { return gathers_.stalls(now); }
+  std::optional<TimePoint> nextDeadline() const;
+
+  /// Whether every rank has been here and is gone.
+  bool over() const;
+
+ private:
+  struct Leaver {
+    int rank;
+    uint64_t call;
+    TimePoint deadline;
+  };
+
+  void ask(int rank, uint64_t call, const AskRequest& request, Outbox& outbox);
+  void abort(int rank, const AbortRequest& request, Outbox& outbox);
+  void leave(int rank, uint64_t call, const LeaveRequest& request, TimePoint now, Outbox& outbox);
+  void rosterChanged(Outbox& outbox);
+  void broadcast(ControlNotice notice, Outbox& outbox);
+  bool aloneIs(int rank) const;
+
+  Roster roster_;
+  GatherTable gathers_;
+  TensorTable tensors_;
+  std::map<std::string, std::unique_ptr<Service>> services_;  ///< The services that a rank has asked.
+  std::vector<Leaver> leavers_;
+  std::vector<ControlNotice> history_;  ///< For ranks that join later: at most two per rank.
+};
+
+}  // namespace hipress::control

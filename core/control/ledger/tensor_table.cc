@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/ledger/tensor_table.h"
+
+#include <algorithm>
+
+namespace hipress::control {
+
+namespace {
+
+std::string shown(const std::string& specification, bool transient, bool kindsDiffer) {
+  if (!kindsDiffer) return specification;
+  return specification + (transient ? " (for one use)" : " (kept)");
+}
+
+}  // namespace
+
+void TensorTable::declare(int rank, uint64_t call, const DeclareRequest& request, Outbox& outbox) {
+  const auto index = static_cast<size_t>(rank);
+  Tensors& tensors = tensors_[request.name];
+  Tensor& tensor = entryFor(rank, tensors, request);
+  const bool kindsDiffer = tensor.transient != request.transient;
+  if (kindsDiffer || tensor.specification != request.specification) {
+    const std::string whose =
+        tensor.first == rank ? "it had before" : "rank " + std::to_string(tensor.first) + " has";
+    const std::string message = "tensor '" + request.name + "': rank " + std::to_string(rank) + " has " +
+                                shown(request.specification, request.transient, kindsDiffer) + ", " + whose +
+                                " " + shown(tensor.specification, tensor.transient, kindsDiffer) +
+                                ". Make all ranks use the same shape, dtype and options for it, or different "
+                                "names for different tensors.";
+    tensor.dissenters[rank] = message;
+    outbox.emplace_back(rank, Reply{call, failureOf(ErrorKind::kMismatch, message), 0, {}});
+    for (size_t other = 0; other < roster_.size(); ++other) {
+      if (other == index || !tensor.declared[other] || roster_[other].presence != Member::Presence::kHere)
+        continue;
+      outbox.emplace_back(static_cast<int>(other), ControlNotice{ControlNotice::Kind::kConflict, rank,
+                                                                 tensor.id, ErrorKind::kMismatch, message});
+    }
+  } else {
+    tensor.dissenters.erase(rank);
+    if (tensor.dissenters.empty()) {
+      outbox.emplace_back(rank, Reply{call, nullptr, tensor.id, {}});
+    } else {
+      const std::string& message = tensor.dissenters.begin()->second;
+      outbox.emplace_back(rank, Reply{call, failureOf(ErrorKind::kMismatch, message), 0, {}});
+    }
+  }
+  tensor.declared[index] = true;
+  drop(tensors);
+  if (tensors.empty()) tensors_.erase(request.name);
+}
+
+void TensorTable::rosterChanged() {
+  for (auto entry = tensors_.begin(); entry != tensors_.end();) {
+    drop(entry->second);
+    entry = entry->second.empty() ? tensors_.erase(entry) : std::next(entry);
+  }
+}
+
+TensorTable::Tensor& TensorTable::entryFor(int rank, Tensors& tensors, const DeclareRequest& request) {
+  for (Tensor& tensor : tensors) {
+    if (!tensor.transient || !tensor.declared[static_cast<size_t>(rank)]) return tensor;
+  }
+  Tensor& tensor = tensors.emplace_back();
+  tensor.id = newId();
+  tensor.first = rank;
+  tensor.specification = request.specification;
+  tensor.transient = request.transient;
+  tensor.declared.resize(roster_.size());
+  return tensor;
+}
+
+bool TensorTable::finished(const Tensor& tensor) const {
+  if (!tensor.transient) return false;
+  for (size_t rank = 0; rank < roster_.size(); ++rank) {
+    if (!tensor.declared[rank] && !roster_[rank].gone()) return false;
+  }
+  return true;
+}
+
+void TensorTable::drop(Tensors& tensors) {
+  std::erase_if(tensors, [this](const Tensor& tensor) {
+    if (!finished(tensor)) return false;
+    used_.erase(tensor.id);
+    return true;
+  });
+}
+
+/// Counts up and starts over only after 2^32: messages of a finished tensor may still be under way, and must
+/// not be taken for those of a new one.
+uint32_t TensorTable::newId() {
+  do {
+    ++lastId_;
+  } while (lastId_ == 0 || used_.contains(lastId_));
+  used_.insert(lastId_);
+  return lastId_;
+}
+
+}  // namespace hipress::control

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/tcp/heartbeat.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "core/control/roster.h"
+#include "core/control/wire/host_traffic.h"
+
+namespace hipress::control {
+
+std::optional<std::string> Heartbeat::beat(TimePoint now) {
+  next_ = now + options_.interval;
+  if (!unanswered_ || answered(now)) {
+    unanswered_ = now;
+    return std::nullopt;
+  }
+  if (now - *unanswered_ < options_.limit) return std::nullopt;
+  return "its host has not answered for " + seconds(options_.limit.count()) +
+         ": the network to it is cut, or the host is down or frozen";
+}
+
+bool Heartbeat::answered(TimePoint now) const {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  // A connection of another family, from a launcher, does not cross a network.
+  if (::getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  // Nothing is under way, and it is not that nothing can be sent: then the kernel's probes add up.
+  if (info.tcpi_unacked == 0 && info.tcpi_probes < 2) return true;
+  // Something has come since, though there is more to come, as on a slow link. The kernel counts in ticks.
+  constexpr Milliseconds kTick{50};
+  const Milliseconds silence{std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)};
+  if (now - silence + kTick >= *unanswered_) return true;
+  // Or on another connection: gradients fill the queues of a slow link, and beats wait behind them or are
+  // dropped.
+  const std::optional<Milliseconds> elsewhere = silenceOfHost(fd_);
+  return elsewhere && now - *elsewhere + kTick >= *unanswered_;
+}
+
+}  // namespace hipress::control

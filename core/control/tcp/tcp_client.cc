@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/control/tcp/tcp_control.h"
+#include "core/control/tcp/tcp_link.h"
+
+namespace hipress {
+namespace {
+
+using namespace control;
+
+/// Rank 0 keeps the deadlines. Only when it stays silent for this much longer does a rank give up by itself.
+constexpr Milliseconds kGrace{2000};
+
+/// Bytes of a text that says why a rank leaves.
+constexpr size_t kMaxReason = 4096;
+
+Milliseconds withGrace(Milliseconds timeout) {
+  return clampTimeout(timeout) + kGrace;
+}
+
+class TcpControl final : public ControlPlane {
+ public:
+  TcpControl(Connection connection, const RendezvousOptions& options)
+      : link_(std::make_unique<TcpLink>(std::move(connection), options.rank, options.heartbeat,
+                                        options.stallWarning)),
+        rank_(options.rank),
+        worldSize_(options.worldSize),
+        token_(options.token),
+        pid_(::getpid()) {}
+
+  ~TcpControl() override {
+    if (inForkedChild())
+      static_cast<void>(link_.release());  // its threads are in the parent: nothing can end them here
+  }
+
+  int rank() const override { return rank_; }
+  int worldSize() const override { return worldSize_; }
+  Digest deriveKey(std::string_view purpose) const override { return hmacSha256(token_, purpose); }
+  void onNotice(NoticeHandler handler) override { link_->notices().setHandler(std::move(handler)); }
+
+  std::vector<std::string> allgather(const std::string& key, const std::string& value,
+                                     Milliseconds timeout) override {
+    checkSize("the key", key.size(), kMaxText);
+    checkSize("the value", value.size(), kMaxValue);
+    return valuesOf(call(AllgatherRequest{key, value, timeout}, withGrace(timeout), "'" + key + "'"));
+  }
+
+  uint32_t declare(const std::string& name, const std::string& specification, bool transient,
+                   Milliseconds timeout) override {
+    checkSize("the tensor's name", name.size(), kMaxText);
+    checkSize("the tensor's specification", specification.size(), kMaxText);
+    const DeclareRequest request{name, specification, transient};
+    return call(request, withGrace(timeout), "the number of tensor '" + name + "'").number;
+  }
+
+  uint32_t ask(const std::string& service, const std::string& question, Milliseconds timeout) override {
+    checkSize("the question", question.size(), kMaxText);
+    return call(AskRequest{service, question}, timeout, "an answer of '" + service + "'").number;
+  }
+
+  void abort(ErrorKind error, const std::string& message) override {
+    if (!inForkedChild()) link_->post(AbortRequest{error, message.substr(0, kMaxText)});
+  }
+
+  void leave(Milliseconds linger, const std::string& reason) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (left_) return;
+    }
+    try {
+      call(LeaveRequest{linger, reason.substr(0, kMaxReason)}, withGrace(linger), "its goodbye");
+    } catch (const Error& error) {
+      // Without rank 0 no rank hears the goodbye.
+      if (error.kind() == ErrorKind::kNotInitialized) throw;
+    }
+    const std::lock_guard lock(mutex_);
+    left_ = true;
+  }
+
+  void close() override {
+    if (!inForkedChild()) link_->close();
+  }
+
+ private:
+  bool inForkedChild() const { return ::getpid() != pid_; }
+
+  Reply call(const Request& request, Milliseconds silence, const std::string& what) {
+    if (inForkedChild()) {
+      throw Error(ErrorKind::kNotInitialized,
+                  "a forked process cannot use the control plane of the one it came from");
+    }
+    return link_->call(request, silence, what);
+  }
+
+  std::unique_ptr<TcpLink> link_;
+  const int rank_;
+  const int worldSize_;
+  const std::string token_;
+  const pid_t pid_;
+  std::mutex mutex_;
+  bool left_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ControlPlane> connectControl(const RendezvousOptions& options, std::string* localAddress) {
+  Connection connection = connectToServer(options);
+  if (localAddress != nullptr) *localAddress = localAddressOf(connection.socket.get());
+  return std::make_unique<TcpControl>(std::move(connection), options);
+}
+
+}  // namespace hipress

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/tcp/tcp_link.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/thread_name.h"
+#include "core/base/warning.h"
+#include "core/control/roster.h"
+
+namespace hipress::control {
+
+namespace {
+
+/// When this rank closes: until rank 0 has taken the queued frames and hangs up.
+constexpr Milliseconds kFarewellTime{1000};
+
+const Milliseconds kNever = clampTimeout(Milliseconds::max());
+
+/// A rank 0 that is well beats in every interval.
+Milliseconds noLessThanBeats(Milliseconds stallWarning, const HeartbeatOptions& heartbeat) {
+  if (stallWarning <= Milliseconds{0}) return kNever;
+  return std::max(clampTimeout(stallWarning), 2 * clampTimeout(heartbeat.interval));
+}
+
+}  // namespace
+
+TcpLink::TcpLink(Connection connection, int rank, const HeartbeatOptions& heartbeat,
+                 Milliseconds stallWarning)
+    : connection_(std::move(connection)),
+      rank_(rank),
+      stallWarning_(noLessThanBeats(stallWarning, heartbeat)),
+      out_(connection_.socket.get()),
+      heartbeat_(connection_.socket.get(), heartbeat),
+      thread_([this] { run(); }) {}
+
+TcpLink::~TcpLink() {
+  close();
+}
+
+Reply TcpLink::call(const Request& request, Milliseconds silence, const std::string& what) {
+  const TimePoint deadline = Clock::now() + clampTimeout(silence);
+  PendingCall pending;
+  std::unique_lock lock(mutex_);
+  if (ended_) throw Error(*ended_);
+  const uint64_t number = calls_.add(pending);
+  send(request, number);
+  bool answered = false;
+  for (TimePoint lookAgain = Clock::now(); !answered && Clock::now() < deadline;) {
+    lookAgain += stallWarning_;
+    answered = pending.answered.wait_until(lock, std::min(deadline, lookAgain),
+                                           [&] { return pending.reply.has_value(); });
+    if (!answered) warnOfSilence(Clock::now(), what);
+  }
+  calls_.remove(number);
+  if (answered) return checked(*pending.reply);
+  throw Error(ErrorKind::kTimeout, "rank 0 does not answer: rank " + std::to_string(rank_) + " waited " +
+                                       seconds(silence.count()) + " for " + what +
+                                       ". Its process is stopped or overloaded, or the network to it is cut");
+}
+
+void TcpLink::warnOfSilence(TimePoint now, const std::string& what) const {
+  const auto silence = std::chrono::duration_cast<Milliseconds>(now - heard_.load());
+  if (silence < stallWarning_) return;
+  warn(rank_, "rank 0 has sent nothing for " + seconds(silence.count()) + ", while this rank waits for " +
+                  what + ". Its process is stopped or overloaded, or the network to it is cut");
+}
+
+void TcpLink::post(const Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (!ended_) send(request, 0);
+}
+
+/// Called with the mutex held. The caller sends as much as the socket takes at once, and the thread the rest:
+/// no thread blocks in a write, and no frame is cut short.
+void TcpLink::send(const Request& request, uint64_t number) {
+  const bool idle = out_.empty();
+  out_.queue({encodeRequest(number, request), nullptr});
+  if (idle) out_.flush();
+  if (idle && !out_.empty()) wakeUp_.signal();
+}
+
+void TcpLink::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    ended_ = closedFailure();
+    calls_.failAll(ended_);
+  }
+  wakeUp_.signal();
+  notices_.stop();
+  const std::lock_guard lock(joinMutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+void TcpLink::run() {
+  nameThisThread("control");
+  const int fd = connection_.socket.get();
+  bool open = receive();  // bytes that came with the welcome
+  bool saidGoodbye = false;
+  TimePoint hangUpBy = TimePoint::max();
+  while (open) {
+    bool closing = false;
+    bool unsent = false;
+    {
+      const std::lock_guard lock(mutex_);
+      out_.flush();
+      closing = closing_;
+      unsent = !out_.empty();
+    }
+    const TimePoint now = Clock::now();
+    TimePoint wakeUp = heartbeat_.next();
+    if (closing) {
+      if (hangUpBy == TimePoint::max()) hangUpBy = now + kFarewellTime;
+      if (!unsent && !std::exchange(saidGoodbye, true)) ::shutdown(fd, SHUT_WR);
+      if (now >= hangUpBy) break;
+      wakeUp = hangUpBy;
+    } else if (now >= wakeUp) {
+      open = beat(now);
+      continue;
+    }
+    const auto sleep = static_cast<int>(std::chrono::ceil<Milliseconds>(wakeUp - now).count());
+    const auto interest = static_cast<short>(unsent ? POLLIN | POLLOUT : POLLIN);
+    std::array<pollfd, 2> events{pollfd{fd, interest, 0}, pollfd{wakeUp_.fd(), POLLIN, 0}};
+    ::poll(events.data(), events.size(), sleep);
+    if (events[1].revents != 0) wakeUp_.clear();
+    if ((events[0].revents & ~POLLOUT) != 0) open = receive();
+  }
+  ::shutdown(fd, SHUT_RDWR);
+}
+
+bool TcpLink::beat(TimePoint now) {
+  if (const auto silence = heartbeat_.beat(now)) {
+    connectionBroke(*silence);
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  if (out_.empty()) out_.queue({encodeBeat(), nullptr});
+  return true;
+}
+
+bool TcpLink::receive() {
+  std::string reason;
+  try {
+    const bool open = connection_.in.receive();
+    while (std::optional<Frame> frame = connection_.in.next()) handleFrame(std::move(*frame));
+    if (open) return true;
+    reason = "its connection to rank " + std::to_string(rank_) + " " + connection_.in.reason();
+  } catch (const Malformed& malformed) {
+    reason = std::string("it sent a malformed message: ") + malformed.what();
+  }
+  connectionBroke(reason);
+  return false;
+}
+
+void TcpLink::handleFrame(Frame frame) {
+  heard_ = Clock::now();
+  if (frame.type == FrameType::kNotice) {
+    handleNotice(decodeNotice(frame.payload));
+  } else if (frame.type == FrameType::kValue) {
+    auto [number, value] = decodeValue(frame.payload);
+    const std::lock_guard lock(mutex_);
+    if (calls_.awaits(number))
+      values_[number].push_back(std::make_shared<const std::string>(std::move(value)));
+  } else if (frame.type == FrameType::kReply) {
+    Reply reply = decodeReply(frame.payload);
+    if (auto values = values_.extract(reply.call)) reply.values = std::move(values.mapped());
+    const std::lock_guard lock(mutex_);
+    calls_.answer(std::move(reply));
+  } else if (frame.type != FrameType::kBeat) {
+    throw Malformed("an unknown kind of message");
+  }
+}
+
+void TcpLink::handleNotice(ControlNotice notice) {
+  if (notice.rank == 0 && !serverGone_) {
+    if (notice.kind == ControlNotice::Kind::kLeft) serverGone_ = "rank 0 has left the job";
+    if (notice.kind == ControlNotice::Kind::kAborted)
+      serverGone_ = "rank 0 failed and ended the job: " + notice.message;
+  }
+  notices_.push(std::move(notice));
+}
+
+void TcpLink::connectionBroke(const std::string& reason) {
+  const std::string message = serverGone_ ? *serverGone_ : "rank 0 was lost: " + reason;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) return;
+    ended_ = failureOf(ErrorKind::kPeerLost, message);
+    calls_.failAll(ended_);
+  }
+  if (!serverGone_) notices_.push({ControlNotice::Kind::kLost, 0, 0, ErrorKind::kPeerLost, message});
+}
+
+}  // namespace hipress::control

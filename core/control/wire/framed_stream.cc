@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/wire/framed_stream.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "core/control/wire/socket.h"
+
+namespace hipress::control {
+
+bool FrameReceiver::receive() {
+  constexpr size_t kChunk = size_t{64} << 10;
+  constexpr int kRounds = 16;  // then others get their turn; the poller comes back
+  for (int round = 0; round < kRounds; ++round) {
+    const size_t size = bytes_.size();
+    bytes_.resize(size + kChunk);
+    const ssize_t got = ::recv(fd_, bytes_.data() + size, kChunk, MSG_DONTWAIT);
+    const int error = errno;
+    bytes_.resize(size + (got > 0 ? static_cast<size_t>(got) : 0));
+    if (got > 0) continue;
+    if (got == 0) return false;
+    if (error == EAGAIN || error == EWOULDBLOCK) return true;
+    if (error == EINTR) continue;
+    error_ = error;
+    return false;
+  }
+  return true;
+}
+
+std::optional<Frame> FrameReceiver::next() {
+  const size_t available = bytes_.size() - begin_;
+  std::optional<Frame> frame;
+  if (available >= kFrameHeader) {
+    const auto* header = reinterpret_cast<const unsigned char*>(bytes_.data()) + begin_;
+    const size_t length =
+        size_t{header[0]} | size_t{header[1]} << 8 | size_t{header[2]} << 16 | size_t{header[3]} << 24;
+    if (length > limit_) throw Malformed("a message is larger than allowed");
+    if (available - kFrameHeader >= length) {
+      frame = Frame{static_cast<FrameType>(header[4]), bytes_.substr(begin_ + kFrameHeader, length)};
+      begin_ += kFrameHeader + length;
+    }
+  }
+  // Bytes that have been read are dropped when the reader has caught up or it is most of the buffer: each
+  // byte moves once.
+  if (begin_ == bytes_.size() || begin_ > bytes_.size() / 2) {
+    bytes_.erase(0, begin_);
+    begin_ = 0;
+    if (bytes_.empty()) bytes_.shrink_to_fit();
+  }
+  return frame;
+}
+
+std::string FrameReceiver::reason() const {
+  if (error_ == 0 || error_ == ECONNRESET || error_ == EPIPE) {
+    return "closed without a goodbye: the process died or its host became unreachable";
+  }
+  return "broke (" + errorText(error_) + "): its host became unreachable";
+}
+
+void FrameSender::queue(FrameBytes frame) {
+  chunks_.push_back(std::make_shared<const std::string>(std::move(frame.head)));
+  if (frame.body && !frame.body->empty()) chunks_.push_back(std::move(frame.body));
+}
+
+void FrameSender::flush() {
+  while (!chunks_.empty()) {
+    const std::string& chunk = *chunks_.front();
+    const ssize_t count =
+        ::send(fd_, chunk.data() + sent_, chunk.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      chunks_.clear();
+      sent_ = 0;
+      return;
+    }
+    sent_ += static_cast<size_t>(count);
+    if (sent_ == chunk.size()) {
+      chunks_.pop_front();
+      sent_ = 0;
+    }
+  }
+}
+
+}  // namespace hipress::control

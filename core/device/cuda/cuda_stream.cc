@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/device/cuda/cuda_stream.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/device/cuda/codec_functions.h"
+#include "core/device/cuda/elements.h"
+#include "core/element/reduce.h"
+
+namespace hipress::cuda {
+
+/// What the GPU may still be using when the stream's owner is gone.
+struct CudaStream::Shared {
+  Shared(std::shared_ptr<Device> owner, std::shared_ptr<const Gpu> used)
+      : device(std::move(owner)), gpu(std::move(used)), driver(gpu->driver) {}
+  ~Shared();
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+
+  /// nullptr, with the failure, if there is no more.
+  void* scratchOf(size_t bytes, Result* status);
+  /// A recorded event; nullptr if it could not be.
+  DriverEvent record();
+  /// Sleeps until the GPU has come to the event; without one, to all that is on the stream.
+  Failure wait(DriverEvent event);
+  void fail(const char* what, Result status);
+
+  const std::shared_ptr<Device> device;
+  const std::shared_ptr<const Gpu> gpu;
+  const Driver& driver;
+  DriverStream stream = nullptr;
+  std::mutex mutex;
+  std::vector<DriverEvent> events;  // not in use
+  std::vector<void*> scratch;       // the last is the largest; the others may still be in use
+  size_t scratchBytes = 0;          // of the last
+  size_t heldBytes = 0;             // of all
+  Failure failure;
+  bool closed = false;
+};
+
+CudaStream::Shared::~Shared() {
+  const OnGpu there(*gpu);
+  for (const DriverEvent event : events) driver.eventDestroy(event);
+  for (void* block : scratch) driver.memoryFree(addressOf(block));
+  if (stream != nullptr) driver.streamDestroy(stream);
+}
+
+void* CudaStream::Shared::scratchOf(size_t bytes, Result* status) {
+  if (bytes <= scratchBytes) return scratch.empty() ? nullptr : scratch.back();
+  // At least doubled: all that was outgrown takes no more than the last.
+  const size_t room = std::max(bytes, 2 * scratchBytes);
+  Address memory = 0;
+  *status = driver.memoryAllocate(&memory, room);
+  if (*status != kSuccess) return nullptr;
+  auto* const block = reinterpret_cast<void*>(memory);
+  scratch.push_back(block);
+  scratchBytes = room;
+  heldBytes += room;
+  return block;
+}
+
+DriverEvent CudaStream::Shared::record() {
+  DriverEvent event = nullptr;
+  if (!events.empty()) {
+    event = events.back();
+    events.pop_back();
+  } else if (driver.eventCreate(&event, kEventDisableTiming | kEventBlockingSync) != kSuccess) {
+    return nullptr;
+  }
+  if (driver.eventRecord(event, stream) == kSuccess) return event;
+  driver.eventDestroy(event);
+  return nullptr;
+}
+
+Failure CudaStream::Shared::wait(DriverEvent event) {
+  const OnGpu there(*gpu);
+  const Result status = event != nullptr ? driver.eventSynchronize(event) : driver.streamSynchronize(stream);
+  const std::lock_guard lock(mutex);
+  if (event != nullptr) events.push_back(event);
+  if (status != kSuccess) fail("its earlier work", status);
+  return failure;
+}
+
+void CudaStream::Shared::fail(const char* what, Result status) {
+  if (failure == nullptr) failure = std::make_shared<Error>(gpu->error(what, status));
+}
+
+CudaStream::CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu> gpu,
+                       std::shared_ptr<Kernels> kernels)
+    : kernels_(std::move(kernels)), shared_(std::make_shared<Shared>(std::move(device), std::move(gpu))) {
+  const Gpu& used = *shared_->gpu;
+  const OnGpu there(used);
+  used.check("cuCtxPushCurrent", there.status());
+  // Non-blocking: it does not wait for the framework's default stream, only for the events that it is given.
+  used.check("cuStreamCreate", used.driver.streamCreate(&shared_->stream, kStreamNonBlocking));
+}
+
+CudaStream::~CudaStream() {
+  close(Milliseconds(0));
+}
+
+template <typename Work>
+void CudaStream::put(const char* what, Work work) {
+  // Held for all calls of a piece of work: what other threads put here comes before or after it, and the
+  // scratch memory is one piece's at a time.
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->closed || shared_->failure != nullptr) return;
+  const OnGpu there(*shared_->gpu);
+  if (there.status() != kSuccess) return shared_->fail("cuCtxPushCurrent", there.status());
+  const Result status = work();
+  if (status != kSuccess) shared_->fail(what, status);
+}
+
+void CudaStream::waitFor(void* event) {
+  put("cuStreamWaitEvent",
+      [&] { return shared_->driver.streamWaitEvent(shared_->stream, static_cast<DriverEvent>(event), 0); });
+}
+
+void CudaStream::fillZeros(std::span<std::byte> bytes) {
+  if (bytes.empty()) return;
+  put("filling with zeros",
+      [&] { return shared_->driver.fillAsync(addressOf(bytes.data()), 0, bytes.size(), shared_->stream); });
+}
+
+void CudaStream::copy(std::byte* to, std::span<const std::byte> from) {
+  putCopy("a copy", to, from);
+}
+
+void CudaStream::copyToDevice(std::byte* to, std::span<const std::byte> staging) {
+  putCopy("a copy to it", to, staging);
+}
+
+void CudaStream::copyToHost(std::byte* staging, std::span<const std::byte> from) {
+  putCopy("a copy from it", staging, from);
+}
+
+void CudaStream::putCopy(const char* what, std::byte* to, std::span<const std::byte> from) {
+  if (from.empty()) return;
+  put(what, [&] {
+    return shared_->driver.copyAsync(addressOf(to), addressOf(from.data()), from.size(), shared_->stream);
+  });
+}
+
+void CudaStream::encode(const DeviceEncode& call) {
+  const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
+  put("an encode", [&] {
+    CudaEncode given{};
+    given.params = codec.params();
+    given.gradient = call.input.data();
+    given.count = call.input.size();
+    given.before = call.states.before.empty() ? nullptr : call.states.before.data();
+    given.after = call.states.after.empty() ? nullptr : call.states.after.data();
+    given.seed = call.context.seed;
+    given.step = call.context.step;
+    given.firstElement = call.context.firstElement;
+    given.tensor = call.context.tensor;
+    given.scale = call.context.scale;
+    given.message = reinterpret_cast<uint8_t*>(call.message.data());
+    given.messageBytes = call.result;
+    given.error = call.result + 1;
+    Result status = kSuccess;
+    const size_t bytes = codec.table().encodeScratchBytes(given.params, given.count);
+    given.scratch = shared_->scratchOf(bytes, &status);
+    if (status != kSuccess) return status;
+    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    codec.table().encode(given, &launcher);
+    return launcher.status();
+  });
+}
+
+void CudaStream::decode(const DeviceDecode& call) {
+  const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
+  put("a decode", [&] {
+    CudaDecode given{};
+    given.params = codec.params();
+    given.payload = reinterpret_cast<const uint8_t*>(call.payload.data());
+    given.payloadBytes = call.payloadBytes;
+    given.capacity = call.payload.size();
+    given.output = call.output.data();
+    given.count = call.output.size();
+    given.accumulate = call.mode == DecodeMode::kAccumulate ? 1 : 0;
+    given.error = call.error;
+    Result status = kSuccess;
+    const size_t bytes = codec.table().decodeScratchBytes(given.params, given.count, given.capacity);
+    given.scratch = shared_->scratchOf(bytes, &status);
+    if (status != kSuccess) return status;
+    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    codec.table().decode(given, &launcher);
+    return launcher.status();
+  });
+}
+
+void CudaStream::combine(Combination combination, DType dtype, std::span<const void* const> contributions,
+                         size_t count, double factor, void* output) {
+  checkReduction(dtype, contributions, factor);
+  // Kernels are compiled before the stream's lock is taken.
+  const auto kernels = kernelsOf(mergeKernels(combination, dtype, factor));
+  put("a merge", [&] {
+    Result status = kSuccess;
+    void* scratch = shared_->scratchOf(combineScratchBytes(contributions.size(), count), &status);
+    if (status != kSuccess) return status;
+    const KernelLauncher launcher(*kernels, shared_->stream);
+    combineInOrder(combination, dtype, contributions, count, factor, output, scratch, &launcher);
+    return launcher.status();
+  });
+}
+
+void CudaStream::add(DType dtype, std::span<const void* const> contributions, float factor, DecodeMode mode,
+                     std::span<float> sum) {
+  const auto kernels = kernelsOf(conversionKernels(dtype));
+  put("a sum", [&] {
+    const KernelLauncher launcher(*kernels, shared_->stream);
+    for (const void* values : contributions) {
+      cuda::add(dtype, values, factor, mode, sum, &launcher);
+      mode = DecodeMode::kAccumulate;
+    }
+    return launcher.status();
+  });
+}
+
+void CudaStream::narrow(std::span<const float> values, DType dtype, void* output) {
+  const auto kernels = kernelsOf(conversionKernels(dtype));
+  put("a conversion", [&] {
+    const KernelLauncher launcher(*kernels, shared_->stream);
+    cuda::narrow(values, dtype, output, &launcher);
+    return launcher.status();
+  });
+}
+
+std::shared_ptr<const KernelModule> CudaStream::kernelsOf(const ElementKernels& wanted) {
+  return kernels_->module(wanted.title, wanted.text);
+}
+
+/// Returns when the GPU has come to where the stream is now. Called with the mutex held.
+CompletionThread::Reached CudaStream::reachedNow() {
+  const OnGpu there(*shared_->gpu);
+  return [shared = shared_, event = shared_->record()] { return shared->wait(event); };
+}
+
+void CudaStream::whenDone(EndCallback callback) {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    // Within the lock, so that callbacks come in the order of events.
+    if (!shared_->closed) return completions_.push(reachedNow(), std::move(callback));
+  }
+  callback(
+      std::make_shared<Error>(ErrorKind::kNotInitialized, "device " + shared_->gpu->name() + " was closed"));
+}
+
+size_t CudaStream::scratchBytes() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->heldBytes;
+}
+
+bool CudaStream::close(Milliseconds limit) {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    // Also work that nobody asked about is waited for.
+    if (!shared_->closed) completions_.push(reachedNow(), [](const Failure&) {});
+    shared_->closed = true;
+  }
+  return completions_.stop(limit);
+}
+
+}  // namespace hipress::cuda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host as a device: its stream does each piece of work in the call that puts it there, on the caller's
+// thread. Errors are thrown.
+#pragma once
+
+#include <algorithm>
+
+#include "core/device/device.h"
+
+namespace hipress {
+
+class HostStream final : public DeviceStream {
+ public:
+  /// Large encodes and decodes share their work out over `parallel`; nullptr: the caller's thread alone
+  /// works.
+  explicit HostStream(Parallel* parallel = nullptr) : parallel_(parallel) {}
+
+  void waitFor(void*) override {}
+  void fillZeros(std::span<std::byte> bytes) override { std::ranges::fill(bytes, std::byte{0}); }
+  void copy(std::byte* to, std::span<const std::byte> from) override;
+  void copyToDevice(std::byte* to, std::span<const std::byte> staging) override { copy(to, staging); }
+  void copyToHost(std::byte* staging, std::span<const std::byte> from) override { copy(staging, from); }
+  void encode(const DeviceEncode& call) override;
+  void decode(const DeviceDecode& call) override;
+  void combine(Combination combination, DType dtype, std::span<const void* const> contributions, size_t count,
+               double factor, void* output) override;
+  void add(DType dtype, std::span<const void* const> contributions, float factor, DecodeMode mode,
+           std::span<float> sum) override;
+  void narrow(std::span<const float> values, DType dtype, void* output) override;
+  void whenDone(EndCallback callback) override { callback(nullptr); }
+  size_t scratchBytes() const override { return 0; }  // codecs count theirs (codec/scratch_bytes.h)
+  bool close(Milliseconds) override { return true; }
+
+ private:
+  Parallel* const parallel_;
+};
+
+}  // namespace hipress

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/transport/neighbour/neighbour_memory.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "core/base/error.h"
+
+namespace hipress {
+namespace {
+
+/// Nothing, or why not.
+int tryToRead(const MemoryReference& from, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const iovec here{into.data(), into.size()};
+    // A number that was an address in the other process.
+    const iovec there{reinterpret_cast<void*>(static_cast<uintptr_t>(from.address)), into.size()};
+    const ssize_t bytes = ::process_vm_readv(static_cast<pid_t>(from.process), &here, 1, &there, 1, 0);
+    if (bytes < 0) return errno;
+    // The readable memory ends there.
+    if (static_cast<size_t>(bytes) < into.size()) return EFAULT;
+    into = into.subspan(static_cast<size_t>(bytes));
+  }
+  return 0;
+}
+
+/// Something to look for in a rank's memory, and where; as text, for the control plane.
+struct Landmark {
+  MemoryReference reference;
+  uint64_t value = 0;
+
+  std::string text() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
+  bool isReadable() const {
+    uint64_t found = 0;
+    return tryToRead(reference, std::as_writable_bytes(std::span(&found, 1))) == 0 && found == value;
+  }
+};
+
+Landmark landmarkOf(const std::string& text) {
+  if (text.size() != sizeof(Landmark))
+    throw Error(ErrorKind::kMismatch, "ranks run different versions of HiPress; install the same on all");
+  Landmark landmark;
+  std::memcpy(&landmark, text.data(), sizeof landmark);
+  return landmark;
+}
+
+}  // namespace
+
+MemoryReference MemoryReference::to(const void* values) {
+  return {static_cast<uint64_t>(::getpid()), static_cast<uint64_t>(reinterpret_cast<uintptr_t>(values))};
+}
+
+void readMemory(const MemoryReference& from, std::span<std::byte> into) {
+  const int failed = tryToRead(from, into);
+  if (failed == 0) return;
+  throw Error(ErrorKind::kPeerLost, "the memory of process " + std::to_string(from.process) +
+                                        " cannot be read (" + std::strerror(failed) +
+                                        "); the process seems to have ended");
+}
+
+std::vector<uint64_t> gatherNeighbours(ControlPlane& control, int rank, const std::vector<int>& hosts,
+                                       Milliseconds timeout) {
+  const uint64_t value = std::random_device{}() | uint64_t{1} << 32;
+  const Landmark own{MemoryReference::to(&value), value};
+  const auto landmarks = control.allgather("landmarks", own.text(), timeout);
+  std::string sees(hosts.size(), '0');
+  for (size_t peer = 0; peer < hosts.size(); ++peer) {
+    const bool neighbour = hosts[peer] == hosts[static_cast<size_t>(rank)];
+    if (neighbour && landmarkOf(landmarks[peer]).isReadable()) sees[peer] = '1';
+  }
+  // After this all ranks have looked, and the landmark may go.
+  const auto seen = control.allgather("readable", sees, timeout);
+  std::vector<uint64_t> processes(hosts.size());
+  for (size_t peer = 0; peer < hosts.size(); ++peer) {
+    const bool both = sees[peer] == '1' && seen[peer].at(static_cast<size_t>(rank)) == '1';
+    if (both) processes[peer] = landmarkOf(landmarks[peer]).reference.process;
+  }
+  return processes;
+}
+
+std::vector<uint64_t> neighboursAmongThreads(int rank, const std::vector<int>& hosts) {
+  std::vector<uint64_t> processes;
+  for (const int host : hosts) {
+    const bool neighbour = host == hosts[static_cast<size_t>(rank)];
+    processes.push_back(neighbour ? static_cast<uint64_t>(::getpid()) : 0);
+  }
+  return processes;
+}
+
+}  // namespace hipress

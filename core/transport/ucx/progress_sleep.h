@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+
+#include "core/base/time.h"
+#include "core/base/unique_fd.h"
+
+namespace hipress {
+
+/// Where the progress thread sleeps: until the mailbox or UCX's worker has something, or an interval has
+/// passed. The interval is a timer of its own, because a time limit of each wait costs half a microsecond.
+class ProgressSleep {
+ public:
+  /// Throws Transport if the kernel has no timer.
+  ProgressSleep(int mailbox, int worker, Milliseconds interval);
+
+  /// Returns whether an interval has passed since the last time that it said so.
+  bool sleep();
+
+ private:
+  UniqueFd timer_;
+  std::array<pollfd, 3> descriptors_;
+};
+
+}  // namespace hipress

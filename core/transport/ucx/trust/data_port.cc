@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/transport/ucx/trust/data_port.h"
+
+#include <dirent.h>
+#include <linux/filter.h>
+#include <linux/sock_diag.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "core/base/error.h"
+
+namespace hipress {
+namespace {
+
+struct Connection {
+  int fd = -1;
+  std::string own;  // "address port"
+  std::string other;
+};
+
+/// "address port" of one end, or nothing if the socket is not connected so, or not over IP.
+std::string endOf(int fd, int (*name)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  if (name(fd, address, &size) != 0) return "";
+  if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return "";
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "";
+  }
+  std::string text = host.data();
+  // The same connection may be IPv4 at one end and IPv4 in IPv6 at the other.
+  constexpr std::string_view kMapped = "::ffff:";
+  if (text.starts_with(kMapped)) text.erase(0, kMapped.size());
+  text.resize(std::min(text.size(), text.find('%')));  // the zone is this host's name for an interface
+  return text + " " + port.data();
+}
+
+std::string portOf(const std::string& end) {
+  return end.substr(end.find(' ') + 1);
+}
+
+int optionOf(int fd, int option) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  return ::getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
+}
+
+/// The TCP sockets that this process has now.
+std::vector<int> tcpSockets() {
+  std::vector<int> sockets;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  if (!folder) return sockets;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    char* end = nullptr;
+    const long fd = std::strtol(entry->d_name, &end, 10);
+    if (end == entry->d_name || *end != '\0') continue;
+    const bool isTcp = optionOf(static_cast<int>(fd), SO_TYPE) == SOCK_STREAM &&
+                       optionOf(static_cast<int>(fd), SO_PROTOCOL) == IPPROTO_TCP;
+    if (isTcp) sockets.push_back(static_cast<int>(fd));
+  }
+  return sockets;
+}
+
+std::vector<Connection> tcpConnections() {
+  std::vector<Connection> connections;
+  for (const int fd : tcpSockets()) {
+    Connection connection{fd, endOf(fd, ::getsockname), endOf(fd, ::getpeername)};
+    if (!connection.own.empty() && !connection.other.empty()) connections.push_back(std::move(connection));
+  }
+  return connections;
+}
+
+/// A classic BPF program that keeps no byte of any packet. It holds for packets to the listening socket;
+/// those of connections that exist go to sockets of their own. A process needs no privilege for it.
+void dropAllPackets(int listener) {
+  sock_filter keepNothing{BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog program{1, &keepNothing};
+  if (::setsockopt(listener, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0) {
+    throw transportError(
+        std::string("the kernel does not let this process close UCX's port (SO_ATTACH_FILTER: ") +
+        std::strerror(errno) + ")");
+  }
+}
+
+/// Connections that were complete before the filter are UCX's to take, which its thread does at once.
+void waitUntilTaken(int listener) {
+  pollfd entry{listener, POLLIN, 0};
+  for (int tries = 0; tries < 100 && ::poll(&entry, 1, 0) > 0; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
+
+std::vector<int> listeningSockets() {
+  std::vector<int> sockets = tcpSockets();
+  std::erase_if(sockets, [](int fd) { return optionOf(fd, SO_ACCEPTCONN) != 1; });
+  return sockets;
+}
+
+DataPort::DataPort(const std::vector<int>& before) : listeners_(listeningSockets()) {
+  std::erase_if(listeners_, [&](int fd) { return std::ranges::find(before, fd) != before.end(); });
+}
+
+std::string DataPort::connections() const {
+  std::string lines;
+  for (const Connection& each : tcpConnections()) lines += each.own + ">" + each.other + "\n";
+  return lines;
+}
+
+size_t DataPort::close(const std::vector<std::string>& ofAllRanks) {
+  for (const int listener : listeners_) dropAllPackets(listener);
+  std::set<std::string> ports;
+  for (const int listener : listeners_) {
+    waitUntilTaken(listener);
+    ports.insert(portOf(endOf(listener, ::getsockname)));
+  }
+
+  std::set<std::string> claimed;  // the ranks' ends of connections to a port of this number
+  for (const std::string& lines : ofAllRanks) {
+    std::istringstream stream(lines);
+    for (std::string line; std::getline(stream, line);) {
+      const size_t split = line.find('>');
+      if (split == std::string::npos) continue;
+      if (ports.contains(portOf(line.substr(split + 1)))) claimed.insert(line.substr(0, split));
+    }
+  }
+
+  std::vector<Connection> accepted = tcpConnections();
+  std::erase_if(accepted, [&](const Connection& each) { return !ports.contains(portOf(each.own)); });
+  // Behind an address translation ranks do not know the addresses that others see. As long as no more
+  // connections are here than ranks have made, no stranger has connected.
+  if (accepted.size() <= claimed.size()) return 0;
+  size_t cut = 0;
+  for (const Connection& each : accepted) {
+    if (claimed.contains(each.other)) continue;
+    ::shutdown(each.fd, SHUT_RDWR);  // UCX finds it closed, and closes its descriptor
+    ++cut;
+  }
+  return cut;
+}
+
+uint64_t DataPort::packetsDropped() const {
+  uint64_t dropped = 0;
+  for (const int listener : listeners_) {
+    std::array<uint32_t, SK_MEMINFO_VARS> counters{};
+    socklen_t size = sizeof counters;
+    if (::getsockopt(listener, SOL_SOCKET, SO_MEMINFO, counters.data(), &size) == 0) {
+      dropped += counters[SK_MEMINFO_DROPS];
+    }
+  }
+  return dropped;
+}
+
+}  // namespace hipress

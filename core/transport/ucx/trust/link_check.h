@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waits until every link of a rank has worked in both directions: each peer's greeting has come, and what
+// this rank sent has gone out. One thread waits, the progress thread reports.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/control/control_plane.h"
+
+namespace hipress {
+
+class LinkCheck {
+ public:
+  explicit LinkCheck(int rank, int worldSize);
+
+  void greeted(int peer);
+  void flushed(int peer);
+  void failed(const Error& error);
+
+  /// Throws what failed() was told, PeerLost if `control` reports a lost rank, or Timeout with the ranks that
+  /// are missing.
+  void wait(ControlPlane& control, Milliseconds timeout);
+
+ private:
+  bool allDone() const;
+
+  const int rank_;
+  std::mutex mutex_;  ///< Guards everything below.
+  std::condition_variable changed_;
+  std::vector<bool> greeted_;
+  std::vector<bool> flushed_;
+  std::optional<Error> error_;
+};
+
+}  // namespace hipress
