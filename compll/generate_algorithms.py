@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run by the build: makes C++ of the codecs in algorithms/. Reads the package from its sources.
+"""Makes the C++ of the codecs in algorithms/. The build runs this script; it reads the package from its sources.
 
 python generate_algorithms.py OUTPUT_DIRECTORY
 """
@@ -31,15 +31,20 @@ def use_sources() -> None:
 
 
 def main(directory: Path) -> None:
-    from hipress.compll.emit_cpu_codec import Origin, emit_builtins, emit_codec
-    from hipress.compll.library import compile_file, read
+    """Writes two source files for each codec: the codec itself, and its part for GPUs."""
+    from hipress.compll.check.library import compile_file, read
+    from hipress.compll.emit.cpu.codec import CPU
+    from hipress.compll.emit.cuda.codec import CUDA
+    from hipress.compll.emit.origin import Origin
 
     directory.mkdir(parents=True, exist_ok=True)
     files = sorted((ROOT / "compll" / "algorithms").glob("*.cll"))
     for file in files:
         origin = Origin(f"compll/algorithms/{file.name}", read(file), builtin=True)
-        (directory / f"{file.stem}.cc").write_text(emit_codec(compile_file(file), origin))
-    (directory / "builtins.cc").write_text(emit_builtins([file.stem for file in files]))
+        program = compile_file(file)
+        (directory / f"{file.stem}.cc").write_text(CPU.codec(program, origin))
+        (directory / f"{file.stem}_cuda.cc").write_text(CUDA.library(program, origin))
+    (directory / "builtins.cc").write_text(CPU.codec_list([file.stem for file in files]))
 
 
 if __name__ == "__main__":

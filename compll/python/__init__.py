@@ -8,9 +8,10 @@ message = codec.encode(gradient, seed=1)
 
 from __future__ import annotations
 
-from hipress.compll.interpret import Interpreter
-from hipress.compll.library import builtin_files, compile_builtin, compile_file
-from hipress.compll.source import CompileError
-from hipress.compll.typecheck import compile_text
+import hipress.compll.operators.table  # noqa: F401  (tells each stage of the compiler its part of the operators)
+from hipress.compll.check.library import builtin_files, compile_builtin, compile_file
+from hipress.compll.check.program import compile_text
+from hipress.compll.ir.source import CompileError
+from hipress.compll.reference.interpreter import Interpreter
 
 __all__ = ["CompileError", "Interpreter", "builtin_files", "compile_builtin", "compile_file", "compile_text"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress compll`: check, run, build and count programs. What a subcommand needs is imported when it runs."""
+"""`hipress compll`: check, run, build and count programs. Each command imports the modules that it needs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _P = ParamSpec("_P")
 
 
 def _explained(command: Callable[_P, None]) -> Callable[_P, None]:
-    """Errors of programs, files and payloads are told without a traceback."""
+    """Prints errors of programs, files and payloads without a traceback."""
 
     @functools.wraps(command)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        from hipress.compll.source import CompileError
+        from hipress.compll.ir.source import CompileError
 
         try:
             command(*args, **kwargs)
@@ -37,6 +37,9 @@ def _explained(command: Callable[_P, None]) -> Callable[_P, None]:
             raise typer.Exit(1) from None
         except HipressError as error:
             typer.echo(f"hipress: {error}", err=True)
+            raise typer.Exit(2) from None
+        except MemoryError as error:
+            typer.echo(f"hipress: there is not enough memory: {error}", err=True)
             raise typer.Exit(2) from None
 
     return wrapped
@@ -48,8 +51,8 @@ def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A .cll file.")],
     part: Annotated[bool, typer.Option("--part", help="The file need not have both encode and decode.")] = False,
 ) -> None:
-    """Check a program; say what is wrong and where, with exit code 1."""
-    from hipress.compll.library import compile_file
+    """Check a program. An error has a line, a column and a hint, and the exit code is 1."""
+    from hipress.compll.check.library import compile_file
 
     program = compile_file(file, complete=not part)
     shown = [f"{p.name}={'' if p.default is None else p.default}" for p in program.params]
@@ -61,7 +64,7 @@ def check(
 def run(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A .cll file, or the name of a built-in codec.")],
     input: Annotated[Path, typer.Option("--input", help="The gradient (.npy), or with --decode a message.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the message, or the decoded .npy, goes.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file for the message, or for the decoded .npy.")],
     decode: Annotated[bool, typer.Option("--decode", help="Decode a message instead.")] = False,
     count: Annotated[int, typer.Option(metavar="N", help="With --decode: how many elements.")] = -1,
     state: Annotated[
@@ -90,7 +93,7 @@ def run(
     files = {name: Path(path) for name, path in _pairs(state, "--state").items()}
     for name, path in files.items():
         if name not in states:
-            raise InvalidArgument(f"there is no state '{name}'; there is: {', '.join(states) or 'none'}")
+            raise InvalidArgument(f"there is no state '{name}'; the states are: {', '.join(states) or 'none'}")
         if path.exists():
             states[name] = _array(path)
     message = codec.encode(gradient, states, seed=seed, step=step, tensor=tensor)
@@ -101,7 +104,7 @@ def run(
 
 
 class Framework(str, enum.Enum):
-    """Whose operators `build` writes."""
+    """The frameworks that `build` writes operators for."""
 
     TORCH = "torch"
     TENSORFLOW = "tensorflow"
@@ -117,18 +120,18 @@ def build(
     wrapper: Annotated[bool, typer.Option("--wrapper", "-w", help="Write the C++ of a framework's operators.")] = False,
     register: Annotated[bool, typer.Option("--register", "-r", help="Write the operators' registration.")] = False,
     framework: Annotated[
-        Framework, typer.Option("--framework", "-f", help="Whose operators -w and -r are for.")
+        Framework, typer.Option("--framework", "-f", help="The framework for which -w and -r write operators.")
     ] = Framework.TORCH,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where all that goes.")] = Path(),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for the files.")] = Path(),
     library: Annotated[
         bool, typer.Option("--library", help="Compile the codec to a library that hipress.load_codec loads.")
     ] = False,
 ) -> None:
-    """Write a program's C++, and what makes it an operator of a framework.
+    """Write a program's C++, and the C++ that makes it an operator of a framework.
 
     Without -b, -w, -r and --library: body, wrapper and registration.
     """
-    from hipress.compll.build import FRAMEWORKS, read_codec, write_library, write_sources
+    from hipress.compll.build.codec import FRAMEWORKS, read_codec, write_library, write_sources
 
     wanted = {"body": body, "wrapper": wrapper, "register": register}
     parts = [name for name, chosen in wanted.items() if chosen or not (any(wanted.values()) or library)]
@@ -146,8 +149,8 @@ def stats(
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]", help="Default: the built-ins.")] = None,
 ) -> None:
     """Count lines of logic and functions, operators, and lines of integration."""
-    from hipress.compll.library import builtin_files, read
-    from hipress.compll.stats import count
+    from hipress.compll.check.library import builtin_files, read
+    from hipress.compll.frontend.stats import count
 
     typer.echo(f"{'codec':<16}{'logic':>7}{'functions':>11}{'total':>7}{'operators':>11}{'integration':>13}")
     for path in files or builtin_files().values():
@@ -171,7 +174,8 @@ def _array(path: Path) -> NDArray[np.float32]:
 
     try:
         array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    # A file of a few bytes can claim to have any number of values.
+    except (OSError, ValueError, MemoryError) as error:
         raise InvalidArgument(f"cannot read {path}: {error}") from None
     return np.ascontiguousarray(array, np.float32).reshape(-1)
 

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loop of the plan as a C++ kernel: for each tile, a plain loop over its elements that the C++ compiler vectorises.
+
+The loop writes its values to arrays of one tile, which stay in the first cache; functions of core/ops/cpu pack, reduce,
+compact and store them from there. A kernel handles the elements from `begin` to `end`, so threads can share a loop.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+from hipress.compll.emit.cpu.reducers import combiner, functor
+from hipress.compll.emit.cpu.tile import BlockScope, CpuTile
+from hipress.compll.emit.cpu.tile_pass import CpuPass
+from hipress.compll.emit.function import Function
+from hipress.compll.emit.scope import message_type, stored_type
+from hipress.compll.emit.text import indented
+from hipress.compll.passes import plan
+
+#: The parameters for whose choices a kernel has versions of its own; each doubles its code.
+_MOST_SWITCHES = 2
+
+
+def emit_loop(function: Function, loop: plan.Loop, number: int) -> str:
+    """Adds the kernel to the function; returns its name."""
+    return _LoopEmitter(function, loop, f"Loop{number}").emit()
+
+
+class _LoopEmitter:
+    def __init__(self, function: Function, loop: plan.Loop, name: str) -> None:
+        self.function, self.loop, self.name = function, loop, name
+        self.vectors, self.names = function.vectors, function.names
+        self.prologue: dict[str, str] = {}
+        self.epilogue: list[str] = []
+        self.switches: set[str] = set()
+
+    def emit(self) -> str:
+        body = self.blocks() if self.loop.block is not None else self.plain()
+        switches = self.switched()
+        prologue = "\n".join(self.prologue.values())
+        text = f"""template <bool {self.function.flag}>
+struct {self.name} {{
+  template <IsaLevel level>
+  struct Kernel {{
+{indented(switches, 4)}
+      [[maybe_unused]] int64_t allBad = 0;
+{indented(prologue, 6)}
+{indented(body, 6)}
+{indented(chr(10).join(self.epilogue), 6)}
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }}
+  }};
+}};
+"""
+        if self.loop.block is not None:
+            text = re.sub(r"\bkTile\b", "kBlockTile", text)
+        self.function.kernels.append(text)
+        return self.name
+
+    def switched(self) -> str:
+        """The head of the kernel. It has a version for each choice that parameters make between expressions.
+
+        So what is not chosen costs nothing: not a random number, nor a register.
+        """
+        arguments = "Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk"
+        names = sorted(f"p_{name}" for name in self.switches)[:_MOST_SWITCHES]
+        if not names:
+            return f"static void run({arguments}) {{"
+        for name in names:
+            del self.prologue[name]
+        lines = [f"static void run({arguments}) {{"]
+        for values in product(("true", "false"), repeat=len(names)):
+            chosen = [f"f->params.{name}" for name, value in zip(names, values, strict=True) if value == "true"]
+            test = f"if ({' && '.join(chosen)}) " if chosen else ""
+            lines.append(f"  {test}return version<{', '.join(values)}>(f, begin, end, chunk);")
+        versions = ", ".join(f"bool {name}" for name in names)
+        return "\n".join([*lines, "}", f"template <{versions}>", f"static void version({arguments}) {{"])
+
+    def pass_over(self, sinks: list[plan.Sink], blocks: BlockScope | None) -> CpuPass:
+        tile = CpuTile(self.function, self.prologue, self.loop)
+        tile.block_scope = blocks
+        result = CpuPass(tile)
+        result.add(sinks)
+        self.switches |= tile.switches
+        self.epilogue = result.epilogue or self.epilogue
+        return result
+
+    def plain(self) -> str:
+        work = self.pass_over(self.loop.first, None)
+        reduces = [sink for sink in self.loop.first if isinstance(sink, plan.ReduceTo)]
+        if not reduces:
+            return _tiles("begin", "end", work.text())
+        reducers, finish = [], []
+        for sink in reduces:
+            type_, combine = combiner(self.function, sink.op)
+            reducers.append(
+                f"BlockReducer<level, {type_}, {combine}> reduce_{self.names(sink.name)}{{{functor(combine)}}};"
+            )
+            finish.append(
+                f"f->r_{self.names(sink.name)}[first / ops::kReduceBlock] = reduce_{self.names(sink.name)}.finish();"
+            )
+            self.function.member(f"r_{self.names(sink.name)}", f"{type_}*", " = nullptr")
+        inner = "\n".join([*reducers, _tiles("first", "last", work.text()), *finish])
+        return (
+            "for (size_t first = begin; first < end; first += ops::kReduceBlock) {\n"
+            "  const size_t last = std::min(end, first + ops::kReduceBlock);\n"
+            f"{indented(inner, 2)}\n}}"
+        )
+
+    def blocks(self) -> str:
+        results: dict[str, str] = {}
+        scope = BlockScope(self.function, self.prologue, results)
+        assert self.loop.block is not None
+        block = scope.expr(self.loop.block)
+        self.prologue["size"] = f"const auto size = static_cast<size_t>(ops::atLeastOne({block}));"
+        lines = []
+        if self.loop.first:
+            work = self.pass_over(self.loop.first, None)
+            for sink in self.loop.first:
+                if isinstance(sink, plan.BlocksTo):
+                    lines.append(self.block_reducer(sink, results))
+            lines.append(_tiles("first", "last", work.text()))
+            for sink in self.loop.first:
+                if isinstance(sink, plan.BlocksTo):
+                    lines.append(self.block_result(sink, scope, results))
+        per_block: list[str] = []
+        for store in self.loop.per_block:
+            assert isinstance(store, plan.StoreTo)
+            per_block.append(self.store_block(store, scope))
+        second = self.pass_over(self.loop.second, scope) if self.loop.second else None
+        lines += [*scope.lines, *per_block]
+        if second is not None:
+            lines.append(_tiles("first", "last", second.text()))
+        body = "\n".join(lines)
+        return (
+            "for (size_t first = begin; first < end; first += size) {\n"
+            "  [[maybe_unused]] const size_t block = first / size;\n"
+            "  const size_t last = std::min(end, first + size);\n"
+            f"{indented(body, 2)}\n}}"
+        )
+
+    def block_reducer(self, sink: plan.BlocksTo, results: dict[str, str]) -> str:
+        type_, combine = combiner(self.function, sink.op)
+        name = self.names(sink.name)
+        results[sink.name] = f"b_{name}"
+        self.prologue["scratch"] = "ops::Scratch scratch;"
+        self.prologue[f"partials_{name}"] = (
+            f"{type_}* const partials_{name} = scratch.template take<{type_}>(size / ops::kReduceBlock + 1);"
+        )
+        return f"RunReducer<level, {type_}, {combine}> reduce_{name}(partials_{name}, {functor(combine)});"
+
+    def block_result(self, sink: plan.BlocksTo, scope: BlockScope, results: dict[str, str]) -> str:
+        type_, combine = combiner(self.function, sink.op)
+        name = self.names(sink.name)
+        element = stored_type(self.vectors.element(sink.name))
+        self.function.member(f"v_{name}", f"{element}*", " = nullptr")
+        return (
+            f"const {type_} b_{name} = {functor(combine)}({scope.expr(sink.op.init)}, reduce_{name}.finish());\n"
+            f"f->v_{name}[block] = b_{name};"
+        )
+
+    def store_block(self, sink: plan.StoreTo, scope: BlockScope) -> str:
+        """One element of a vector of block results goes to the message or a buffer."""
+        value, type_ = scope.element(sink.vector), self.vectors.element(sink.vector)
+        if sink.place.kind != "message":
+            name = self.names(sink.place.name)
+            self.function.member(f"v_{name}", f"{stored_type(type_)}*", " = nullptr")
+            return f"f->v_{name}[block] = {value};"
+        field = f"f->message + f->o_{sink.place.item}"
+        if type_.packed:
+            return f"ops::packElement({scope.packable(value, type_)}, {field}, block, {scope.bits(type_)});"
+        kept, size = message_type(type_), type_.message_bytes
+        return f"ops::putScalar({field} + {size} * block, static_cast<{kept}>({value}));"
+
+
+def _tiles(first: str, last: str, body: str) -> str:
+    return (
+        f"for (size_t tile = {first}; tile < {last}; tile += kTile) {{\n"
+        f"  [[maybe_unused]] const size_t count = std::min(kTile, {last} - tile);\n"
+        f"{indented(body, 2)}\n}}"
+    )

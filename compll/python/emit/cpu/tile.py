@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the body of a C++ kernel names values: for an element of a tile, and for a block of a block-wise loop."""
+
+from __future__ import annotations
+
+from hipress.compll import ir
+from hipress.compll.emit.function import Function
+from hipress.compll.emit.tile import KernelScope, Tile
+from hipress.compll.passes import plan
+
+
+class CpuTile(Tile):
+    """Element i of the tile that begins at `tile`."""
+
+    def __init__(self, function: Function, prologue: dict[str, str], loop: plan.Loop) -> None:
+        super().__init__(function, prologue, loop.length)
+        self.loop = loop
+        self.block_scope: BlockScope | None = None
+
+    def position(self) -> str:
+        return "(static_cast<int32_t>(tile) + static_cast<int32_t>(i))"
+
+    def loaded(self, member: str, type_: str, *, states_only: bool = False) -> str:
+        pointer = f"f->{member} + tile"
+        if states_only:
+            pointer = f"kStates ? {pointer} : nullptr"
+        self.before[member] = f"const {type_}* const {member} = {pointer};"
+        return f"{member}[i]"
+
+    def unpacked(self, name: str) -> str:
+        c_name = self.names(name)
+        self.before[f"v_{c_name}"] = (
+            f"alignas(64) int32_t u_{c_name}[kTile];\n"
+            f"unpackTile<level>(f->v_{c_name}, tile, count, {self.bits(self.vectors.element(name))}, u_{c_name});"
+        )
+        return f"u_{c_name}[i]"
+
+    def spread(self, access: ir.Spread) -> str:
+        if self.block_scope is not None and access.block == self.loop.block:
+            return self.block_scope.element(access.vector)
+        block = f"ops::atLeastOne({self.expr(access.block)})"
+        return self.at(access.vector, f"({self.position()} / {block})")
+
+    def word(self, random: ir.Random) -> str:
+        site = random.site
+        draw = f"philoxTile<level>(f->random, {site}u, tile, count, w_{site});"
+        self.before[f"random {site}"] = f"alignas(64) uint{random.bits}_t w_{site}[kTile];\n{self.where_chosen(draw)}"
+        return f"w_{site}[i]" if random.bits == 32 else f"ops::halfWord(w_{site}[i])"
+
+
+class BlockScope(KernelScope):
+    """Block number `block` of a block-wise loop."""
+
+    def __init__(self, function: Function, prologue: dict[str, str], results: dict[str, str]) -> None:
+        super().__init__(function, prologue)
+        self.results = results
+        self._fresh = 100000  # the loops over elements see these variables, so their numbers differ
+
+    def position(self) -> str:
+        return "static_cast<int32_t>(block)"
+
+    def source(self, name: str) -> str:
+        return self.at(name, self.position())
+
+    def payload(self, name: str) -> str:
+        return self.at(name, self.position())
+
+    def stored(self, name: str) -> str:
+        return self.results[name] if name in self.results else self.at(name, self.position())
+
+    def spread(self, access: ir.Spread) -> str:
+        block = f"ops::atLeastOne({self.expr(access.block)})"
+        return self.at(access.vector, f"({self.position()} / {block})")

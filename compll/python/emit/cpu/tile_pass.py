@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass over the elements of a tile on a processor, and the calls that take its arrays afterwards.
+
+A pass with reductions computes kLanes elements at a time and combines them in registers (core/ops/cpu/lane_group.h).
+Other values go through arrays of the tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hipress.compll import ir
+from hipress.compll.emit.cpu.tile import CpuTile
+from hipress.compll.emit.tile_pass import TilePass
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array with a value of each element."""
+
+    name: str
+    type: str
+    value: str
+
+    @property
+    def narrow(self) -> bool:
+        return self.type in ("uint8_t", "uint16_t")
+
+    def declaration(self, length: str) -> str:
+        return f"alignas(64) {self.type} {self.name}[{length}];"
+
+
+class CpuPass(TilePass):
+    def __init__(self, tile: CpuTile) -> None:
+        super().__init__(tile.function)
+        self.tile: CpuTile = tile
+        self.epilogue: list[str] = []  # statements at the end of the kernel
+        self._arrays: dict[str, _Array] = {}  # arrays of the tile
+        self._lanes: dict[str, _Array] = {}  # arrays of kLanes elements
+        self._feeds: list[tuple[str, str]] = []  # reducers, each with the array that it takes
+        self._combines: list[tuple[str, str]] = []  # the same for arrays of kLanes elements
+
+    def storable(self, vector: str) -> str:
+        value = self.tile.element(vector)
+        if self.vectors.element(vector).kind == "bool":
+            return self.tile.variable("int32_t", f"{value} ? 1 : 0")
+        return value
+
+    def packable(self, vector: str) -> str:
+        """The vector's element as a message holds it, if its type is packed."""
+        type_, value = self.vectors.element(vector), self.tile.element(vector)
+        return self.tile.variable("int32_t", self.tile.packable(value, type_)) if type_.kind == "int" else value
+
+    def array(self, value: str, type_: str) -> str:
+        """An array of the tile that gets `value` for every element."""
+        return "t." + _add(self._arrays, "" if type_ == "float" or type_ == "int32_t" else "codes_", type_, value)
+
+    def reduce(self, reducer: str, value: str, type_: str, *, in_registers: bool) -> None:
+        if in_registers:
+            self._combines.append((reducer, _add(self._lanes, "lanes_", type_, value)))
+        else:
+            self._feeds.append((reducer, self.array(value, type_)))
+
+    def text(self) -> str:
+        """The body of the loop over tiles."""
+        lines = [*self.tile.before.values()]
+        if self._arrays:  # one object: one register addresses all of them
+            arrays = (f"  {array.declaration('kTile + kApart')}" for array in self._arrays.values())
+            lines += ["struct {", *arrays, "} t;"]
+        if ir.GRADIENT in self.tile.before:
+            lines = [*self._prefetch(any("philoxTile" in line for line in lines)), *lines]
+        lines += self._by_lanes() if self._combines else self._by_elements()
+        lines += [f"{reducer}.feed({array}, count);" for reducer, array in self._feeds]
+        return "\n".join([*lines, *self.after])
+
+    def _prefetch(self, random: bool) -> list[str]:
+        """Asks for the gradient's next elements where memory would be idle: while a loop computes random numbers, or
+        computes on a block that it has in the first cache."""
+        if self.tile.loop.block is None:
+            return ["prefetchTile<kTile>(f->gradient + tile + kTile);"] if random else []
+        if random:
+            return ["prefetchElements(f->gradient + tile + size, count);"]
+        return (
+            ["if (size <= kTile) prefetchElements(f->gradient + tile + size, count);"] if self.tile.block_scope else []
+        )
+
+    def _by_elements(self) -> list[str]:
+        if not self.tile.lines and not self._arrays:
+            return []
+        loop = [
+            "#pragma GCC ivdep",
+            "for (size_t i = 0; i < count; ++i) {",
+            *(f"  {line}" for line in self.tile.lines),
+            *(f"  {_kept(array)}" for array in self._arrays.values()),
+            "}",
+        ]
+        return ["int32_t bad = 0;", *loop, "allBad += bad;"] if self.bad else loop
+
+    def _by_lanes(self) -> list[str]:
+        """The text for whole groups of kLanes elements, and for the elements after the last whole group."""
+        narrow = [array for array in self._arrays.values() if array.narrow]
+        # In a loop with elements of one and of four bytes GCC would choose its registers for the smaller elements.
+        wide = [_Array(f"lanes_{array.name}", "int32_t", array.value) for array in narrow]
+        lanes = [*self._lanes.values(), *wide]
+        declarations = [array.declaration("kLanes") for array in lanes]
+        reducers = {reducer: f"group_{reducer}" for reducer, _ in self._combines}
+        before = [f"auto {group} = {reducer}.lanes();" for reducer, group in reducers.items()]
+        element = [
+            *self.tile.lines,
+            *(f"{array.name}[lane] = {array.value};" for array in lanes),
+            *(_kept(array) for array in self._arrays.values() if not array.narrow),
+        ]
+        combine = [f"{reducers[reducer]}.combine({array});" for reducer, array in self._combines]
+        after = [f"{group}.store();" for group in reducers.values()]
+        after += [f"{reducer}.combined(whole);" for reducer in reducers]
+        rest = [f"{reducer}.feed({array}, count - whole);" for reducer, array in self._combines]
+        if self.bad:
+            declarations.append("alignas(64) int32_t lanes_bad[kLanes] = {};")
+            element.insert(0, "int32_t& bad = lanes_bad[lane];")
+            before.append("alignas(64) int32_t sum_bad[kLanes] = {};")
+            before.append("LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);")
+            combine.append("group_bad.combine(lanes_bad);")
+            after += ["group_bad.store();", "for (const int32_t bad : sum_bad) allBad += bad;"]
+            rest.append("for (const int32_t bad : lanes_bad) allBad += bad;")
+        return [
+            *before,
+            "const size_t whole = count / kLanes * kLanes;",
+            "for (size_t group = 0; group < whole; group += kLanes) {",
+            *(f"  {line}" for line in declarations),
+            "#pragma GCC ivdep",
+            "  for (size_t lane = 0; lane < kLanes; ++lane) {",
+            "    const size_t i = group + lane;",
+            *(f"    {line}" for line in element),
+            "  }",
+            *(f"  {line}" for line in combine),
+            *(f"  narrowLanes<level>(lanes_{array.name}, t.{array.name} + group);" for array in narrow),
+            "}",
+            *after,
+            "if (whole != count) {",
+            *(f"  {line}" for line in declarations),
+            "  for (size_t lane = 0; lane < count - whole; ++lane) {",
+            "    const size_t i = whole + lane;",
+            *(f"    {line}" for line in element),
+            *(f"    t.{array.name}[i] = static_cast<{array.type}>(lanes_{array.name}[lane]);" for array in narrow),
+            "  }",
+            *(f"  {line}" for line in rest),
+            "}",
+        ]
+
+
+def _add(arrays: dict[str, _Array], prefix: str, type_: str, value: str) -> str:
+    """The name of the array: the value's name, or a number where the value is no name but an expression."""
+    name = prefix + (value if value.isidentifier() else f"value{len(arrays)}")
+    arrays[name] = _Array(name, type_, value)
+    return name
+
+
+def _kept(array: _Array) -> str:
+    return f"t.{array.name}[i] = " + (
+        f"static_cast<{array.type}>({array.value});" if array.narrow else f"{array.value};"
+    )

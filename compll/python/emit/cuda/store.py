@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a kernel on a GPU stores a vector: to a buffer, the output, a new state, or the message."""
+
+from __future__ import annotations
+
+from hipress.compll.emit.cuda.steps import CudaSteps
+from hipress.compll.emit.cuda.tile_pass import CudaPass
+from hipress.compll.emit.scope import c_type, message_type, stored_type
+from hipress.compll.emit.target import SinkLowering
+from hipress.compll.passes import plan
+
+
+def _element(work: CudaPass, sink: plan.StoreTo) -> None:
+    tile, place = work.tile, sink.place
+    match place.kind:
+        case "buffer":
+            tile.lines.append(f"{tile.pointer(f'v_{work.names(place.name)}')}[i] = {work.storable(sink.vector)};")
+        case "gradient":
+            value, output = tile.element(sink.vector), tile.pointer("output")
+            tile.lines.append(f"{output}[i] = kAccumulate ? {output}[i] + {value} : {value};")
+        case "state":
+            value = tile.element(sink.vector)
+            work.check(value)
+            tile.lines.append(f"if (kStates) {tile.pointer(f'after_{work.names(place.name)}')}[i] = {value};")
+        case "message":
+            _to_message(work, sink.vector, place.item)
+
+
+def _to_message(work: CudaPass, vector: str, item: int) -> None:
+    tile, type_ = work.tile, work.vectors.element(vector)
+    kept = message_type(type_)
+    field = tile.copied(f"f->message + f->o_{item}", f"field_{item}")
+    if type_.packed:
+        work.after.append(
+            f"cuda::packTile(block, {work.stage_packed(vector)}, count, {tile.bits(type_)}, {field}, tile);"
+        )
+        return
+    value = tile.element(vector) if kept == c_type(type_) else f"static_cast<{kept}>({tile.element(vector)})"
+    if item in work.function.aligned:
+        typed = tile.copied(f"reinterpret_cast<{kept}*>(f->message + f->o_{item})", f"typed_{item}")
+        tile.lines.append(f"{typed}[i] = {value};")
+    else:
+        place = f"{field} + {type_.message_bytes} * static_cast<size_t>(i)"
+        tile.lines.append(f"cuda::putBytes<{kept}>({place}, {value});")
+
+
+def _before(steps: CudaSteps, sink: plan.StoreTo, over: str) -> None:
+    if sink.place.kind == "buffer":
+        type_ = stored_type(steps.vectors.element(sink.vector))
+        steps.function.buffer(f"v_{steps.names(sink.place.name)}", type_, steps.function.most(over))
+
+
+STORE = SinkLowering(_element, _before)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the body of a CUDA kernel names the values of an element."""
+
+from __future__ import annotations
+
+from hipress.compll import ir
+from hipress.compll.emit.cuda.function import CudaFunction
+from hipress.compll.emit.tile import Tile
+from hipress.compll.passes.vectors import Payload
+
+
+class CudaTile(Tile):
+    """Element i, which is element j of the tile."""
+
+    def __init__(self, function: CudaFunction, prologue: dict[str, str], length: str, computed: set[str]) -> None:
+        super().__init__(function, prologue, length)
+        self.computed = computed  # spread vectors that an earlier kernel has put in memory
+        self.shared: dict[str, str] = {}  # declarations of shared memory
+        self.words: dict[int, str] = {}  # statements that draw a tile's random numbers
+        self.blocks: dict[str, str] = {}  # names of the objects that number a tile's blocks, by block size
+
+    def position(self) -> str:
+        return "i"
+
+    def pointer(self, member: str) -> str:
+        """A local copy of a pointer of the frame."""
+        return self.copied(f"f->{member}", member)
+
+    def loaded(self, member: str, type_: str, *, states_only: bool = False) -> str:
+        return f"cuda::load({self.pointer(member)} + i)"
+
+    def unpacked(self, name: str) -> str:
+        pointer = self.pointer(f"v_{self.names(name)}")
+        return f"cuda::unpackAt({pointer}, i, {self.bits(self.vectors.element(name))})"
+
+    def spread(self, access: ir.Spread) -> str:
+        size = f"ops::atLeastOne({self.expr(access.block)})"
+        if size not in self.blocks:
+            self.blocks[size] = f"blocks{len(self.blocks)}"
+            self.before[self.blocks[size]] = (
+                f"const cuda::TileBlocks {self.blocks[size]}(tile, static_cast<size_t>({size}));"
+            )
+        number = f"{self.blocks[size]}.of(j)"
+        definition, type_ = self.vectors.definitions[access.vector], self.vectors.element(access.vector)
+        numbers = isinstance(definition, Payload) and not type_.packed
+        if access.vector in self.computed or numbers:
+            pointer = self.pointer(f"v_{self.names(access.vector)}")
+            count = self.copied(self.count(access.vector), f"count_{self.names(access.vector)}")
+            return f"cuda::loadInside({pointer}, {count}, {number})" + (" != 0" if type_.kind == "bool" else "")
+        return self.at(access.vector, number)
+
+    def word(self, random: ir.Random) -> str:
+        site = random.site
+        self.shared[f"w_{site}"] = f"HIPRESS_SHARED uint{random.bits}_t w_{site}[cuda::kTile];"
+        self.words[site] = self.where_chosen(f"cuda::philoxTile(block, random, {site}u, tile, count, w_{site});")
+        self.prologue["random"] = "const ops::RandomKey random = f->random;"
+        return f"w_{site}[j]" if random.bits == 32 else f"ops::halfWord(w_{site}[j])"

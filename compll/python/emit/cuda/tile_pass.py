@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass of a CUDA kernel over the elements of a tile, and the calls that take the tile's values afterwards."""
+
+from __future__ import annotations
+
+from hipress.compll.emit.cuda.function import CudaFunction
+from hipress.compll.emit.cuda.tile import CudaTile
+from hipress.compll.emit.scope import c_type
+from hipress.compll.emit.tile_pass import TilePass
+from hipress.compll.passes import plan
+
+
+class CudaPass(TilePass):
+    """`computed`: spread vectors that an earlier kernel has put in memory."""
+
+    function: CudaFunction
+
+    def __init__(self, function: CudaFunction, loop: plan.Loop, computed: set[str]) -> None:
+        super().__init__(function)
+        self.prologue: dict[str, str] = {}
+        self.tile: CudaTile = CudaTile(function, self.prologue, loop.length, computed)
+        self.staged: set[str] = set()
+        self.reduces: list[plan.ReduceTo] = []
+
+    def stage(self, vector: str) -> str:
+        """Shared memory with the vector's elements of the tile."""
+        type_, value = self.vectors.element(vector), self.tile.element(vector)
+        kept = "uint8_t" if type_.kind == "bool" or (type_.kind == "uint" and type_.packed) else c_type(type_)
+        return self.array(value, kept)
+
+    def stage_packed(self, vector: str) -> str:
+        """Shared memory with the bits of a packed type's elements."""
+        type_ = self.vectors.element(vector)
+        if type_.kind == "uint":
+            return self.stage(vector)
+        return self.array(
+            self.tile.variable("int32_t", self.tile.packable(self.tile.element(vector), type_)), "uint8_t"
+        )
+
+    def array(self, value: str, kept: str) -> str:
+        name = f"t_{value}"
+        if name not in self.staged:
+            self.staged.add(name)
+            self.tile.shared[name] = f"HIPRESS_SHARED {kept} {name}[cuda::kTile];"
+            self.tile.lines.append(f"{name}[j] = static_cast<{kept}>({value});")
+        return name
+
+    def storable(self, vector: str) -> str:
+        value = self.tile.element(vector)
+        return f"({value} ? 1 : 0)" if self.vectors.element(vector).kind == "bool" else value
+
+    def text(self) -> str:
+        """The work on the tile of `count` elements that begins at `tile`."""
+        lines = list(self.tile.before.values())
+        if self.tile.words:
+            lines += [*self.tile.words.values(), "block.sync();"]
+        lines += [
+            "block.elements(count, [&](unsigned j) {",
+            "  [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);",
+            *(f"  {line}" for line in self.tile.lines),
+            "});",
+        ]
+        if self.tile.shared:  # the next tile uses the same shared memory
+            lines += ["block.sync();", *self.after, *(["block.sync();"] if self.after else [])]
+        return "\n".join(lines)
+
+    def opening(self) -> str:
+        """The declarations at the beginning of the kernel."""
+        bad = ["[[maybe_unused]] int32_t bad = 0;"] if self.bad else []
+        return "\n".join([*self.prologue.values(), *self.tile.shared.values(), *bad])
+
+    def closing(self) -> str:
+        return "if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));"

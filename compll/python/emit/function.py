@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One emitted function: its frame, and functions that compute the element of a vector at any index.
+
+The frame is a struct with the function's arguments, scalars, counts and buffers; kernels and the code between them
+read and write it. Its members: s_ scalars, n_ counts, o_ offsets of the message's items, v_ vectors in memory, k_ sort
+keys, p_ positions in sorted order, r_ partial results of reductions, a_ elements that the threads' filters keep.
+"""
+
+from __future__ import annotations
+
+from hipress.compll import ir
+from hipress.compll.emit.scope import Names, Scope, c_type
+from hipress.compll.emit.target import Target
+from hipress.compll.passes.vectors import Source, Stored, Vectors
+
+
+class Function:
+    """One function of a codec while it is emitted. `flag` is the template argument of its kernels."""
+
+    def __init__(self, vectors: Vectors, target: Target, *, decoding: bool) -> None:
+        self.vectors, self.target, self.names, self.decoding = vectors, target, Names(), decoding
+        self.members: dict[str, str] = {}
+        self.at_functions: dict[str, str] = {}
+        self.functors: dict[str, str] = {}
+        self.kernels: list[str] = []
+        self.gradient_checked = False
+        self.by_rank: set[str] = set()  # sorted vectors that are not in memory
+        self.flag = "kAccumulate" if decoding else "kStates"
+
+    def member(self, name: str, type_: str, initial: str = "") -> str:
+        """Declares a member of the frame; returns its name."""
+        known = self.members.setdefault(name, f"{type_} {name}{initial};")
+        assert known.startswith(type_ + " "), (known, type_)
+        return name
+
+    def count(self, vector: str, frame: str) -> str:
+        """The text of a vector's number of elements."""
+        counted = self.vectors.counted(vector)
+        if isinstance(self.vectors.definitions[counted], Source):
+            return f"{frame}n"
+        return frame + self.member(f"n_{self.names(counted)}", "size_t", " = 0")
+
+    def scalar(self, name: str, type_: ir.Scalar) -> str:
+        return self.member(f"s_{self.names(name)}", c_type(type_), "{}")
+
+    def at(self, vector: str) -> str:
+        """The name of the function that gives the vector's element at an index, 0 out of range."""
+        name = f"at_{self.names(vector)}"
+        if name not in self.at_functions:
+            self.at_functions[name] = ""  # its place is before the functions that its text calls
+            scope = self.anywhere()
+            value = scope.element(vector)
+            body = "\n".join(f"  {line}" for line in scope.lines)
+            type_ = c_type(self.vectors.element(vector))
+            self.at_functions[name] = (
+                f"template <bool {self.flag}>\n"
+                f"{self.target.inline} {type_} {name}([[maybe_unused]] const Frame* f, int32_t i) {{\n"
+                f"  if (i < 0 || static_cast<size_t>(i) >= {self.count(vector, 'f->')}) return {{}};\n"
+                f"{body}\n  return {value};\n}}\n"
+            )
+        return name
+
+    def anywhere(self) -> Anywhere:
+        """The scope of at()."""
+        return Anywhere(self)
+
+    def combine(self, op: ir.Reduce) -> str:
+        """Adds a functor for the reduction; returns its name."""
+        scope = FrameScope(self)
+        type_ = op.function.parameters[0][1]
+        (value,) = scope.call(op.function, ["a", "b"], [type_, type_])
+        c, name = c_type(type_), f"Combine{len(self.functors)}"
+        body = "\n".join(f"    {line}" for line in scope.lines)
+        operator = f"{self.target.method}{c} operator()({c} a, {c} b) const"
+        text = f"  const Frame* f;\n  {operator} {{\n{body}\n    return {value};\n  }}\n"
+        for known, same in self.functors.items():
+            if same == text:
+                return known
+        self.functors[name] = text
+        return name
+
+
+class FrameScope(Scope):
+    """Text that reads the frame `f` member by member."""
+
+    frame = "f->"
+
+    def __init__(self, function: Function) -> None:
+        super().__init__(function.vectors, function.names)
+        self.function = function
+
+    def scalar(self, name: str) -> str:
+        return f"{self.frame}s_{self.names(name)}"
+
+    def param(self, name: str) -> str:
+        return f"{self.frame}params.p_{name}"
+
+    def count(self, vector: str) -> str:
+        return self.function.count(vector, self.frame)
+
+    def at(self, vector: str, index: str) -> str:
+        pointer = "f" if self.frame == "f->" else "&f"
+        return f"{self.function.at(vector)}<{self.function.flag}>({pointer}, {index})"
+
+    def position(self) -> str:
+        return "0"
+
+    def word(self, random: ir.Random) -> str:
+        function = "philoxWord" if random.bits == 32 else "philoxHalfWord"
+        return f"ops::{function}({self.frame}random, {random.site}u, static_cast<uint64_t>({self.position()}))"
+
+
+class Anywhere(FrameScope):
+    """The element at index i."""
+
+    def position(self) -> str:
+        return "i"
+
+    def source(self, name: str) -> str:
+        if name == ir.GRADIENT:
+            return "0.0f" if self.function.decoding else "f->gradient[i] * f->scale"
+        return f"kStates ? f->before_{self.names(name)}[i] : 0.0f"
+
+    def payload(self, name: str) -> str:
+        type_ = self.vectors.element(name)
+        if type_.packed:
+            code = f"ops::unpackElement(f->v_{self.names(name)}, static_cast<size_t>(i), {self.bits(type_)})"
+            return self.unpackable(code, type_)
+        return f"f->v_{self.names(name)}[i]"
+
+    def stored(self, name: str) -> str:
+        definition = self.vectors.definitions[name]
+        assert isinstance(definition, Stored)
+        if isinstance(definition.op, ir.Sort) and name in self.function.by_rank:
+            keys, count = f"f->k_{self.names(name)}", self.count(name)
+            place = f"static_cast<int32_t>(ops::positionOfRank({keys}, {count}, static_cast<size_t>(i)))"
+            return self.at(definition.op.vector, place)
+        return f"f->v_{self.names(name)}[i]" + (" != 0" if self.vectors.element(name).kind == "bool" else "")
+
+    def spread(self, access: ir.Spread) -> str:
+        block = f"ops::atLeastOne({self.expr(access.block)})"
+        return self.at(access.vector, f"(i / {block})")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scalar functions of the language: their numbers of arguments, the types of their results, and their meanings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+
+def _in_double(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """exp and log are computed in double and rounded once, so that every device can give the same float."""
+
+    def rounded(x: Any) -> Any:
+        return function(np.asarray(x, np.float64)).astype(np.asarray(x).dtype)
+
+    return rounded
+
+
+def _sign(x: Any) -> Any:
+    x = np.asarray(x)
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
+def _blocks(size: Any, block: Any) -> Any:
+    a, b = np.asarray(size, np.int64), np.asarray(block, np.int64)
+    return np.where((a > 0) & (b > 0), -(-a // np.where(b > 0, b, 1)), 0).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class ScalarFunction:
+    """The arguments and the result of a function.
+
+    `domain`: "float" converts int arguments to float, "any" also computes in int, "int" takes integers only.
+    `result`: None means that the result has the type of the arguments.
+    """
+
+    arity: int
+    domain: Literal["any", "int", "float"]
+    meaning: Callable[..., Any]
+    result: Literal["bool"] | None = None
+
+
+FUNCTIONS = {
+    "abs": ScalarFunction(1, "any", np.abs),
+    "sign": ScalarFunction(1, "any", _sign),  # -1, 0 or 1; 0 for NaN
+    # Unlike IEEE 754: a comparison and a choice, as in SSE and C. A NaN in `b` is dropped, a NaN in `a` stays.
+    "min": ScalarFunction(2, "any", lambda a, b: np.where(b < a, b, a)),
+    "max": ScalarFunction(2, "any", lambda a, b: np.where(b > a, b, a)),
+    "sqrt": ScalarFunction(1, "float", np.sqrt),
+    "floor": ScalarFunction(1, "float", np.floor),
+    "ceil": ScalarFunction(1, "float", np.ceil),
+    "round": ScalarFunction(1, "float", np.rint),  # half to even
+    "exp": ScalarFunction(1, "float", _in_double(np.exp)),
+    "log": ScalarFunction(1, "float", _in_double(np.log)),
+    "blocks": ScalarFunction(2, "int", _blocks),  # ⌈size / block⌉, as reduce_blocks counts
+    "isfinite": ScalarFunction(1, "float", np.isfinite, "bool"),
+}

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of operators. docs/extending/operator.md adds a row to it, step by step."""
+
+from __future__ import annotations
+
+from hipress.compll import ir
+from hipress.compll.operators import (
+    concat,
+    fill,
+    filter,
+    gather,
+    map,
+    range,
+    reduce,
+    reduce_blocks,
+    scatter,
+    sort,
+    spread,
+    sum,
+    take,
+)
+from hipress.compll.operators.row import Row, install
+from hipress.compll.passes import plan
+
+TABLE = (
+    Row(
+        "map(vector, ..., function)",
+        map.rule,
+        node=ir.Map,
+        meaning=map.meaning,
+        planning=map.PLANNING,
+        arguments=(2, 9),
+    ),
+    Row(
+        "reduce(vector, initial, function)",
+        reduce.rule,
+        node=ir.Reduce,
+        meaning=reduce.meaning,
+        planning=reduce.PLANNING,
+        sink=plan.ReduceTo,
+        lowering={"cpu": reduce.CPU, "cuda": reduce.CUDA},
+    ),
+    Row(
+        "reduce_blocks(vector, initial, function, block)",
+        reduce_blocks.rule,
+        node=ir.ReduceBlocks,
+        meaning=reduce_blocks.meaning,
+        planning=reduce_blocks.PLANNING,
+        sink=plan.BlocksTo,
+        lowering={"cpu": reduce_blocks.CPU, "cuda": reduce_blocks.CUDA},
+    ),
+    Row("sum(vector)", sum.rule),  # a reduce
+    Row(
+        "filter(vector, condition)",
+        filter.rule,
+        node=ir.Filter,
+        meaning=filter.meaning,
+        planning=filter.PLANNING,
+        sink=plan.FilterTo,
+        lowering={"cpu": filter.CPU, "cuda": filter.CUDA},
+    ),
+    Row(
+        "sort(vector, key)",
+        sort.rule,
+        node=ir.Sort,
+        meaning=sort.meaning,
+        planning=sort.PLANNING,
+        sink=plan.KeysTo,
+        lowering={"cpu": sort.CPU, "cuda": sort.CUDA},
+    ),
+    Row(
+        "gather(vector, indices)",
+        gather.rule,
+        node=gather.Gather,
+        meaning=gather.meaning,
+        planning=gather.PLANNING,
+        element=gather.element,
+    ),
+    Row(
+        "scatter(base, indices, values)",
+        scatter.rule,
+        node=ir.Scatter,
+        meaning=scatter.meaning,
+        planning=scatter.PLANNING,
+        sink=plan.ScatterTo,
+        lowering={"cpu": scatter.CPU, "cuda": scatter.CUDA},
+    ),
+    Row(
+        "take(vector, count)",
+        take.rule,
+        node=ir.Take,
+        meaning=take.meaning,
+        planning=take.PLANNING,
+        element=take.element,
+    ),
+    Row(
+        "range(count)",
+        range.rule,
+        node=range.Range,
+        meaning=range.meaning,
+        planning=range.PLANNING,
+        element=range.element,
+    ),
+    Row(
+        "fill(count, value)",
+        fill.rule,
+        node=ir.Fill,
+        meaning=fill.meaning,
+        planning=fill.PLANNING,
+        element=fill.element,
+    ),
+    Row("spread(vector, block)", spread.rule),  # an argument of map
+    Row("concat(value, ...)", concat.rule, arguments=(1, 99)),  # a statement
+)
+
+install(TABLE)

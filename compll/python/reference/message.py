@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of a message: concat writes them, extract reads them.
+
+The parts follow each other without gaps; each begins at a byte. Numbers are little endian; int32 is two's complement,
+float IEEE 754 of 32 bits, uint16 two bytes. A scalar of another integer type is one byte, and a vector of it is packed:
+element i of b bits has the bits from i·b mod 8 on (bit 0 is worth 1) of byte i·b div 8; unused bits of the last byte
+are 0. int4 and int8 are two's complement of their width. Lengths and types are not in a message unless the program
+writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress.compll import ir
+from hipress.compll.reference.evaluate import Environment, bits, evaluate
+from hipress.errors import CorruptPayload
+
+_WIRE: dict[str, Any] = {"uint": "<u2", "int": "<i4", "float": "<f4"}
+
+
+def packed_bytes(count: int, width: int) -> int:
+    """The bytes that `count` elements of `width` bits take."""
+    return (count * width + 7) // 8
+
+
+def pack(values: NDArray[np.uint8], width: int) -> bytes:
+    """Elements of 1, 2, 4 or 8 bits, low bits first."""
+    each = 8 // width
+    padded = np.zeros(packed_bytes(len(values), width) * each, np.uint8)
+    padded[: len(values)] = values
+    shifts = np.arange(0, 8, width, dtype=np.uint8)
+    packed: NDArray[np.uint8] = np.bitwise_or.reduce(padded.reshape(-1, each) << shifts, axis=1)
+    return packed.astype(np.uint8).tobytes()
+
+
+def unpack(data: bytes, count: int, width: int) -> NDArray[np.uint8]:
+    """The inverse of pack. Raises CorruptPayload if a bit behind the last element is set."""
+    shifts = np.arange(0, 8, width, dtype=np.uint8)
+    raw = np.frombuffer(data, np.uint8)
+    values: NDArray[np.uint8] = ((raw[:, None] >> shifts) & np.uint8((1 << width) - 1)).reshape(-1)
+    if values[count:].any():
+        raise CorruptPayload(f"bits are set beyond element {count - 1}")
+    return values[:count]
+
+
+def _unsigned(values: NDArray[Any], element: ir.Scalar) -> NDArray[np.uint8]:
+    """The bits of packed elements; of a negative number, its two's complement."""
+    kept = (1 << element.bits) - 1 if element.kind == "int" else 255
+    return (values & kept).astype(np.uint8)
+
+
+def _signed(codes: NDArray[np.uint8], element: ir.Scalar) -> NDArray[Any]:
+    """The inverse of _unsigned."""
+    if element.kind == "uint":
+        return codes
+    half = np.int32(1 << (element.bits - 1))
+    numbers: NDArray[np.int32] = (codes.astype(np.int32) ^ half) - half
+    return numbers
+
+
+def concat(items: Iterable[ir.Vec | ir.Expr], types: dict[str, ir.Vector], environment: Environment) -> bytes:
+    """The message. `types` has the vectors that the program defines; the others are the gradient and states."""
+    parts = []
+    for item in items:
+        if isinstance(item, ir.Vec):
+            element = types[item.vector].element if item.vector in types else ir.FLOAT
+            values = environment.vectors[item.vector]
+            if element.packed:
+                parts.append(pack(_unsigned(values, element), bits(element, environment)))
+                continue
+        else:
+            element, values = item.type, np.asarray(evaluate(item, environment))
+            if element.packed:
+                parts.append(_unsigned(values, element).tobytes())
+                continue
+        parts.append(np.asarray(values).astype(_WIRE[element.kind]).tobytes())
+    return b"".join(parts)
+
+
+def extract(fields: Iterable[ir.Field], message: bytes, environment: Environment) -> None:
+    """Reads the fields into the environment. Raises CorruptPayload unless they fill the message exactly."""
+    at = 0
+
+    def read(size: int, name: str) -> bytes:
+        nonlocal at
+        if size > len(message) - at:
+            raise CorruptPayload(f"'{name}' needs {size} bytes at {at}, the message has {len(message)}")
+        at += size
+        return message[at - size : at]
+
+    for field in fields:
+        element = field.type.element if isinstance(field.type, ir.Vector) else field.type
+        width = bits(element, environment)
+        if not isinstance(field.type, ir.Vector):
+            raw = read(element.message_bytes, field.name)
+            if not element.packed:
+                environment.scalars[field.name] = np.frombuffer(raw, _WIRE[element.kind])[0]
+                continue
+            if raw[0] >> width:
+                raise CorruptPayload(f"'{field.name}' is {raw[0]}, it has {width} bits")
+            environment.scalars[field.name] = _signed(np.frombuffer(raw, np.uint8), element)[0]
+            continue
+        count = _count(field, width, len(message) - at, environment)
+        raw = read(packed_bytes(count, width), field.name)
+        if element.packed:
+            environment.vectors[field.name] = _signed(unpack(raw, count, width), element)
+        else:
+            environment.vectors[field.name] = np.frombuffer(raw, _WIRE[element.kind]).astype(_WIRE[element.kind][1:])
+    if at != len(message):
+        raise CorruptPayload(f"the message has {len(message)} bytes, its fields take {at}")
+
+
+def _count(field: ir.Field, width: int, left: int, environment: Environment) -> int:
+    if field.length is not None:
+        count = int(evaluate(field.length, environment))
+        if count < 0:
+            raise CorruptPayload(f"'{field.name}' would have {count} elements")
+        return count
+    if left * 8 % width:
+        raise CorruptPayload(f"{left} bytes are left for '{field.name}', which has {width // 8} bytes an element")
+    return left * 8 // width
