@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command says when it cannot do what it was asked for."""
+"""Error messages of commands."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ _P = ParamSpec("_P")
 
 
 def explained(command: Callable[_P, None]) -> Callable[_P, None]:
-    """Errors of files and options are told without a traceback; exit code 2."""
+    """Prints errors without a traceback. The exit code is 1 if the content of a file is wrong, and 2 for other
+    errors."""
 
     @functools.wraps(command)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        from hipress.secopa.profile.document import MalformedFile
+
         try:
             command(*args, **kwargs)
         except HipressError as error:
             typer.echo(f"hipress: {error}", err=True)
-            raise typer.Exit(2) from None
+            raise typer.Exit(1 if isinstance(error, MalformedFile) else 2) from None
 
     return wrapped

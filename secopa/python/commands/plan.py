@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress plan`: makes a plan, with the original's options; shows, compares and checks plans."""
+"""The command `hipress plan`: makes a plan with the original's options, and shows, compares and checks plans."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hipress.errors import InvalidArgument
 from hipress.secopa.commands.explained import explained
 
 if TYPE_CHECKING:
-    from hipress.secopa.plan import Plan
+    from hipress.secopa.plan.plan import Plan
 
 app = typer.Typer(
-    help="Decide, gradient by gradient, whether to compress it, with what, and in how many partitions.",
+    help="Decide for each gradient whether to compress it, with which codec, and in how many partitions.",
     add_completion=False,
     rich_markup_mode=None,
 )
-#: Where costs come from if nobody has measured them here.
+#: The profile without --profile.
 _PUBLISHED = "sosp21-56g"
 
 
@@ -34,14 +34,17 @@ def make(
     ] = None,
     topology: Annotated[
         list[str] | None,
-        typer.Option(metavar="PS|RING", help="May be repeated: the planner chooses. Default: all that may pay."),
+        typer.Option(
+            metavar="PS|RING",
+            help="An allowed topology; may be repeated. Default: the topologies that suit the cluster.",
+        ),
     ] = None,
     nnodes: Annotated[
-        int | None, typer.Option("--nnodes", metavar="N", help="Ranks. Default: those of the profile.")
+        int | None, typer.Option("--nnodes", metavar="N", help="Number of ranks. Default: as in the profile.")
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option(metavar="P", help=f"What `hipress profile` wrote. Default: the published costs, {_PUBLISHED}."),
+        typer.Option(metavar="P", help=f"A file of `hipress profile`. Default: the published costs, {_PUBLISHED}."),
     ] = None,
     model: Annotated[
         str | None,
@@ -52,52 +55,59 @@ def make(
     ] = None,
     planner: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="search, independent, mergecomp. Default: by model."),
+        typer.Option(metavar="NAME", help="search, independent or mergecomp. Default: depends on the model."),
     ] = None,
     codec: Annotated[
-        list[str] | None, typer.Option(metavar="CODEC", help="Allowed; may be repeated. Default: all of the profile.")
+        list[str] | None,
+        typer.Option(metavar="CODEC", help="An allowed codec; may be repeated. Default: all codecs of the profile."),
     ] = None,
     codec_for: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN=CODECS",
-            help="Codecs of gradients with such names: '*.bias=none', 'embed*=onebit,tbq'. The first match counts.",
+            help="Codecs of matching gradients, such as '*.bias=none' or 'embed*=onebit,tbq'. The first match counts.",
         ),
     ] = None,
     max_error: Annotated[
-        float | None, typer.Option(metavar="E", help="Relative error of all gradients together, of one encoding.")
+        float | None,
+        typer.Option(metavar="E", help="Largest relative error of one encoding of all gradients together."),
     ] = None,
     max_memory: Annotated[
-        float | None, typer.Option(metavar="MIB", help="Per rank, for staging and what codecs remember.")
+        float | None, typer.Option(metavar="MIB", help="Most memory of a rank for staging and codec states, in MiB.")
     ] = None,
     fusion_num: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Planner mergecomp: merge into so many groups; 0: none."),
+        typer.Option(metavar="N", help="Planner mergecomp: number of groups; 0: no groups."),
     ] = None,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="A .json file gets all; another one lines name,size,y|n,K."),
+        typer.Option("--output", "-o", help="The plan's file: JSON if it ends with .json, else lines name,size,y|n,K."),
     ] = Path("SeCoPaPlan.txt"),
 ) -> None:
     """Make a plan.
 
-    As the original's script was called: hipress plan --input input.txt --topology PS --nnodes 4
+    The options are those of the original's script: hipress plan --input input.txt --topology PS --nnodes 4
     """
     if context.invoked_subcommand is not None:
         return
     if input is None:
-        raise InvalidArgument("expected --input FILE: the gradients to plan for (or show, diff, check; see --help)")
-    from hipress.secopa.gradients import read_gradients
-    from hipress.secopa.models.by_name import make_model
-    from hipress.secopa.planner import make_plan
-    from hipress.secopa.planning_options import PlanningOptions
-    from hipress.secopa.profile import read_profile
-    from hipress.secopa.text_plan import write_plan
+        raise InvalidArgument(
+            "expected --input FILE: the gradients to plan for (or gradients, show, diff, check; see --help)"
+        )
+    from hipress.secopa.models.registry import make_model
+    from hipress.secopa.plan.text_format import write_plan
+    from hipress.secopa.planners.options import PlanningOptions
+    from hipress.secopa.planners.planner import make_plan
+    from hipress.secopa.profile.gradients import read_gradients
+    from hipress.secopa.profile.profile import read_profile
 
     if profile is None:
-        typer.echo(f"hipress: no --profile: costs are those published as {_PUBLISHED}, of other machines", err=True)
+        typer.echo(
+            f"hipress: no --profile: the plan uses the published costs {_PUBLISHED}, which are of other machines",
+            err=True,
+        )
     costs = read_profile(_PUBLISHED if profile is None else profile)
-    world = len(costs.ranks) if nnodes is None else nnodes
+    world = len(costs.ranks) if nnodes is None else _ranks(nnodes)
     if not world:
         raise InvalidArgument("expected --nnodes N: the profile does not say for how many ranks")
     options = PlanningOptions(
@@ -116,19 +126,48 @@ def make(
 
 @app.command()
 @explained
+def gradients(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FUNCTION",
+            help="A function or class that makes the model, such as my_module:make_model; or a model.",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The file: JSON if it ends with .json, else lines name,number_of_float32."),
+    ] = Path("model.json"),
+) -> None:
+    """Write the gradients of a model of PyTorch, TensorFlow or MXNet to a file for --input.
+
+    The module is searched in the working folder first. The file has no release times; a script can measure them with
+    hipress.torch.write_gradients().
+    """
+    from hipress.secopa.commands.named_model import gradients_of_named
+    from hipress.secopa.profile.model_gradients import write_gradient_set
+    from hipress.secopa.profile.quantities import size
+
+    found = gradients_of_named(model)
+    write_gradient_set(found, output)
+    typer.echo(f"{found.model}: {len(found.gradients)} gradients, {size(found.bytes)}; wrote {output}")
+
+
+@app.command()
+@explained
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan.")],
-    codec: Annotated[str, typer.Option(metavar="CODEC", help="Of a plan in lines, which do not say.")] = "tbq",
-    nnodes: Annotated[int, typer.Option(metavar="N", help="The same.")] = 1,
+    codec: Annotated[str, typer.Option(metavar="CODEC", help="The codec of a plan in lines, which have none.")] = "tbq",
+    nnodes: Annotated[int, typer.Option("--nnodes", metavar="N", help="Number of ranks of a plan in lines.")] = 1,
 ) -> None:
-    """Show a plan: every decision and its reason."""
+    """Show a plan: each decision and its reason."""
     from rich.console import Console
 
-    from hipress.secopa.plan_table import table_of
+    from hipress.secopa.plan.table import table_of
 
     plan = _read(file, codec, nnodes)
     console = Console()
-    # A file or a pipe has no width to fit in.
+    # A file or a pipe has no width.
     (console if console.is_terminal else Console(width=240)).print(table_of(plan))
     typer.echo(_predicted(plan))
 
@@ -138,43 +177,62 @@ def show(
 def diff(
     one: Annotated[Path, typer.Argument(metavar="ONE")],
     other: Annotated[Path, typer.Argument(metavar="OTHER")],
-    codec: Annotated[str, typer.Option(metavar="CODEC", help="Of plans in lines, which do not say.")] = "tbq",
+    codec: Annotated[str, typer.Option(metavar="CODEC", help="The codec of plans in lines, which have none.")] = "tbq",
+    nnodes: Annotated[int, typer.Option("--nnodes", metavar="N", help="Number of ranks of plans in lines.")] = 1,
 ) -> None:
-    """Say what two plans decide differently; the exit code is 1 if they do."""
-    from hipress.secopa.plan_difference import differences
+    """Print the differences between two plans.
 
-    found = differences(_read(one, codec, 1), _read(other, codec, 1))
+    The exit code is 1 if they differ, and 2 if a plan cannot be read.
+    """
+    from hipress.secopa.plan.difference import differences
+    from hipress.secopa.profile.document import MalformedFile
+
+    try:
+        plans = _read(one, codec, nnodes), _read(other, codec, nnodes)
+    except MalformedFile as error:
+        # Exit code 1 means that the plans differ.
+        raise InvalidArgument(str(error)) from None
+    found = differences(*plans)
     for line in found:
         typer.echo(line)
     if found:
         raise typer.Exit(1)
-    typer.echo("both decide the same")
+    typer.echo("the plans are equal")
 
 
 @app.command()
 @explained
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan.")],
-    input: Annotated[Path, typer.Option("--input", help="The gradients it is to be used with.")],
-    nnodes: Annotated[int | None, typer.Option(metavar="N", help="Ranks it is to be used with.")] = None,
-    codec: Annotated[str, typer.Option(metavar="CODEC", help="Of a plan in lines, which do not say.")] = "tbq",
+    input: Annotated[Path, typer.Option("--input", help="The gradients to use the plan with.")],
+    nnodes: Annotated[int | None, typer.Option(metavar="N", help="The number of ranks to use the plan with.")] = None,
+    codec: Annotated[str, typer.Option(metavar="CODEC", help="The codec of a plan in lines, which have none.")] = "tbq",
 ) -> None:
-    """Check that a plan is for these gradients, and that its codecs and topologies exist.
+    """Check that a plan fits these gradients, and that its codecs and topologies exist.
 
-    The exit code is 2 otherwise, and the first difference is said.
+    If not, the command prints the first difference and the exit code is 2. The exit code is 1 if a file holds no plan
+    or no gradients.
     """
-    from hipress.secopa.gradients import read_gradients
-    from hipress.secopa.plan_check import check_plan
+    from hipress.secopa.plan.check import check_plan
+    from hipress.secopa.profile.gradients import read_gradients
 
-    plan = _read(file, codec, nnodes or 1)
+    plan = _read(file, codec, 1 if nnodes is None else nnodes)
     check_plan(plan, read_gradients(input), nnodes)
-    typer.echo(f"{file}: fine for the {len(plan.decisions)} gradients of {input}")
+    typer.echo(f"{file}: fits the {len(plan.decisions)} gradients of {input}")
 
 
 def _read(file: Path, codec: str, world: int) -> Plan:
-    from hipress.secopa.text_plan import TextPlanOptions, read_plan
+    from hipress.secopa.plan.text_format import TextPlanOptions, read_plan
 
-    return read_plan(file, TextPlanOptions(codec=codec, world=world))
+    return read_plan(file, TextPlanOptions(codec=codec, world=_ranks(world)))
+
+
+def _ranks(count: int) -> int:
+    from hipress.secopa.plan.plan import MOST_RANKS
+
+    if not 1 <= count <= MOST_RANKS:
+        raise InvalidArgument(f"--nnodes {count}: expected 1 to {MOST_RANKS} ranks")
+    return count
 
 
 def _pattern(text: str) -> tuple[str, tuple[str, ...]]:
@@ -186,7 +244,7 @@ def _pattern(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _predicted(plan: Plan) -> str:
-    from hipress.secopa.quantities import seconds
+    from hipress.secopa.profile.quantities import seconds
 
     if plan.predicted_step_s is None or plan.predicted_uncompressed_step_s is None:
         return plan.summary or plan.made_by

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress profile`: measures what a plan is made from."""
+"""The command `hipress profile`: measures the costs that planners need."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ import typer
 
 from hipress.errors import InvalidArgument
 from hipress.secopa.commands.explained import explained
-from hipress.secopa.gradients import GradientSet, read_gradients
-from hipress.secopa.profile import Profile
+from hipress.secopa.profile.gradients import GradientSet, read_gradients
+from hipress.secopa.profile.profile import Profile
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-#: Measuring must not end because a rank waits for those that measure: of the time asked for, so many times.
+#: Deadline of waits, as a multiple of the measuring time: ranks wait while other ranks measure.
 _PATIENCE = 20
 
 
 @app.command()
 @explained
 def profile(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the profile goes.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file of the profile.")] = Path(
         "profile.json"
     ),
     codec: Annotated[
         list[str] | None,
-        typer.Option(metavar="CODEC", help='Such as "dgc(ratio=0.01)"; may be repeated. Default: all of HiPress.'),
+        typer.Option(
+            metavar="CODEC", help='A codec to measure, such as "dgc(ratio=0.01)"; may be repeated. Default: all codecs.'
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option(metavar="S", help="About how long to measure.")] = 20.0,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Approximate duration of the measurement.")] = 20.0,
     gradients: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A model's gradients with their release times, to go into the profile."),
+        typer.Option(metavar="FILE", help="The gradients of a model, with release times, to store in the profile."),
     ] = None,
 ) -> None:
-    """Measure codecs, links and the engine where the ranks are, and write a profile.
+    """Measure codecs, links and the engine on the machines of the ranks, and write a profile.
 
-    Every rank runs it: hipress run -np 4 hipress profile -o profile.json, or under another launcher. Rank 0 writes.
+    All ranks run the command: hipress run -np 4 hipress profile -o profile.json, or another launcher. Rank 0 writes.
 
-    Measured are as many compute threads as training would have (HIPRESS_COMPUTE_THREADS).
+    The measurement uses as many compute threads as training does (HIPRESS_COMPUTE_THREADS).
     """
     if not seconds > 0:
         raise InvalidArgument(f"--seconds {seconds:g}: expected more than 0")
@@ -60,13 +62,13 @@ def _all_codecs() -> list[str]:
 
 
 def _measured(codecs: tuple[str, ...], seconds: float, gradients: GradientSet | None) -> Profile | None:
-    """On rank 0; others get None."""
+    """The profile on rank 0, None on the other ranks."""
     from hipress import runtime
-    from hipress.secopa.measure.measured_profile import MeasureOptions, measure_profile
+    from hipress.secopa.online.measure.measured_profile import MeasureOptions, measure_profile
 
     options = runtime.RuntimeOptions.from_environment()
     if not options.pipelining:
-        raise InvalidArgument("HIPRESS_PIPELINING=0: links are measured with messages that overtake others; unset it")
+        raise InvalidArgument("HIPRESS_PIPELINING=0: the measurement of links needs pipelining; unset this variable")
     runtime.init(timeout=max(options.timeout, _PATIENCE * seconds))
     try:
         process = runtime.current()
@@ -80,7 +82,7 @@ def _measured(codecs: tuple[str, ...], seconds: float, gradients: GradientSet | 
 
 
 def summary(profile: Profile) -> list[str]:
-    """What a reader wants to know first."""
+    """The main costs of a profile, as lines of text."""
     hosts = len({place.host for place in profile.ranks})
     large = 64 << 20
     lines = [

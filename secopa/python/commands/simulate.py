@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress simulate`: what a step would take on clusters that nobody has at hand."""
+"""The command `hipress simulate`: predicts a step on other clusters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hipress.errors import InvalidArgument
 from hipress.secopa.commands.explained import explained
 
 if TYPE_CHECKING:
-    from hipress.secopa.gradients import GradientSet
-    from hipress.secopa.profile import Profile
-    from hipress.secopa.scenario import Scenario
-    from hipress.secopa.what_if import SimulatedWay
+    from hipress.secopa.profile.gradients import GradientSet
+    from hipress.secopa.profile.profile import Profile
+    from hipress.secopa.whatif.scenario import Scenario
+    from hipress.secopa.whatif.simulate import SimulatedStep
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -26,64 +26,78 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 @explained
 def simulate(
-    profile: Annotated[str, typer.Option(metavar="P", help="What `hipress profile` wrote, or the name of one.")],
+    profile: Annotated[
+        str, typer.Option(metavar="P", help="A file of `hipress profile`, or the name of a shipped profile.")
+    ],
     model: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The gradients: JSON with release times, or lines. Default: those in the profile."
+            metavar="FILE", help="The gradients: JSON with release times, or lines. Default: the profile's gradients."
         ),
     ] = None,
-    nodes: Annotated[str, typer.Option(metavar="N", help="Such as 4,8 or 2..1024 (doubling).")] = "2..64",
-    ranks_per_node: Annotated[int, typer.Option(metavar="L", help="Ranks on each node.")] = 1,
+    nodes: Annotated[
+        str, typer.Option(metavar="N", help="Numbers of hosts, such as 4,8 or 2..1024 (doubling).")
+    ] = "2..64",
+    ranks_per_node: Annotated[int, typer.Option(metavar="L", help="Ranks on each host.")] = 1,
     bandwidth: Annotated[
-        list[str] | None, typer.Option(metavar="RATE", help="Of links: 10gbit. May be repeated. Default: as measured.")
+        list[str] | None,
+        typer.Option(metavar="RATE", help="Rate of the links, such as 10gbit. May be repeated. Default: as measured."),
     ] = None,
     latency: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of the network: 20us. Default: as measured.")
+        str | None, typer.Option(metavar="TIME", help="Latency of the network, such as 20us. Default: as measured.")
     ] = None,
     codec: Annotated[
-        list[str] | None, typer.Option(metavar="CODEC", help="May be repeated. Default: none, and all of the profile.")
+        list[str] | None,
+        typer.Option(metavar="CODEC", help="A codec; may be repeated. Default: none, and all codecs of the profile."),
     ] = None,
     topology: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="May be repeated. Default: ps and ring, or what suits several per node."),
+        typer.Option(
+            metavar="NAME",
+            help="A topology; may be repeated. Default: ps and ring; with several ranks per host ps and hierarchical.",
+        ),
     ] = None,
     backward: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of backward: 200ms. Release times are scaled to it.")
+        str | None,
+        typer.Option(metavar="TIME", help="Duration of backward, such as 200ms. Release times are scaled to it."),
     ] = None,
     forward: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of the forward pass. Default: half of backward.")
+        str | None, typer.Option(metavar="TIME", help="Duration of forward. Default: half of backward.")
     ] = None,
     backward_threads: Annotated[
         int,
-        typer.Option(metavar="T", help="Backward computes with T threads on the ranks' cores; 0: on an accelerator."),
+        typer.Option(
+            metavar="T", help="Backward computes with T threads on the cores of each rank; 0: on an accelerator."
+        ),
     ] = 0,
     one_machine: Annotated[
-        bool, typer.Option("--one-machine", help="The nodes are emulated on one machine, and share its cores.")
+        bool, typer.Option("--one-machine", help="The hosts are emulated on one machine and share its cores.")
     ] = False,
     pointless: Annotated[
-        bool, typer.Option("--pointless", help="Also find the network with which compression is pointless.")
+        bool, typer.Option("--pointless", help="Also find the rate of links from which on compression is pointless.")
     ] = False,
     coordinator: Annotated[
-        bool, typer.Option("--coordinator", help="Also say what a coordinator of rounds would have to do.")
+        bool, typer.Option("--coordinator", help="Also print the work of a coordinator of link rounds.")
     ] = False,
-    as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the rows there.")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the rows there, as SVG.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the rows to this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the rows into this SVG file.")
+    ] = None,
 ) -> None:
-    """Simulate a step: its time, efficiency, bytes, and memory, per number of nodes, network, codec and topology.
+    """Simulate a step: its time, efficiency, bytes and memory for each number of hosts, network, codec and topology.
 
-    The shortest step of each cluster is marked with *. All gradients travel the same way, in as many partitions as the
-    engine makes by itself; `hipress plan` decides for each.
+    The shortest step of each cluster is marked with *. All gradients have the same codec and topology and the engine's
+    default number of partitions; `hipress plan` decides for each gradient.
     """
     from rich.console import Console
 
-    from hipress.secopa.document import write_text
-    from hipress.secopa.profile import read_profile
-    from hipress.secopa.quantities import parse_rate, parse_seconds
-    from hipress.secopa.scenario import Scenario
-    from hipress.secopa.what_if import Computing, Way, simulate_way
-    from hipress.secopa.what_if_plot import plot as drawn
-    from hipress.secopa.what_if_table import coordinator_line, table_of
+    from hipress.secopa.profile.document import write_text
+    from hipress.secopa.profile.profile import read_profile
+    from hipress.secopa.profile.quantities import parse_rate, parse_seconds
+    from hipress.secopa.whatif.plot import plot as drawn
+    from hipress.secopa.whatif.scenario import Scenario
+    from hipress.secopa.whatif.simulate import Computing, UniformChoice, simulate_uniform
+    from hipress.secopa.whatif.table import coordinator_line, table_of
 
     costs = read_profile(profile)
     gradients = _gradients(costs, model, None if backward is None else parse_seconds(backward))
@@ -98,14 +112,14 @@ def simulate(
         for count in _counts(nodes)
     ]
     rows = [
-        simulate_way(costs, gradients, scenario, Way(one, name), computing)
+        simulate_uniform(costs, gradients, scenario, UniformChoice(one, name), computing)
         for scenario in scenarios
         for one in codecs
         for name in topologies
     ]
     title = f"{gradients.model or 'gradients'}, {costs.machine.text}"
     console = Console()
-    # A file or a pipe has no width to fit in.
+    # A file or a pipe has no width.
     (console if console.is_terminal else Console(width=160)).print(table_of(rows, title))
     if coordinator:
         for row in _largest(rows):
@@ -120,23 +134,16 @@ def simulate(
 
 
 def _gradients(profile: Profile, model: Path | None, backward_s: float | None) -> GradientSet:
-    from hipress.secopa.gradients import read_gradients
+    from hipress.secopa.profile.gradients import read_gradients
 
     found = profile.gradients if model is None else read_gradients(model)
     if found is None:
         raise InvalidArgument("expected --model FILE: the profile has no gradients of a model in it")
-    if backward_s is None:
-        return found
-    scale = backward_s / found.backward_s if found.backward_s else 0.0
-    scaled = tuple(
-        one if one.release_s is None else one.model_copy(update={"release_s": one.release_s * scale})
-        for one in found.gradients
-    )
-    return type(found)(model=found.model, measured=found.measured, backward_s=backward_s, gradients=scaled)
+    return found if backward_s is None else found.with_backward(backward_s)
 
 
 def _counts(text: str) -> list[int]:
-    """Of nodes: "4,8", or "2..64" for 2, 4, 8 … 64."""
+    """Numbers of nodes: "4,8", or "2..64" for 2, 4, 8, 16, 32, 64."""
     first, dots, last = text.partition("..")
     try:
         if not dots:
@@ -149,7 +156,7 @@ def _counts(text: str) -> list[int]:
     return [count * 2**power for power in range((most // count).bit_length())]
 
 
-def _largest(rows: Sequence[SimulatedWay]) -> list[SimulatedWay]:
+def _largest(rows: Sequence[SimulatedStep]) -> list[SimulatedStep]:
     most = max(row.ranks for row in rows)
     fastest = max(row.bandwidth_bytes_per_s for row in rows)
     return [row for row in rows if row.ranks == most and row.bandwidth_bytes_per_s == fastest]
@@ -162,19 +169,19 @@ def _pointless(
     codecs: Sequence[str],
     topologies: Sequence[str],
 ) -> Iterator[str]:
-    from hipress.secopa.quantities import rate
-    from hipress.secopa.what_if import POINTLESS, pointless_from
+    from hipress.secopa.profile.quantities import rate
+    from hipress.secopa.whatif.simulate import POINTLESS, pointless_from
 
     compressing = [codec for codec in codecs if codec != "none"]
     if not compressing:
-        raise InvalidArgument("--pointless: expected a codec to compare with not compressing")
-    # The network is what is looked for: each number of nodes once.
+        raise InvalidArgument("--pointless: expected a codec besides none")
+    # The search is over networks, so each number of nodes counts once.
     for scenario in {one.nodes: one for one in scenarios}.values():
         if scenario.nodes == 1:
             continue
         found = pointless_from(profile, gradients, scenario, compressing, topologies)
         if found is None:
-            yield f"{scenario.nodes} nodes: compressing saves more than {POINTLESS:.0%} of a step on any network"
+            yield f"{scenario.nodes} hosts: compressing saves more than {POINTLESS:.0%} of a step on any network"
         else:
             saves = f"compressing saves less than {POINTLESS:.0%} of a step"
-            yield f"{scenario.nodes} nodes: {saves} with links of {rate(found)} or more"
+            yield f"{scenario.nodes} hosts: {saves} with links of {rate(found)} or more"

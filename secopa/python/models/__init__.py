@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost models, a file each: what a step takes, computed from a profile. cost_model.py says what all of them answer."""
+"""Cost models: each predicts a step from a profile. cost_model.py is their interface, registry.py has their names."""

@@ -6,8 +6,8 @@
 
     ring: α = 2(N−1), β = γ = N          ps: α = 2(N−1), β = K, γ = N
 
-With more partitions than nodes they go in ⌈K/N⌉ batches, each of which costs that with K = N at most. Merging is
-omitted, as it is in the paper. m is in bytes, r the rate that the profile's codec has at this size.
+K partitions on N < K nodes form ⌈K/N⌉ batches, and each batch costs as much as K = N partitions at most. The model
+omits merging, as the paper does. m is in bytes; r is the compression rate of the profile's codec at this size.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 
 from hipress.secopa.models.serial import SerialModel
-from hipress.secopa.profile import CodecTimes, Profile
+from hipress.secopa.profile.profile import CodecTimes, Profile
 
 
 class PaperModel(SerialModel):
-    """See the module."""
+    """The equations of the module's docstring."""
 
     name = "paper"
-    #: More add to the time of every term but the first, which they hardly make shorter.
+    #: Most batches that are tried: more batches lengthen every term but the first, and hardly shorten that one.
     BATCHES = 4
 
     def __init__(self, profile: Profile, world: int) -> None:
@@ -35,7 +35,7 @@ class PaperModel(SerialModel):
         return self.BATCHES * self.world
 
     def send_s(self, size: float) -> float:
-        """T_send. The paper has equal links; where they differ, every step waits for the slowest."""
+        """T_send. The paper assumes equal links; where links differ, each communication step waits for the slowest."""
         if self.profile.collectives is not None:
             return self.profile.collectives.ring_step.seconds(size)
         return max(link.seconds(size) for link in self._links)

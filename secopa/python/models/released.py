@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sums of the script that was released with the paper (src/SeCoPa/SeCoPa.py), for any number of nodes.
+"""The formulas of the script that was released with the paper (src/SeCoPa/SeCoPa.py), for any number of nodes.
 
     ps:    gather(m/K) + broadcast(m/K) + (N−1)·sum(m/K)
            gather(r·m/K) + broadcast(r·m/K) + min(K+1, N)·enc(m/K) + min(N−1+K, 2(N−1))·dec(r·m/K) + (N−1)·sum(m/K)
     ring:  2(N−1)·send(m/K) + (N−1)·sum(m/K)
            2(N−1)·send(r·m/K) + N·enc(m/K) + N·dec(r·m/K) + (N−1)·sum(m/K)
 
-with K from 1 to N. Gathering and broadcasting were measured for some numbers of nodes. For others each constant is on
-the straight line through those of the nearest two: one below and one above, or both on the same side.
+with K from 1 to N. The script has measured costs of gathering and broadcasting for some numbers of nodes. For another
+number each constant is interpolated linearly between the nearest smaller and larger number of nodes, or extrapolated
+from the nearest two.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hipress.errors import InvalidArgument
-from hipress.secopa.curves import PublishedCurve
-from hipress.secopa.links import LinkCosts
 from hipress.secopa.models.serial import SerialModel
-from hipress.secopa.profile import CodecTimes, Profile
+from hipress.secopa.profile.curves import PublishedCurve
+from hipress.secopa.profile.links import LinkCosts
+from hipress.secopa.profile.profile import CodecTimes, Profile
 
 
 class ReleasedModel(SerialModel):
-    """See the module."""
+    """The formulas of the module's docstring."""
 
     name = "released"
 
@@ -63,12 +64,12 @@ class ReleasedModel(SerialModel):
 
 
 def curve_for(curves: Mapping[int, PublishedCurve], nodes: int) -> PublishedCurve:
-    """Measured for some numbers of nodes; for any other see the module."""
+    """The measured curve of `nodes`, or one between or beyond the measured ones; see the module."""
     if nodes in curves:
         return curves[nodes]
     if len(curves) < 2:
         raise InvalidArgument(
-            f"the profile's collectives are for {next(iter(curves))} nodes only, which says nothing about {nodes}"
+            f"the profile's collectives are for {next(iter(curves))} hosts only, which says nothing about {nodes}"
         )
     measured = sorted(curves)
     above = next((place for place, count in enumerate(measured) if count > nodes), len(measured) - 1)
@@ -87,6 +88,6 @@ def curve_for(curves: Mapping[int, PublishedCurve], nodes: int) -> PublishedCurv
 
 
 def _of_link(link: LinkCosts, messages: int) -> PublishedCurve:
-    """Messages of all the other nodes through one node's link, where only links were measured."""
+    """A curve from a measured link, over which one node exchanges `messages` messages in a row."""
     fixed_s = link.latency_s
     return PublishedCurve(s_per_byte=messages / link.bandwidth_bytes_per_s, fixed_s=fixed_s, overhead_s=fixed_s)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the published models have in common: a formula per gradient, and gradients one after the other.
+"""The base of the published models: a formula per gradient, and gradients that are synchronised one after the other.
 
-Nothing overlaps in them but backward: a gradient's exchange begins when backward has released it and the one before has
-ended. So a step is shortest when each gradient's own time is.
+Only backward overlaps with synchronisation: the exchange of a gradient begins when backward has released it and the
+previous exchange has ended. So the shortest step has the shortest exchange of each gradient.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from hipress.errors import InvalidArgument
-from hipress.secopa.choice import Choice
-from hipress.secopa.cost_model import GradientTimes, StepPrediction
-from hipress.secopa.gradients import Gradient, GradientSet
-from hipress.secopa.profile import CodecCosts, CodecTimes, Profile
-from hipress.secopa.travellers import Traveller, travellers
+from hipress.secopa.models.cost_model import GradientTimes, StepPrediction
+from hipress.secopa.models.synchronized_tensors import SynchronizedTensor, synchronized_tensors
+from hipress.secopa.plan.choice import Choice
+from hipress.secopa.profile.gradients import Gradient, GradientSet
+from hipress.secopa.profile.profile import CodecCosts, CodecTimes, Profile
 
 
 class SerialModel(ABC):
-    """A model that says what one gradient takes. `world`: ranks, each taken for a node."""
+    """A model with a formula for one gradient. `world`: number of ranks; the model takes each rank for a node."""
 
     name: str
-    TOPOLOGIES = ("ps", "ring")
+    topologies: tuple[str, ...] = ("ps", "ring")
 
     def __init__(self, profile: Profile, world: int) -> None:
         if world < 1:
@@ -32,25 +32,25 @@ class SerialModel(ABC):
 
     @abstractmethod
     def uncompressed_s(self, size: float, partitions: int, topology: str) -> float:
-        """A gradient of `size` bytes as it is."""
+        """Seconds for an uncompressed gradient of `size` bytes."""
 
     @abstractmethod
     def compressed_s(self, size: float, encoded: float, times: CodecTimes, partitions: int, topology: str) -> float:
-        """A gradient of `size` bytes of float32 that becomes `encoded` bytes."""
+        """Seconds for a gradient of `size` bytes of float32, whose encoding has `encoded` bytes."""
 
     @abstractmethod
     def max_partitions(self) -> int:
-        """Beyond which the model says nothing, or nothing new."""
+        """The largest number of partitions that is worth a question to this model."""
 
     def gradient_s(self, elements: int, choice: Choice) -> float:
         return self._exchange_s(4 * elements, elements, choice)
 
     def exchange_s(self, gradient: Gradient, choice: Choice) -> float:
-        """gradient_s() for a gradient of any type."""
+        """gradient_s() for a gradient of any element type."""
         return self._exchange_s(gradient.bytes, gradient.elements, choice)
 
     def step(self, gradients: GradientSet, choices: Sequence[Choice]) -> StepPrediction:
-        together = travellers(gradients, choices)
+        together = synchronized_tensors(gradients, choices)
         times = [GradientTimes(0.0, 0.0)] * len(gradients.gradients)
         now = 0.0
         for one in sorted(together, key=lambda one: one.release_s):
@@ -69,8 +69,10 @@ class SerialModel(ABC):
 
     def _exchange_s(self, size: int, elements: int, choice: Choice) -> float:
         topology, partitions = choice.topology, choice.partitions
-        if topology not in self.TOPOLOGIES:
-            raise InvalidArgument(f"model {self.name} knows the topologies ps and ring, not {topology}: use timeline")
+        if topology not in self.topologies:
+            raise InvalidArgument(
+                f"model {self.name} knows the topologies ps and ring, not {topology}: use the model timeline for it"
+            )
         if self.world == 1:
             return 0.0
         costs = self._costs(choice)
@@ -82,14 +84,14 @@ class SerialModel(ABC):
     def _costs(self, choice: Choice) -> CodecCosts | None:
         return self.profile.codec(choice.codec) if choice.compressed else None
 
-    def _sent_bytes(self, one: Traveller) -> float:
-        """As docs/algorithms.md has it, of ps and ring alike."""
+    def _sent_bytes(self, one: SynchronizedTensor) -> float:
+        """The formula of docs/algorithms.md, which is the same for ps and ring."""
         costs = self._costs(one.choice)
         size = one.bytes if costs is None else costs.encoded.of(4 * one.elements)
         return 2 * size * (self.world - 1) / self.world
 
-    def _cpu_s(self, one: Traveller) -> float:
-        """As docs/algorithms.md has it, of ps and ring alike: K encodes and K(2N−1)/N decodes."""
+    def _cpu_s(self, one: SynchronizedTensor) -> float:
+        """K encodes and K(2N−1)/N decodes, as docs/algorithms.md has them for ps and ring."""
         costs = self._costs(one.choice)
         partitions, world = one.choice.partitions, self.world
         if world == 1:

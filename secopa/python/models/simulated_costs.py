@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as the simulation in the core takes it: core/simulation/step_description.h says what each number is."""
+"""Translates a profile for the simulation in the core; core/simulation/step_description.h explains each number."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hipress._library import load_core
-from hipress.secopa.curves import CostCurve, EncodedSizes, MeasuredCurve
-from hipress.secopa.links import LinkCosts
-from hipress.secopa.profile import CodecCosts, Profile, RankPlace
+from hipress.secopa.profile.curves import CostCurve, EncodedSizes, MeasuredCurve
+from hipress.secopa.profile.links import LinkCosts
+from hipress.secopa.profile.profile import CodecCosts, Profile, RankPlace
 
 if TYPE_CHECKING:
     from hipress import _core
 
 Points = list[tuple[float, float]]
 
-#: Sizes at which curves are asked, besides those that were measured. Beyond the last the slope stays.
+#: Sizes in bytes at which a curve is sampled, besides its measured sizes. Above the last one the slope is constant.
 _SIZES = (0, *(2**power for power in range(8, 35, 2)))
-#: What one message in a bundle costs at each end: half of what one through shared memory costs in all, where no kernel
-#: takes part (docs/architecture.md, "Small messages").
+#: Processor seconds of one bundled message at each end: half the cost of a message through shared memory, which needs
+#: no system call.
 _BUNDLED_MESSAGE_S = 1e-6
 
 
@@ -46,19 +46,19 @@ def simulated_cluster(profile: Profile, world: int) -> _core.SimulatedCluster:
         shared_memory=simulated_link(shared),
         unlike=unlike,
         compute_threads=profile.compute_threads,
-        # Reading a neighbour's memory is a copy that one processor makes.
+        # One processor copies a neighbour's memory.
         read_s_per_byte=1 / shared.bandwidth_bytes_per_s,
     )
     return cluster
 
 
 def numbered(names: Iterable[str]) -> dict[str, int]:
-    """Each name's number, in the order in which they come first."""
+    """A number for each distinct name, in the order of first appearance."""
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
 
 def simulated_link(link: LinkCosts) -> _core.SimulatedLink:
-    """A measured latency has in it what the processors do, which is simulated by itself."""
+    """A link without the processors' share of the measured latency: the simulation adds that share itself."""
     processors_s = link.send_cpu_s_per_message + link.receive_cpu_s_per_message
     made: _core.SimulatedLink = load_core().SimulatedLink(
         bytes_per_s=link.both_ways_bytes_per_s,
@@ -72,7 +72,7 @@ def simulated_link(link: LinkCosts) -> _core.SimulatedLink:
 
 
 def engine_costs(profile: Profile) -> _core.EngineCosts:
-    """What the engine does beside codecs and messages."""
+    """The costs of submission, tasks, bundles and raw sums."""
     core = load_core()
     per_message_s = max(profile.link.send_cpu_s_per_message, profile.link.receive_cpu_s_per_message)
     engine: _core.EngineCosts = core.EngineCosts(
@@ -103,7 +103,7 @@ def simulated_codec(costs: CodecCosts) -> _core.SimulatedCodec:
 
 
 def points_of(curve: CostCurve) -> Points:
-    """The curve at some sizes: of a measured one at those that were measured, too."""
+    """The curve as points, at fixed sizes and at its measured sizes."""
     sizes = set(_SIZES)
     if isinstance(curve, MeasuredCurve):
         sizes.update(point.bytes for point in curve.points)
@@ -116,7 +116,7 @@ def _encoded_points(sizes: EncodedSizes) -> Points:
 
 
 def are_alike(places: tuple[RankPlace, ...]) -> bool:
-    """Whether each host has as many ranks as any other, and each machine as many hosts and cores."""
+    """Whether all hosts have the same number of ranks, and all machines the same numbers of hosts and cores."""
     ranks: dict[str, int] = {}
     hosts: dict[str, set[str]] = {}
     for place in places:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default cost model: it simulates one step over the task graphs that CaSync really builds.
+"""The default cost model: it simulates one step with the task graphs that CaSync builds.
 
-Every rank's threads, the cores that ranks of a machine share, links, windows and bundles are in it, so overlap with
-backward, queues and priorities count. What is in it and what is not: docs/architecture.md, "The simulation of a step".
+The simulation has the threads of every rank, the cores that the ranks of a machine share, links, windows and bundles.
+So it predicts overlap with backward, queues and priorities. docs/guide/planning.md lists what it leaves out.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from hipress._library import load_core
 from hipress.errors import InvalidArgument, Unsupported
-from hipress.secopa.choice import Choice
-from hipress.secopa.cost_model import GradientTimes, StepPrediction
-from hipress.secopa.gradients import ELEMENT_BYTES, Gradient, GradientSet
+from hipress.secopa.models.cost_model import GradientTimes, StepPrediction
 from hipress.secopa.models.simulated_costs import are_alike, engine_costs, simulated_cluster, simulated_codec
-from hipress.secopa.profile import Profile
-from hipress.secopa.travellers import travellers
+from hipress.secopa.models.synchronized_tensors import synchronized_tensors
+from hipress.secopa.plan.choice import Choice
+from hipress.secopa.profile.gradients import ELEMENT_BYTES, Gradient, GradientSet
+from hipress.secopa.profile.profile import Profile
 
 if TYPE_CHECKING:
     from hipress import _core
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TimelineOptions:
-    """How a step is simulated."""
+    """Options of the simulation."""
 
     backward_threads: int = 0
-    """Backward computes on the ranks' cores, each with so many threads; 0: on something else, and cores are free."""
+    """Threads with which backward computes on the cores of each rank; 0: backward runs on an accelerator."""
     exact_up_to: int = 8
-    """So many ranks are simulated one by one. Of more, one stands for all, if they are alike."""
+    """Up to so many ranks are simulated one by one. With more equal ranks one rank stands for all."""
 
 
 class TimelineModel:
-    """See the module. `world`: ranks, at the profile's places."""
+    """Simulates a step of `world` ranks, which run at the profile's places."""
 
     name = "timeline"
+    topologies: tuple[str, ...] = ()
 
     def __init__(self, profile: Profile, world: int, options: TimelineOptions | None = None) -> None:
         if world < 1:
@@ -51,7 +52,7 @@ class TimelineModel:
         self._codecs = [simulated_codec(costs) for costs in profile.codecs.values()]
         alike = not profile.links and are_alike(profile.places(world))
         self._symmetric = alike and world > self._options.exact_up_to
-        #: Topologies in which ranks do not do the same, found out by trying.
+        #: Topologies in which ranks have different tasks; found when the symmetric simulation refuses one.
         self._one_by_one: set[str] = set()
 
     def gradient_s(self, elements: int, choice: Choice) -> float:
@@ -59,7 +60,7 @@ class TimelineModel:
         return self.step(alone, [choice]).step_s
 
     def step(self, gradients: GradientSet, choices: Sequence[Choice]) -> StepPrediction:
-        together = travellers(gradients, choices)
+        together = synchronized_tensors(gradients, choices)
         described = [
             (
                 one.name,
@@ -71,7 +72,7 @@ class TimelineModel:
                 -one.members[0],
                 one.release_s,
                 len(one.members),
-                self.profile.message_times(one.choice),
+                self.profile.message_times(one.choice.topology, one.choice.compressed),
             )
             for one in together
         ]
@@ -105,8 +106,8 @@ class TimelineModel:
             try:
                 return self._simulate_with(gradients, backward_s, symmetric=True)
             except Unsupported:
-                # Where hosts have several ranks, those of a flat ring do not do the same: two of a host's cross the
-                # network, the others do not.
+                # In a flat ring over hosts with several ranks, two ranks of a host cross the network and the others do
+                # not, so no rank can stand for all.
                 self._one_by_one |= topologies
         return self._simulate_with(gradients, backward_s, symmetric=False)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page about a run: what its trace shows, beside what its plan said and what its profile knew."""
+"""`hipress report`: a page about a run, from its trace and, if given, its plan and its profile."""

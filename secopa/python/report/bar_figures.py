@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of bars: parts of a whole, and pairs to be compared."""
+"""Bar figures: the parts of a whole, and pairs of predicted and measured values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _WIDTH, _LEFT, _RIGHT, _ROW = 1100.0, 330.0, 145.0, 32.0
 
 @dataclass(frozen=True)
 class Part:
-    """Of a whole."""
+    """A part of a whole."""
 
     label: str
     value: float
     kind: str
-    """The colour's class."""
+    """The CSS class of the colour."""
 
 
 def stacked(parts: Sequence[Part], name: str) -> Markup:
-    """One bar; its parts' lengths are their shares. A part that is wide enough has its label in it."""
+    """One bar, divided by shares. A part that is wide enough shows its label."""
     whole = sum(part.value for part in parts) or 1.0
     drawn: list[str] = []
     x = 0.0
@@ -38,17 +38,17 @@ def stacked(parts: Sequence[Part], name: str) -> Markup:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two numbers about one thing."""
+    """A predicted and a measured value."""
 
     label: str
     predicted: float
     measured: float
     said: str
-    """Both, as text."""
+    """The text with both values."""
 
 
 def compared(rows: Sequence[Comparison], name: str) -> Markup:
-    """Two bars each, the upper one predicted."""
+    """Two bars per comparison; the upper one is predicted."""
     largest = max((max(row.predicted, row.measured) for row in rows), default=0.0) or 1.0
     scale = (_WIDTH - _LEFT - _RIGHT) / largest
     drawn: list[str] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTML and SVG as text: elements whose text and attributes are escaped."""
+"""Builds HTML and SVG; text and attributes are escaped."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from html import escape
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is markup and needs no escaping."""
 
 
 def element(tag: str, *children: str, **attributes: str | float) -> Markup:
-    """`class_` is the attribute class, `stroke_width` is stroke-width. Numbers of attributes have one decimal."""
+    """An element. `class_` becomes the attribute class, `stroke_width` stroke-width; numbers get one decimal."""
     said = "".join(f' {_name(name)}="{_value(value)}"' for name, value in attributes.items())
     return Markup(f"<{tag}{said}>{''.join(map(text, children))}</{tag}>")
 
 
 def text(value: str) -> Markup:
-    """Escaped, unless it is markup."""
+    """Escapes text that is not markup."""
     return value if isinstance(value, Markup) else Markup(escape(value))
 
 
 def joined(parts: Iterable[str]) -> Markup:
-    """One after the other."""
+    """Concatenates the parts."""
     return Markup("".join(map(text, parts)))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> Markup:
-    """`numbers`: columns that are to be aligned on the right."""
+    """A table. `numbers`: the columns to align on the right."""
     right = set(numbers)
 
     def cells(tag: str, row: Sequence[str]) -> Markup:

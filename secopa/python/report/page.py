@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole page: one file that needs no other, no script and no network."""
+"""The whole page: one HTML file without other files, scripts and network access."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from hipress.secopa.report.style import STYLE
 
 _WORDS = (
     ("rank", "One of the processes that train together. Each has a copy of the model and its own share of the data."),
-    ("gradient", "What a step says about how a tensor of the model is to change. Ranks need the average of theirs."),
-    ("codec", "How a gradient is written with fewer bytes: a bit per value, or only its largest values."),
-    ("encode, decode, add up", "Making the short form, reading it, and adding several ranks' gradients."),
-    ("parts (K)", "A gradient is cut into so many, so that one is sent while another is encoded or added up."),
+    ("gradient", "The direction in which a step changes a tensor of the model. The ranks average their gradients."),
+    ("codec", "A method to store a gradient in fewer bytes, such as one bit per value, or only the largest values."),
+    ("encode, decode, merge", "A codec compresses values, restores them, and adds the values of several ranks."),
+    ("partitions (K)", "The pieces of a gradient: one piece is sent while another is encoded or merged."),
     (
-        "way (topology)",
-        "Who sends to whom. ps: each part is added up by one rank, which sends the sum to all. ring: parts go round, "
-        "and everybody adds. allgather: everybody sends everything to everybody. hierarchical: ranks of a host add up "
-        "first.",
+        "topology",
+        "The scheme of the messages. ps: one rank per partition merges it and sends the sum to all. ring: partitions "
+        "pass from rank to rank, and each rank adds its values. allgather: each rank sends its values to all others. "
+        "hierarchical: the ranks of a host add their values first.",
     ),
-    ("group", "Small gradients that travel as one, as each message costs something, however small it is."),
+    ("group", "Small gradients that are synchronised as one tensor, which saves messages."),
 )
 
 
 def page(run: Run) -> str:
-    """As HTML. Raises InvalidArgument if the trace shows no step."""
+    """The HTML text. Raises InvalidArgument if the trace has no step."""
     title = "A training run" if run.plan is None or not run.plan.model else f"A training run of {run.plan.model}"
     parts = [
         element("h1", title),
@@ -42,7 +42,7 @@ def page(run: Run) -> str:
         parts.append(costs(run.profile))
     words = joined(joined([element("dt", word), element("dd", said)]) for word, said in _WORDS)
     parts.append(element("section", element("h2", "Words"), element("dl", words), id="words"))
-    # Nothing may be loaded, whatever is in a name: the browser itself sees to that.
+    # With this policy a browser loads nothing, even if a name contained markup.
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the page that is about the plan, and about the costs that it was made from."""
+"""The sections of the page about the plan, and about the costs in its profile."""
 
 from __future__ import annotations
 
-from hipress.secopa.choice import RAW
-from hipress.secopa.profile import Profile
+from hipress.secopa.plan.choice import RAW
+from hipress.secopa.profile.profile import Profile
+from hipress.secopa.profile.quantities import rate, seconds, size
 from hipress.secopa.report.markup import Markup, element, table
-from hipress.secopa.report.quantities import rate, seconds, size
 from hipress.secopa.report.run import Outcome, Run
 
 _LARGE = 64 << 20
@@ -16,14 +16,14 @@ def decisions(run: Run) -> Markup:
     """Every decision with its reason."""
     title = element("h2", "The plan, and why")
     if run.plan is None:
-        said = "This run had no plan: all gradients travelled alike."
+        said = "This run had no plan: all gradients had the same codec and topology."
         return element("section", title, element("p", said, class_="soft"), _without_plan(run), id="plan")
     plan = run.plan
     compressed = sum(decision.codec != RAW for decision in plan.decisions)
     said = plan.summary or f"{compressed} of {len(plan.decisions)} gradients are compressed"
     lead = f"For {plan.world} ranks, by {plan.made_by}: {said}."
     rows = [_row(one) for one in run.outcomes]
-    head = ("gradient", "size", "codec", "parts", "way", "predicted", "uncompressed", "measured", "reason")
+    head = ("gradient", "size", "codec", "partitions", "topology", "predicted", "uncompressed", "measured", "reason")
     return element(
         "section",
         title,
@@ -36,7 +36,7 @@ def decisions(run: Run) -> Markup:
 def _row(one: Outcome) -> tuple[str, ...]:
     measured = "-" if one.measured_s is None else seconds(one.measured_s)
     if not one.decisions:
-        return (one.label, "-", "-", "-", "-", "-", "-", measured, "the plan does not name it")
+        return (one.label, "-", "-", "-", "-", "-", "-", measured, "not in the plan")
     first = one.decisions[0]
     return (
         one.label,
@@ -61,20 +61,20 @@ def _without_plan(run: Run) -> Markup:
         )
         for one in run.outcomes
     ]
-    inside = table(("gradient", "would have been sent", "sent", "time"), rows, numbers=(1, 2, 3))
+    inside = table(("gradient", "bytes without compression", "sent", "time"), rows, numbers=(1, 2, 3))
     return element("details", element("summary", f"All {len(rows)} gradients"), inside)
 
 
 def costs(profile: Profile) -> Markup:
-    """What the profile says, for a reader."""
+    """The costs of the profile."""
     link = profile.link
     rows = [
         ("machine", profile.machine.text),
         ("measured", profile.made),
         (
             "network",
-            f"{rate(link.bandwidth_bytes_per_s)} in one direction, {rate(link.both_ways_bytes_per_s)} in each of "
-            f"two; a message is there after {seconds(link.latency_s)} at the earliest",
+            f"{rate(link.bandwidth_bytes_per_s)} in one direction, {rate(link.both_ways_bytes_per_s)} in each "
+            f"direction if both are in use; latency {seconds(link.latency_s)}",
         ),
     ]
     if profile.shared_memory is not None:
@@ -92,8 +92,8 @@ def costs(profile: Profile) -> Markup:
     head = ("codec", "encoding", "decoding", "sent", "error of one encoding")
     return element(
         "section",
-        element("h2", "What things cost on these machines"),
-        element("p", "From the profile. Codecs: a gradient of 64 MiB, one thread.", class_="soft"),
+        element("h2", "Costs on these machines"),
+        element("p", "From the profile. The codec's costs are for a gradient of 64 MiB and one thread.", class_="soft"),
         table(("", ""), rows),
         table(head, codecs, numbers=(1, 2, 3, 4)),
         id="costs",

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a run, put together: its steps, and the plan's decisions beside what was measured of them."""
+"""A run: the steps of its trace, and the decisions of its plan beside the measured times."""
 
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hipress.secopa.plan import Decision, Plan
-from hipress.secopa.profile import Profile
+from hipress.secopa.plan.plan import Decision, Plan
+from hipress.secopa.profile.profile import Profile
 from hipress.secopa.report.shares import Shares, shares_of
 from hipress.secopa.report.steps import Step, gradient_seconds, settled, training_steps, typical
 from hipress.secopa.report.trace import Trace
@@ -18,13 +19,13 @@ from hipress.secopa.report.traffic import Traffic, total, traffic_of
 
 @dataclass(frozen=True)
 class Outcome:
-    """What travelled as one: a gradient, or a group of them."""
+    """The measurements of a synchronised tensor: a gradient or a group."""
 
     label: str
     decisions: tuple[Decision, ...]
-    """Empty: the plan does not name it, or there is none."""
+    """The decisions of its gradients; empty if there is no plan or the plan does not name it."""
     measured_s: float | None
-    """None: the trace does not show it."""
+    """None if the trace does not show it."""
     traffic: Traffic | None
 
     @property
@@ -38,7 +39,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """A trace, and what else there is."""
+    """A trace, with the plan and the profile of the run if they are known."""
 
     trace: Trace
     plan: Plan | None = None
@@ -46,12 +47,12 @@ class Run:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """Those that count. Raises InvalidArgument if the trace shows none."""
+        """The steps that count. Raises InvalidArgument if the trace has none."""
         return settled(training_steps(self.trace))
 
     @cached_property
     def step(self) -> Step:
-        """A typical one."""
+        """A step of median duration."""
         return typical(self.steps)
 
     @cached_property
@@ -64,7 +65,7 @@ class Run:
 
     @cached_property
     def traffic(self) -> Traffic:
-        """Of all gradients, in the typical step."""
+        """The traffic of all gradients in the typical step."""
         return total(self._traffic)
 
     @cached_property
@@ -73,26 +74,30 @@ class Run:
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
-        """In the order of the plan; then what it does not name."""
+        """The outcomes in the order of the plan, then of the tensors that the plan does not name."""
         seconds = gradient_seconds(self.steps)
         shown: list[Outcome] = []
-        for label, tensor, decisions in self._planned(list(seconds)):
+        for label, tensor, decisions in planned_tensors(self.plan, list(seconds)):
             shown.append(Outcome(label, decisions, seconds.pop(tensor, None), self._traffic.get(tensor)))
         shown += [Outcome(tensor, (), one, self._traffic.get(tensor)) for tensor, one in seconds.items()]
         return shown
 
-    def _planned(self, tensors: Sequence[str]) -> list[tuple[str, str, tuple[Decision, ...]]]:
-        """How it is called, as which tensor of the trace it travelled, and what was decided."""
-        found: list[tuple[str, str, tuple[Decision, ...]]] = []
-        grouped: set[str] = set()
-        decisions = self.plan.decisions if self.plan is not None else ()
-        for decision in decisions:
-            if decision.group is None:
-                found.append((decision.name, decision.name, (decision,)))
-            elif decision.group not in grouped:
-                grouped.add(decision.group)
-                members = tuple(one for one in decisions if one.group == decision.group)
-                # The core calls a group's tensor by its name and its members'.
-                tensor = next((name for name in tensors if name.startswith(f"{decision.group} of ")), "")
-                found.append((f"{decision.group} ({len(members)} gradients)", tensor, members))
-        return found
+
+def planned_tensors(plan: Plan | None, tensors: Sequence[str]) -> list[tuple[str, str, tuple[Decision, ...]]]:
+    """For each gradient or group of the plan: its label, its name among the trace's `tensors` ("" if it is not there),
+    and its decisions."""
+    found: list[tuple[str, str, tuple[Decision, ...]]] = []
+    groups: dict[str, list[Decision]] = defaultdict(list)
+    decisions = plan.decisions if plan is not None else ()
+    for decision in decisions:
+        if decision.group is not None:
+            groups[decision.group].append(decision)
+    # The core names a group's tensor "GROUP of MEMBERS".
+    named = {group: next((one for one in tensors if one.startswith(f"{group} of ")), "") for group in groups}
+    for decision in decisions:
+        if decision.group is None:
+            found.append((decision.name, decision.name, (decision,)))
+        elif decision.group in groups:
+            members = tuple(groups.pop(decision.group))
+            found.append((f"{decision.group} ({len(members)} gradients)", named[decision.group], members))
+    return found

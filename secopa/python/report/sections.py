@@ -1,48 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of the page, in the order in which a reader asks for them. Each explains its own words."""
+"""The sections of the page, in the order of the questions that a reader has. Each section explains its terms."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from hipress.secopa.choice import RAW
+from hipress.secopa.plan.choice import RAW
+from hipress.secopa.profile.quantities import seconds, share, size
 from hipress.secopa.report.bar_figures import Comparison, Part, compared, stacked
 from hipress.secopa.report.markup import Markup, element, joined, table
-from hipress.secopa.report.quantities import seconds, share, size
 from hipress.secopa.report.run import Run
 from hipress.secopa.report.timeline_figure import MEANING, MOST_RANKS, timeline
 
-#: Gradients that are drawn; all are in the table.
+#: Most gradients in the figure; the table has all.
 _MOST_COMPARED = 20
 
 
 def summary(run: Run) -> Markup:
-    """What there is to know in a few sentences."""
+    """The result in a few sentences."""
     traffic = run.traffic
     count = len(run.trace.ranks)
     said = [f"{count} processes ({'they are ' if count > 1 else ''}called ranks) trained one model together. "]
     said.append(
-        "From the beginning of backward until all had the average of every gradient, a step took "
+        "From the start of backward until all ranks had all averages, a step took "
         f"{seconds(run.step_s)}, the median of {len(run.steps)} steps. "
     )
     if traffic.raw_bytes > 0:
-        said.append(f"In it each rank sent {size(traffic.sent_bytes)} to others")
+        said.append(f"In a step each rank sent {size(traffic.sent_bytes)} to others")
         factor = traffic.raw_bytes / max(traffic.sent_bytes, 1.0)
         said.append(
-            f"; without compression it would have been {size(traffic.raw_bytes)}, {factor:.1f} times as much. "
+            f"; without compression it would have sent {size(traffic.raw_bytes)}, {factor:.1f} times as much. "
             if factor > 1.05
-            else "; nearly nothing of it was compressed. "
+            else "; almost none of these bytes were compressed. "
         )
     hidden = run.shares.network_s + run.shares.waiting_s
     said.append(
-        f"{share(run.shares.gradients_s, run.shares.step_s)} of the step was computing gradients; for "
-        f"{share(hidden, run.shares.step_s)} of it a rank could do nothing but wait for messages or other ranks."
+        f"The ranks computed gradients for {share(run.shares.gradients_s, run.shares.step_s)} of the step, and only "
+        f"waited for messages or other ranks for {share(hidden, run.shares.step_s)} of it."
     )
     parts = [element("p", "".join(said), class_="lead")]
     if run.plan is not None and run.plan.predicted_step_s is not None:
         parts.append(element("p", _prediction(run, run.plan.predicted_step_s), id="prediction"))
     if run.trace.dropped:
-        parts.append(element("p", f"{run.trace.dropped} events are missing: the trace was full. Record fewer steps."))
+        parts.append(
+            element("p", f"{run.trace.dropped} events are missing, because the trace was full. Record fewer steps.")
+        )
     return element("section", *parts, id="summary")
 
 
@@ -50,10 +52,10 @@ def _prediction(run: Run, predicted_s: float) -> str:
     uncompressed_s = run.plan.predicted_uncompressed_step_s if run.plan is not None else None
     others = "" if uncompressed_s is None else f"; and {seconds(uncompressed_s)} if nothing were compressed"
     if predicted_s < run.shares.gradients_s:
-        # It takes less than backward alone does.
+        # The prediction is shorter than backward.
         return (
-            f"The plan had predicted {seconds(predicted_s)} for averaging alone{others}: it was made without the times "
-            "at which backward has the gradients."
+            f"The plan had predicted {seconds(predicted_s)} for averaging alone{others}: the planner did not know the "
+            "times at which backward releases the gradients."
         )
     off = predicted_s / run.step_s - 1
     return (
@@ -65,16 +67,15 @@ def where_time_goes(run: Run) -> Markup:
     shares = run.shares
     parts = [
         Part("computing gradients", shares.gradients_s, "gradients"),
-        Part("encoding, adding up, decoding", shares.compute_s, "compute"),
-        Part("messages on their way", shares.network_s, "network"),
-        Part("waiting", shares.waiting_s, "waiting"),
+        Part("encoding, merging, decoding", shares.compute_s, "compute"),
+        Part("waiting for messages", shares.network_s, "network"),
+        Part("waiting for ranks", shares.waiting_s, "waiting"),
     ]
     meaning = (
-        "the model's own work: its backward pass, until the last gradient is there",
-        "what compression and adding up the ranks' gradients cost the processor, where the above did not hide it",
-        "time in which messages were under way and the rank had nothing to compute: what a faster network, or fewer "
-        "bytes, would save",
-        "nothing of the above: for other ranks, mostly",
+        "the backward pass of the model, until its last gradient is complete",
+        "compression and the addition of the ranks' gradients, while the rank computed no gradients",
+        "messages were in flight and the rank had nothing to compute: a faster network or fewer bytes would save this",
+        "none of the above; mostly the rank waited for slower ranks",
     )
     rows = [
         (_keyed(part.kind, part.label), seconds(part.value), share(part.value, shares.step_s), said)
@@ -83,10 +84,10 @@ def where_time_goes(run: Run) -> Markup:
     return _section(
         "time",
         "Where a step's time goes",
-        "Averaged over all ranks. Of what happens at the same time the upper row counts: messages that travel while "
-        "gradients are computed cost no time.",
+        "Averages over all ranks. At every moment the first row that applies counts: messages that are in flight while "
+        "the rank computes gradients cost no time.",
         stacked(parts, "shares"),
-        table(("", "time", "share", "what it is"), rows, numbers=(1, 2)),
+        table(("", "time", "share", "meaning"), rows, numbers=(1, 2)),
     )
 
 
@@ -134,10 +135,10 @@ def bytes_saved(run: Run) -> Markup:
     return _section(
         "bytes",
         "Bytes sent and saved",
-        f"Per rank and step, in {whole.messages:.0f} messages. A codec is a way to send a gradient with fewer bytes; "
-        "most add what they leave out to the next step's gradient.",
+        f"Per rank and step, in {whole.messages:.0f} messages. A codec sends a gradient with fewer bytes; most add "
+        "the error of a step to the gradient of the next step.",
         stacked([Part("sent", whole.sent_bytes, "measured"), Part("saved", whole.saved_bytes, "waiting")], "saved"),
-        table(("codec", "gradients", "would have been", "sent", "times less"), rows, numbers=(1, 2, 3, 4)),
+        table(("codec", "gradients", "uncompressed", "sent", "ratio"), rows, numbers=(1, 2, 3, 4)),
     )
 
 
@@ -150,14 +151,15 @@ def predicted_and_measured(run: Run) -> Markup:
         if one.predicted_s is not None and one.measured_s is not None
     ]
     if not both:
-        return _section("gradients", "Predicted and measured", "There is no plan with predictions of these gradients.")
+        return _section("gradients", "Predicted and measured", "No plan predicted these gradients.")
     largest = sorted(both, key=lambda one: -max(one.predicted, one.measured))[:_MOST_COMPARED]
-    which = "All gradients" if len(largest) == len(both) else f"The {len(largest)} that take longest"
+    which = "All gradients" if len(largest) == len(both) else f"The {len(largest)} slowest gradients"
     return _section(
         "gradients",
         "Predicted and measured",
-        f"From when the last rank has a gradient until all have its average. {which}; measured are medians over "
-        f"{len(run.steps)} steps. A gradient that waits for others' messages takes longer than it would alone.",
+        "The time from the moment at which the last rank has a gradient until all ranks have its average. "
+        f"{which}; measured times are medians over {len(run.steps)} steps. A gradient whose messages wait for messages "
+        "of others takes longer than on an idle network.",
         element("p", _keyed("predicted", "predicted by the plan"), _keyed("measured", "measured"), class_="keys"),
         compared(largest, "comparison"),
     )

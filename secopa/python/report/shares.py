@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a step's time goes: at every moment of it, what a rank was waiting for."""
+"""The shares of a step's time: computing gradients, codecs, the network, and waiting."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from hipress.secopa.report.trace import Work
 
 @dataclass(frozen=True)
 class Shares:
-    """Seconds of a step, averaged over the ranks; together they are the step.
+    """Seconds of a step, averaged over the ranks; their sum is the step.
 
-    Of what happens at the same time the first counts: communication that computing hides costs nothing.
+    At every moment the first share that applies counts, so communication that computing hides costs nothing.
     """
 
     gradients_s: float
     """Computing gradients."""
     compute_s: float
-    """Encoding, adding up and decoding."""
+    """Encoding, merging and decoding, while the rank computes no gradients."""
     network_s: float
-    """Messages under way, and nothing of the above."""
+    """Messages in flight, and none of the above."""
     waiting_s: float
-    """Nothing of it: for other ranks, mostly."""
+    """None of the above: mostly waiting for other ranks."""
 
     @property
     def step_s(self) -> float:
@@ -32,7 +32,7 @@ class Shares:
 
 
 def shares_of(step: Step) -> Shares:
-    """See Shares."""
+    """The shares of one step."""
     sums = [0.0, 0.0, 0.0]
     for rank, spans in step.by_rank.items():
         computed_until_s = step.computed_until_s(rank)
@@ -54,7 +54,7 @@ def shares_of(step: Step) -> Shares:
 
 
 def _length(intervals: Iterable[tuple[float, float]]) -> float:
-    """Of their union."""
+    """The length of the union of the intervals."""
     total, until = 0.0, float("-inf")
     for start, end in sorted(intervals):
         total += max(0.0, end - max(start, until))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training steps of a trace, and how long each gradient took in them.
+"""The training steps of a trace, and the time of each gradient in them.
 
-A tensor's own count of steps begins again when it is agreed on anew, so its steps are numbered as they come. Training
-steps are those of the tensors that had most of them: whatever else is averaged now and then is left out.
+A tensor's own step count restarts when the ranks agree on the tensor again, so this module numbers the steps of a
+tensor in their order. The training steps are the steps of the tensors with most steps; other tensors, which are
+averaged now and then, are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class GradientTime:
     """Seconds from the first span of the trace."""
 
     start_s: float
-    """When the last rank began to send it, or to encode it for that."""
+    """When the last rank began to encode or to send it."""
     end_s: float
     """When the last rank had the average."""
 
@@ -33,7 +34,7 @@ class GradientTime:
 
 @dataclass(frozen=True)
 class Step:
-    """What all ranks did in one training step."""
+    """The spans of all ranks in one training step."""
 
     spans: tuple[Span, ...]
 
@@ -57,14 +58,16 @@ class Step:
         return spans
 
     def computed_until_s(self, rank: int) -> float:
-        """When the last gradient was there: backward itself ends only when all averages are. On a rank that sends
-        nothing of its own nobody sees it, and all of backward counts."""
+        """When the rank had its last gradient. The backward span ends later, when all averages are there.
+
+        The spans of a rank that sends no values of its own do not show this time, so there the whole step counts.
+        """
         spans = self.by_rank[rank]
         starts = [_first_own(one) for one in _by_tensor(spans).values()]
         return max((start for start in starts if start is not None), default=self.end_s)
 
     def gradients(self) -> dict[str, GradientTime]:
-        """By the tensors' names."""
+        """The times of the tensors by name."""
         times: dict[str, GradientTime] = {}
         for tensor, spans in _by_tensor(self.spans).items():
             of_ranks: dict[int, list[Span]] = defaultdict(list)
@@ -77,8 +80,8 @@ class Step:
 
 
 def _first_own(spans: Iterable[Span]) -> float | None:
-    """When a rank began to encode or to send values of its own; None: it only adds up what others send, and sends the
-    sum, which says when they were ready."""
+    """When a rank began to encode or to send its own values; None if it only merges the values of other ranks and sends
+    sums, which show when the other ranks were ready."""
     spans = list(spans)
     merged = {span.partition for span in spans if span.work is Work.MERGE}
     own = (span for span in spans if span.work in (Work.ENCODE, Work.SEND) and span.partition not in merged)
@@ -94,7 +97,7 @@ def _by_tensor(spans: Iterable[Span]) -> Mapping[str, list[Span]]:
 
 
 def training_steps(trace: Trace) -> list[Step]:
-    """In order. Raises InvalidArgument if nothing was synchronised."""
+    """The training steps in order. Raises InvalidArgument if the trace has no synchronised tensor."""
     numbered: dict[str, dict[int, list[Span]]] = {}
     for tensor, spans in _by_tensor(trace.spans).items():
         numbered[tensor] = _numbered(spans)
@@ -106,7 +109,7 @@ def training_steps(trace: Trace) -> list[Step]:
 
 
 def _numbered(spans: Iterable[Span]) -> dict[int, list[Span]]:
-    """Of one tensor: its steps, counted on each rank."""
+    """The spans of a tensor by step, counted on each rank."""
     steps: dict[int, list[Span]] = defaultdict(list)
     of_rank: dict[int, list[Span]] = defaultdict(list)
     for span in spans:
@@ -121,7 +124,7 @@ def _numbered(spans: Iterable[Span]) -> dict[int, list[Span]]:
 
 
 def _with_backward(spans: list[Span], trace: Trace) -> Step:
-    """With each rank's backward that its first span is in."""
+    """The step with the backward span of each rank that contains the rank's first span."""
     firsts: dict[int, float] = {}
     for span in spans:
         firsts[span.rank] = min(span.start_s, firsts.get(span.rank, span.start_s))
@@ -134,17 +137,17 @@ def _with_backward(spans: list[Span], trace: Trace) -> Step:
 
 
 def settled(steps: list[Step]) -> list[Step]:
-    """All but the first, if there are others: memory and connections are new in it."""
+    """The steps without the first one, which allocates memory and opens connections, if there are others."""
     return steps[1:] or steps
 
 
 def typical(steps: list[Step]) -> Step:
-    """That with the median duration, of several the one below it."""
+    """The step of median duration; the lower one of the middle two."""
     return sorted(steps, key=lambda step: step.seconds)[(len(steps) - 1) // 2]
 
 
 def gradient_seconds(steps: list[Step]) -> dict[str, float]:
-    """By the tensors' names, medians."""
+    """The median time of each tensor by name."""
     found: dict[str, list[float]] = defaultdict(list)
     for step in steps:
         for tensor, times in step.gradients().items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the page looks, on light and on dark screens."""
+"""The style sheet of the page, for light and dark screens."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --paper: #ffffff; --faint: #edf0f5; --line: #c9d0dc; --soft: #5b6577;

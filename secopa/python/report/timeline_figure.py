@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step as a figure: what each rank did when."""
+"""The figure of a step: the spans of each rank over time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hipress.secopa.profile.quantities import seconds, size
 from hipress.secopa.report.markup import Markup, element, joined
-from hipress.secopa.report.quantities import seconds, size
 from hipress.secopa.report.steps import Step
 from hipress.secopa.report.trace import Span, Work
 
-#: What the figure's rows are called, and which work is in each.
+#: The rows of a rank, and the kinds of work in each row.
 LANES: tuple[tuple[str, tuple[Work, ...]], ...] = (
     ("gradients", (Work.BACKWARD,)),
     ("codec", (Work.ENCODE, Work.MERGE, Work.DECODE)),
@@ -20,22 +20,22 @@ LANES: tuple[tuple[str, tuple[Work, ...]], ...] = (
 MEANING = {
     Work.BACKWARD: "computing gradients",
     Work.ENCODE: "encoding",
-    Work.MERGE: "adding up",
+    Work.MERGE: "merging",
     Work.DECODE: "decoding",
     Work.SEND: "sending",
     Work.RECEIVE: "receiving",
 }
 _WIDTH, _LEFT, _LANE, _GAP, _AXIS = 1100.0, 130.0, 14.0, 12.0, 24.0
-#: For half of a label at the end of the axis.
+#: Space for half of the last label of the axis.
 _RIGHT = 30.0
-#: What is narrower (in units of the figure) joins its neighbour: nobody sees it, and a page with it takes long to load.
+#: Narrower bars (in units of the figure) join their neighbour: they are invisible, and many of them load slowly.
 _NARROWEST = 0.7
-#: More ranks do much the same.
+#: Most ranks in the figure; the others look much alike.
 MOST_RANKS = 4
 
 
 def timeline(step: Step) -> Markup:
-    """Of the lowest ranks."""
+    """The figure of the lowest ranks."""
     ranks = sorted(step.by_rank)[:MOST_RANKS]
     scale = (_WIDTH - _LEFT - _RIGHT) / max(step.seconds, 1e-9)
     rows: list[str] = []
@@ -91,14 +91,14 @@ def _bar(spans: Sequence[Span], origin_s: float, scale: float, top: float) -> Ma
     if len(spans) > 1:
         said = f"{len(spans)} times {said}"
     elif first.tensor:
-        said += f": {first.tensor}, part {first.partition}, {size(first.bytes)}"
+        said += f": {first.tensor}, partition {first.partition}, {size(first.bytes)}"
     width = max(_NARROWEST, (end_s - start_s) * scale)
     place = {"x": _LEFT + (start_s - origin_s) * scale, "y": top, "width": width, "height": _LANE - 2}
     return element("rect", element("title", said), class_=first.work.value, **place)
 
 
 def _axis(whole_s: float, scale: float, bottom: float) -> Markup:
-    """Some round times."""
+    """The axis, with about three to eight labels."""
     step = 10.0
     while step > whole_s / 3:
         step /= 2 if f"{step:e}"[0] in "14" else 2.5 if f"{step:e}"[0] == "5" else 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step sent, and what it would have sent if nothing were compressed: the same messages, with values in them."""
+"""The bytes that a step sent, and the bytes that the same messages would have without compression."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Traffic:
 
 
 def traffic_of(step: Step) -> dict[str, Traffic]:
-    """By the tensors' names."""
-    raw = _partition_bytes(step)
+    """The traffic of each tensor by name."""
+    raw = partition_bytes(step)
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     for span in step.spans:
         if span.work is Work.SEND:
@@ -39,7 +39,7 @@ def traffic_of(step: Step) -> dict[str, Traffic]:
 
 
 def total(traffic: Mapping[str, Traffic]) -> Traffic:
-    """Of all tensors together."""
+    """The traffic of all tensors together."""
     return Traffic(
         sum(one.sent_bytes for one in traffic.values()),
         sum(one.raw_bytes for one in traffic.values()),
@@ -47,8 +47,8 @@ def total(traffic: Mapping[str, Traffic]) -> Traffic:
     )
 
 
-def _partition_bytes(step: Step) -> dict[tuple[str, int], int]:
-    """Of the values themselves, which some rank encodes, adds up or decodes."""
+def partition_bytes(step: Step) -> dict[tuple[str, int], int]:
+    """Uncompressed bytes of each partition, known from the spans that encode, merge or decode it."""
     sizes: dict[tuple[str, int], int] = {}
     for span in step.spans:
         if span.work in (Work.ENCODE, Work.MERGE, Work.DECODE):

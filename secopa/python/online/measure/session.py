@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ranks that measure together: their exchange of results, and their time budget."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from hipress import _core
+
+
+class Session:
+    """A measurement of all ranks. They create it at the same time and call its methods in the same order."""
+
+    def __init__(self, engine: _core.Engine, seconds: float) -> None:
+        self.engine = engine
+        self.rank = engine.rank
+        self.world = engine.world_size
+        self.seconds = seconds
+        self._end = time.perf_counter() + seconds
+        self._tensors = 0
+
+    def gather(self, mine: Any) -> list[Any]:
+        """The JSON values that the ranks pass, by rank."""
+        gathered = self.engine.allgather("profile", json.dumps(mine).encode())
+        return [json.loads(each) for each in gathered]
+
+    def time_left(self) -> float:
+        """The seconds that are left by rank 0's clock, on all ranks."""
+        left: float = self.gather(self._end - time.perf_counter())[0]
+        return left
+
+    def numbered(self, name: str) -> str:
+        """A tensor name that this session has not used before."""
+        self._tensors += 1
+        return f"profile {name} {self._tensors}"

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reason of each decision: the difference that the opposite decision would make to the step.
+
+If compressing a block of gradients does not shorten the step, the block becomes uncompressed and keeps its precision.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hipress.secopa.plan.choice import RAW, Choice
+from hipress.secopa.plan.partitions import by_size
+from hipress.secopa.planners.options import PlanningOptions
+from hipress.secopa.planners.trials import Found, Trials
+from hipress.secopa.profile.quantities import seconds
+
+#: A step may become longer by this factor if gradients keep their precision thereby.
+_HARDLY_LONGER = 1 + 1e-3
+
+
+@dataclass(frozen=True)
+class Justified:
+    found: Found
+    reasons: list[str]
+    """A reason for each unit."""
+
+
+def justify(trials: Trials, expected: Trials, best: Found) -> Justified:
+    """Undoes compression that does not shorten the step, and gives a reason for each unit.
+
+    The reasons quote the predictions of `expected`, which has the measured backward; `trials` has a shorter one.
+    """
+    if not best.compressed:
+        return Justified(best, [""] * len(best.units))
+    limit_s = best.step.step_s * _HARDLY_LONGER
+    codec = Counter(choice.codec for choice in best.choices if choice.compressed).most_common(1)[0][0]
+    found, reasons = best, [""] * len(best.units)
+    for block in _alike(best):
+        if not found.choices[block[0]].compressed and codec not in found.units[block[0]].codecs:
+            _give(reasons, block, _no_codec(trials.options, found, block[0]))
+            continue
+        ways = _opposite(found, block, codec, trials.model.world)
+        other = trials.found(found.units, ways)
+        together = f" together with {len(block) - 1} similar gradients" if len(block) > 1 else ""
+        if other is None:
+            _give(reasons, block, "part of the shortest step that the search found")
+        elif found.choices[block[0]].compressed and other.step.step_s <= limit_s:
+            found = other
+            _give(reasons, block, f"compression{together} would not make the step shorter")
+        else:
+            done = "uncompressed" if found.choices[block[0]].compressed else f"with {codec}"
+            _give(reasons, block, f"{done}{together}, {_longer(expected, found, other)}")
+    return Justified(found, reasons)
+
+
+def _opposite(found: Found, block: tuple[int, ...], codec: str, world: int) -> list[Choice]:
+    """The choices with the compressed units of the block uncompressed, and the uncompressed ones compressed."""
+    ways = list(found.choices)
+    for index in block:
+        unit, choice = found.units[index], ways[index]
+        if choice.compressed:
+            ways[index] = choice._replace(codec=RAW, partitions=by_size(unit.elements, unit.dtype, world))
+        else:
+            ways[index] = choice._replace(codec=codec)
+    return ways
+
+
+def _longer(expected: Trials, found: Found, other: Found) -> str:
+    steps = [expected.found(one.units, one.choices) for one in (found, other)]
+    if steps[0] is None or steps[1] is None:
+        return "the step would be longer"
+    longer_s = steps[1].step.step_s - steps[0].step.step_s
+    if longer_s > 1e-6:
+        return f"the step would be {seconds(longer_s)} longer"
+    return "the step would be longer if sending took longer than predicted"
+
+
+def _alike(found: Found) -> list[tuple[int, ...]]:
+    """Blocks of units of similar size with the same codec, the smallest first: these gain least by compression."""
+    alike: dict[tuple[int, str, str, tuple[str, ...]], list[int]] = {}
+    for index, (unit, choice) in enumerate(zip(found.units, found.choices, strict=True)):
+        key = (unit.bytes.bit_length() // 2, choice.codec, unit.dtype, unit.codecs)
+        alike.setdefault(key, []).append(index)
+    return [tuple(alike[key]) for key in sorted(alike)]
+
+
+def nothing_compressed(options: PlanningOptions, raw: Found, rejected: Found | None) -> list[str]:
+    """The reasons of a plan without compression. `rejected`: the best candidate with compression, if there is one."""
+    if rejected is None:
+        said = "no plan that compresses is within the limits"
+    else:
+        codec = Counter(choice.codec for choice in rejected.choices if choice.compressed).most_common(1)[0][0]
+        said = (
+            f"compressing does not pay: the best step with {codec} takes {seconds(rejected.step.step_s)}, "
+            f"and {seconds(raw.step.step_s)} without"
+        )
+    return [said if unit.codecs else _no_codec(options, raw, index) for index, unit in enumerate(raw.units)]
+
+
+def _no_codec(options: PlanningOptions, found: Found, index: int) -> str:
+    if found.units[index].bytes < options.min_compress_bytes:
+        return f"smaller than {options.min_compress_bytes} bytes"
+    return "no codec is allowed for it"
+
+
+def _give(reasons: list[str], block: tuple[int, ...], reason: str) -> None:
+    for index in block:
+        reasons[index] = reason

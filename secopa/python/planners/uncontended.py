@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predicted times of one tensor on idle links and processors: a search tries the shortest choices first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+
+from hipress.secopa.models.cost_model import CostModel
+from hipress.secopa.plan.choice import RAW, Choice
+from hipress.secopa.plan.partitions import sensible
+from hipress.secopa.planners.units import Unit
+
+
+class UncontendedTimes:
+    """Caches the model's answers. Sizes are rounded to two per power of two, so that the model gets few questions."""
+
+    def __init__(self, model: CostModel, topologies: Sequence[str]) -> None:
+        self._model = model
+        self._topologies = topologies
+        self._known: dict[tuple[int, Choice], float] = {}
+
+    def seconds(self, unit: Unit, choice: Choice) -> float:
+        # The model takes elements of float32. An uncompressed gradient is described by its bytes, whatever its type.
+        elements = _rounded(unit.elements if choice.compressed else unit.bytes // 4)
+        known = self._known.get((elements, choice))
+        if known is None:
+            known = self._known[elements, choice] = self._model.gradient_s(elements, choice)
+        return known
+
+    def choices(self, unit: Unit, codecs: Sequence[str]) -> list[Choice]:
+        """All choices with `codecs` and the numbers of partitions worth trying, the shortest first."""
+        allowed = [codec for codec in codecs if codec == RAW or codec in unit.codecs]
+        counts = sensible(unit.elements, unit.dtype, self._model.world)
+        choices = [Choice(*each) for each in product(allowed, self._topologies, counts)]
+        return sorted(choices, key=lambda choice: self.seconds(unit, choice))
+
+
+def _rounded(elements: int) -> int:
+    return round(2 ** (round(2 * math.log2(elements)) / 2)) if elements else 0
