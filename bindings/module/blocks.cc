@@ -16,14 +16,14 @@
 
 #include "bindings/module/keep.h"
 #include "bindings/module/module.h"
-#include "core/casync/engine.h"
+#include "core/casync/run/engine.h"
 
 namespace py = pybind11;
 
 namespace hipress::bindings {
 namespace {
 
-/// What the engine and the one who waits share.
+/// The state that the engine shares with the waiting thread.
 struct Blocks {
   std::shared_ptr<Engine> engine;
   size_t rowBytes = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Python's buffers and arrays as the spans that the core takes. Nothing is converted or copied on the way: an
-// array of another dtype or layout is the caller's mistake, not something to paper over.
+// array of another dtype or layout is the caller's mistake, and an error.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <span>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace hipress::bindings {
 
-/// Any contiguous bytes-like object, held for as long as this lives.
+/// Any contiguous bytes-like object, held as long as this object lives.
 class BytesView {
  public:
   explicit BytesView(const pybind11::object& object) {

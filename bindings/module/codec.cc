@@ -14,16 +14,17 @@
 #include "bindings/module/buffers.h"
 #include "bindings/module/module.h"
 #include "bindings/module/threads.h"
+#include "core/base/error.h"
 #include "core/codec/generated_codec.h"
 #include "core/codec/registry.h"
-#include "core/error.h"
+#include "core/ops/cuda/cuda_codec.h"
 
 namespace py = pybind11;
 
 namespace hipress::bindings {
 namespace {
 
-/// As Python gives them, by name.
+/// The states that Python gives, by name.
 using StateArrays = std::map<std::string, FloatArray>;
 using ByteArray = py::array_t<uint8_t, py::array::c_style>;
 
@@ -167,6 +168,14 @@ void bindCodec(py::module_& module) {
       .def_property_readonly("signature", &Codec::signature, "Name and every option: what ranks compare.")
       .def_property_readonly("id", &Codec::id, "Number on the wire.")
       .def_property_readonly("states", &statesOf, "Names of the vectors that encode keeps from step to step.")
+      .def_property_readonly(
+          "kernels",
+          [](const Codec& codec) -> std::optional<std::string> {
+            const cuda::CudaCodec* table = codec.kernels();
+            if (table == nullptr) return std::nullopt;
+            return table->kernels;
+          },
+          "The text of its kernels for GPUs, which NVRTC compiles; None if it has none.")
       .def_property_readonly("parameters", &parametersOf,
                              "The values of its program's parameters, as its functions on GPUs take them.")
       .def(

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/casync/tensor.h"
+#include "core/casync/graph/tensor.h"
 
 namespace hipress::bindings {
 

@@ -4,9 +4,6 @@
 #include <Python.h>
 #include <pybind11/stl.h>
 
-#include <array>
-#include <chrono>
-#include <cmath>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,10 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/module/interruptibly.h"
 #include "bindings/module/module.h"
+#include "bindings/module/seconds.h"
+#include "core/base/error_name.h"
 #include "core/control/control_plane.h"
 #include "core/control/local_control.h"
-#include "core/control/tcp_control.h"
+#include "core/control/tcp/tcp_control.h"
+#include "core/control/wire/network_interface.h"
 
 namespace py = pybind11;
 
@@ -25,33 +26,6 @@ namespace hipress::bindings {
 namespace {
 
 using NoGil = py::call_guard<py::gil_scoped_release>;
-
-constexpr std::array<std::pair<const char*, ErrorKind>, 10> kErrorNames{{
-    {"InvalidArgument", ErrorKind::kInvalidArgument},
-    {"Unsupported", ErrorKind::kUnsupported},
-    {"DuplicateName", ErrorKind::kDuplicateName},
-    {"NotInitialized", ErrorKind::kNotInitialized},
-    {"Mismatch", ErrorKind::kMismatch},
-    {"Timeout", ErrorKind::kTimeout},
-    {"PeerLost", ErrorKind::kPeerLost},
-    {"CorruptPayload", ErrorKind::kCorruptPayload},
-    {"TransportError", ErrorKind::kTransport},
-    {"Refused", ErrorKind::kRefused},
-}};
-
-ErrorKind errorByName(const std::string& name) {
-  for (const auto& [known, kind] : kErrorNames) {
-    if (name == known) return kind;
-  }
-  throw invalidArgument("'" + name + "' is not the name of a HiPress error");
-}
-
-std::string nameOf(ErrorKind error) {
-  for (const auto& [name, kind] : kErrorNames) {
-    if (error == kind) return name;
-  }
-  return "HipressError";
-}
 
 std::string nameOf(ControlNotice::Kind kind) {
   switch (kind) {
@@ -67,14 +41,7 @@ std::string nameOf(ControlNotice::Kind kind) {
   return "unknown";
 }
 
-Milliseconds milliseconds(double seconds) {
-  if (std::isnan(seconds)) throw invalidArgument("a timeout is not a number");
-  constexpr double kLongest = 1e9;
-  return Milliseconds(static_cast<int64_t>(std::min(std::max(seconds, 0.0), kLongest) * 1000.0));
-}
-
-/// Threads end with what they serve: whoever drops the last reference must not hold the GIL while waiting for
-/// them.
+/// The destructor waits for threads that may wait for the GIL: it must not hold the GIL.
 struct WithoutGil {
   template <typename T>
   void operator()(T* object) const {
@@ -91,7 +58,7 @@ std::shared_ptr<ControlPlane> shared(std::unique_ptr<ControlPlane> plane) {
   return {plane.release(), WithoutGil{}};
 }
 
-/// What Python code has heard. Handlers run without the GIL, so they only write it down.
+/// The notices that Python code reads. Handlers run without the GIL, so they only write them down.
 struct NoticeLog {
   void write(const ControlNotice& notice) {
     const std::lock_guard lock(mutex);
@@ -106,7 +73,7 @@ struct NoticeLog {
       const auto message =
           py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(notice.message.data(), size, "replace"));
       list.append(
-          py::make_tuple(nameOf(notice.kind), notice.rank, notice.tensor, nameOf(notice.error), message));
+          py::make_tuple(nameOf(notice.kind), notice.rank, notice.tensor, errorName(notice.error), message));
     }
     return list;
   }
@@ -131,13 +98,11 @@ py::list noticesOf(const py::object& self) {
   return self.attr(kAttribute).cast<std::shared_ptr<NoticeLog>>()->read();
 }
 
-py::list allgather(ControlPlane& plane, const std::string& key, const py::bytes& value, double timeout) {
-  const std::string given = value;
-  std::vector<std::string> values;
-  {
-    const py::gil_scoped_release release;
-    values = plane.allgather(key, given, milliseconds(timeout));
-  }
+py::list allgather(const std::shared_ptr<ControlPlane>& plane, const std::string& key, const py::bytes& value,
+                   double timeout) {
+  const auto values = interruptibly([plane, key, given = std::string(value), limit = milliseconds(timeout)] {
+    return plane->allgather(key, given, limit);
+  });
   py::list list;
   for (const std::string& one : values) list.append(py::bytes(one));
   return list;
@@ -161,21 +126,27 @@ class ServerHandle {
   int port_;
 };
 
-HeartbeatOptions heartbeatEvery(double interval, double limit) {
-  return {milliseconds(interval), milliseconds(limit)};
+RendezvousOptions rendezvous(int rank, int worldSize, const std::string& host, int port, int listenFd,
+                             const std::string& token, double timeout, double heartbeat,
+                             double heartbeatLimit, double stallWarning) {
+  RendezvousOptions options;
+  options.rank = rank;
+  options.worldSize = worldSize;
+  options.host = host;
+  options.port = port;
+  options.listenFd = listenFd;
+  options.token = token;
+  options.timeout = milliseconds(timeout);
+  options.heartbeat = {milliseconds(heartbeat), milliseconds(heartbeatLimit)};
+  options.stallWarning = milliseconds(stallWarning);
+  return options;
 }
 
 std::shared_ptr<ServerHandle> makeServer(const std::string& host, int port, int worldSize,
                                          const std::string& token, int listenFd, double timeout,
-                                         double heartbeat, double heartbeatLimit) {
-  const RendezvousOptions options{0,
-                                  worldSize,
-                                  host,
-                                  port,
-                                  listenFd,
-                                  token,
-                                  milliseconds(timeout),
-                                  heartbeatEvery(heartbeat, heartbeatLimit)};
+                                         double heartbeat, double heartbeatLimit, double stallWarning) {
+  const RendezvousOptions options =
+      rendezvous(0, worldSize, host, port, listenFd, token, timeout, heartbeat, heartbeatLimit, stallWarning);
   const py::gil_scoped_release release;
   return {new ServerHandle(options), WithoutGil{}};
 }
@@ -183,19 +154,14 @@ std::shared_ptr<ServerHandle> makeServer(const std::string& host, int port, int 
 std::pair<std::shared_ptr<ControlPlane>, std::string> connect(int rank, int worldSize,
                                                               const std::string& host, int port,
                                                               const std::string& token, double timeout,
-                                                              double heartbeat, double heartbeatLimit) {
-  const RendezvousOptions options{rank,
-                                  worldSize,
-                                  host,
-                                  port,
-                                  -1,
-                                  token,
-                                  milliseconds(timeout),
-                                  heartbeatEvery(heartbeat, heartbeatLimit)};
-  const py::gil_scoped_release release;
-  std::string address;
-  auto plane = shared(connectControl(options, &address));
-  return {std::move(plane), std::move(address)};
+                                                              double heartbeat, double heartbeatLimit,
+                                                              double stallWarning) {
+  return interruptibly([options = rendezvous(rank, worldSize, host, port, -1, token, timeout, heartbeat,
+                                             heartbeatLimit, stallWarning)] {
+    std::string address;
+    auto plane = shared(connectControl(options, &address));
+    return std::pair(std::move(plane), std::move(address));
+  });
 }
 
 std::vector<std::shared_ptr<ControlPlane>> makeLocal(int worldSize) {
@@ -223,11 +189,13 @@ void bindControl(py::module_& module) {
       .def(
           "abort",
           [](ControlPlane& plane, const std::string& kind, const std::string& message) {
-            plane.abort(errorByName(kind), message);
+            const auto known = errorKindOf(kind);
+            if (!known) throw invalidArgument("'" + kind + "' is not the name of a HiPress error");
+            plane.abort(*known, message);
           },
           py::arg("kind"), py::arg("message"), NoGil())
       .def(
-          "leave", [](ControlPlane& plane, double linger) { plane.leave(milliseconds(linger)); },
+          "leave", [](ControlPlane& plane, double linger) { plane.leave(milliseconds(linger), {}); },
           py::arg("linger"), NoGil())
       .def("close", &ControlPlane::close, NoGil())
       .def("notices", &noticesOf);
@@ -235,14 +203,20 @@ void bindControl(py::module_& module) {
   py::class_<ServerHandle, std::shared_ptr<ServerHandle>>(module, "ControlServer")
       .def(py::init(&makeServer), py::kw_only(), py::arg("host") = "127.0.0.1", py::arg("port") = 0,
            py::arg("world_size"), py::arg("token"), py::arg("listen_fd") = -1, py::arg("timeout") = 60.0,
-           py::arg("heartbeat") = 1.0, py::arg("heartbeat_limit") = 7.0)
+           py::arg("heartbeat") = 1.0, py::arg("heartbeat_limit") = 7.0, py::arg("stall_warning") = 60.0)
       .def_property_readonly("port", &ServerHandle::port)
       .def("close", &ServerHandle::close, NoGil());
 
   module.def("connect_control", &connect, py::kw_only(), py::arg("rank"), py::arg("world_size"),
              py::arg("host") = "127.0.0.1", py::arg("port"), py::arg("token"), py::arg("timeout") = 60.0,
-             py::arg("heartbeat") = 1.0, py::arg("heartbeat_limit") = 7.0);
+             py::arg("heartbeat") = 1.0, py::arg("heartbeat_limit") = 7.0, py::arg("stall_warning") = 60.0);
   module.def("make_local_control", &makeLocal, py::arg("world_size"));
+  module.def("network_interfaces", [] {
+    py::list list;
+    for (const InterfaceAddresses& each : everyInterface())
+      list.append(py::make_tuple(each.name, each.problem, each.isLoopback, each.addresses));
+    return list;
+  });
 }
 
 }  // namespace hipress::bindings

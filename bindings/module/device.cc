@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices in Python: GPUs, and the simulated one, with which tests of the engine run where there is none.
+// Devices in Python: GPUs, and the simulated one, on which tests of the engine run without a GPU.
 #include "bindings/module/device.h"
 
 #include <pybind11/stl.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/module/module.h"
-#include "core/device/cuda_library.h"
+#include "core/base/error.h"
+#include "core/base/error_name.h"
+#include "core/device/cuda/cuda_device.h"
+#include "core/device/cuda/elements.h"
 #include "core/device/simulated_device.h"
-#include "core/error.h"
 
 namespace py = pybind11;
 
@@ -22,6 +26,41 @@ namespace {
 void checkSize(const DeviceArray& array, const py::array& values) {
   if (static_cast<size_t>(values.nbytes()) == array.bytes() && (values.flags() & py::array::c_style)) return;
   throw invalidArgument("a C-contiguous array of " + std::to_string(array.bytes()) + " bytes is needed");
+}
+
+/// Python's compiler of kernels. An error that it raises becomes one of the core.
+cuda::KernelCompiler compilerOf(py::function function) {
+  // The last copy may be destroyed on a thread without Python's lock.
+  const std::shared_ptr<py::function> kept(new py::function(std::move(function)), [](py::function* last) {
+    const py::gil_scoped_acquire locked;
+    delete last;
+  });
+  return [kept](const std::string& title, const std::string& text, int major, int minor) {
+    const py::gil_scoped_acquire locked;
+    try {
+      return (*kept)(title, text, major, minor).cast<std::string>();
+    } catch (const py::error_already_set& error) {
+      const std::string name = py::str(error.type().attr("__name__"));
+      throw Error(errorKindOf(name).value_or(ErrorKind::kUnsupported), py::str(error.value()));
+    }
+  };
+}
+
+std::vector<std::pair<std::string, std::string>> elementKernels() {
+  std::vector<std::pair<std::string, std::string>> all;
+  const auto add = [&](const cuda::ElementKernels& kernels) {
+    all.emplace_back(kernels.title, kernels.text);
+  };
+  for (int number = 0; number < kDTypeCount; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    if (isFloatingPoint(dtype)) add(cuda::conversionKernels(dtype));
+    for (const Combination combination :
+         {Combination::kSum, Combination::kMin, Combination::kMax, Combination::kProduct}) {
+      add(cuda::mergeKernels(combination, dtype, 1.0));
+      if (!isFloatingPoint(dtype) && dtype != DType::kBool) add(cuda::mergeKernels(combination, dtype, 0.5));
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -42,12 +81,18 @@ void bindDevice(py::module_& module) {
 
   module.def(
       "cuda_device",
-      [](int ordinal, const std::string& driver, const std::string& library) {
-        return makeCudaDevice(ordinal, {driver, library});
+      [](int ordinal, py::function compiler, const std::string& driver) {
+        cuda::KernelCompiler compile = compilerOf(std::move(compiler));
+        const py::gil_scoped_release unlocked;
+        return cuda::makeCudaDevice(ordinal, std::move(compile), driver);
       },
-      py::arg("ordinal"), py::kw_only(), py::arg("driver") = CudaFiles{}.driver, py::arg("library") = "",
-      py::call_guard<py::gil_scoped_release>());
-  module.def("built_with_cuda", &builtWithCuda);
+      py::arg("ordinal"), py::kw_only(), py::arg("compiler"), py::arg("driver") = "libcuda.so.1",
+      "The GPU with this number. compiler(title, text, major, minor) returns what NVRTC makes of the text of "
+      "kernels; any "
+      "thread calls it.");
+  module.def(
+      "element_kernels", &elementKernels,
+      "All kernels that come with HiPress beside those of codecs, as pairs of a title and a text for NVRTC.");
 
   py::class_<SimulatedDevice, Device, std::shared_ptr<SimulatedDevice>>(module, "SimulatedDevice")
       .def(py::init([](uint64_t seed, double delay) {

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "core/base/error.h"
 #include "core/element/dtype.h"
-#include "core/error.h"
 
 namespace hipress::bindings {
 

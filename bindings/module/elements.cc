@@ -11,19 +11,28 @@
 #include "bindings/module/buffers.h"
 #include "bindings/module/dtypes.h"
 #include "bindings/module/module.h"
+#include "core/base/error.h"
 #include "core/element/convert.h"
 #include "core/element/multiversion.h"
 #include "core/element/reduce.h"
-#include "core/error.h"
 
 namespace py = pybind11;
 
 namespace hipress::bindings {
 namespace {
 
+Combination combinationFromName(const std::string& name) {
+  if (name == "sum") return Combination::kSum;
+  if (name == "min") return Combination::kMin;
+  if (name == "max") return Combination::kMax;
+  if (name == "product") return Combination::kProduct;
+  throw invalidArgument("reduce_in_order: op is '" + name + "'; it must be sum, min, max or product");
+}
+
 py::array reduce(const std::vector<py::array>& arrays, const std::string& dtypeText, double factor,
-                 std::optional<py::array> output) {
+                 std::optional<py::array> output, const std::string& op) {
   const DType dtype = dtypeFromName(dtypeText);
+  const Combination combination = combinationFromName(op);
   if (!output) {
     if (arrays.empty()) throw invalidArgument("reduce_in_order: no contributions; at least one is needed");
     output = py::array(arrays.front().dtype(), arrays.front().size());
@@ -44,7 +53,7 @@ py::array reduce(const std::vector<py::array>& arrays, const std::string& dtypeT
   const auto count = static_cast<size_t>(output->size());
   {
     const py::gil_scoped_release release;
-    reduceInOrder(dtype, contributions, count, factor, destination);
+    combineInOrder(combination, dtype, contributions, count, factor, destination);
   }
   return *output;
 }
@@ -67,8 +76,10 @@ py::bytes narrowArray(const FloatArray& input, const std::string& dtypeText) {
 }  // namespace
 
 void bindElements(py::module_& module) {
-  module.def("reduce_in_order", &reduce, py::arg("arrays"), py::arg("dtype"), py::arg("factor") = 1.0,
-             py::arg("out") = py::none(), "(((a0 + a1) + a2) + ...) * factor, as the raw merge does it.");
+  module.def(
+      "reduce_in_order", &reduce, py::arg("arrays"), py::arg("dtype"), py::arg("factor") = 1.0,
+      py::arg("out") = py::none(), py::arg("op") = "sum",
+      "(((a0 + a1) + a2) + ...) * factor, as the raw merge does it; or the minimum, maximum or product.");
   module.def("widen", &widenArray, py::arg("source"), py::arg("dtype"), "Bytes of `dtype` as float32.");
   module.def("narrow", &narrowArray, py::arg("input").noconvert(), py::arg("dtype"),
              "float32 rounded to `dtype`, as bytes.");

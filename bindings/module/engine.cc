@@ -2,7 +2,7 @@
 //
 // The runtime in Python: engines over UCX or, for tests, in one process; tensors as NumPy arrays. Frameworks
 // submit through their own operators and use only agree(), wait() and poll() from here.
-#include "core/casync/engine.h"
+#include "core/casync/run/engine.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,17 +22,20 @@
 
 #include "bindings/module/device.h"
 #include "bindings/module/dtypes.h"
+#include "bindings/module/interruptibly.h"
 #include "bindings/module/keep.h"
 #include "bindings/module/module.h"
-#include "core/casync/current_engine.h"
-#include "core/casync/hosts.h"
-#include "core/casync/neighbour_memory.h"
-#include "core/casync/settings.h"
+#include "bindings/module/seconds.h"
+#include "core/base/error_name.h"
+#include "core/casync/run/current_engine.h"
 #include "core/codec/scratch_bytes.h"
 #include "core/control/local_control.h"
 #include "core/device/simulated_device.h"
+#include "core/trace/trace_file.h"
 #include "core/transport/inproc.h"
-#include "core/transport/ucx/host_identity.h"
+#include "core/transport/neighbour/host_identity.h"
+#include "core/transport/neighbour/hosts.h"
+#include "core/transport/neighbour/neighbour_memory.h"
 #include "core/transport/ucx/ucx_info.h"
 #include "core/transport/ucx/ucx_transport.h"
 
@@ -39,27 +44,20 @@ namespace py = pybind11;
 namespace hipress::bindings {
 namespace {
 
-Milliseconds milliseconds(double seconds) {
-  constexpr double kYear = 365.0 * 24 * 3600;  // "for ever" must fit into an integer
-  return Milliseconds(static_cast<int64_t>(std::min(seconds, kYear) * 1000.0));
-}
-
 std::chrono::microseconds microseconds(double seconds) {
   return std::chrono::microseconds(static_cast<int64_t>(std::min(seconds, 3600.0) * 1e6));
 }
 
-Coordinator coordinatorFromName(const std::string& name) {
-  if (name == "none") return Coordinator::kNone;
-  if (name == "rank0") return Coordinator::kRank0;
-  throw invalidArgument("coordinator '" + name + "' does not exist; choose none or rank0");
-}
-
 EngineOptions optionsFrom(const py::dict& given) {
   EngineOptions options;
+  bool rounds = false;
+  std::string coordinator = "none";
   for (const auto& [key, value] : given) {
     const auto name = key.cast<std::string>();
     if (name == "timeout") {
       options.timeout = milliseconds(value.cast<double>());
+    } else if (name == "stall_warning") {
+      options.stallWarning = milliseconds(value.cast<double>());
     } else if (name == "compute_threads") {
       options.computeThreads = value.cast<int>();
     } else if (name == "partition_bytes") {
@@ -73,11 +71,11 @@ EngineOptions optionsFrom(const py::dict& given) {
     } else if (name == "bundle_linger") {
       options.communication.bundle.linger = microseconds(value.cast<double>());
     } else if (name == "rounds") {
-      options.communication.rounds.enabled = value.cast<bool>();
+      rounds = value.cast<bool>();
     } else if (name == "round_bytes") {
-      options.communication.rounds.bytes = value.cast<size_t>();
+      options.communication.schedule.roundBytes = value.cast<size_t>();
     } else if (name == "coordinator") {
-      options.communication.rounds.coordinator = coordinatorFromName(value.cast<std::string>());
+      coordinator = value.cast<std::string>();
     } else if (name == "inline_elements") {
       options.inlineElements = value.cast<size_t>();
     } else if (name == "seed") {
@@ -92,6 +90,7 @@ EngineOptions optionsFrom(const py::dict& given) {
       throw invalidArgument("the engine has no option '" + name + "'");
     }
   }
+  options.communication.schedule.name = scheduleNamed(rounds, coordinator);
   return options;
 }
 
@@ -133,9 +132,9 @@ OnDone callWhenDone(py::object function) {
 }
 
 OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::optional<py::array>& input,
-                             py::array& output, py::object onDone) {
+                             py::array& output, py::object onDone, uint16_t updates) {
   const auto planned = engine.tensor(tensor);
-  const TensorSpec& spec = planned->spec;
+  const TensorSpec& spec = planned->spec();
 
   const auto check = [&](const py::array& array, size_t bytes) {
     if (static_cast<size_t>(array.nbytes()) != bytes || !(array.flags() & py::array::c_style)) {
@@ -151,6 +150,7 @@ OperationHandle submitArrays(Engine& engine, TensorHandle tensor, const std::opt
   }
   submission.output = output.mutable_data();
   submission.keepAlive = keep(py::make_tuple(input ? py::object(*input) : py::none(), output));
+  submission.updates = updates;
   if (!onDone.is_none()) submission.onDone = callWhenDone(std::move(onDone));
   const py::gil_scoped_release nogil;
   return engine.submit(tensor, std::move(submission));
@@ -163,7 +163,7 @@ OperationHandle submitOnDevice(Engine& engine, TensorHandle tensor, const std::s
   for (const auto& array : {input, output}) {
     const size_t bytes = array == output ? planned->outputBytes() : planned->inputBytes();
     if (array != nullptr && array->bytes() != bytes)
-      throw invalidArgument("tensor '" + planned->spec.name + "' has " + std::to_string(bytes) +
+      throw invalidArgument("tensor '" + planned->spec().name + "' has " + std::to_string(bytes) +
                             " bytes, the array " + std::to_string(array->bytes()));
   }
   struct Kept {
@@ -175,7 +175,8 @@ OperationHandle submitOnDevice(Engine& engine, TensorHandle tensor, const std::s
   submission.input = input == nullptr ? nullptr : input->data();
   submission.output = output->data();
   std::shared_ptr<void> event;
-  if (ready != nullptr && planned->spec.device != nullptr) event = planned->spec.device->eventOn(ready.get());
+  if (ready != nullptr && planned->spec().device != nullptr)
+    event = planned->spec().device->eventOn(ready.get());
   submission.ready = event.get();
   submission.keepAlive = std::make_shared<Kept>(input, output, ready, std::move(event));
   const py::gil_scoped_release nogil;
@@ -201,7 +202,8 @@ py::dict countersOf(const Engine& engine) {
   result["messages_sent"] = counters.messagesSent;
   result["messages_received"] = counters.messagesReceived;
   result["bundles_sent"] = counters.bundlesSent;
-  const auto rounds = engine.roundCounters();
+  result["strangers_dropped"] = counters.strangersDropped;
+  const auto rounds = engine.scheduleCounters();
   result["rounds"] = rounds.begun;
   result["rounds_unplanned"] = rounds.unplanned;
   return result;
@@ -227,27 +229,39 @@ py::dict memoryOf(Engine& engine) {
 }
 
 py::list agreeAnew(Engine& engine, const std::string& listName, const std::vector<TensorHandle>& handles,
-                   std::vector<TensorSpec> specs) {
+                   const std::vector<TensorSpec>& specs) {
   std::vector<AgreedAnew> agreed;
   {
     const py::gil_scoped_release nogil;
-    agreed = engine.agreeAnew(listName, handles, std::move(specs));
+    agreed = engine.agreeAnew(listName, handles, specs);
   }
   py::list result;
-  for (const auto& [handle, heldBack] : agreed) {
+  for (const auto& [handle, unsent] : agreed) {
     const py::object values =
-        heldBack.empty() ? py::object(py::none())
-                         : py::array_t<float>(static_cast<py::ssize_t>(heldBack.size()), heldBack.data());
+        unsent.empty() ? py::object(py::none())
+                       : py::array_t<float>(static_cast<py::ssize_t>(unsent.size()), unsent.data());
     result.append(py::make_tuple(handle, values));
   }
   return result;
+}
+
+/// Python's atexit functions cannot change the exit code. This one skips the functions that would run after
+/// it at exit: only libraries' last clean-up.
+void failAtExit() {
+  ::on_exit(
+      [](int code, void*) {
+        if (code != 0) return;
+        std::fflush(nullptr);
+        ::_exit(1);
+      },
+      nullptr);
 }
 
 void recordSpan(Engine& engine, const std::string& name, int64_t startNs, int64_t endNs) {
   TraceRecorder* const recorder = engine.trace();
   if (recorder == nullptr) return;
   TraceSpan span;
-  // Span names are literals everywhere: those that adapters use are listed here.
+  // Span names are literals everywhere: this is the list of the names that adapters use.
   span.name = name == "backward" ? "backward" : name == "step" ? "step" : "synchronize";
   span.track = TraceTrack::kFramework;
   span.startNs = startNs;
@@ -286,7 +300,7 @@ void bindEngine(py::module_& module) {
            "what "
            "is to be added to their next values.")
       .def("submit", &submitArrays, py::arg("tensor"), py::arg("input").none(true), py::arg("output"),
-           py::arg("on_done") = py::none())
+           py::arg("on_done") = py::none(), py::arg("updates") = 0)
       .def("submit_on_device", &submitOnDevice, py::arg("tensor"), py::arg("input").none(true),
            py::arg("output"), py::arg("ready") = py::none())
       .def("poll", &Engine::poll, py::arg("operation"), py::call_guard<py::gil_scoped_release>())
@@ -296,18 +310,18 @@ void bindEngine(py::module_& module) {
       .def("memory_stats", &memoryOf)
       .def(
           "allgather",
-          [](Engine& engine, const std::string& key, const py::bytes& value) {
-            const std::string text = value;
-            std::vector<std::string> gathered;
-            {
-              const py::gil_scoped_release nogil;
-              gathered = engine.control().allgather(key, text, engine.options().timeout);
-            }
+          [](const std::shared_ptr<Engine>& engine, const std::string& key, const py::bytes& value,
+             std::optional<double> timeout) {
+            const Milliseconds limit = timeout ? milliseconds(*timeout) : engine->options().timeout;
+            const auto gathered = interruptibly([engine, key, limit, text = std::string(value)] {
+              return engine->control().allgather(key, text, limit);
+            });
             py::list result;
             for (const auto& each : gathered) result.append(py::bytes(each));
             return result;
           },
-          py::arg("key"), py::arg("value"), "Small values of all ranks, by rank, through the control plane.")
+          py::arg("key"), py::arg("value"), py::arg("timeout") = py::none(),
+          "Small values of all ranks, by rank, through the control plane.")
       .def(
           "state",
           [](Engine& engine, const std::string& tensor, const std::string& role, const std::string& state) {
@@ -335,26 +349,44 @@ void bindEngine(py::module_& module) {
       .def("start_trace", &Engine::startTrace)
       .def("stop_trace", &Engine::stopTrace, py::arg("path"), py::call_guard<py::gil_scoped_release>())
       .def(
-          "shutdown", [](Engine& engine, double linger) { engine.shutdown(milliseconds(linger)); },
-          py::arg("linger") = 5.0, py::call_guard<py::gil_scoped_release>());
+          "shutdown",
+          [](Engine& engine, double linger, const std::string& reason) -> std::optional<std::string> {
+            engine.shutdown(milliseconds(linger), reason);
+            const Failure failure = engine.failedWithoutThis();
+            if (!failure) return std::nullopt;
+            return failure->what();
+          },
+          py::arg("linger") = 5.0, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>(),
+          "Ends the engine; returns how the other ranks failed after this one had left, or None.")
+      .def(
+          "fail",
+          [](Engine& engine, const std::string& kind, const std::string& message) {
+            engine.fail({errorKindOf(kind).value_or(ErrorKind::kTransport), message});
+          },
+          py::arg("kind"), py::arg("message"), py::call_guard<py::gil_scoped_release>(),
+          "Ends the job: what is in flight and what comes later raises this error, on all ranks. `kind`: the "
+          "error's name. The first failure stays.")
+      .def("raise_failure", &Engine::throwIfFailed, py::arg("doing"),
+           py::call_guard<py::gil_scoped_release>(), "Raises what ended the job, if anything did.");
 
   module.def(
       "connect_engine",
-      [](const std::shared_ptr<ControlPlane>& control, const std::string& localAddress,
-         const py::dict& given) {
+      [](const std::shared_ptr<ControlPlane>& control, const std::string& localAddress, const py::dict& given,
+         const std::string& devices, double startTimeout) {
         EngineOptions options = optionsFrom(given);
         const py::gil_scoped_release nogil;
         UcxOptions ucx;
+        ucx.devices = devices;
         ucx.localAddress = localAddress;
-        ucx.timeout = options.timeout;
-        compareSettings(*control, options);
+        ucx.timeout = milliseconds(startTimeout);
         auto transport = makeUcxTransport(*control, ucx);
-        if (options.hosts.empty()) options.hosts = gatherHosts(*control, options.timeout);
-        options.readable = gatherReadable(*control, transport->rank(), options.hosts, options.timeout);
+        if (options.hosts.empty()) options.hosts = gatherHosts(*control, ucx.timeout);
+        options.neighbours = gatherNeighbours(*control, transport->rank(), options.hosts, ucx.timeout);
         return shared(std::make_unique<Engine>(control, std::move(transport), std::move(options)));
       },
-      py::arg("control"), py::arg("local_address"), py::arg("options"),
-      "An engine over UCX; all ranks call it.");
+      py::arg("control"), py::arg("local_address"), py::arg("options"), py::arg("devices") = "",
+      py::arg("start_timeout") = 60.0,
+      "An engine over UCX; all ranks call it, and wait for each other for up to `start_timeout` seconds.");
 
   module.def(
       "make_local_engines",
@@ -369,7 +401,8 @@ void bindEngine(py::module_& module) {
         std::vector<std::shared_ptr<Engine>> engines;
         for (size_t rank = 0; rank < transports.size(); ++rank) {
           EngineOptions options = optionsFrom(given);
-          if (readNeighbours) options.readable = readableAmongThreads(static_cast<int>(rank), options.hosts);
+          if (readNeighbours)
+            options.neighbours = neighboursAmongThreads(static_cast<int>(rank), options.hosts);
           engines.push_back(
               shared(std::make_unique<Engine>(std::shared_ptr<ControlPlane>(std::move(controls[rank])),
                                               std::move(transports[rank]), std::move(options))));
@@ -386,6 +419,10 @@ void bindEngine(py::module_& module) {
              py::call_guard<py::gil_scoped_release>());
   module.def("raise_kept_error", &rethrowError,
              "Raises the error that an operator of this thread kept, if any.");
+  module.def("prepare_trace_file", &prepareTraceFile, py::arg("path"),
+             py::call_guard<py::gil_scoped_release>(),
+             "Raises InvalidArgument unless a trace can be written to the file.");
+  module.def("fail_at_exit", &failAtExit, "The process' exit code will be 1 if it would be 0.");
   module.def("trace_now", &TraceRecorder::now, "Nanoseconds, on the clock of the trace.");
   module.def("host_identity", &hostIdentity, "A text that ranks share exactly if they can share memory.");
   module.def("ucx_info", [] {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bindings/module/module.h"
-#include "core/error_name.h"
+#include "core/base/error_name.h"
 
 namespace py = pybind11;
 

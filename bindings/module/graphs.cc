@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Task graphs as they are, for tests and for whoever writes a topology.
+// Task graphs, for tests and for authors of topologies.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -10,17 +10,17 @@
 
 #include "bindings/module/collective_name.h"
 #include "bindings/module/module.h"
-#include "core/casync/collectives.h"
-#include "core/casync/task_graph.h"
-#include "core/casync/topology.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/casync/graph/collectives.h"
+#include "core/casync/graph/task_graph.h"
+#include "core/casync/graph/topology.h"
 
 namespace py = pybind11;
 
 namespace hipress::bindings {
 namespace {
 
-/// One rank's tasks, in an order in which each comes before its successors.
+/// One rank's tasks; each comes before its successors.
 py::list listed(const TaskGraph& graph) {
   py::list tasks;
   for (const Task& task : graph.tasks()) {

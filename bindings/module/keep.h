@@ -10,10 +10,10 @@
 
 namespace hipress::bindings {
 
-/// Waiting gives up the GIL and looks for Ctrl-C this often.
+/// How often a wait looks for Ctrl-C; it gives up the GIL in between.
 inline constexpr Milliseconds kSignalInterval{100};
 
-/// Keeps a Python object alive until C++ lets go of it on whatever thread.
+/// Keeps a Python object alive until C++ lets go of it, on any thread.
 inline std::shared_ptr<void> keep(pybind11::object object) {
   auto* held = new pybind11::object(std::move(object));
   return {held, [](void* pointer) {

@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindTensorSpec(module);
   hipress::bindings::bindEngine(module);
   hipress::bindings::bindGraphs(module);
+  hipress::bindings::bindPartitions(module);
   hipress::bindings::bindBlocks(module);
   hipress::bindings::bindSimulation(module);
 }

@@ -16,6 +16,7 @@ void bindDevice(pybind11::module_& module);
 void bindBlocks(pybind11::module_& module);
 void bindTensorSpec(pybind11::module_& module);
 void bindGraphs(pybind11::module_& module);
+void bindPartitions(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
 void bindSimulation(pybind11::module_& module);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulation of a step in Python. How its costs come from a profile: secopa/python/models/timeline.py.
+// The simulation of a step in Python. It gets its costs from a profile: secopa/python/models/timeline.py.
 #include <pybind11/stl.h>
 
 #include <chrono>
@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "bindings/module/module.h"
-#include "core/casync/partition.h"
-#include "core/casync/shares.h"
 #include "core/simulation/step_description.h"
 
 namespace py = pybind11;
@@ -150,16 +148,6 @@ void bindSimulation(py::module_& module) {
       .def_readonly("ranks", &StepOutcome::ranks)
       .def_readonly("events", &StepOutcome::events);
 
-  module.def(
-      "default_partitions",
-      [](uint64_t elements, int elementBytes, int worldSize, size_t partitionBytes) {
-        const auto count = static_cast<size_t>(elements);
-        const size_t bytes = count * static_cast<size_t>(elementBytes);
-        return splitElements(count, defaultPartitions(bytes, partitionBytes, worldSize)).size();
-      },
-      py::arg("elements"), py::arg("element_bytes"), py::arg("world_size"),
-      py::arg("partition_bytes") = defaults.partitionBytes,
-      "Into how many partitions the engine cuts a tensor that does not say it itself.");
   module.def(
       "simulate_step", &simulate, py::arg("cluster"), py::arg("engine"), py::arg("codecs"),
       py::arg("gradients"), py::kw_only(), py::arg("settings") = EngineSettings(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks agree on of a tensor, in Python.
+// The specification of a tensor, in Python: one constructor for all collectives, whose options it sorts out.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -12,9 +12,9 @@
 #include "bindings/module/collective_name.h"
 #include "bindings/module/dtypes.h"
 #include "bindings/module/module.h"
-#include "core/casync/tensor.h"
+#include "core/base/error.h"
+#include "core/casync/graph/tensor.h"
 #include "core/device/device.h"
-#include "core/error.h"
 
 namespace py = pybind11;
 
@@ -49,25 +49,31 @@ void bindTensorSpec(py::module_& module) {
                        std::vector<uint64_t> sent) {
              TensorSpec spec;
              spec.name = std::move(name);
-             spec.collective = collectiveFromName(collective);
              spec.dtype = dtypeFromName(dtype);
              spec.count = count;
              spec.shape = std::move(shape);
-             spec.reduction = reductionFromName(op);
-             spec.prescale = prescale;
-             spec.postscale = postscale;
-             spec.root = root;
-             spec.codec = std::move(codec);
-             spec.topology = std::move(topology);
-             spec.partitions = partitions;
-             spec.minCompressBytes = minCompressBytes;
-             spec.group = std::move(group);
+             spec.device = std::move(device);
              spec.priority = priority;
              spec.transient = transient;
-             spec.device = std::move(device);
-             spec.rows = rows;
-             spec.received = std::move(received);
-             spec.sent = std::move(sent);
+             const ReduceOptions reduce{reductionFromName(op), prescale, postscale};
+             switch (collectiveFromName(collective)) {
+               case Collective::kAllreduce:
+                 spec.options = AllreduceOptions{reduce,     std::move(codec), std::move(topology),
+                                                 partitions, minCompressBytes, std::move(group)};
+                 break;
+               case Collective::kBroadcast:
+                 spec.options = BroadcastOptions{root, partitions};
+                 break;
+               case Collective::kAllgather:
+                 spec.options = AllgatherOptions{std::move(received)};
+                 break;
+               case Collective::kAlltoall:
+                 spec.options = AlltoallOptions{std::move(received), std::move(sent)};
+                 break;
+               case Collective::kReducescatter:
+                 spec.options = ReducescatterOptions{reduce, rows};
+                 break;
+             }
              return spec;
            }),
            py::arg("name"), py::kw_only(), py::arg("collective") = "allreduce", py::arg("dtype") = "float32",

@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "core/casync/compute_queue.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/casync/compute/compute_queue.h"
 
 namespace hipress::bindings {
 namespace {

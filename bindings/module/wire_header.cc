@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The wire header, its checksum, and bundles of messages, for tests and tools.
-#include "core/codec/wire_header.h"
+#include "core/codec/wire/wire_header.h"
 
 #include <algorithm>
 #include <string>
@@ -10,8 +10,8 @@
 #include "bindings/module/buffers.h"
 #include "bindings/module/dtypes.h"
 #include "bindings/module/module.h"
-#include "core/codec/crc32c.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/codec/wire/crc32c.h"
 #include "core/transport/bundle.h"
 
 namespace py = pybind11;
@@ -94,7 +94,9 @@ void bindWireHeader(py::module_& module) {
       .def_readonly("element_count", &WireHeader::elementCount)
       .def_readonly("payload_bytes", &WireHeader::payloadBytes)
       .def_readonly("checksum", &WireHeader::checksum)
+      .def_readonly("updates", &WireHeader::updates)
       .def_property_readonly("dtype", [](const WireHeader& header) { return dtypeName(header.dtype); });
+  module.attr("WIRE_VERSION") = static_cast<int>(kWireVersion);
   module.attr("FLAG_RAW") = static_cast<int>(kFlagRaw);
   module.attr("FLAG_ABSENT") = static_cast<int>(kFlagAbsent);
   module.attr("FLAG_CHECKSUM") = static_cast<int>(kFlagChecksum);

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """HiPress: compression-aware gradient synchronisation for data-parallel training.
 
-Use it through a framework's adapter: `import hipress.torch as hp`. What is here is common to all of them.
+Scripts use it through a framework's adapter: `import hipress.torch as hp`. This module has the names that all adapters
+share.
 """
 
 from __future__ import annotations
 
 from hipress.codecs import load_codec
 from hipress.errors import (
+    CodecWarning,
     CorruptPayload,
     DuplicateName,
     HipressError,
@@ -36,6 +38,7 @@ def __getattr__(name: str) -> str:
 
 
 __all__ = [
+    "CodecWarning",
     "CorruptPayload",
     "DuplicateName",
     "HipressError",

@@ -33,6 +33,9 @@ class Codec:
     @property
     def states(self) -> tuple[str, ...]: ...
     @property
+    def kernels(self) -> str | None:
+        """The text of its kernels for GPUs, for NVRTC."""
+    @property
     def parameters(self) -> list[float]: ...
     def for_aggregate(self) -> Codec: ...
     def max_encoded_bytes(self, count: int) -> int: ...
@@ -88,11 +91,14 @@ class WireHeader:
     @property
     def checksum(self) -> int: ...
     @property
+    def updates(self) -> int: ...
+    @property
     def dtype(self) -> str: ...
 
 #: (tensor, step, partition, hop), header, payload
 BundledMessage: TypeAlias = tuple[tuple[int, int, int, int], bytes, bytes]
 
+WIRE_VERSION: int
 FLAG_RAW: int
 FLAG_ABSENT: int
 FLAG_CHECKSUM: int
@@ -118,7 +124,11 @@ def split_bundle(bundle: BytesLike) -> list[BundledMessage]:
 def verify_checksum(header: WireHeader, payload: BytesLike) -> None: ...
 def crc32c(data: BytesLike) -> int: ...
 def reduce_in_order(
-    arrays: Sequence[NDArray[Any]], dtype: str, factor: float = 1.0, out: NDArray[Any] | None = None
+    arrays: Sequence[NDArray[Any]],
+    dtype: str,
+    factor: float = 1.0,
+    out: NDArray[Any] | None = None,
+    op: str = "sum",
 ) -> NDArray[Any]: ...
 def widen(source: BytesLike, dtype: str) -> NDArray[np.float32]: ...
 def narrow(input: NDArray[np.float32], dtype: str) -> bytes: ...
@@ -160,6 +170,7 @@ class ControlServer:
         timeout: float = 60.0,
         heartbeat: float = 1.0,
         heartbeat_limit: float = 7.0,
+        stall_warning: float = 60.0,
     ) -> None: ...
     @property
     def port(self) -> int: ...
@@ -175,11 +186,16 @@ def connect_control(
     timeout: float = 60.0,
     heartbeat: float = 1.0,
     heartbeat_limit: float = 7.0,
+    stall_warning: float = 60.0,
 ) -> tuple[ControlPlane, str]:
     """Joins the job. The text is the address of this end: that of the interface that leads to rank 0."""
 
 def make_local_control(world_size: int) -> list[ControlPlane]:
     """The ranks of a job that are threads of this process."""
+
+def network_interfaces() -> list[tuple[str, str, bool, list[str]]]:
+    """Of this network namespace: name, why nothing can travel over it ("is down"; "": something can), whether it is
+    loopback, addresses with their prefix lengths in the kernel's order."""
 
 # engine
 
@@ -192,13 +208,15 @@ class Device:
     def array(self, values: NDArray[Any]) -> DeviceArray:
         """A copy of them, in its memory."""
 
-def cuda_device(ordinal: int, *, driver: str = "libcuda.so.1", library: str = "") -> Device:
-    """The GPU with that number, with streams and pools of its own; by libhipress_cuda.so, which is beside
-    libhipress.so unless `library` is given. Raises Unsupported that says what is missing.
+def cuda_device(
+    ordinal: int, *, compiler: Callable[[str, str, int, int], bytes], driver: str = "libcuda.so.1"
+) -> Device:
+    """The GPU with that number, with streams and pools of its own. `compiler(title, text, major, minor)` returns what
+    NVRTC makes of the text of kernels; any thread calls it. Raises Unsupported that says what is missing.
     """
 
-def built_with_cuda() -> bool:
-    """Whether libhipress_cuda is there."""
+def element_kernels() -> list[tuple[str, str]]:
+    """All kernels that come with HiPress beside those of codecs: a title, and the text for NVRTC."""
 
 class SimulatedDevice(Device):
     """For tests: a device whose work is done late, in memory that nothing else can touch."""
@@ -281,6 +299,7 @@ class Engine:
         input: NDArray[Any] | None,
         output: NDArray[Any],
         on_done: Callable[[str | None, bool], None] | None = None,
+        updates: int = 0,
     ) -> int: ...
     def submit_on_device(
         self, tensor: int, input: DeviceArray | None, output: DeviceArray, ready: SimulatedEvent | None = None
@@ -289,14 +308,19 @@ class Engine:
     def wait(self, operation: int) -> bool: ...
     def counters(self) -> dict[str, int]: ...
     def memory_stats(self) -> MemoryStats: ...
-    def allgather(self, key: str, value: bytes) -> list[bytes]: ...
+    def allgather(self, key: str, value: bytes, timeout: float | None = None) -> list[bytes]: ...
     def state(self, tensor: str, role: str, state: str) -> NDArray[np.float32]:
         """A copy of what a codec keeps; role is "worker" or "aggregator". Empty if nothing is kept."""
     def states(self) -> list[tuple[str, str, str]]: ...
     def record_span(self, name: str, start_ns: int, end_ns: int) -> None: ...
     def start_trace(self) -> None: ...
     def stop_trace(self, path: str) -> None: ...
-    def shutdown(self, linger: float = 5.0) -> None: ...
+    def fail(self, kind: str, message: str) -> None:
+        """Ends the job: what is in flight and what comes later raises the error of this name, on all ranks."""
+    def raise_failure(self, doing: str) -> None:
+        """Raises what ended the job, if anything did; after shutdown() NotInitialized. `doing`: for its text."""
+    def shutdown(self, linger: float = 5.0, reason: str = "") -> str | None:
+        """`reason`: completes "rank 2 has left (...)". How the other ranks failed while this one had left; or None."""
 
 class Blocks:
     """An allgather or alltoall under way."""
@@ -310,7 +334,12 @@ def move_blocks(
 ) -> Blocks:
     """Starts an allgather (rows: how many this rank has) or an alltoall (rows: how many are for each rank)."""
 
-def connect_engine(control: ControlPlane, local_address: str, options: dict[str, Any]) -> Engine: ...
+def connect_engine(
+    control: ControlPlane, local_address: str, options: dict[str, Any], devices: str = "", start_timeout: float = 60.0
+) -> Engine:
+    """An engine over UCX; all ranks call it, and wait for each other for up to start_timeout seconds. devices: what UCX
+    may use, as UCX_NET_DEVICES has it; without, the interface of local_address."""
+
 def make_local_engines(
     world_size: int,
     options: dict[str, Any] = ...,
@@ -320,6 +349,12 @@ def make_local_engines(
 ) -> list[Engine]: ...
 def set_current_engine(engine: Engine | None) -> None: ...
 def raise_kept_error() -> None: ...
+def prepare_trace_file(path: str) -> None:
+    """Raises InvalidArgument unless a trace can be written to the file."""
+
+def fail_at_exit() -> None:
+    """The process' exit code will be 1 if it would be 0."""
+
 def trace_now() -> int: ...
 def topology_names() -> list[str]: ...
 def build_topology(
@@ -434,6 +469,7 @@ class SimulatedStep:
     def events(self) -> int: ...
 
 def default_partitions(elements: int, element_bytes: int, world_size: int, partition_bytes: int = ...) -> int: ...
+def split_elements(elements: int, partitions: int) -> list[tuple[int, int]]: ...
 def simulate_step(
     cluster: SimulatedCluster,
     engine: EngineCosts,

@@ -25,7 +25,7 @@ def load_core() -> ModuleType:
         without_ucx = error
     finally:
         for name in quiet:
-            del os.environ[name]
+            os.environ.pop(name, None)  # another thread may have loaded the core meanwhile
     try:
         return importlib.import_module("hipress._core")
     except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hipress build tensorflow`: the operators for the TensorFlow that is installed, from the sources that HiPress has.
 
-They are kept like compiled codecs (compll/python/cache.py), for each version of TensorFlow and of the sources.
+They are kept like compiled codecs (compll/python/build/cache.py), for each version of TensorFlow and of the sources.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import importlib.util
 from pathlib import Path
 
 import hipress
-from hipress.compll.cache import cache_folder, cached, found
-from hipress.compll.compiler import compile_library, find_toolchain
+from hipress.compll.build.cache import cache_folder, cached, found
+from hipress.compll.build.compiler import compile_library, find_toolchain
 from hipress.errors import Unsupported
 
 #: Seconds for the compiler; it takes ten.

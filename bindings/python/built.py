@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from hipress._library import load_core
+from hipress.errors import Unsupported
 
 
 def mpi_built() -> bool:
@@ -40,9 +40,14 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """Whether tensors on NVIDIA GPUs can be synchronised as they are."""
-    built: bool = load_core().built_with_cuda()
-    return built
+    """Whether tensors on NVIDIA GPUs can be synchronised as they are: NVRTC is there, which compiles the kernels."""
+    from hipress.compll.build.nvrtc import find_nvrtc
+
+    try:
+        find_nvrtc()
+    except Unsupported:
+        return False
+    return True
 
 
 def rocm_built() -> bool:

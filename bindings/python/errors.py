@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors HiPress raises. Each says what happened, where, and what to do; catch `HipressError` for any of them."""
+"""The errors HiPress raises, and its warnings. Each says what happened, where, and what to do; catch `HipressError` for
+any of the errors."""
 
 from __future__ import annotations
 
@@ -48,7 +49,12 @@ class Refused(HipressError, PermissionError):
     """The rendezvous turned this process away: a wrong job token, or a rank that is already taken."""
 
 
+class CodecWarning(UserWarning):
+    """A codec and an optimizer that train badly together; the message says what to use instead."""
+
+
 __all__ = [
+    "CodecWarning",
     "CorruptPayload",
     "DuplicateName",
     "HipressError",

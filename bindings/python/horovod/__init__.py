@@ -6,3 +6,9 @@
 There is a module per framework, as in Horovod. What HiPress adds (`codec`, `topology`, `partitions`) are keyword
 arguments.
 """
+
+from __future__ import annotations
+
+from hipress.horovod import absent
+
+__getattr__ = absent.refusing("horovod")

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from hipress import runtime
 from hipress.errors import HipressError, Unsupported
+from hipress.horovod import absent
 
 HorovodInternalError = HipressError
 """What Horovod raises when an operation fails: here any error of HiPress."""
@@ -28,4 +29,4 @@ def check_all_ranks(comm: Any, process_sets: Any) -> None:
 
 def join(device: int = -1) -> NoReturn:
     """Raises Unsupported."""
-    raise Unsupported("join(): HiPress cannot go on without a rank; give every rank the same number of batches")
+    raise absent.refusal("torch", "join")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from hipress import tensorflow
-from hipress.horovod import names
+from hipress.horovod import absent, names
 from hipress.horovod.names import HorovodInternalError, join
 from hipress.tensorflow import *  # noqa: F403
 
@@ -15,5 +15,7 @@ def init(comm: Any = None, process_sets: Any = None) -> None:  # type: ignore[no
     """Meets the other ranks; see hipress.init(). Raises Unsupported for anything but all ranks of the launcher."""
     names.init(comm, process_sets)
 
+
+__getattr__ = absent.refusing("tensorflow")
 
 __all__ = [*tensorflow.__all__, "HorovodInternalError", "join"]

@@ -3,6 +3,28 @@
 
 from __future__ import annotations
 
+from hipress.adapter.objects import (
+    allgather_object,
+    broadcast_object,
+)
+from hipress.adapter.operations import (
+    poll,
+    synchronize,
+)
+from hipress.adapter.process_sets import (
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from hipress.adapter.reduce_ops import (
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+)
 from hipress.built import (
     ccl_built,
     cuda_built,
@@ -15,35 +37,13 @@ from hipress.built import (
     nccl_built,
     rocm_built,
 )
-from hipress.compression import Compression
+from hipress.horovod import absent
 from hipress.horovod.names import (
     HorovodInternalError,
     init,
     join,
 )
 from hipress.horovod.torch.optimizer import DistributedOptimizer
-from hipress.objects import (
-    allgather_object,
-    broadcast_object,
-)
-from hipress.operations import (
-    poll,
-    synchronize,
-)
-from hipress.process_sets import (
-    ProcessSet,
-    add_process_set,
-    global_process_set,
-    remove_process_set,
-)
-from hipress.reduce_ops import (
-    Adasum,
-    Average,
-    Max,
-    Min,
-    Product,
-    Sum,
-)
 from hipress.runtime import (
     cross_rank,
     cross_size,
@@ -58,6 +58,7 @@ from hipress.runtime import (
     stop_timeline,
 )
 from hipress.torch import (
+    Compression,
     allgather,
     allgather_async,
     allreduce,
@@ -85,6 +86,8 @@ from hipress.torch import (
     reducescatter_async,
     sparse_allreduce_async,
 )
+
+__getattr__ = absent.refusing("torch")
 
 __all__ = [
     "Adasum",

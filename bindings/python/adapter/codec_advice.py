@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warns, once, of codecs that do not go with an optimizer, by the measurements in docs/guide/choosing-a-codec.md."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hipress._library import load_core
+from hipress.adapter.optimizer_traits import OptimizerTraits
+from hipress.errors import CodecWarning, InvalidArgument
+
+_PAGE = "docs/guide/choosing-a-codec.md"
+#: Codecs with which AdamW trains as well as with uncompressed gradients, or nearly.
+_INSTEAD = 'codec="fp16" or "terngrad(bitwidth=4)"'
+
+
+@dataclass
+class CodecAdvice:
+    """Objections to the codecs of one distributed optimizer; without `optimizer` there are none."""
+
+    optimizer: OptimizerTraits | None = None
+    _said: set[str] = field(default_factory=set)
+
+    def objection(self, codec: str) -> str:
+        """Why `codec` is not for this optimizer and what to use instead; empty: nothing is against it."""
+        if self.optimizer is None or codec == "none":
+            return ""
+        try:
+            name, known = self.optimizer.name, load_core().create_codec(codec)
+        except InvalidArgument:
+            return ""  # refused when ranks agree on the tensors
+        doubled = "velocity" in known.states and _momentum_of(known.signature) > 0 and self.optimizer.momentum
+        if self.optimizer.second_moments and known.states:
+            instead = f'{_INSTEAD}, or "onebit(error_feedback=false)"' if known.name == "onebit" else _INSTEAD
+            return (
+                f"codec {codec!r} sends later the values that it drops now (error feedback), and {name} divides by "
+                "second moments of the sums: together they train far worse than uncompressed gradients do. "
+                + (f"{known.name} has momentum of its own, too. " if doubled else "")
+                + f"Use {instead}"
+            )
+        if doubled:
+            return (
+                f"codec {codec!r} has momentum of its own, and so has {name}: momentum is applied twice, which trains "
+                f"far worse or ends in NaN. Give {name} momentum 0, so that only the codec has it, or use {_INSTEAD}"
+            )
+        return ""
+
+    def without_objection(self, codecs: Iterable[str]) -> tuple[str, ...]:
+        """The codecs of `codecs` without objection."""
+        return tuple(codec for codec in codecs if not self.objection(codec))
+
+    def warn(self, codecs: Iterable[str], *, left_out: bool = False) -> None:
+        """Warns, where the user's code has called, of each codec that there is an objection to; once of a codec,
+        whatever its options. `left_out`: automatic plans leave the codec out.
+
+        All ranks warn: where a filter makes an error of the warning, all ranks raise it.
+        """
+        for codec in codecs:
+            family = codec.partition("(")[0]
+            if family in self._said or not (objection := self.objection(codec)):
+                continue
+            self._said.add(family)
+            if left_out:
+                objection = f"automatic plans leave out codecs that do not go with the optimizer: {objection}"
+            warnings.warn(f"{objection}; see {_PAGE}", CodecWarning, stacklevel=_depth_of_user())
+
+
+def _momentum_of(signature: str) -> float:
+    """1 if the codec has a velocity and no option that says how much of it is momentum."""
+    found = re.search(r"\bmomentum=([^,)]+)", signature)
+    return float(found[1]) if found else 1.0
+
+
+def _depth_of_user() -> int:
+    """As warnings.warn() in the caller counts: the innermost function outside of this package."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hipress":
+        depth, frame = depth + 1, frame.f_back
+    return depth

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives on buffers: the frameworks' collectives consist of them.
+
+A buffer is a C-contiguous NumPy array over a framework's own memory. NumPy has no bfloat16: such an array holds the
+bytes as int16, and `dtype` names the element type. Each function starts an operation and returns it at once; its
+`wait()` gives the result: an array of the input's kind.
+
+    operation = collectives.allgather(array, name="x")
+    result = operation.wait()
+
+Every rank starts an operation with the same name, element type and options; those without a name are matched by the
+order of the calls. A buffer must not change before `wait()` has returned. All raise InvalidArgument, Unsupported,
+Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized; `wait()` raises the errors that show later.
+
+An adapter whose operators submit tensors themselves (on GPUs, or without a wait) uses declare() with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress import runtime
+from hipress._library import load_core
+from hipress.adapter.operations import Operation, Submitted, in_flight
+from hipress.adapter.reduce_ops import Average, ReduceOp
+from hipress.errors import InvalidArgument
+
+Buffer = NDArray[Any]
+_Result = TypeVar("_Result")
+
+
+def declare(
+    kind: str,
+    name: str | None,
+    submit: Callable[[int], int],
+    result: _Result,
+    *,
+    dtype: str,
+    shape: Sequence[int],
+    order: str = "",
+    **options: Any,
+) -> Operation[_Result]:
+    """Starts a collective with a result whose size is known before.
+
+    Arguments:
+        kind: "allreduce", "broadcast" or "reducescatter", or "allgather" with all `received` sizes.
+        submit: hands the values to the engine under the handle it is given; returns the operation's number.
+        result: the result of `wait()`.
+        order: added to the shape if the values are in another order than row-major.
+        options: the rest of TensorSpec.
+    """
+    full_name = in_flight(kind, name)
+    try:
+        spec = load_core().TensorSpec(
+            full_name,
+            collective=kind,
+            dtype=dtype,
+            count=math.prod(shape),
+            shape=str(list(shape)) + order,
+            transient=True,
+            **options,
+        )
+        (handle,) = runtime.current().engine.declare([spec])
+        operation = submit(handle)
+    except BaseException:
+        runtime.current().in_flight.discard(full_name)
+        raise
+    return Operation([full_name], [Submitted(operation)], lambda _: result)
+
+
+def check_codec_needs_name(name: str | None, codec: str) -> None:
+    """Raises InvalidArgument if the codec remembers something of each tensor, and this one has no name."""
+    if name is None and codec != "none" and load_core().create_codec(codec).states:
+        raise InvalidArgument(
+            f"codec {codec} keeps the dropped values of each tensor, by its name: give the tensor a name"
+        )
+
+
+def divided_rows(rows: int) -> int:
+    """How many of `rows` rows this rank gets of a reducescatter: lower ranks get one more if they do not divide."""
+    size, rank = runtime.size(), runtime.rank()
+    return rows // size + (rank < rows % size)
+
+
+def check_has_rows(shape: Sequence[int], kind: str, name: str | None) -> None:
+    """Raises InvalidArgument for a scalar."""
+    if len(shape) == 0:
+        raise InvalidArgument(f"{kind} of '{name or 'a tensor'}': a scalar has no first dimension; give it shape [1]")
+
+
+def allreduce(
+    values: Buffer,
+    output: Buffer | None = None,
+    *,
+    dtype: str | None = None,
+    name: str | None = None,
+    op: ReduceOp = Average,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    codec: str = "none",
+    topology: str = "ps",
+    partitions: int = 0,
+) -> Operation[Buffer]:
+    """The combination of all ranks' values, in `output`, which may be `values`; a new array if it is not given."""
+    check_codec_needs_name(name, codec)
+    return _submitted(
+        "allreduce",
+        values,
+        np.empty_like(values) if output is None else output,
+        dtype,
+        name,
+        op=op.name,
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        codec=codec,
+        topology=topology,
+        partitions=partitions,
+    )
+
+
+def broadcast(
+    values: Buffer, output: Buffer | None = None, *, root_rank: int, dtype: str | None = None, name: str | None = None
+) -> Operation[Buffer]:
+    """Rank `root_rank`'s values, in `output`, which may be `values`; a new array if it is not given."""
+    output = np.empty_like(values) if output is None else output
+    return _submitted("broadcast", values, output, dtype, name, root=root_rank)
+
+
+def reducescatter(
+    values: Buffer,
+    *,
+    dtype: str | None = None,
+    name: str | None = None,
+    op: ReduceOp = Average,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Operation[Buffer]:
+    """This rank's rows of the combination of all ranks' values: divided_rows() of them."""
+    check_has_rows(values.shape, "reducescatter", name)
+    output = np.empty((divided_rows(len(values)), *values.shape[1:]), values.dtype)
+    return _submitted(
+        "reducescatter",
+        values,
+        output,
+        dtype,
+        name,
+        op=op.name,
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        rows=len(values),
+    )
+
+
+def allgather(values: Buffer, *, dtype: str | None = None, name: str | None = None) -> Operation[Buffer]:
+    """The rows of all ranks, in the order of the ranks. Ranks may have different numbers of rows, or none."""
+    return allgather_with_rows(values, dtype=dtype, name=name).then(lambda gathered: gathered[0])
+
+
+def allgather_with_rows(
+    values: Buffer, *, dtype: str | None = None, name: str | None = None
+) -> Operation[tuple[Buffer, list[int]]]:
+    """As allgather(), and a list of how many rows came from each rank."""
+    check_has_rows(values.shape, "allgather", name)
+    return _moved("allgather", values, [len(values)], dtype, name)
+
+
+def alltoall(
+    values: Buffer, splits: Any = None, *, dtype: str | None = None, name: str | None = None
+) -> Operation[tuple[Buffer, list[int]]]:
+    """The first `splits[0]` rows to rank 0, the next `splits[1]` to rank 1, and so on; without splits equally many.
+
+    `splits`: a sequence of integers, or an array of an integer type. The result is the rows from all ranks, in the
+    order of the ranks, and a list of how many came from each.
+    """
+    check_has_rows(values.shape, "alltoall", name)
+    size = runtime.size()
+    label = name or "a tensor"
+    if splits is None:
+        if len(values) % size != 0:
+            raise InvalidArgument(
+                f"alltoall of '{label}': {len(values)} rows are not divisible by {size} ranks; give splits"
+            )
+        splits = [len(values) // size] * size
+    splits = _integers(splits, label)
+    if len(splits) != size or min(splits) < 0 or sum(splits) != len(values):
+        raise InvalidArgument(
+            f"alltoall of '{label}': splits {list(splits)} must be one number for each of {size} ranks, 0 or more, "
+            f"which add up to the {len(values)} rows"
+        )
+    return _moved("alltoall", values, splits, dtype, name)
+
+
+def _integers(splits: Any, label: str) -> list[int]:
+    numbers = np.asarray(splits)
+    if numbers.ndim != 1 or (numbers.size > 0 and numbers.dtype.kind not in "iu"):
+        raise InvalidArgument(
+            f"alltoall of '{label}': splits must be integers, one for each rank, not {numbers.dtype} of shape "
+            f"{list(numbers.shape)}: {splits!r}"
+        )
+    return [int(number) for number in numbers]
+
+
+def barrier() -> Operation[None]:
+    """Ends when every rank has started it."""
+    nothing = np.empty(0, np.uint8)
+    engine = runtime.current().engine
+    name = runtime.current().numbered("barrier")
+    sizes = [0] * runtime.size()
+    return declare(
+        "allgather",
+        name,
+        lambda handle: engine.submit(handle, nothing, nothing),
+        None,
+        dtype="uint8",
+        shape=[0],
+        received=sizes,
+    )
+
+
+def _submitted(
+    kind: str, values: Buffer, output: Buffer, dtype: str | None, name: str | None, **options: Any
+) -> Operation[Buffer]:
+    engine = runtime.current().engine
+    return declare(
+        kind,
+        name,
+        lambda handle: engine.submit(handle, values, output),
+        output,
+        dtype=dtype or values.dtype.name,
+        shape=values.shape,
+        **options,
+    )
+
+
+def _moved(
+    kind: str, values: Buffer, rows: Sequence[int], dtype: str | None, name: str | None
+) -> Operation[tuple[Buffer, list[int]]]:
+    """The result: the rows, and how many came from each rank."""
+    core = load_core()
+    row = values.shape[1:]
+    full_name = in_flight(kind, name)
+    try:
+        spec = core.TensorSpec(
+            full_name,
+            collective=kind,
+            dtype=dtype or values.dtype.name,
+            count=0,
+            shape="[" + ", ".join(["*", *map(str, row)]) + "]",
+            transient=True,
+        )
+        blocks = core.move_blocks(runtime.current().engine, spec, values, math.prod(row), list(rows))
+    except BaseException:
+        runtime.current().in_flight.discard(full_name)
+        raise
+
+    def result(waited: list[tuple[Buffer, list[int]]]) -> tuple[Buffer, list[int]]:
+        ((moved, received),) = waited
+        return moved.view(values.dtype).reshape(sum(received), *row), received
+
+    return Operation([full_name], [blocks], result)

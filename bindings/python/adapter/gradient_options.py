@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of the distributed optimizers of all frameworks: declared once, and checked in one place.
+
+Not `from __future__ import annotations`: hipress.options.declaration reads these at run time. In the texts
+"{parameter}" is what a framework calls the tensors that have gradients; other words in braces are a framework's, too.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+from hipress.adapter.codec_advice import CodecAdvice
+from hipress.adapter.compression import Compressing, NoneCompressor, codec_of, compressor_of
+from hipress.adapter.optimizer_traits import traits_of
+from hipress.adapter.planned import PlanArgument, plan_of, warn_of_codecs
+from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
+from hipress.adapter.synchronizer import SynchronizationOptions
+from hipress.errors import InvalidArgument
+from hipress.options.declaration import Option, declared, filled
+from hipress.options.travel import TravelOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class GradientTravel(TravelOptions, total=False):
+    """How gradients travel: what HiPress adds to Horovod's arguments."""
+
+    plan: Annotated[
+        PlanArgument,
+        Option(
+            "Says of each {parameter}{plan_names} how its gradient travels, in place of codec, topology, partitions, "
+            "min_compress_bytes and codec_for: a file that `hipress plan` has written (of a file with lines "
+            "`name,size,y|n,K`, `codec` and `topology` say the rest), or a hipress.secopa Plan. `set_plan()` changes "
+            'it later. "auto": in the first steps gradients travel as they are; then all ranks measure their links and '
+            "`codec`, and rank 0 plans for each {parameter} whether `codec` is worth it, and which way its gradient "
+            "travels. If steps take longer later, rank 0 makes another plan. The logger "
+            '"hipress.plan" says so on rank 0.{plan_needs} hipress.secopa.online.automatic.AutomaticOptions in place '
+            'of "auto" allow several codecs, and say how often to measure.',
+            default=None,
+        ),
+    ]
+
+
+class HorovodOptions(TypedDict, total=False):
+    """Horovod's arguments that the distributed optimizers of all frameworks take."""
+
+    compression: Annotated[
+        Compressing,
+        Option(
+            'Horovod\'s: Compression.fp16 is codec="fp16". With a Compressor of your own each gradient travels as its '
+            "compress() makes it, under no codec and plan.",
+            default=NoneCompressor,
+        ),
+    ]
+    op: Annotated[ReduceOp, Option("Average or Sum.", default=Average)]
+    gradient_predivide_factor: Annotated[
+        float,
+        Option(
+            "A factor f splits averaging: gradients are divided by f before they are summed, and the sum is multiplied "
+            "by f / size() afterwards.",
+            default=1.0,
+            above=0,
+        ),
+    ]
+    num_groups: Annotated[
+        int,
+        Option(
+            "Horovod's; it changes nothing, because small gradients for one rank go together anyhow.",
+            default=0,
+            at_least=0,
+        ),
+    ]
+    process_set: Annotated[ProcessSet, Option("Horovod's; all ranks are the only set.", default=global_process_set)]
+
+
+class GradientOptions(GradientTravel, HorovodOptions, total=False):
+    """The options of every distributed optimizer; each framework's own class adds some."""
+
+
+def gradient_options(
+    *,
+    compression: Compressing = NoneCompressor,
+    gradient_predivide_factor: float = 1.0,
+    op: ReduceOp = Average,
+    optimizer: Any = None,
+    **travel: "Unpack[GradientTravel]",
+) -> SynchronizationOptions:
+    """Checked, for a TensorList of gradients. Raises InvalidArgument, also if the plan cannot be read.
+
+    `optimizer`: of any framework; CodecWarning names the codecs that do not go with it. None: not known.
+    """
+    how = filled(GradientTravel, travel)
+    if op not in (Average, Sum):
+        raise InvalidArgument(f"op={op!r}: choose Average or Sum")
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise InvalidArgument("gradient_predivide_factor goes with op=Average only")
+    declared(HorovodOptions)["gradient_predivide_factor"].check(gradient_predivide_factor)
+    plan = how["plan"]
+    codec = codec_of(compression, how["codec"])
+    if compressor_of(compression) is not None and (plan is not None or how["codec_for"]):
+        raise InvalidArgument(
+            f"compression={compression!r} has every gradient travel as it says: give it without plan and codec_for"
+        )
+    options = SynchronizationOptions(
+        codec=codec,
+        topology=how["topology"],
+        partitions=how["partitions"],
+        min_compress_bytes=how["min_compress_bytes"],
+        op=op,
+        prescale_factor=1.0 / gradient_predivide_factor,
+        postscale_factor=gradient_predivide_factor,
+        codec_for=dict(how["codec_for"] or {}),
+        plan=plan_of(plan, codec, how["topology"]),
+    )
+    return options if optimizer is None else for_optimizer(options, optimizer, plan)
+
+
+def for_optimizer(options: SynchronizationOptions, optimizer: Any, plan: PlanArgument) -> SynchronizationOptions:
+    """`options` that know the optimizer; warns of the codecs that do not go with it."""
+    options = replace(options, advice=CodecAdvice(traits_of(optimizer)))
+    warn_of_codecs(plan, options)
+    return options

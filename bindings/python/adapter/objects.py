@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any object that pickle takes, from one rank to all or from all to all; and plain values, without pickle."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from hipress import runtime
+from hipress.adapter import collectives, plain_values, process_sets
+from hipress.adapter.plain_values import DecodeOther, EncodeOther
+from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.sealed import SEAL_BYTES, new_call, open_seal, seal
+from hipress.errors import Unsupported
+
+_Object = TypeVar("_Object")
+
+#: The first byte of a message of send_plain(): plain values follow, or the reason why there are none.
+_VALUES, _REASON = b"=", b"!"
+
+
+def broadcast_object(
+    obj: _Object | None = None,
+    root_rank: int = 0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> _Object:
+    """Rank `root_rank`'s `obj`, on every rank. Other ranks' `obj` is ignored.
+
+    Arguments:
+        obj: any object that pickle takes.
+        root_rank: the rank that sends.
+        name: for errors; ranks match the calls with one name by their order.
+
+    Unpickling runs the sender's code, so a rank unpickles nothing before the bytes have proven that a rank that knows
+    the job's token has sent them in this call: see `hipress.adapter.sealed`. Everybody who knows the token can run
+    code on the ranks. For tensors and plain values there are `broadcast()` and
+    broadcast_optimizer_state(), which pickle nothing.
+
+    Raises CorruptPayload that names the sender for bytes without that proof, and does not unpickle them.
+    """
+    process_sets.check(process_set)
+    payload = pickle.dumps(obj) if runtime.rank() == root_rank else None
+    received = broadcast_bytes(payload, root_rank, name or "object", "broadcast_object()")
+    return cast("_Object", obj if payload is not None else pickle.loads(received))
+
+
+def allgather_object(obj: _Object, name: str | None = None) -> list[_Object]:
+    """The `obj` of every rank, by rank.
+
+    Arguments and errors are as in broadcast_object(), whose warning about unpickling holds here, too.
+    """
+    payload = pickle.dumps(obj)
+    label = name or "object"
+    call = new_call("allgather_object()", label)
+    proofs = _gathered(seal(payload, call), f"{label}.seals")
+    seals = [open_seal(proof, sender, call) for sender, proof in enumerate(proofs)]
+    parts = _gathered(payload, f"{label}.bytes")
+    checked = [seals[sender].check(part, sender, call) for sender, part in enumerate(parts)]
+    return [pickle.loads(part) for part in checked]
+
+
+def broadcast_bytes(payload: bytes | None, root_rank: int, label: str, what: str) -> bytes:
+    """Rank `root_rank`'s `payload`, on every rank; the others give None. `what` names the call in errors.
+
+    Raises CorruptPayload if it was not sent by that rank in this call.
+    """
+    call = new_call(what, label)
+    if payload is not None:
+        _broadcast(bytearray(seal(payload, call)), root_rank, f"{label}.seal")
+        _broadcast(bytearray(payload), root_rank, f"{label}.bytes")
+        return payload
+    proof = bytearray(SEAL_BYTES)
+    _broadcast(proof, root_rank, f"{label}.seal")
+    known = open_seal(bytes(proof), root_rank, call)
+    received = bytearray(known.size)
+    _broadcast(received, root_rank, f"{label}.bytes")
+    return known.check(bytes(received), root_rank, call)
+
+
+def send_plain(value: Any, root_rank: int, label: str, what: str, other: EncodeOther, where: str) -> None:
+    """Rank `root_rank` sends plain values, and values that `other` encodes, to the others, which call receive_plain().
+
+    Raises Unsupported, on every rank, naming the first value that is neither.
+    """
+    try:
+        encoded = plain_values.to_json(value, other, where)
+    except Unsupported as error:
+        # The others wait for the values.
+        broadcast_bytes(_REASON + str(error).encode(), root_rank, label, what)
+        raise _not_plain(what, str(error)) from None
+    broadcast_bytes(_VALUES + encoded, root_rank, label, what)
+
+
+def receive_plain(root_rank: int, label: str, what: str, other: DecodeOther) -> Any:
+    """See send_plain(). Raises CorruptPayload, too, if rank `root_rank` has not sent these bytes."""
+    received = broadcast_bytes(None, root_rank, label, what)
+    kind, content = received[:1], received[1:]
+    if kind == _REASON:
+        raise _not_plain(what, content.decode())
+    return plain_values.from_json(content, other)
+
+
+def _not_plain(what: str, reason: str) -> Unsupported:
+    return Unsupported(f"{what}: {reason}. If you trust all ranks, broadcast_object() sends it pickled")
+
+
+def _broadcast(values: bytearray, root_rank: int, name: str) -> None:
+    buffer = np.frombuffer(values, np.uint8)
+    collectives.broadcast(buffer, buffer, root_rank=root_rank, name=name).wait()
+
+
+def _gathered(mine: bytes, name: str) -> list[bytes]:
+    """The bytes of each rank, by rank."""
+    rows, sizes = collectives.allgather_with_rows(np.frombuffer(mine, np.uint8), name=name).wait()
+    parts = np.split(rows, np.cumsum(sizes)[:-1])
+    return [part.tobytes() for part in parts]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives under way, in every framework: `..._async()` returns one, `poll()` and `synchronize()` take it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from hipress import runtime
+from hipress.adapter.operation_names import operation_name
+from hipress.errors import DuplicateName, HipressError, InvalidArgument
+
+_Result = TypeVar("_Result")
+_Other = TypeVar("_Other")
+
+
+class _Part(Protocol):
+    """One operation of the core."""
+
+    def poll(self) -> bool: ...
+    def wait(self) -> Any: ...
+
+
+class Submitted:
+    """An operation that the engine has a number for."""
+
+    def __init__(self, operation: int) -> None:
+        self._operation = operation
+        self._engine = runtime.current().engine
+
+    def poll(self) -> bool:
+        ended: bool = self._engine.poll(self._operation)
+        return ended
+
+    def wait(self) -> None:
+        self._engine.wait(self._operation)
+
+
+class Operation(Generic[_Result]):
+    """A collective under way. No other has its name until the script has waited for it.
+
+    Arguments:
+        names: the name by which ranks match it; of a group, the names of all parts.
+        parts: the operations of the core.
+        result: makes the result of the list of values that the parts' `wait()` returns.
+    """
+
+    def __init__(self, names: Sequence[str], parts: Sequence[_Part], result: Callable[[list[Any]], _Result]) -> None:
+        self._names = names
+        self._parts = parts
+        self._result = result
+        self._ended = False
+
+    def poll(self) -> bool:
+        """Whether it has ended, so that `wait()` returns (or raises) at once."""
+        return all(part.poll() for part in self._parts)
+
+    def wait(self) -> _Result:
+        """Waits until it has ended and returns its result; once.
+
+        Raises what made it fail: PeerLost or Timeout (naming the rank and the tensor), Mismatch, CorruptPayload.
+        """
+        if self._ended:
+            raise InvalidArgument(
+                f"'{self._names[0]}' was synchronised already: its result is what the first call returned"
+            )
+        self._ended = True
+        waited, failures = [], []
+        for part in self._parts:  # also if one fails: every part has to be waited for
+            try:
+                waited.append(part.wait())
+            except HipressError as failure:
+                failures.append(failure)
+        runtime.current().in_flight.difference_update(self._names)
+        if failures:
+            raise failures[0]
+        return self._result(waited)
+
+    def __call__(self) -> _Result:
+        """wait(): Horovod's `sparse_allreduce_async()` returns a function."""
+        return self.wait()
+
+    def then(self, convert: Callable[[_Result], _Other]) -> Operation[_Other]:
+        """This operation, with `convert(result)` as its result."""
+        result = self._result
+        converted = cast("Operation[_Other]", self)
+        converted._result = lambda waited: convert(result(waited))
+        return converted
+
+
+def grouped(operations: Sequence[Operation[_Result]]) -> Operation[list[_Result]]:
+    """All of them as one, whose result is the list of theirs."""
+    names = [name for operation in operations for name in operation._names]
+    return Operation(names, operations, list)
+
+
+def in_flight(kind: str, name: str | None) -> str:
+    """The operation's name, which is in flight from here on.
+
+    Raises DuplicateName if an operation of that name is in flight already, and what operation_name() raises.
+    """
+    process = runtime.current()
+    full = operation_name(kind, name)
+    if full in process.in_flight:
+        raise DuplicateName(f"'{name}' is in flight already: synchronize() it first, or give this one another name")
+    process.in_flight.add(full)
+    return full
+
+
+def poll(handle: Operation[_Result]) -> bool:
+    """Whether the operation has ended, so that `synchronize(handle)` returns (or raises) at once."""
+    return _checked(handle).poll()
+
+
+def synchronize(handle: Operation[_Result]) -> _Result:
+    """Waits for an operation and returns its result; once.
+
+    Raises what made it fail: PeerLost or Timeout (naming the rank and the tensor), Mismatch, CorruptPayload.
+    """
+    return _checked(handle).wait()
+
+
+def _checked(handle: Operation[_Result]) -> Operation[_Result]:
+    runtime.current()
+    if not isinstance(handle, Operation):
+        raise InvalidArgument(
+            f"{handle!r} is not the handle of an operation, which a function ending in _async returns"
+        )
+    return handle

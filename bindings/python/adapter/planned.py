@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The argument `plan` of every distributed optimizer."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from hipress import runtime
+from hipress.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
+    from hipress.secopa.online.automatic import AutomaticOptions, AutomaticPlanning
+    from hipress.secopa.plan.plan import Plan
+
+#: A plan, or its file; "auto", or options for automatic plans, which ranks make while they train; None: no plan.
+PlanArgument: TypeAlias = "Plan | str | os.PathLike[str] | AutomaticOptions | None"
+
+_AUTO = "auto"
+
+
+def plan_of(argument: PlanArgument, codec: str = "none", topology: str = "ps") -> Plan | None:
+    """None if it is automatic, too. `codec` and `topology` are of files that do not say them: the original's lines.
+
+    Raises InvalidArgument if the file cannot be read or is no plan.
+    """
+    if argument is None or is_automatic(argument):
+        return None
+    from hipress.secopa.plan.plan import Plan
+    from hipress.secopa.plan.text_format import TextPlanOptions, read_plan
+
+    if isinstance(argument, Plan):
+        return argument
+    if not isinstance(argument, str | os.PathLike):
+        raise InvalidArgument(
+            f'plan={argument!r}: give "auto", a file that `hipress plan` has written, or a hipress.secopa Plan'
+        )
+    said = TextPlanOptions(codec, runtime.size(), topology) if codec != "none" else None
+    return read_plan(os.fspath(argument), said)
+
+
+def is_automatic(argument: PlanArgument) -> bool:
+    """Whether the argument asks for plans that ranks make while they train."""
+    if argument == _AUTO:
+        return True
+    if argument is None or isinstance(argument, str | os.PathLike):
+        return False
+    from hipress.secopa.online.automatic import AutomaticOptions
+
+    return isinstance(argument, AutomaticOptions)
+
+
+def plan_to_set(argument: PlanArgument) -> Plan | None:
+    """The plan that set_plan() is given. Raises InvalidArgument."""
+    if is_automatic(argument):
+        raise InvalidArgument("automatic plans are an argument of the distributed optimizer; set_plan() takes a plan")
+    return plan_of(argument)
+
+
+def before_planning(argument: PlanArgument, options: SynchronizationOptions) -> SynchronizationOptions:
+    """The options with which a list of tensors begins: before an automatic plan tensors travel as they are."""
+    return replace(options, codec="none", codec_for={}) if is_automatic(argument) else options
+
+
+def warn_of_codecs(argument: PlanArgument, options: SynchronizationOptions) -> None:
+    """Warns of the codecs that do not go with the optimizer, and that automatic plans leave out, when it is wrapped."""
+    if argument is not None and is_automatic(argument):
+        asked = _asked(argument, options)
+        for_some = [codec for _, codecs in asked.codecs_for for codec in codecs]
+        options.advice.warn([*asked.codecs, *for_some], left_out=True)
+    else:
+        options.advice.warn(options.codecs())
+
+
+def automatic_planning(
+    argument: PlanArgument,
+    tensors: TensorList,
+    options: SynchronizationOptions,
+    may_group: Callable[[], bool] = lambda: True,
+    settle: Callable[[], None] = lambda: None,
+) -> AutomaticPlanning | None:
+    """The automatic planning for `tensors`; None if `argument` asks for none. With "auto" its codecs are the codecs of
+    `options`. It leaves out codecs that do not go with the optimizer: a plan must do no harm.
+
+    `may_group`, `settle`: as of AutomaticPlanning.
+    """
+    if argument is None or not is_automatic(argument):
+        return None
+    from hipress.secopa.online.automatic import AutomaticPlanning
+
+    asked, advice = _asked(argument, options), options.advice
+    asked = replace(
+        asked,
+        codecs=advice.without_objection(asked.codecs),
+        codecs_for=tuple((names, advice.without_objection(codecs)) for names, codecs in asked.codecs_for),
+    )
+    return AutomaticPlanning(runtime.current().engine, tensors, asked, may_group, settle)
+
+
+def _asked(argument: PlanArgument, options: SynchronizationOptions) -> AutomaticOptions:
+    from hipress.secopa.online.automatic import AutomaticOptions
+
+    return argument if isinstance(argument, AutomaticOptions) else _automatic_options(options)
+
+
+def _automatic_options(options: SynchronizationOptions) -> AutomaticOptions:
+    from hipress.secopa.online.automatic import AutomaticOptions
+
+    return AutomaticOptions(
+        codecs=_beside_none(options.codec),
+        codecs_for=tuple((glob.escape(name), _beside_none(codec)) for name, codec in options.codec_for.items()),
+        min_compress_bytes=options.min_compress_bytes,
+        compute_threads=runtime.current().options.compute_threads,
+    )
+
+
+def _beside_none(codec: str) -> tuple[str, ...]:
+    return () if codec == "none" else (codec,)

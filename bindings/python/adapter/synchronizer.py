@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fixed list of tensors that all ranks agreed on: every framework's distributed optimizer is built on it.
+
+An adapter describes its tensors once and hands the values of each step to its own operators, with the list's handles:
+
+    tensors = TensorList([TensorDescription("w", "float32", 6, "[2, 3]")], SynchronizationOptions(codec="onebit"))
+    operation = ...                            # its operator gives the core (tensors.handle(0), where the values are)
+    any_values = tensors.wait(operation)       # unless the operator has the core call it back
+
+After set_codec() or set_plan() values that the old codec dropped may have to join a tensor's next values, once:
+
+    if (values := tensors.held_back(0)) is not None:
+        ...                                    # add them to the tensor's values, in memory order, before they are sent
+        tensors.sent_with(operation, 0, is_finite=lambda: ...)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hipress import runtime
+from hipress._library import load_core
+from hipress.adapter.codec_advice import CodecAdvice
+from hipress.adapter.held_back import HeldBack, Values
+from hipress.adapter.reduce_ops import Average, ReduceOp
+from hipress.errors import DuplicateName, InvalidArgument, NotInitialized
+from hipress.options.travel import MIN_COMPRESS_BYTES
+
+if TYPE_CHECKING:
+    from hipress import _core
+    from hipress.secopa.plan.choice import Choice
+    from hipress.secopa.plan.plan import Plan
+
+#: The name, in errors, of the tensors that ranks compare.
+_LIST = "the list of tensors"
+
+
+@dataclass(frozen=True)
+class SynchronizationOptions:
+    """How tensors are combined and which way they travel. The same on all ranks."""
+
+    codec: str = "none"
+    """A codec's name, with options if there are any: "onebit", "onebit(error_feedback=false)"."""
+    topology: str = "ps"
+    """Which way tensors travel."""
+    partitions: int = 0
+    """Into how many partitions a tensor is split; 0: by its size."""
+    min_compress_bytes: int = MIN_COMPRESS_BYTES
+    """Smaller tensors travel as they are: they gain nothing and lose most, because they are biases and norms."""
+    op: ReduceOp = Average
+    prescale_factor: float = 1.0
+    """Every rank's values are multiplied by it before encoding."""
+    postscale_factor: float = 1.0
+    """The combined values are multiplied by it."""
+    codec_for: Mapping[str, str] = field(default_factory=dict)
+    """Codecs of single tensors, by name; the others get `codec`."""
+    plan: Plan | None = None
+    """How each tensor travels, in place of codec, topology, partitions, min_compress_bytes and codec_for."""
+    advice: CodecAdvice = field(default_factory=CodecAdvice, repr=False, compare=False)
+    """Warns of codecs that do not go with the optimizer."""
+
+    def codecs(self) -> list[str]:
+        """The codecs that tensors may travel with."""
+        if self.plan is not None:
+            return sorted({choice.codec for choice in self.plan.specs().values()})
+        return [self.codec, *self.codec_for.values()]
+
+    def for_some(self, names: Collection[str]) -> SynchronizationOptions:
+        """The options of a list that has only the tensors with these names."""
+        codec_for = {name: codec for name, codec in self.codec_for.items() if name in names}
+        if self.plan is None:
+            return replace(self, codec_for=codec_for)
+        decisions = tuple(decision for decision in self.plan.decisions if decision.name in names)
+        return replace(self, codec_for=codec_for, plan=self.plan.model_copy(update={"decisions": decisions}))
+
+
+@dataclass(frozen=True)
+class TensorDescription:
+    """A tensor as ranks compare it, and where this rank has it."""
+
+    name: str
+    dtype: str
+    """"float32", "float64", "float16", "bfloat16", "uint8", "int8", "int16", "int32", "int64" or "bool"."""
+    count: int
+    """Elements."""
+    shape: str
+    """The shape as text, `str(list(shape))`; with the memory order if that is another than row-major, because values
+    are combined in memory order.
+    """
+    device: _core.Device | None = None
+    """Of the engine, such as `runtime.current().gpu(0)`; None: the host."""
+    has_gradient: bool = True
+    """Whether it is ever synchronised; a tensor without gradient may be missing from a plan."""
+
+
+def _check_unique(names: list[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DuplicateName(f"two tensors are called '{name}'; give every tensor its own name")
+
+
+def _check_names(codec_for: Mapping[str, str], names: list[str]) -> None:
+    unknown = sorted(set(codec_for) - set(names))
+    if unknown:
+        raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} tensors")
+
+
+def _check_plan(plan: Plan, tensors: Iterable[TensorDescription], world: int) -> None:
+    from hipress.secopa.profile.gradients import Gradient, GradientSet
+
+    if plan.world != world:
+        raise InvalidArgument(f"the plan is for {plan.world} ranks, and here are {world}: make it anew for {world}")
+    named = plan.specs()
+    needed = [each for each in tensors if each.has_gradient or each.name in named]
+    gradients = (Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in needed)
+    plan.check(GradientSet(gradients=tuple(gradients)))
+
+
+class TensorList:
+    """A list of tensors that all ranks have agreed on, each synchronised at most once at a time.
+
+    Arguments:
+        tensors: the same on all ranks, but for their devices. Earlier ones have priority on the network, as the next
+            forward pass needs them first.
+        options: how they are combined and travel.
+
+    Raises Mismatch (with the first difference) when the ranks' lists differ, Timeout when a rank gives none,
+    DuplicateName, InvalidArgument, Unsupported.
+    """
+
+    def __init__(self, tensors: Iterable[TensorDescription], options: SynchronizationOptions | None = None) -> None:
+        options = SynchronizationOptions() if options is None else options
+        self._tensors = list(tensors)
+        self._process = runtime.current()
+        self._world = self._process.place.size
+        names = [tensor.name for tensor in self._tensors]
+        _check_unique(names)
+        self._check(options)
+        self._engine: _core.Engine = self._process.engine
+        # A second model with the same names, or the same model wrapped again, gets tensors of its own.
+        self._own_names = [self._process.numbered(name) for name in names]
+        self._options = options
+        self._held_back = HeldBack()
+        self._choices: Mapping[str, Choice] = {} if options.plan is None else options.plan.specs()
+        self._handles: list[int] = self._engine.agree(self._process.numbered(_LIST), self._specs(options))
+
+    def extend(self, tensors: Iterable[TensorDescription]) -> None:
+        """Adds tensors behind the others. On all ranks, with the same ones; they travel as the options say.
+
+        A plan that does not name them has them travel uncompressed. Raises what making a list does; the list then stays
+        as it is.
+        """
+        process = self._running_process()
+        added = list(tensors)
+        _check_unique([tensor.name for tensor in (*self._tensors, *added)])
+        before = len(self._tensors)
+        self._tensors += added
+        self._own_names += [process.numbered(tensor.name) for tensor in added]
+        try:
+            self._handles += self._engine.agree(process.numbered(_LIST), self._specs(self._options)[before:])
+        except BaseException:
+            del self._tensors[before:], self._own_names[before:]
+            raise
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    @property
+    def options(self) -> SynchronizationOptions:
+        """The options since the last set_codec() or set_plan()."""
+        return self._options
+
+    def name(self, index: int) -> str:
+        """The name under which ranks know the tensor at `index`, unlike that of any other tensor of this process."""
+        return self._own_names[index]
+
+    def handle(self, index: int) -> int:
+        """The core's handle of the tensor at `index`, until set_codec() or set_plan(). Raises NotInitialized."""
+        self._running_process()
+        return self._handles[index]
+
+    def _running_process(self) -> runtime.Runtime:
+        """Raises NotInitialized if the ranks agreed on these tensors before the last shutdown()."""
+        process = runtime.current()
+        if process is not self._process:
+            raise NotInitialized(
+                "the optimizer, trainer, tape or kvstore that uses these tensors was made before the last shutdown(), "
+                "and init() has started another engine since: make a new one from the plain optimizer"
+            )
+        return process
+
+    def group(self, index: int) -> str | None:
+        """The group of the tensor at `index`, or None. A group travels when all of its members are submitted."""
+        choice = self._choices.get(self._tensors[index].name)
+        return None if choice is None else choice.group
+
+    def check_groups(self, present: Collection[int]) -> None:
+        """Raises InvalidArgument if one member of a group is in `present` and another is not."""
+        if not any(choice.group for choice in self._choices.values()):
+            return
+        groups = {self.group(index) for index in present} - {None}
+        for index in range(len(self)):
+            if self.group(index) in groups and index not in present:
+                raise InvalidArgument(
+                    f"'{self._tensors[index].name}' has no gradient, and the plan has it travel in group "
+                    f"'{self.group(index)}', which waits for it: plan it alone"
+                )
+
+    @property
+    def tensors(self) -> Sequence[TensorDescription]:
+        """The descriptions that the list was made of."""
+        return self._tensors
+
+    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
+        """From now on tensors travel with these codecs, and without a plan. On all ranks, while nothing is in flight.
+
+        A state of the old codec is the new one's where both have a state of that name: residuals live on. A
+        residual that the new codec does not have joins the tensor's next values, see held_back(); other states, such
+        as a velocity, are forgotten. Tensors whose codec stays as it is notice nothing.
+
+        Raises InvalidArgument, also if a tensor is in flight; Mismatch if the ranks' codecs differ, and the old ones
+        stay; Timeout if a rank does not call it.
+        """
+        self._send_by(replace(self._options, codec=codec, codec_for=dict(codec_for or {}), plan=None))
+
+    def set_plan(self, plan: Plan | None) -> None:
+        """From now on tensors travel as the plan says; None: as the options say. On all ranks, as set_codec().
+
+        No residual is lost, whichever rank encodes an element from now on, and whether any does.
+        Raises what set_codec() does, and InvalidArgument with the first difference between the plan and these tensors.
+        """
+        self._send_by(replace(self._options, plan=plan))
+
+    def _send_by(self, options: SynchronizationOptions) -> None:
+        listed = self._running_process().numbered(_LIST)
+        self._check(options)
+        agreed = self._engine.agree_anew(listed, self._handles, self._specs(options))
+        self._handles = [handle for handle, _ in agreed]
+        self._options = options
+        self._choices = {} if options.plan is None else options.plan.specs()
+        for index, (_, values) in enumerate(agreed):
+            if values is not None:
+                self._held_back.keep(index, values)
+
+    def _check(self, options: SynchronizationOptions) -> None:
+        _check_names(options.codec_for, [tensor.name for tensor in self._tensors])
+        if options.plan is not None:
+            _check_plan(options.plan, self._tensors, self._world)
+        options.advice.warn(options.codecs())
+
+    def held_back(self, index: int) -> Values | None:
+        """Values to add to the next values of the tensor at `index`, in memory order; nearly always None."""
+        return self._held_back.waiting_for(index)
+
+    def sent_with(self, operation: Hashable, index: int, is_finite: Callable[[], bool]) -> None:
+        """`operation` carries the values that were held back. `is_finite()` looks at its result when it has arrived."""
+        self._held_back.sent_with(operation, index, is_finite)
+
+    def arrived(self, operation: Hashable) -> None:
+        """`operation` has ended well. wait() calls it; an adapter that does not call wait() calls it itself."""
+        self._held_back.arrived(operation)
+
+    def wait(self, operation: int) -> bool:
+        """Waits for an operation; whether any rank had values (if none had, the output was not written).
+
+        Raises what made it fail: PeerLost, Timeout, CorruptPayload.
+        """
+        absent = self._engine.wait(operation)
+        self.arrived(operation)
+        return not absent
+
+    def _specs(self, options: SynchronizationOptions) -> list[_core.TensorSpec]:
+        core = load_core()
+        choices = {} if options.plan is None else options.plan.specs()
+        return [
+            core.TensorSpec(
+                own_name,
+                dtype=tensor.dtype,
+                count=tensor.count,
+                shape=tensor.shape,
+                op=options.op.name,
+                prescale=options.prescale_factor,
+                postscale=options.postscale_factor,
+                priority=-index,
+                device=tensor.device,
+                **_way(tensor.name, options, choices.get(tensor.name)),
+            )
+            for index, (own_name, tensor) in enumerate(zip(self._own_names, self._tensors, strict=True))
+        ]
+
+
+def _way(name: str, options: SynchronizationOptions, choice: Choice | None) -> dict[str, Any]:
+    """How the tensor travels: by the plan's choice for it, by the plan's topology alone, or as all tensors do."""
+    if choice is not None:
+        return {
+            "codec": choice.codec,
+            "topology": choice.topology,
+            "partitions": choice.partitions,
+            "group": choice.group or "",
+        }
+    if options.plan is not None:
+        return {"topology": options.plan.topology}
+    return {
+        "codec": options.codec_for.get(name, options.codec),
+        "topology": options.topology,
+        "partitions": options.partitions,
+        "min_compress_bytes": options.min_compress_bytes,
+    }

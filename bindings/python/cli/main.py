@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `hipress`. A subcommand imports its modules when it runs: a job starts as fast as Python does."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from hipress import __version__
+from hipress.errors import HipressError
+
+app = typer.Typer(
+    name="hipress",
+    help="Compression-aware gradient synchronisation for data-parallel training.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Rich markup would take the "[rank]" in the help for a style.
+    rich_markup_mode=None,
+    # A pretty traceback shows local variables, and with them the environment of the job.
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hipress {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+# All words from the first one that is not an option are the command's, untouched.
+@app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="CMD...", help="The program of each rank, with its arguments.")
+    ],
+    size: Annotated[
+        int | None, typer.Option("-np", "-n", "--ranks", metavar="N", help="How many ranks to start.")
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            "-H", "--hosts", metavar="H1:N1,H2:N2", help="Start ranks on these hosts, through a launcher that can."
+        ),
+    ] = None,
+    launcher: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With -H: which launcher starts the ranks: horovodrun, mpirun or srun."),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="K=V", help="Set a variable for all ranks. May be repeated."),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="End the job after S seconds, with exit code 124."),
+    ] = None,
+    grace: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds between asking a rank to end and killing it; 5.")
+    ] = None,
+    prefix: Annotated[
+        bool | None, typer.Option("--prefix/--no-prefix", help='Begin each line with "[rank] " (default).')
+    ] = None,
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write each rank's output to DIR/rank-R.out and rank-R.err."),
+    ] = None,
+) -> None:
+    """Run CMD as N ranks on this machine.
+
+    Each rank has a process group of its own; rank 0 reads standard input. When a rank fails the others are ended, and
+    the exit code is that of the first one that failed.
+
+    With -H another launcher runs it, on other machines; output and exit code are then that launcher's.
+    """
+    variables: dict[str, str] = {}
+    for item in env or ():
+        name, equals, value = item.partition("=")
+        if not name or not equals:
+            _fail(f"--env {item}: expected K=V, such as --env NCCL_DEBUG=INFO")
+        variables[name] = value
+    here_only = {"--timeout": timeout, "--grace": grace, "--prefix": prefix, "--output-dir": output_dir}
+    try:
+        if hosts is not None:
+            given = [option for option, value in here_only.items() if value is not None]
+            if given:
+                _fail(f"{given[0]} is for jobs on this machine; with -H use what the launcher has for it")
+            _hand_over(tuple(command), hosts, size, launcher, variables)
+        if launcher is not None:
+            _fail("--launcher is for jobs on other machines: expected -H, too")
+        if size is None:
+            _fail("expected the number of ranks: -np N")
+        from hipress.launch.launcher import LaunchOptions, launch
+
+        options = LaunchOptions(
+            command=tuple(command),
+            size=size,
+            env=variables,
+            timeout=timeout,
+            grace=5.0 if grace is None else grace,
+            prefix=prefix is not False,
+            output_dir=output_dir,
+        )
+        code = launch(options)
+    except HipressError as error:
+        _fail(str(error))
+    raise typer.Exit(code)
+
+
+def _hand_over(
+    command: tuple[str, ...], hosts: str, size: int | None, launcher: str | None, variables: dict[str, str]
+) -> NoReturn:
+    """Becomes the other launcher, which then handles signals and has the exit code."""
+    import os
+
+    from hipress.launch.handover import HandoverOptions, hand_over
+
+    started = hand_over(HandoverOptions(command, hosts, size, launcher, variables))
+    os.execv(started[0], started)
+
+
+@app.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs and bug reports.")] = False,
+) -> None:
+    """Show what this installation has and what it misses, and how to get it.
+
+    The exit code is 0 if the core library works, 1 otherwise.
+    """
+    from hipress.cli.doctor import examine, print_report
+
+    report = examine(__version__)
+    print_report(report, as_json=as_json)
+    raise typer.Exit(0 if report.ok else 1)
+
+
+class Buildable(str, enum.Enum):
+    """Frameworks whose operators `build` makes; the others' fit all their versions."""
+
+    TENSORFLOW = "tensorflow"
+
+
+@app.command()
+def build(
+    framework: Annotated[Buildable, typer.Argument(metavar="FRAMEWORK", help="tensorflow")],
+) -> None:
+    """Build the operators for the installed version of a framework, if HiPress came without them: seconds."""
+    from hipress.build_tensorflow import build as build_tensorflow
+
+    try:
+        library = build_tensorflow()
+    except HipressError as error:
+        _fail(str(error))
+    typer.echo(f"HiPress' operators for {framework.value}: {library}")
+
+
+# Arguments are passed on untouched: a subcommand and its modules are imported only when it is asked for.
+_ELSEWHERE = {
+    "compll": ("hipress.compll.cli", "Check, run, build and count codecs written in CompLL's language."),
+    "plan": (
+        "hipress.secopa.commands.plan",
+        "Decide, gradient by gradient, whether to compress it, and how; show, compare and check such plans.",
+    ),
+    "profile": (
+        "hipress.secopa.commands.profile",
+        "Measure codecs, links and the engine where the ranks are: what a plan is made from.",
+    ),
+    "report": (
+        "hipress.secopa.commands.report",
+        "Write one page about a run, from its trace, its plan and its profile.",
+    ),
+    "simulate": (
+        "hipress.secopa.commands.simulate",
+        "Simulate a step on other clusters: more nodes, another network.",
+    ),
+}
+
+
+def _pass_on(name: str, module: str, about: str) -> None:
+    @app.command(
+        name,
+        help=about,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+    )
+    def command(context: typer.Context) -> None:
+        importlib.import_module(module).app(context.args, prog_name=f"hipress {name}")
+
+
+for _name, (_module, _about) in _ELSEWHERE.items():
+    _pass_on(_name, _module, _about)
+
+
+def _fail(message: str) -> NoReturn:
+    """Print the message and exit with 2, as for every mistake in a command line."""
+    typer.echo(f"hipress: {message}", err=True)
+    raise typer.Exit(2)
+
+
+def main() -> None:
+    """The entry point of the command."""
+    app()

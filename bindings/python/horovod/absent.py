@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of Horovod that HiPress does not have: a module that is asked for one raises Unsupported, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from hipress.errors import Unsupported
+
+_ELASTIC = "a job has the same ranks from its start to its end; save checkpoints, and start the job again from one"
+_BATCH_NORM = "use the framework's layer, with the statistics of each rank's own batch, or normalise groups of channels"
+_JOIN = "a job cannot go on without a rank; give every rank the same number of batches"
+_JOBS = "start the job with `hipress run`, torchrun, mpirun, srun or horovodrun"
+
+#: Module of Horovod → name in it → what to do instead.
+ABSENT: Mapping[str, Mapping[str, str]] = {
+    "horovod": {
+        "data": "load each rank's part of the data with the framework's own loader",
+        "ray": _JOBS,
+        "run": _JOBS,
+        "spark": _JOBS,
+    },
+    "torch": {
+        "SyncBatchNorm": _BATCH_NORM,
+        "elastic": _ELASTIC,
+        "join": _JOIN,
+    },
+    "tensorflow": {
+        "BroadcastGlobalVariablesHook": "run broadcast_global_variables(root_rank) in the session before training",
+        "SyncBatchNormalization": _BATCH_NORM,
+        "elastic": _ELASTIC,
+        "join": _JOIN,
+    },
+    "tensorflow.keras": {"elastic": _ELASTIC},
+    "keras": {"elastic": _ELASTIC},
+    "mxnet": {},
+}
+
+
+def refusal(module: str, name: str) -> Unsupported:
+    """The error that a module raises in place of the name."""
+    return Unsupported(f"HiPress has no {name} of horovod{_suffix(module)}: {ABSENT[module][name]}")
+
+
+def refusing(module: str) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module of HiPress that has the names of this one of Horovod's."""
+
+    def __getattr__(name: str) -> NoReturn:  # noqa: N807  (a module's)
+        if name in ABSENT[module]:
+            raise refusal(module, name)
+        raise AttributeError(f"HiPress' module with the names of horovod{_suffix(module)} has no attribute '{name}'")
+
+    return __getattr__
+
+
+def _suffix(module: str) -> str:
+    return "" if module == "horovod" else f".{module}"

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""horovod.mxnet's names: `import hipress.horovod.mxnet as hvd`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hipress import mxnet
+from hipress.horovod import absent
+from hipress.horovod.names import HorovodInternalError, check_all_ranks, join
+from hipress.mxnet import *  # noqa: F403
+
+
+def init(comm: Any = None, process_sets: Any = None) -> None:  # type: ignore[no-redef]
+    """As hipress.mxnet.init(). Raises Unsupported for anything but all ranks of the launcher."""
+    check_all_ranks(comm, process_sets)
+    mxnet.init()
+
+
+__getattr__ = absent.refusing("mxnet")
+
+__all__ = [*mxnet.__all__, "HorovodInternalError", "join"]

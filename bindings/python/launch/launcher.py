@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the ranks of a job on this machine, merges their output, and ends every process that they have started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+from hipress.errors import InvalidArgument
+from hipress.launch.job import Job
+from hipress.launch.rank import Rank
+from hipress.launch.rank_output import RankStream
+
+#: Exit codes, as shells have them.
+EXIT_NOT_EXECUTABLE = 126
+EXIT_NOT_FOUND = 127
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What to run, `size` times, and how. Times in seconds."""
+
+    command: tuple[str, ...]
+    size: int
+    env: Mapping[str, str] = field(default_factory=dict)  # On top of this process' environment.
+    timeout: float | None = None  # For the whole job.
+    grace: float = 5.0  # From asking a rank to end (SIGTERM, SIGINT) to killing it.
+    prefix: bool = True  # Mark each line with its rank.
+    output_dir: Path | None = None  # Also write each rank's output to rank-R.out and rank-R.err in here.
+
+
+def launch(options: LaunchOptions) -> int:
+    """Run the job to its end and return its exit code: 0; or that of the rank that failed first (128 + N for signal N);
+    130, 143, 129 after SIGINT, SIGTERM, SIGHUP to this process; 124 after `timeout`; 127 or 126 if the command cannot
+    be found or run; 141 if the reader of the output has gone.
+
+    Each rank leads a process group, and the group ends with it: processes that a rank has left running are asked to end
+    (SIGTERM), and killed once its outputs are closed or the grace time is over. To be called from the main thread,
+    where Python handles signals. Raises `InvalidArgument` for options that make no sense, before anything is started.
+    """
+    if options.size < 1:
+        raise InvalidArgument(f"the number of ranks is {options.size}; expected at least 1")
+    if not options.command:
+        raise InvalidArgument("there is no command to run; expected one after the options")
+    for name, seconds in (("timeout", options.timeout), ("grace", options.grace)):
+        if seconds is not None and not 0 <= seconds < 1e9:
+            raise InvalidArgument(f"{name} is {seconds} seconds; expected 0 or more")
+    if options.output_dir is not None:
+        try:
+            options.output_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidArgument(f"the output directory cannot be made: {error}") from error
+    with _caught_signals() as wakeup:
+        job = Job(wakeup, grace=options.grace, timeout=options.timeout)
+        try:
+            try:
+                _start(job, options)
+            except OSError as error:
+                job.say(_explain(options.command[0], error))
+                code = EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
+                job.end(signal.SIGKILL, code)
+            return job.run()
+        finally:
+            job.close()
+
+
+@contextlib.contextmanager
+def _caught_signals() -> Iterator[int]:
+    """While inside, signals become bytes to read from the file descriptor that this yields: one wait sees them all."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    os.set_blocking(write_end, False)
+
+    def note(_signal: int, _frame: FrameType | None) -> None:
+        """Nothing: the interpreter has written the number to the wake-up descriptor."""
+
+    old_fd = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    # One that is ignored stays ignored: that is how nohup and a shell's background jobs ask for it.
+    wanted = [s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is not signal.SIG_IGN]
+    old = {s: signal.signal(s, note) for s in (*wanted, signal.SIGCHLD)}
+    try:
+        yield read_end
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(old_fd)
+        os.close(read_end)
+        os.close(write_end)
+
+
+def _start(job: Job, options: LaunchOptions) -> None:
+    """Start all ranks. Raises OSError if one cannot be; those before it are then in the job already."""
+    base = {**os.environ, **options.env}
+    if shutil.which(options.command[0], path=base.get("PATH", os.defpath)) is None:
+        # Asked for here too because a failed exec does not say what a script lacks, see _explain.
+        path = Path(options.command[0])
+        raise PermissionError(path) if path.exists() else FileNotFoundError(path)
+    # An outer job's, if this launcher runs as a rank.
+    base.pop("HIPRESS_RENDEZVOUS_FD", None)
+    # N ranks with a thread per core each would get in each other's way.
+    base.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // options.size)))
+    # Into a pipe Python would write in blocks: late, out of order, and lost when a rank is killed.
+    base.setdefault("PYTHONUNBUFFERED", "1")
+    # Bound here and inherited by rank 0, so that no other process can take the port in between.
+    with socket.create_server(("127.0.0.1", 0), backlog=max(128, options.size)) as listener:
+        base |= {
+            "HIPRESS_SIZE": str(options.size),
+            "HIPRESS_LOCAL_SIZE": str(options.size),
+            "HIPRESS_RENDEZVOUS": f"127.0.0.1:{listener.getsockname()[1]}",
+            "HIPRESS_JOB_TOKEN": secrets.token_hex(16),
+        }
+        own = {"HIPRESS_RENDEZVOUS_FD": str(listener.fileno())}
+        job.add(_start_rank(job, options, 0, base | own, (listener.fileno(),)))
+    # The listener is closed here by now: connections to it must end with rank 0, which is the only one to hold it.
+    for index in range(1, options.size):
+        job.add(_start_rank(job, options, index, base, ()))
+
+
+def _start_rank(job: Job, options: LaunchOptions, index: int, env: dict[str, str], pass_fds: tuple[int, ...]) -> Rank:
+    # Before the process: nothing may fail between its start and its being looked after.
+    copies = [_copy(options.output_dir, index, kind) for kind in ("out", "err")]
+    process = subprocess.Popen(
+        options.command,
+        env=env | {"HIPRESS_RANK": str(index), "HIPRESS_LOCAL_RANK": str(index)},
+        stdin=None if index == 0 else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        pass_fds=pass_fds,
+        # A session of its own, not only a group: rank 0 may then read the terminal without being stopped for it, and
+        # Ctrl-C reaches the ranks once, from here, rather than twice.
+        start_new_session=True,
+        # In the child, before its exec: see orphan_guard. Safe where threads make such code unsafe (locks that are
+        # held at the fork) because it takes none: one getpid() and one send().
+        preexec_fn=job.enlist,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    out = RankStream(process.stdout, job.out, index, prefix=options.prefix, copy=copies[0])
+    err = RankStream(process.stderr, job.err, index, prefix=options.prefix, copy=copies[1])
+    return Rank(index, process, (out, err))
+
+
+def _copy(directory: Path | None, index: int, kind: str) -> BinaryIO | None:
+    if directory is None:
+        return None
+    try:
+        # Unbuffered, to be followed while the job runs. Its stream closes it.
+        return open(directory / f"rank-{index}.{kind}", "wb", buffering=0)
+    except OSError as error:
+        raise InvalidArgument(f"the output file cannot be made: {error}") from error
+
+
+def _explain(command: str, error: OSError) -> str:
+    """Why the command cannot be started, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        return f"command not found: {command}"
+    if isinstance(error, PermissionError) or error.errno == 8:  # ENOEXEC
+        hint = f"; did you mean: python {command}?" if command.endswith(".py") else ""
+        return f"cannot execute {command}: {error.strerror or 'it is not an executable file'}{hint}"
+    return f"cannot start {command}: {error}"

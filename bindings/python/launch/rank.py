@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank as the launcher sees it: a process that leads a process group, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+
+from hipress.launch.rank_output import RankStream
+
+
+class Rank:
+    """One rank: its process, which leads a process group of the same number, and its outputs."""
+
+    def __init__(self, index: int, process: subprocess.Popen[bytes], streams: tuple[RankStream, ...]) -> None:
+        self.index = index
+        self.process = process
+        self.streams = streams
+        self.status: int | None = None  # As subprocess has it: an exit code, or minus a signal. None: it runs.
+        self.asked = False  # It has been told to end.
+        self.killed = False  # Its group has been sent SIGKILL.
+        self.deadline: float | None = None  # When to kill its group, in monotonic seconds.
+        self.insist_at: float | None = None  # When SIGINT counts as not heard.
+        self.over = False  # Its whole group is gone and it has been waited for.
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the group. Safe until `over`: an ended leader not waited for keeps its number."""
+        self.asked = True
+        self.killed = self.killed or number == signal.SIGKILL
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+    def is_importing(self) -> bool:
+        """Whether a Python of its group runs and has not loaded HiPress yet: it has nothing to save, and many an import
+        swallows KeyboardInterrupt."""
+        loaded = [_loaded(pid) for pid in self._group()]
+        return any("python" in os.path.basename(executable) for executable, _ in loaded) and not any(
+            "libhipress.so" in libraries for _, libraries in loaded
+        )
+
+    def _group(self) -> list[int]:
+        return [
+            int(name) for name in os.listdir("/proc") if name.isdigit() and _group_of(int(name)) == self.process.pid
+        ]
+
+    def has_just_ended(self) -> bool:
+        """Whether the leader is found to have ended, the first time. Leaves it a zombie, see `signal`."""
+        if self.status is not None:
+            return False
+        info = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if info is None:
+            return False
+        self.status = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+        return True
+
+    def describe_end(self) -> str:
+        """How it ended, in words."""
+        if self.status is not None and self.status < 0:
+            hint = " (out of memory?)" if self.status == -signal.SIGKILL else ""
+            return f"rank {self.index} was killed by {signal_name(-self.status)}{hint}"
+        return f"rank {self.index} exited with {self.status}"
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _loaded(pid: int) -> tuple[str, str]:
+    """A process' executable, and the files that are mapped into its memory; empty if it has gone."""
+    try:
+        with open(f"/proc/{pid}/maps", errors="replace") as maps:
+            return os.readlink(f"/proc/{pid}/exe"), maps.read()
+    except OSError:
+        return "", ""
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL for 9; "signal N" for those without a name (real-time signals)."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchrun, whose ranks meet through torch.distributed's key-value store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hipress.launch.rendezvous import listening
+from hipress.launch.rendezvous.meeting import meet
+from hipress.launch.rendezvous.place import Rendezvous
+from hipress.launch.rendezvous.variables import Variables
+
+
+def from_torchrun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
+    """What torchrun sets (or the same variables by hand). Its own store has MASTER_PORT, so the ranks meet elsewhere:
+    rank 0 binds a port and tells the others through that store."""
+    variables = Variables("torchrun", environ)
+    place = variables.place("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    master = variables.text("MASTER_ADDR", "the host name or address of rank 0's host")
+    port = variables.integer("MASTER_PORT", 1, 65535, "a port from 1 to 65535")
+    # Here and not at the top: it imports torch, which takes seconds and need not be installed for other launchers.
+    from hipress.launch.rendezvous.torch_store import StoreAddress, TorchStore
+
+    address = StoreAddress(master, port, agent_owns_it=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
+    run = environ.get("TORCHELASTIC_RUN_ID", "none")
+    restart = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return meet(
+        TorchStore(address, place.rank, timeout),
+        place,
+        source="torchrun",
+        prefix=f"hipress/{run}/{restart}/rendezvous/",
+        listen_to_hosts=lambda: listening.towards(master, "MASTER_ADDR"),
+        timeout=timeout,
+    )

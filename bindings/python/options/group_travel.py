@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How tensors travel over a process group: the options of hipress.torch.ddp and hipress.torch.fsdp.
+
+Not `from __future__ import annotations`: hipress.options.declaration reads these at run time.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, TypedDict
+
+from hipress.options.declaration import Option
+from hipress.options.travel import MIN_COMPRESS_BYTES
+
+
+class BesideCodec(TypedDict, total=False):
+    """What functions take beside the codec, which they also take by position."""
+
+    topology: Annotated[
+        str,
+        Option(
+            '"ps": each rank averages its share of a gradient and encodes the average again. "allgather": each rank '
+            "sends its encoded gradient to all others, which suits sparse codecs on few ranks.{more_topologies}",
+            default="ps",
+        ),
+    ]
+    min_compress_bytes: Annotated[
+        int,
+        Option("Smaller {gradient}s are averaged exactly.", default=MIN_COMPRESS_BYTES, at_least=0),
+    ]
+    compress_vectors: Annotated[
+        bool,
+        Option(
+            "Whether {gradient}s of parameters with one dimension or none (biases, norms) are compressed, too.",
+            default=False,
+        ),
+    ]
+    codec_for: Annotated[
+        Mapping[str, str] | None,
+        Option(
+            "Codecs of single parameters, by name: {codec_for_example}. They hold for vectors and small {gradient}s, "
+            "too. The others get `codec`.",
+            default=None,
+        ),
+    ]
+    warmup_steps: Annotated[
+        int,
+        Option("In so many first steps all values are averaged exactly.{group_only}", default=0, at_least=0),
+    ]
+    seed: Annotated[int, Option("Of random rounding.{group_only_seed}", default=0, at_least=0)]
+
+
+class GroupTravel(BesideCodec, total=False):
+    """How a list of tensors travels over a process group."""
+
+    codec: Annotated[
+        str,
+        Option(
+            'How gradients are compressed, for example "onebit" or "dgc(ratio=0.01)"; "none": they are averaged '
+            "exactly.",
+            default="none",
+        ),
+    ]

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of init(): declared once. Signature, validation, variables, docstring and the guide's table follow.
+
+Not `from __future__ import annotations`: hipress.options.declaration reads these at run time.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from hipress.errors import InvalidArgument
+from hipress.options.declaration import Declared, Option, declared
+
+#: What heartbeat and heartbeat_limit may be, in seconds.
+_SHORTEST_BEAT, _LONGEST_BEAT = 0.01, 86400
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeOptions:
+    """How this rank's engine runs. init() takes each option by its name, and else from its environment variable."""
+
+    timeout: Annotated[
+        float,
+        Option(
+            "Seconds from submitting a tensor until every rank must have done its part; also the limit for agreements "
+            "among ranks.",
+            above=0,
+            of_engine=True,
+        ),
+    ] = 600.0
+    start_timeout: Annotated[
+        float,
+        Option(
+            "Seconds for all ranks to arrive at `init()` and to connect.",
+            above=0,
+            default_text="60, or `timeout` if that is given",
+        ),
+    ] = 60.0
+    stall_warning: Annotated[
+        float,
+        Option(
+            "A rank that has waited for so many seconds names on stderr the ranks and the tensors that it waits for, "
+            "and again after each such time; 0: never.",
+            at_least=0,
+            of_engine=True,
+        ),
+    ] = 60.0
+    compute_threads: Annotated[
+        int,
+        Option(
+            "Threads of this rank that encode, merge and decode.",
+            above=0,
+            of_engine=True,
+            default_text="cores per rank, 1 to 4",
+        ),
+    ] = 1
+    partition_bytes: Annotated[
+        int,
+        Option(
+            "Larger tensors are split into partitions of about this size, in bytes of raw values.",
+            above=0,
+            same_on_all_ranks=True,
+            of_engine=True,
+        ),
+    ] = 4 << 20
+    window_bytes: Annotated[
+        int,
+        Option(
+            "Bytes that the network has of each peer's messages at a time; the messages behind them wait, ordered by "
+            "priority.",
+            above=0,
+            of_engine=True,
+        ),
+    ] = 16 << 20
+    bundle_bytes: Annotated[
+        int,
+        Option(
+            "Small messages for one peer go together, up to so many bytes, where a message alone is costly (TCP); "
+            "0: never.",
+            at_least=0,
+            of_engine=True,
+        ),
+    ] = 64 << 10
+    bundle_message_bytes: Annotated[
+        int,
+        Option("Larger messages never go together with others.", at_least=0, of_engine=True),
+    ] = 16 << 10
+    bundle_linger: Annotated[
+        float,
+        Option(
+            "Seconds that a small message waits at most for others, while an earlier message to the same peer is under "
+            "way.",
+            above=0,
+            of_engine=True,
+        ),
+    ] = 0.005
+    rounds: Annotated[
+        bool,
+        Option(
+            "Large messages go in link rounds: each rank uses one link at a time, so that not all ranks send to one at "
+            "once.",
+            same_on_all_ranks=True,
+            of_engine=True,
+        ),
+    ] = False
+    round_bytes: Annotated[
+        int,
+        Option("Bytes of a link round at most, unless one message is larger.", above=0, of_engine=True),
+    ] = 1 << 20
+    coordinator: Annotated[
+        str,
+        Option(
+            "Who decides which link a rank uses in a link round: `none`, every rank for itself; `rank0`, rank 0 for "
+            "all ranks, which implies link rounds.",
+            one_of=("none", "rank0"),
+            same_on_all_ranks=True,
+            of_engine=True,
+        ),
+    ] = "none"
+    heartbeat: Annotated[
+        float,
+        Option(
+            "Seconds between two signs of life of a host.",
+            above=0,
+            default_text="1, or a quarter of `heartbeat_limit` if that is less",
+        ),
+    ] = 1.0
+    heartbeat_limit: Annotated[
+        float,
+        Option(
+            "Seconds after which a host that answers nothing is lost; give more on networks that stall longer.", above=0
+        ),
+    ] = 7.0
+    network: Annotated[
+        str,
+        Option(
+            "Which devices (`eth1`, `mlx5_0:1`), subnets (`10.0.0.0/16`) or kinds (`rdma`, `tcp`) gradients may take, "
+            "separated by commas; empty: every device that leads to the other ranks. The fastest of them is taken.",
+            variable="HIPRESS_NET",
+        ),
+    ] = ""
+    seed: Annotated[
+        int,
+        Option(
+            "Seed of the rounding of `terngrad`, `int8` and `int4`, and of the samples of `graddrop` and `dgc`.",
+            at_least=0,
+            same_on_all_ranks=True,
+            of_engine=True,
+        ),
+    ] = 0
+    pipelining: Annotated[
+        bool,
+        Option(
+            "False: the engine synchronises one tensor after the other, in the order of submission, which must be the "
+            "same on all ranks; it shows what overlap gains.",
+            same_on_all_ranks=True,
+            of_engine=True,
+        ),
+    ] = True
+    priorities: Annotated[
+        bool,
+        Option(
+            "False: messages go in the order in which they are ready. True: messages that the next forward pass needs "
+            "first go first.",
+            of_engine=True,
+        ),
+    ] = True
+    trace: Annotated[str, Option("File for a Chrome/Perfetto trace; empty: nothing is recorded.")] = ""
+    check_replicas: Annotated[
+        int,
+        Option(
+            "All ranks compare the hashes of their parameters every so many steps; 0: never.",
+            at_least=0,
+            same_on_all_ranks=True,
+        ),
+    ] = 0
+
+    @staticmethod
+    def from_environment(**given: Any) -> "RuntimeOptions":
+        """Options from `given`, where they are not None, else from the environment, else the defaults.
+
+        Raises InvalidArgument that names an option or a variable whose value has the wrong type or is out of range.
+        """
+        values = _read(given, os.environ)
+        if "timeout" in values:
+            values.setdefault("start_timeout", values["timeout"])
+        options = RuntimeOptions(**values)
+        return options._with_heartbeat(given="heartbeat" in values)
+
+    def _with_heartbeat(self, *, given: bool) -> "RuntimeOptions":
+        """Several beats must go unanswered within the limit: one may be lost, and TCP repeats it only after a while."""
+        if min(self.heartbeat, self.heartbeat_limit) < _SHORTEST_BEAT or self.heartbeat_limit > _LONGEST_BEAT:
+            raise InvalidArgument(
+                f"heartbeat={self.heartbeat:g} and heartbeat_limit={self.heartbeat_limit:g}: both are seconds from "
+                f"{_SHORTEST_BEAT} to {_LONGEST_BEAT} (HIPRESS_HEARTBEAT, HIPRESS_HEARTBEAT_LIMIT)"
+            )
+        if not given:
+            return replace(self, heartbeat=min(self.heartbeat, self.heartbeat_limit / 4))
+        if self.heartbeat > self.heartbeat_limit / 2:
+            raise InvalidArgument(
+                f"heartbeat={self.heartbeat:g}, the interval, must be at most half of "
+                f"heartbeat_limit={self.heartbeat_limit:g} (HIPRESS_HEARTBEAT, HIPRESS_HEARTBEAT_LIMIT)"
+            )
+        return self
+
+    def of_engine(self) -> dict[str, Any]:
+        """The options that the core's engine takes, by name."""
+        return {name: getattr(self, name) for name, each in RUNTIME_OPTIONS.items() if each.option.of_engine}
+
+
+RUNTIME_OPTIONS: Mapping[str, Declared] = declared(RuntimeOptions)
+
+
+def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The values that an argument or a variable gives, checked, with the type of their option."""
+    if unknown := sorted(set(given) - set(RUNTIME_OPTIONS)):
+        raise TypeError(f"init() has no option '{unknown[0]}'; the options are {', '.join(RUNTIME_OPTIONS)}")
+    values: dict[str, Any] = {}
+    for name, each in RUNTIME_OPTIONS.items():
+        source, value = name, given.get(name)
+        if value is None:
+            source, value = each.variable, environ.get(each.variable)
+        if value is None:
+            continue
+        try:
+            values[name] = _switch(value) if each.kind is bool else each.kind(value)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidArgument(f"{source}={value!r} is not a valid {each.kind.__name__}") from None
+        each.check(values[name], f"{source}={value!r}")
+    return values
+
+
+def _switch(value: object) -> bool:
+    """True and False as arguments, 1 and 0 in variables."""
+    if value in (True, "1"):
+        return True
+    if value in (False, "0"):
+        return False
+    raise ValueError

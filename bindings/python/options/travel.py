@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How tensors travel: the options that every all-reduce and every distributed optimizer takes.
+
+Not `from __future__ import annotations`: hipress.options.declaration reads these at run time. "{parameter}" in a text
+is what a framework calls the tensors that have gradients.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, TypedDict
+
+from hipress.options.declaration import Option
+
+MIN_COMPRESS_BYTES = 4096
+"""Smaller gradients gain nothing from a codec, and lose most: they are biases and norms."""
+
+
+class CollectiveOptions(TypedDict, total=False):
+    """How the values of one operation travel."""
+
+    codec: Annotated[
+        str,
+        Option(
+            'How gradients are compressed: "none", "fp16", "bf16", "int8", "int4", "onebit", "tbq", "terngrad", '
+            '"dgc" or "graddrop", or a loaded codec; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.',
+            default="none",
+        ),
+    ]
+    topology: Annotated[
+        str,
+        Option('Which way gradients travel: "ps", "ring", "allgather" or "hierarchical".', default="ps"),
+    ]
+    partitions: Annotated[
+        int,
+        Option("Into how many pieces each gradient is split; 0: by its size.", default=0, at_least=0),
+    ]
+
+
+class TravelOptions(CollectiveOptions, total=False):
+    """How a list of gradients travels."""
+
+    min_compress_bytes: Annotated[
+        int,
+        Option("Smaller gradients travel as they are.", default=MIN_COMPRESS_BYTES, at_least=0),
+    ]
+    codec_for: Annotated[
+        Mapping[str, str] | None,
+        Option("Codecs of single {parameter}s, by name: {codec_for_example}. The others get `codec`.", default=None),
+    ]
