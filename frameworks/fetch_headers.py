@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Headers of frameworks that cannot be installed side by side, to build the operators of all of them at once.
 
-    python frameworks/fetch_headers.py tensorflow mxnet      fetches what is not there yet and prints, for each
+    python frameworks/fetch_headers.py tensorflow mxnet      fetches the missing headers and prints, for each
                                                              framework, CMake's option that names the folder
 
 Only the headers out of the wheel that requirements/ pins: an environment with TensorFlow in it takes 1.6 GB. They are

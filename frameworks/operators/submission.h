@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the operators of all frameworks do alike: check a tensor against what ranks have agreed on and hand it
-// to this process' engine.
+// The operators of all frameworks check a tensor against the specification on which ranks have agreed, and
+// hand it to this process' engine.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "core/casync/current_engine.h"
+#include "core/casync/run/current_engine.h"
 #include "core/device/device.h"
 
 namespace hipress {
@@ -44,21 +44,22 @@ inline void checkView(const TensorView& tensor, const TensorSpec& spec, uint64_t
   }
 }
 
-/// What is synchronised in one step, and how its end is told.
+/// One tensor of one step, and the function to call at its end.
 struct ViewSubmission {
   const TensorView* input = nullptr;  ///< nullptr: this rank has no values in this step.
   TensorView output;                  ///< May be the input.
   void* stream = nullptr;             ///< On a device: what is on this stream goes before.
   std::shared_ptr<void> owner;        ///< Keeps the memory of both until the operation has let go of it.
   OnDone onDone;                      ///< As Submission::onDone; nullptr: somebody waits for the handle.
+  uint16_t updates = 0;               ///< As Submission::updates.
 };
 
-/// Starts it on this process' engine. Throws what Engine::submit() does, and Unsupported, Mismatch,
+/// Starts it on this process' engine. Throws the errors of Engine::submit(), and Unsupported, Mismatch,
 /// NotInitialized.
 inline OperationHandle submitViews(TensorHandle tensor, ViewSubmission views) {
   const auto engine = currentEngine();
   const auto declared = engine->tensor(tensor);
-  const TensorSpec& spec = declared->spec;
+  const TensorSpec& spec = declared->spec();
   checkView(views.output, spec, declared->outputBytes() / elementSize(spec.dtype));
   if (views.input != nullptr) checkView(*views.input, spec, spec.count);
 
@@ -76,6 +77,7 @@ inline OperationHandle submitViews(TensorHandle tensor, ViewSubmission views) {
     submission.keepAlive = std::make_shared<Kept>(std::move(submission.keepAlive), std::move(ready));
   }
   submission.onDone = std::move(views.onDone);
+  submission.updates = views.updates;
   return engine->submit(tensor, std::move(submission));
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MXNet's arrays as the engine needs them: a handle that lives as long as an operation, and where the values
-// are.
+// MXNet's arrays for the engine: a handle that lives as long as an operation, and the place of the values.
 #pragma once
 
 #include <mxnet/c_api.h>
@@ -17,7 +16,7 @@
 #include <string>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "frameworks/operators/submission.h"
 
 namespace hipress::mxnet_operators {
@@ -43,7 +42,7 @@ class SharedArray {
   NDArrayHandle handle_ = nullptr;
 };
 
-/// The number is mshadow's.
+/// Element types have mshadow's numbers.
 inline std::optional<DType> dtypeOf(int number) {
   switch (number) {
     case 0:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operators of a codec in MXNet, whichever codec it is. codecs.cc registers them for the codecs that a
-// process has at run time, the files of `hipress compll build -f mxnet` for one codec.
+// The operators of any codec in MXNet. codecs.cc registers them for the codecs that a process has at run
+// time, and the files of `hipress compll build -f mxnet` for one codec.
 //
 // They are custom operators of MXNet's extension interface (lib_api.h, version 11, MXNet 1.8 and 1.9). Shapes
 // are known before values there: a message lies at the beginning of an array that has room for the longest,
@@ -22,8 +22,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/codec/operator_codec.h"
-#include "core/error.h"
 
 namespace hipress::mxnet_operators {
 
@@ -40,7 +40,7 @@ struct OperatorNames {
   std::vector<std::string> states;
 };
 
-/// Errors become the operator's, with their text.
+/// Errors become errors of the operator, with their text.
 template <typename Body>
 MXReturnValue guarded(const Body& body) {
   try {
@@ -87,7 +87,7 @@ inline MXReturnValue encode(const OperatorNames& names, const Attributes& attrib
     const CodecPointer codec = codecOf(names, attributes);
     std::vector<OperatorState> states;
     for (size_t i = 0; i < names.states.size(); ++i) {
-      // One that these options do without (error_feedback=false) has to be passed, too, and stays as it is.
+      // A state that these options do not use (error_feedback=false) is passed, too, and stays as it is.
       const auto kept = codec->states();
       if (std::ranges::find(kept, names.states[i]) != kept.end())
         states.push_back({names.states[i], floats((*inputs)[i + 1])});
@@ -126,7 +126,7 @@ inline MXReturnValue decodeAccumulate(const OperatorNames& names, const Attribut
   });
 }
 
-/// What MXNet asks before it has values. -1 stands for a type that it does not know yet.
+/// MXNet's questions before it has values. -1 stands for a type that it does not know yet.
 inline void checkTypes(const OperatorNames& names, const Types& expected, Types* types) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if ((*types)[i] == -1) (*types)[i] = expected[i];

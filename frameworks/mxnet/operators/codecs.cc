@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mx.nd.hipress_<codec>_encode, _decode and _decode_accumulate, for the codecs that the process knows when
-// this library is loaded with mx.library.load(); loading it again adds those that have come since. A function
-// of MXNet's extension interface is not told which operator it serves. Hence the slots: for each a set of
-// functions that know nothing but its number.
+// this library is loaded with mx.library.load(); loading it again adds the codecs that have come since.
+// MXNet's extension interface does not tell a function which operator it serves. Hence the slots: each has a
+// set of functions that know their slot's number alone.
 #include <mxnet/lib_api.h>
 
 #include <array>
@@ -103,7 +103,8 @@ constexpr std::array<void (*)(), kSlots> kAdders = adders(std::make_index_sequen
 
 void addNewCodecs() {
   static size_t used = 0;
-  // MXNet takes what this library's registry holds; what it has taken before it must not see again.
+  // MXNet takes the operators in this library's registry; it must not see an operator again that it has taken
+  // before.
   static const auto& none = *new Operators(*Operators::get());
   *Operators::get() = none;
   for (const CodecDescription& codec : describeCodecs()) {

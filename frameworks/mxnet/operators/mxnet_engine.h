@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MXNet's engine, as far as it is needed here: operations are pushed with the arrays they use, begin when
+// The part of MXNet's engine that HiPress uses: operations are pushed with the arrays they use, begin when
 // these are ready, and may end later. MXNet's C++ headers are not C++20: only mxnet_engine.cc includes them.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace hipress::mxnet_operators {
 
-/// Ends an operation that has begun. A copy of what MXNet passes to it.
+/// Ends an operation that has begun. A copy of MXNet's own object.
 class Completion {
  public:
   explicit Completion(const void* given);
-  /// The operation is done. With an error its arrays, and whatever is computed from them, have that until
-  /// somebody waits for one of these. `nullptr`: it went well.
+  /// The operation is done. With an error its arrays, and all arrays computed from them, have the error until
+  /// a call waits for one of them. `nullptr`: it went well.
   void operator()(const std::string* error) const;
 
  private:

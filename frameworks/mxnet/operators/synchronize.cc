@@ -3,17 +3,19 @@
 // Synchronisation as operations of MXNet's engine, which begins each when the last write of its arrays is
 // done, and begins nothing that uses them before it has ended. Python pushes them and goes on, and so does
 // backward. The function for Python returns 0, or -1 with the error kept for the caller (see
-// core/casync/current_engine.h).
+// core/casync/run/current_engine.h).
 #include <mxnet/c_api.h>
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
-#include "core/casync/current_engine.h"
-#include "core/error_name.h"
+#include "core/base/error_name.h"
+#include "core/casync/run/current_engine.h"
 #include "core/trace/recorder.h"
 #include "frameworks/mxnet/operators/array.h"
 #include "frameworks/mxnet/operators/mxnet_engine.h"
@@ -32,7 +34,7 @@ class StepTimes {
     }
   }
 
-  /// As a span: what was ready before it was pushed overlaps nothing.
+  /// As a span: an array that was ready before it was pushed overlaps nothing.
   void record(TraceRecorder& trace) const {
     TraceSpan span;
     span.name = "backward";
@@ -52,6 +54,18 @@ std::string errorText(const Error& error) {
   return std::string("hipress.") + errorName(error.kind()) + ": " + error.what();
 }
 
+/// How many arrays of a list MXNet was given and did not begin: an operation before them had failed.
+using Skipped = std::shared_ptr<std::atomic<int64_t>>;
+
+Skipped skippedOf(int64_t list) {
+  static std::mutex mutex;
+  static auto* lists = new std::map<int64_t, Skipped>;  // operations may run while the process ends
+  const std::lock_guard lock(mutex);
+  Skipped& skipped = (*lists)[list];
+  if (skipped == nullptr) skipped = std::make_shared<std::atomic<int64_t>>(0);
+  return skipped;
+}
+
 /// One array in one step.
 struct Synchronization {
   TensorHandle tensor = 0;
@@ -59,14 +73,18 @@ struct Synchronization {
   SharedArray output;
   bool absent = false;  ///< Without an input: this rank has no values; otherwise they are in `output`.
   std::shared_ptr<StepTimes> times;  ///< nullptr: not traced.
+  uint16_t updates = 0;              ///< See Submission::updates.
+  Skipped skipped;                   ///< Counts this one if it ends without having begun.
 
-  void start(const Completion& completion) const {
+  void start(const Completion& completion) {
+    skipped.reset();
     if (times) times->arrayReady();
     const auto declared = currentEngine()->tensor(tensor);
-    const ArrayView to = viewOf(output.handle(), declared->spec.name);
-    const ArrayView from = input.handle() == nullptr ? to : viewOf(input.handle(), declared->spec.name);
+    const ArrayView to = viewOf(output.handle(), declared->spec().name);
+    const ArrayView from = input.handle() == nullptr ? to : viewOf(input.handle(), declared->spec().name);
     using Owners = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
     ViewSubmission submission;
+    submission.updates = updates;
     if (!absent) submission.input = &from.values;
     submission.output = to.values;
     submission.owner = std::make_shared<Owners>(from.owner, to.owner);
@@ -101,9 +119,13 @@ void endStep(void* /*context*/, void* parameter) {
   if (trace != nullptr) end.times->record(*trace);
 }
 
-template <typename T>
-void destroy(void* parameter) {
-  delete static_cast<T*>(parameter);
+void destroySynchronization(void* parameter) {
+  const std::unique_ptr<Synchronization> synchronization(static_cast<Synchronization*>(parameter));
+  if (synchronization->skipped != nullptr) synchronization->skipped->fetch_add(1);
+}
+
+void destroyEnd(void* parameter) {
+  delete static_cast<StepEnd*>(parameter);
 }
 
 /// Throws InvalidArgument with MXNet's reason.
@@ -115,25 +137,24 @@ void push(std::unique_ptr<Synchronization> synchronization, int priority) {
   NDArrayHandle input = synchronization->input.handle();
   NDArrayHandle output = synchronization->output.handle();
   const UsedArrays arrays{&input, input == nullptr ? 0 : 1, &output, 1};
-  checkPush(pushAsynchronous(startSynchronization, synchronization.release(), destroy<Synchronization>,
-                             arrays, priority, "hipress"));
+  checkPush(pushAsynchronous(startSynchronization, synchronization.release(), destroySynchronization, arrays,
+                             priority, "hipress"));
 }
 
 void pushEnd(std::unique_ptr<StepEnd> end, NDArrayHandle* arrays, int count) {
-  checkPush(
-      pushSynchronous(endStep, end.release(), destroy<StepEnd>, {nullptr, 0, arrays, count}, "hipress_step"));
+  checkPush(pushSynchronous(endStep, end.release(), destroyEnd, {nullptr, 0, arrays, count}, "hipress_step"));
 }
 
 }  // namespace
 }  // namespace hipress::mxnet_operators
 
-/// outputs[i] := the synchronised values of inputs[i]; its own if they are one array, nullptr: this rank has
-/// none in this step. With `together`, nothing may use any output before all are there, and if one fails
-/// all do. No two outputs share their memory.
-extern "C" __attribute__((visibility("default"))) int hipress_mxnet_synchronize(NDArrayHandle* inputs,
-                                                                                NDArrayHandle* outputs,
-                                                                                const uint32_t* tensors,
-                                                                                int count, int together) {
+/// outputs[i] := the synchronised values of inputs[i]; in place if both are one array; nullptr: this rank has
+/// no values in this step. With `together`, nothing may use any output before all are there, and if one fails
+/// all do. No two outputs share their memory. `list`: under which hipress_mxnet_skipped() counts arrays that
+/// MXNet does not begin with, because the operation that computes them failed; 0: they are not counted.
+extern "C" __attribute__((visibility("default"))) int hipress_mxnet_synchronize(
+    NDArrayHandle* inputs, NDArrayHandle* outputs, const uint32_t* tensors, int count, int together,
+    int64_t list, int64_t updates) {
   using namespace hipress;
   using namespace hipress::mxnet_operators;
   try {
@@ -142,7 +163,9 @@ extern "C" __attribute__((visibility("default"))) int hipress_mxnet_synchronize(
     for (int i = 0; i < count; ++i) {
       auto synchronization = std::make_unique<Synchronization>(
           Synchronization{tensors[i], SharedArray(inputs[i] == outputs[i] ? nullptr : inputs[i]),
-                          SharedArray(outputs[i]), inputs[i] == nullptr, times});
+                          SharedArray(outputs[i]), inputs[i] == nullptr, times,
+                          updates < 0 ? uint16_t{0} : updatesInMessage(static_cast<uint64_t>(updates)),
+                          list == 0 ? nullptr : skippedOf(list)});
       push(std::move(synchronization), -i);
     }
     const auto traced = times == nullptr ? nullptr : engine;
@@ -152,4 +175,8 @@ extern "C" __attribute__((visibility("default"))) int hipress_mxnet_synchronize(
     keepError(error);
     return -1;
   }
+}
+
+extern "C" __attribute__((visibility("default"))) int64_t hipress_mxnet_skipped(int64_t list) {
+  return hipress::mxnet_operators::skippedOf(list)->load();
 }

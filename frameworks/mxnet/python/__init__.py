@@ -7,7 +7,7 @@
     hp.broadcast_parameters(net.collect_params(), root_rank=0)
     trainer = hp.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.1}, codec="onebit")
 
-Names that Horovod has mean what they mean there; `codec`, `topology`, `partitions` are new.
+Names of Horovod have Horovod's meaning; `codec`, `topology`, `partitions` and `plan` are new.
 """
 
 from __future__ import annotations
@@ -16,6 +16,14 @@ from hipress.mxnet.required import import_mxnet
 
 import_mxnet()
 
+from hipress.adapter.objects import allgather_object, broadcast_object  # noqa: E402
+from hipress.adapter.process_sets import (  # noqa: E402
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from hipress.adapter.reduce_ops import Adasum, Average, Max, Min, Product, Sum  # noqa: E402
 from hipress.built import (  # noqa: E402
     ccl_built,
     cuda_built,
@@ -28,8 +36,8 @@ from hipress.built import (  # noqa: E402
     nccl_built,
     rocm_built,
 )
-from hipress.compression import Compression  # noqa: E402
 from hipress.errors import (  # noqa: E402
+    CodecWarning,
     CorruptPayload,
     DuplicateName,
     HipressError,
@@ -42,6 +50,7 @@ from hipress.errors import (  # noqa: E402
     TransportError,
     Unsupported,
 )
+from hipress.horovod import absent  # noqa: E402
 from hipress.mxnet.collectives import (  # noqa: E402
     allreduce,
     allreduce_,
@@ -51,6 +60,7 @@ from hipress.mxnet.collectives import (  # noqa: E402
     grouped_allreduce_,
     synchronize,
 )
+from hipress.mxnet.compression import Compression  # noqa: E402
 from hipress.mxnet.exchanges import (  # noqa: E402
     allgather,
     alltoall,
@@ -61,17 +71,11 @@ from hipress.mxnet.exchanges import (  # noqa: E402
 )
 from hipress.mxnet.kvstore import Hipress  # noqa: E402
 from hipress.mxnet.lifetime import init, shutdown  # noqa: E402
+from hipress.mxnet.model_gradients import write_gradients  # noqa: E402
 from hipress.mxnet.optimizer import DistributedOptimizer  # noqa: E402
-from hipress.mxnet.parameters import broadcast_optimizer_state, broadcast_parameters  # noqa: E402
+from hipress.mxnet.optimizer_state import broadcast_optimizer_state  # noqa: E402
+from hipress.mxnet.parameters import broadcast_parameters  # noqa: E402
 from hipress.mxnet.trainer import DistributedTrainer  # noqa: E402
-from hipress.objects import allgather_object, broadcast_object  # noqa: E402
-from hipress.process_sets import (  # noqa: E402
-    ProcessSet,
-    add_process_set,
-    global_process_set,
-    remove_process_set,
-)
-from hipress.reduce_ops import Adasum, Average, Max, Min, Product, Sum  # noqa: E402
 from hipress.runtime import (  # noqa: E402
     counters,
     cross_rank,
@@ -87,9 +91,12 @@ from hipress.runtime import (  # noqa: E402
     stop_timeline,
 )
 
+__getattr__ = absent.refusing("mxnet")
+
 __all__ = [
     "Adasum",
     "Average",
+    "CodecWarning",
     "Compression",
     "CorruptPayload",
     "DistributedOptimizer",
@@ -154,4 +161,5 @@ __all__ = [
     "start_timeline",
     "stop_timeline",
     "synchronize",
+    "write_gradients",
 ]

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Codecs as operators, of mx.nd and mx.sym alike. After `import hipress.mxnet.codec_operators`, for each codec:
 
-    message, length = mx.nd.hipress_<codec>_encode(gradient, <state>…, step, options="", seed=0, tensor=0, scale=1.0)
-    mx.nd.hipress_<codec>_decode(message, length, count=…, options="")
+    message, length = mx.nd.hipress_<codec>_encode(gradient, <state>, ..., step, options="", seed=0, tensor=0, scale=1)
+    mx.nd.hipress_<codec>_decode(message, length, count=count, options="")
     mx.nd.hipress_<codec>_decode_accumulate(message, length, values, options="", out=values)
 
 A gradient is a float32 array of any shape on the CPU. MXNet must know shapes before values: a message is at the
 beginning of a uint8 array that has room for the longest, and `length`, one int64, says how much of it is the message.
 Every state of the codec is passed, has the gradient's size and is updated in place. `step` is an array of one int64.
-`options` is what stands between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor`
+`options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor`
 choose the random numbers; the gradient is multiplied by `scale` first. Decoding returns `count` values, or adds to
 `values`. None has a derivative.
 """

@@ -1,31 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collective operations on single arrays, with Horovod's names and meaning.
 
-They return at once, with the array that receives the result: MXNet lets nothing use it before it is there. What fails
-is raised by whatever waits for the array.
+They return at once, with the array that receives the result: MXNet lets nothing use it before it is there. The call
+that waits for the array raises the error of the operation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
 import numpy as np
 
-from hipress import process_sets, runtime
+from hipress import runtime
 from hipress._library import load_core
-from hipress.collectives import check_codec_needs_name
-from hipress.compression import Compression, codec_of
+from hipress.adapter import process_sets
+from hipress.adapter.collective_options import of_part
+from hipress.adapter.collectives import check_codec_needs_name
+from hipress.adapter.compression import codec_of, compressed, compressor_of
+from hipress.adapter.operation_names import operation_name
+from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.reduce_ops import Average, Sum, chosen
 from hipress.mxnet import operators
-from hipress.process_sets import ProcessSet, global_process_set
-from hipress.reduce_ops import ReduceOp, chosen
+from hipress.mxnet.options import MxnetAllreduceOptions
+from hipress.options.declaration import filled
+from hipress.options.signatures import in_order, takes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: Horovod's order of the arguments of an all-reduce of one array, and of several.
+_ONE = "tensor average name priority prescale_factor postscale_factor process_set op"
+_SEVERAL = "tensors average name priority prescale_factor postscale_factor process_set op"
 
 
 def _start(kind: str, tensor: mx.nd.NDArray, output: mx.nd.NDArray, name: str | None, **options: Any) -> mx.nd.NDArray:
     process = runtime.current()
-    # Unnamed operations are matched by the order in which each rank calls them, as in Horovod.
-    full_name = f"{kind}.{name}" if name else process.numbered(f"{kind}.unnamed")
+    full_name = operation_name(kind, name)
     operators.check_array(tensor, name or full_name)
     described = operators.describe(full_name, tensor.shape, tensor.dtype)
     spec = load_core().TensorSpec(
@@ -46,124 +58,79 @@ def _start(kind: str, tensor: mx.nd.NDArray, output: mx.nd.NDArray, name: str | 
     return output
 
 
-def _allreduce(
-    tensor: mx.nd.NDArray,
-    output: mx.nd.NDArray,
-    average: bool | None,
-    name: str | None,
-    op: ReduceOp | None,
-    compression: str,
-    codec: str,
-    process_set: ProcessSet,
-    **options: Any,
-) -> mx.nd.NDArray:
-    process_sets.check(process_set)
-    codec = codec_of(compression, codec, floating=np.issubdtype(tensor.dtype, np.floating))
+def _allreduce(tensor: mx.nd.NDArray, output: mx.nd.NDArray | None, options: MxnetAllreduceOptions) -> mx.nd.NDArray:
+    """Into `output`, or a new array if it is None."""
+    given = filled(MxnetAllreduceOptions, options)
+    process_sets.check(given["process_set"])
+    compression, name = given["compression"], given["name"]
+    op = chosen(given["op"], given["average"])
+    summed = op in (Average, Sum)
+    floating = np.issubdtype(tensor.dtype, np.floating)
+    codec = codec_of(compression, given["codec"], floating=floating, summed=summed)
     check_codec_needs_name(name, codec)
-    return _start("allreduce", tensor, output, name, op=chosen(op, average).name, codec=codec, **options)
+    compressor = compressor_of(compression, summed=summed)
+    (sent,), decompressed = compressed(compressor, [tensor])
+    into = output
+    if into is None or compressor is not None:
+        into = mx.nd.empty(sent.shape, ctx=sent.context, dtype=sent.dtype)
+    started = _start(
+        "allreduce",
+        sent,
+        into,
+        name,
+        op=op.name,
+        codec=codec,
+        priority=given["priority"],
+        prescale=given["prescale_factor"],
+        postscale=given["postscale_factor"],
+        topology=given["topology"],
+        partitions=given["partitions"],
+    )
+    (result,) = decompressed([started])
+    if output is None or output is result:
+        return result
+    output[:] = result
+    return output
 
 
-def allreduce(
-    tensor: mx.nd.NDArray,
-    average: bool | None = None,
-    name: str | None = None,
-    priority: int = 0,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    op: ReduceOp | None = None,
-    *,
-    compression: str = Compression.none,
-    codec: str = "none",
-    topology: str = "ps",
-    partitions: int = 0,
-) -> mx.nd.NDArray:
+@in_order(_ONE)
+@takes(MxnetAllreduceOptions)
+def allreduce(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) -> mx.nd.NDArray:
     """The combination of all ranks' `tensor`, as a new array.
 
     Every rank calls it with the same name, shape, dtype and options; unnamed calls are matched by their order. Higher
-    `priority` goes first. `codec` is what travels, e.g. "fp16" or "onebit"; biased codecs need a name, under which they
-    remember what they dropped.
+    `priority` goes first. `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs need a name, under
+    which they remember what they dropped.
 
-    Raises InvalidArgument, Unsupported, Mismatch, NotInitialized; whatever waits for the result raises PeerLost,
+    Raises InvalidArgument, Unsupported, Mismatch, NotInitialized; the call that waits for the result raises PeerLost,
     Timeout, CorruptPayload.
     """
-    return _allreduce(
-        tensor,
-        mx.nd.empty(tensor.shape, ctx=tensor.context, dtype=tensor.dtype),
-        average,
-        name,
-        op,
-        compression,
-        codec,
-        process_set,
-        priority=priority,
-        prescale=prescale_factor,
-        postscale=postscale_factor,
-        topology=topology,
-        partitions=partitions,
-    )
+    return _allreduce(tensor, None, options)
 
 
-def allreduce_(
-    tensor: mx.nd.NDArray,
-    average: bool | None = None,
-    name: str | None = None,
-    priority: int = 0,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    op: ReduceOp | None = None,
-    *,
-    compression: str = Compression.none,
-    codec: str = "none",
-    topology: str = "ps",
-    partitions: int = 0,
-) -> mx.nd.NDArray:
+@in_order(_ONE)
+@takes(MxnetAllreduceOptions)
+def allreduce_(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) -> mx.nd.NDArray:
     """`allreduce()` in place."""
-    return _allreduce(
-        tensor,
-        tensor,
-        average,
-        name,
-        op,
-        compression,
-        codec,
-        process_set,
-        priority=priority,
-        prescale=prescale_factor,
-        postscale=postscale_factor,
-        topology=topology,
-        partitions=partitions,
-    )
+    return _allreduce(tensor, tensor, options)
 
 
+@in_order(_SEVERAL)
+@takes(MxnetAllreduceOptions)
 def grouped_allreduce(
-    tensors: Sequence[mx.nd.NDArray],
-    average: bool | None = None,
-    name: str | None = None,
-    *arguments: Any,
-    **options: Any,
+    tensors: Sequence[mx.nd.NDArray], **options: Unpack[MxnetAllreduceOptions]
 ) -> list[mx.nd.NDArray]:
     """allreduce() of each, with its arguments."""
-    names = [part_name(name, part) for part in range(len(tensors))]
-    return [allreduce(tensor, average, own, *arguments, **options) for tensor, own in zip(tensors, names, strict=True)]
+    return [allreduce(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
 
 
+@in_order(_SEVERAL)
+@takes(MxnetAllreduceOptions)
 def grouped_allreduce_(
-    tensors: Sequence[mx.nd.NDArray],
-    average: bool | None = None,
-    name: str | None = None,
-    *arguments: Any,
-    **options: Any,
+    tensors: Sequence[mx.nd.NDArray], **options: Unpack[MxnetAllreduceOptions]
 ) -> list[mx.nd.NDArray]:
     """allreduce_() of each, with its arguments."""
-    names = [part_name(name, part) for part in range(len(tensors))]
-    return [allreduce_(tensor, average, own, *arguments, **options) for tensor, own in zip(tensors, names, strict=True)]
-
-
-def part_name(name: str | None, part: int) -> str | None:
-    """Of one tensor of a group."""
-    return None if name is None else f"{name}.{part}"
+    return [allreduce_(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
 
 
 def broadcast(

@@ -22,5 +22,7 @@ def _raised_as(kind: type[errors.HipressError], word: str) -> Callable[[str], er
 def register() -> None:
     """For every error of hipress.errors."""
     for name in errors.__all__:
-        word = f"hipress.{name}"  # as in frameworks/mxnet/operators/synchronize.cc
-        mx.error.register(word, _raised_as(getattr(errors, name), word))
+        kind = getattr(errors, name)
+        if issubclass(kind, errors.HipressError):
+            word = f"hipress.{name}"  # as in frameworks/mxnet/operators/synchronize.cc
+            mx.error.register(word, _raised_as(kind, word))

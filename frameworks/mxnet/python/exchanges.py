@@ -10,12 +10,12 @@ from typing import Any
 
 import mxnet as mx
 
-from hipress import collectives, process_sets
+from hipress.adapter import collectives, process_sets
+from hipress.adapter.collective_options import part_name
+from hipress.adapter.operations import Operation
+from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.reduce_ops import Average, ReduceOp, chosen
 from hipress.mxnet import operators
-from hipress.mxnet.collectives import part_name
-from hipress.operations import Operation
-from hipress.process_sets import ProcessSet, global_process_set
-from hipress.reduce_ops import ReduceOp, chosen
 
 
 def _values(tensor: mx.nd.NDArray, name: str | None, process_set: ProcessSet) -> Any:
@@ -56,14 +56,12 @@ def alltoall(
     name: str | None = None,
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
-) -> Any:
+) -> mx.nd.NDArray | tuple[mx.nd.NDArray, mx.nd.NDArray]:
     """The first `splits[0]` rows to rank 0, the next `splits[1]` to rank 1, and so on; without splits equally many.
 
     Returns the rows from all ranks, in their order; with splits also an array of how many came from each.
     """
-    numbers = None
-    if splits is not None:
-        numbers = [int(each) for each in (splits.asnumpy() if isinstance(splits, mx.nd.NDArray) else splits)]
+    numbers = splits.asnumpy() if isinstance(splits, mx.nd.NDArray) else splits
     rows, received = collectives.alltoall(_values(tensor, name, process_set), numbers, name=name).wait()
     result = _array(rows, tensor)
     return result if splits is None else (result, mx.nd.array(received, dtype="int32"))
@@ -71,7 +69,7 @@ def alltoall(
 
 def reducescatter(
     tensor: mx.nd.NDArray,
-    op: ReduceOp | None = None,
+    op: ReduceOp = Average,
     name: str | None = None,
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
@@ -85,7 +83,7 @@ def reducescatter(
 
 def grouped_reducescatter(
     tensors: Sequence[mx.nd.NDArray],
-    op: ReduceOp | None = None,
+    op: ReduceOp = Average,
     name: str | None = None,
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
@@ -108,12 +106,12 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 def _reducescatter(
     tensor: mx.nd.NDArray,
-    op: ReduceOp | None,
+    op: ReduceOp,
     name: str | None,
     process_set: ProcessSet,
     prescale_factor: float,
     postscale_factor: float,
-) -> Operation:
+) -> Operation[collectives.Buffer]:
     return collectives.reducescatter(
         _values(tensor, name, process_set),
         name=name,
@@ -123,5 +121,5 @@ def _reducescatter(
     )
 
 
-def _results(started: Sequence[Operation], tensors: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
+def _results(started: Sequence[Operation[collectives.Buffer]], tensors: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
     return [_array(each.wait(), tensor) for each, tensor in zip(started, tensors, strict=True)]

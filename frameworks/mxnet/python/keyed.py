@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that come by key, one after the other, as an optimizer or a kvstore sees them: it has no list at the start."""
+"""Arrays that come by key, one after the other, as an optimizer or a kvstore gets them: there is no list before."""
 
 from __future__ import annotations
 
@@ -7,25 +7,44 @@ from collections.abc import Mapping
 
 import mxnet as mx
 
+from hipress.adapter.compression import Compressing, compressed
+from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.mxnet import operators
 from hipress.mxnet.synchronizer import GradientSynchronizer
-from hipress.synchronizer import SynchronizationOptions
 
 
 class KeyedSynchronizer:
-    """Synchronises arrays in place, by name. Ranks agree on those that come together when they come first."""
+    """Synchronises arrays in place, by name. Ranks agree on the arrays that come together when they come first.
 
-    def __init__(self, options: SynchronizationOptions) -> None:
+    With `in_order` every call must be the other ranks' call of the same number: one that a rank left out is a Mismatch.
+    With a compressor the arrays travel as it makes them.
+    """
+
+    def __init__(
+        self, options: SynchronizationOptions, compressor: Compressing | None = None, *, in_order: bool
+    ) -> None:
         self._options = options
+        self._compressor = compressor
+        self._in_order = in_order
         self._lists: dict[tuple[str, ...], GradientSynchronizer] = {}
+        self._calls = 0
 
     def synchronize(self, arrays: Mapping[str, mx.nd.NDArray]) -> None:
         """Starts it and returns; nothing may use one of the arrays before all are there. Ranks call it alike.
 
         Raises InvalidArgument, Unsupported; for names that are new Mismatch and Timeout, too.
         """
+        given = list(arrays.values())
+        sent, decompressed = compressed(self._compressor, given)
+        self._synchronize(dict(zip(arrays, sent, strict=True)))
+        for array, result in zip(given, decompressed(sent), strict=True):
+            if result is not array:
+                array[:] = result
+
+    def _synchronize(self, arrays: Mapping[str, mx.nd.NDArray]) -> None:
         names = tuple(arrays)
         if names not in self._lists:
             described = [operators.describe(name, array.shape, array.dtype) for name, array in arrays.items()]
             self._lists[names] = GradientSynchronizer(described, self._options.for_some(names))
-        self._lists[names].synchronize(dict(enumerate(arrays.values())))
+        self._lists[names].synchronize(dict(enumerate(arrays.values())), updates=self._calls if self._in_order else -1)
+        self._calls += 1

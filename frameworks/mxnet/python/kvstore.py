@@ -10,12 +10,14 @@ from typing import Any
 import mxnet as mx
 from mxnet.kvstore import KVStoreBase
 
-from hipress import runtime
+from hipress import runtime, unfinished
+from hipress.adapter.gradient_options import for_optimizer, gradient_options
+from hipress.adapter.reduce_ops import Sum
 from hipress.errors import InvalidArgument, Unsupported
-from hipress.gradient_options import gradient_options
 from hipress.mxnet.collectives import broadcast_
 from hipress.mxnet.keyed import KeyedSynchronizer
-from hipress.reduce_ops import Sum
+from hipress.options.declaration import declared
+from hipress.options.travel import TravelOptions
 
 
 def _listed(value: Any) -> list[mx.nd.NDArray]:
@@ -32,11 +34,12 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self._process = runtime.current()
-        self._synchronizer = KeyedSynchronizer(gradient_options(op=Sum))
+        self._options = gradient_options(op=Sum)
+        self._synchronizer = KeyedSynchronizer(self._options, in_order=False)
         self._used = False
 
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
-        """What travels, before the first pushpull().
+        """How values travel; before the first pushpull().
 
         Takes codec, topology, partitions, min_compress_bytes and codec_for (by key) as DistributedTrainer does; and
         MXNet's own {"type": "2bit", "threshold": 0.5}, which is the codec tbq.
@@ -49,13 +52,18 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
             params.setdefault("codec", f"tbq(threshold={params.pop('threshold', 0.5)})")
         elif kind is not None:
             params.setdefault("codec", kind)
-        known = {"codec", "topology", "partitions", "min_compress_bytes", "codec_for"}
-        if unknown := sorted(set(params) - known):
+        known = declared(TravelOptions)
+        if unknown := sorted(set(params) - set(known)):
             raise InvalidArgument(
                 f"compression parameter '{unknown[0]}' does not exist; there are {', '.join(sorted(known))}, and "
                 "MXNet's type and threshold"
             )
-        self._synchronizer = KeyedSynchronizer(gradient_options(op=Sum, **params))
+        self._options = gradient_options(op=Sum, **params)
+        self._synchronizer = KeyedSynchronizer(self._options, in_order=False)
+
+    def advise(self, optimizer: mx.optimizer.Optimizer) -> None:
+        """Warns (CodecWarning) of codecs that do not go with the optimizer of a Trainer or Module."""
+        self._options = for_optimizer(self._options, optimizer, None)
 
     def broadcast(self, key: str | int, value: Any, out: Any, priority: int = 0) -> None:
         """`out` := rank 0's `value`, on all ranks."""
@@ -132,6 +140,40 @@ def _taking_hipress_by_name(create: Callable[..., Any]) -> Callable[..., Any]:
     return create_kvstore
 
 
+def _whole_or_error(step: Callable[..., None]) -> Callable[..., None]:
+    """A Trainer's step that raises may have updated some parameters: an error of all ranks."""
+
+    @functools.wraps(step)
+    def step_of_all(self: mx.gluon.Trainer, *args: Any, **kwargs: Any) -> None:
+        try:
+            step(self, *args, **kwargs)
+        except BaseException as error:
+            if isinstance(self._kvstore, Hipress):
+                unfinished.update_raised(runtime.current(), error, "step()")
+            raise
+
+    return step_of_all
+
+
+mx.gluon.Trainer.step = _whole_or_error(mx.gluon.Trainer.step)
+
 # MXNet does without a kvstore, and says nothing, where there is one device and the name has no "dist" in it.
 for _module in (mx.model, mx.gluon.trainer, mx.module.module):
     _module._create_kvstore = _taking_hipress_by_name(_module._create_kvstore)
+
+
+def _advised(init: Callable[..., Any]) -> Callable[..., Any]:
+    """A store never sees the optimizer: Trainer and Module have both."""
+
+    @functools.wraps(init)
+    def init_and_advise(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        result = init(owner, *args, **kwargs)
+        if isinstance(owner._kvstore, Hipress):
+            owner._kvstore.advise(owner._optimizer)
+        return result
+
+    return init_and_advise
+
+
+mx.gluon.Trainer._init_kvstore = _advised(mx.gluon.Trainer._init_kvstore)
+mx.module.Module.init_optimizer = _advised(mx.module.Module.init_optimizer)

@@ -7,26 +7,37 @@ import atexit
 import functools
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import ParamSpec
 
 import mxnet as mx
 
 from hipress import runtime
 from hipress.errors import HipressError, Unsupported
 
+_P = ParamSpec("_P")
 
-@functools.wraps(runtime.init)
-def init(**options: Any) -> None:
-    """As hipress.init(). Raises Unsupported under MXNet's NaiveEngine, which cannot run asynchronous operations."""
-    if os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine":
-        raise Unsupported(
-            "MXNET_ENGINE_TYPE=NaiveEngine runs one operation at a time and cannot wait for other ranks meanwhile: "
-            "unset it"
-        )
-    runtime.init(**options)
-    # Before the engine's own end: what was pushed and has not begun must not find it gone.
-    atexit.unregister(_finish_at_exit)
-    atexit.register(_finish_at_exit)
+
+def _beside_mxnet(begin: Callable[_P, None]) -> Callable[_P, None]:
+    @functools.wraps(begin)
+    def init(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        if os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine":
+            raise Unsupported(
+                "MXNET_ENGINE_TYPE=NaiveEngine runs one operation at a time and cannot wait for other ranks meanwhile: "
+                "unset it"
+            )
+        begin(*args, **kwargs)
+        # Before the engine's own end: pushed operations that have not begun still need it.
+        atexit.unregister(_finish_at_exit)
+        atexit.register(_finish_at_exit)
+
+    init.__doc__ = (
+        f"{begin.__doc__}\n    Raises Unsupported under MXNet's NaiveEngine, which runs nothing asynchronously.\n    "
+    )
+    return init
+
+
+init = _beside_mxnet(runtime.init)
 
 
 def _finish() -> None:
@@ -38,12 +49,12 @@ def _finish_at_exit() -> None:
     try:
         _finish()
     except HipressError as error:
-        # Python would print the same with a traceback of this module, which tells nobody anything.
-        print(f"hipress: what was pushed last failed: {type(error).__name__}: {error}", file=sys.stderr)
+        # Python would print the same with a traceback of this module, which is of no use.
+        print(f"hipress: the last pushed operations failed: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def shutdown() -> None:
-    """Waits for what was pushed, raising its error; then says goodbye to the other ranks and stops the engine."""
+    """Waits for the pushed operations, raising their error; then leaves the other ranks and stops the engine."""
     try:
         _finish()
     finally:

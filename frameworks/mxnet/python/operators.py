@@ -12,9 +12,9 @@ import numpy as np
 from mxnet.base import _LIB, check_call
 
 from hipress._library import load_core
+from hipress.adapter.synchronizer import TensorDescription
 from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
 from hipress.mxnet import error_types
-from hipress.synchronizer import TensorDescription
 
 _DTYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64")
 
@@ -25,8 +25,10 @@ try:
 except OSError as error:
     raise TransportError(
         f"HiPress' operators for MXNet cannot be loaded: {error}. They are built where CMake finds MXNet's headers "
-        "(HIPRESS_MXNET_ROOT); `hipress doctor` shows what is there."
+        "(HIPRESS_MXNET_ROOT); `hipress doctor` shows the state of this installation."
     ) from error
+_library.hipress_mxnet_skipped.restype = ctypes.c_int64
+_LIB.MXGetLastError.restype = ctypes.c_char_p
 error_types.register()
 
 
@@ -67,6 +69,8 @@ def synchronize(
     tensors: Sequence[int],
     *,
     together: bool = False,
+    number: int = 0,
+    updates: int = -1,
 ) -> None:
     """Has MXNet's engine synchronise arrays as soon as they are ready; returns at once.
 
@@ -75,16 +79,36 @@ def synchronize(
         outputs: receive the result. MXNet lets nothing else use them before.
         tensors: the handles under which ranks have agreed on them.
         together: nothing may use any output before all are there, and if one fails, all do.
+        number: under which skipped() counts the arrays that MXNet does not begin with; 0: they are not counted.
+        updates: how often this rank has updated the parameters, below 0: it does not count. A rank with another number
+            makes it a Mismatch.
 
-    What fails later is raised by whatever waits for the output. Raises NotInitialized.
+    The call that waits for the output raises a later error. Raises NotInitialized.
     """
     count = len(outputs)
     result = _library.hipress_mxnet_synchronize(
-        _handles(inputs), _handles(outputs), (ctypes.c_uint32 * count)(*tensors), count, int(together)
+        _handles(inputs),
+        _handles(outputs),
+        (ctypes.c_uint32 * count)(*tensors),
+        count,
+        int(together),
+        ctypes.c_int64(number),
+        ctypes.c_int64(updates),
     )
     if result != 0:
         _core.raise_kept_error()
         raise HipressError("an operator failed without saying why")
+
+
+def skipped(number: int) -> int:
+    """How many arrays MXNet did not synchronise, because the operation that computes them failed."""
+    return int(_library.hipress_mxnet_skipped(ctypes.c_int64(number)))
+
+
+def last_error() -> str:
+    """What MXNet has raised last in this thread, without its own stack; empty: nothing."""
+    text = _LIB.MXGetLastError()
+    return "" if not text else text.decode(errors="replace").split("\nStack trace:")[0].strip()
 
 
 def order_values(array: mx.nd.NDArray) -> None:

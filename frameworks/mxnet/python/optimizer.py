@@ -3,23 +3,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
 
-from hipress import process_sets, runtime
-from hipress.compression import Compression
+from hipress import runtime, unfinished
+from hipress.adapter import process_sets
+from hipress.adapter.compression import compressor_of
+from hipress.adapter.gradient_options import GradientOptions, GradientTravel, gradient_options
+from hipress.adapter.not_copied import NotCopied
+from hipress.adapter.planned import is_automatic
 from hipress.errors import InvalidArgument
-from hipress.gradient_options import gradient_options
 from hipress.mxnet.keyed import KeyedSynchronizer
-from hipress.planned import PlanArgument, is_automatic
-from hipress.process_sets import ProcessSet, global_process_set
-from hipress.reduce_ops import Average, ReduceOp
+from hipress.mxnet.options import WORDS
+from hipress.options.declaration import declared, filled
+from hipress.options.signatures import in_order, takes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    _Optimizer: Any
+else:
+    _Optimizer = object  # the class that the optimizer had is the base
 
 
-class _DistributedMixin:
-    """What a distributed optimizer has beside its own class."""
+class DistributedMxnetOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
+    """What DistributedOptimizer() returns: the optimizer that it was given, of a class derived from this one, too."""
 
     synchronizes_gradients = True
     _hipress: KeyedSynchronizer
@@ -27,11 +37,11 @@ class _DistributedMixin:
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """The optimizer's own update, on synchronised gradients: of one parameter, or of several at once."""
-        self._update(super().update, index, weight, grad, state)  # type: ignore[misc]
+        self._update(super().update, index, weight, grad, state)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """As update(), also for weights in float16."""
-        self._update(super().update_multi_precision, index, weight, grad, state)  # type: ignore[misc]
+        self._update(super().update_multi_precision, index, weight, grad, state)
 
     def _update(self, own: Any, index: Any, weight: Any, grad: Any, state: Any) -> None:
         if self._hipress_updating:  # one of the optimizer's methods calls the other
@@ -43,6 +53,9 @@ class _DistributedMixin:
         self._hipress_updating = True
         try:
             own(index, weight, grad, state)
+        except BaseException as error:
+            unfinished.update_raised(runtime.current(), error, "update()")
+            raise
         finally:
             self._hipress_updating = False
 
@@ -52,9 +65,9 @@ class _DistributedMixin:
             return str(own.param_dict[index].name)
         return str(own.idx2name.get(index, f"parameter.{index}"))
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Saved, it is the plain optimizer, of the class that it had."""
-        own_class: Any = type(self).__mro__[2]
+        own_class: Any = type(self).__bases__[1]
         plain = own_class.__new__(own_class)
         plain.__dict__ = {name: value for name, value in self.__dict__.items() if not name.startswith("_hipress")}
         return _restored, (own_class, plain.__getstate__())
@@ -66,50 +79,41 @@ def _restored(own_class: Any, state: Any) -> Any:
     return optimizer
 
 
+@in_order("optimizer gradient_predivide_factor num_groups process_set")
+@takes(GradientOptions, **WORDS)
 def DistributedOptimizer(  # noqa: N802  (Horovod's name)
-    optimizer: mx.optimizer.Optimizer,
-    gradient_predivide_factor: float = 1.0,
-    num_groups: int = 0,
-    process_set: ProcessSet = global_process_set,
-    *,
-    compression: str = Compression.none,
-    codec: str = "none",
-    topology: str = "ps",
-    partitions: int = 0,
-    min_compress_bytes: int = 4096,
-    codec_for: Mapping[str, str] | None = None,
-    plan: PlanArgument = None,
-    op: ReduceOp = Average,
-) -> Any:
+    optimizer: mx.optimizer.Optimizer, **options: Unpack[GradientOptions]
+) -> DistributedMxnetOptimizer:
     """Makes `optimizer` update from gradients combined over all ranks; returns it, now also of a distributed class.
 
     For the Module API and loops of your own. Gluon users take DistributedTrainer: it sees all gradients of a step
     together, so that a step that fails changes no parameter. Here, parameters that MXNet updates one by one are
     synchronised one by one.
 
-    The arguments are those of DistributedTrainer; `codec_for` and the plan take the names that the optimizer knows
-    (`param_idx2name`), and a plan's groups are of parameters that are updated together. Every rank calls update() for
-    the same parameters in the same order.
+    `codec_for` and the plan take the names that the optimizer knows (`param_idx2name`), and a plan's groups are of
+    parameters that are updated together. Every rank calls update() for the same parameters in the same order.
+
+    Arguments:
+        optimizer: any of MXNet's.
+        {options}
     """
     runtime.current()
-    process_sets.check(process_set)
-    if isinstance(optimizer, _DistributedMixin):
+    given = filled(GradientOptions, options)
+    process_sets.check(given["process_set"])
+    if isinstance(optimizer, DistributedMxnetOptimizer):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
-    if is_automatic(plan):
+    if is_automatic(given["plan"]):
         raise InvalidArgument("automatic plans are DistributedTrainer's: it sees all gradients of a step together")
-    options = gradient_options(
-        compression=compression,
-        gradient_predivide_factor=gradient_predivide_factor,
-        codec=codec,
-        topology=topology,
-        partitions=partitions,
-        min_compress_bytes=min_compress_bytes,
-        codec_for=codec_for,
-        plan=plan,
-        op=op,
+    combining = gradient_options(
+        **{name: given[name] for name in declared(GradientTravel)},
+        compression=given["compression"],
+        gradient_predivide_factor=given["gradient_predivide_factor"],
+        op=given["op"],
+        optimizer=optimizer,
     )
     own = optimizer.__class__
-    optimizer.__class__ = type(f"Distributed{own.__name__}", (_DistributedMixin, own), {})
-    optimizer._hipress = KeyedSynchronizer(options)
+    optimizer.__class__ = type(f"Distributed{own.__name__}", (DistributedMxnetOptimizer, own), {})
+    optimizer._hipress = KeyedSynchronizer(combining, compressor_of(given["compression"]), in_order=True)
     optimizer._hipress_updating = False
+    assert isinstance(optimizer, DistributedMxnetOptimizer)
     return optimizer

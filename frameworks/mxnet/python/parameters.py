@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting all ranks from one rank's state: parameters, optimizer."""
+"""Starting all ranks from one rank's parameters."""
 
 from __future__ import annotations
 
-import tempfile
 import types
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import mxnet as mx
 from mxnet.gluon.parameter import DeferredInitializationError, Parameter, ParameterDict
 
-from hipress import runtime
 from hipress.errors import InvalidArgument
 from hipress.mxnet.collectives import broadcast_
-from hipress.objects import broadcast_object
 
 
 def broadcast_parameters(
@@ -58,16 +54,3 @@ def _broadcast_when_initialized(parameter: Parameter, root_rank: int, name: str)
         broadcast_(self.data(), root_rank, name)
 
     parameter._init_impl = types.MethodType(initialize_and_broadcast, parameter)
-
-
-def broadcast_optimizer_state(trainer: mx.gluon.Trainer, root_rank: int = 0) -> None:
-    """Gives every rank's trainer rank `root_rank`'s optimizer: its options, step counts and momenta."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "states"
-        is_root = runtime.rank() == root_rank
-        if is_root:
-            trainer.save_states(str(file))
-        states = broadcast_object(file.read_bytes() if is_root else None, root_rank, name="optimizer_state")
-        if not is_root:
-            file.write_bytes(states)
-            trainer.load_states(str(file))

@@ -1,32 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synchronises a fixed list of arrays again and again: what DistributedTrainer is built on."""
+"""Synchronises a fixed list of arrays again and again: DistributedTrainer is built on it."""
 
 from __future__ import annotations
 
 import functools
+import itertools
+import weakref
 from collections.abc import Iterable, Sequence
 
 import mxnet as mx
 import numpy as np
 
+from hipress import runtime, unfinished
+from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.mxnet import operators
-from hipress.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+
+_numbers = itertools.count(1)
 
 
 class GradientSynchronizer(TensorList):
-    """A TensorList whose values are MXNet's arrays; MXNet's engine knows when they are ready."""
+    """A TensorList whose values are MXNet's arrays; MXNet's engine knows when they are ready.
+
+    If an operation that computes one fails, MXNet does not synchronise it, and the other ranks wait for it. The
+    call that waits for its values raises the reason; if the script then goes on, the next synchronize() raises
+    Mismatch, on all ranks.
+    """
 
     def __init__(self, tensors: Iterable[TensorDescription], options: SynchronizationOptions | None = None) -> None:
         super().__init__(tensors, options)
         self._steps = 0
+        self._number = next(_numbers)
+        self._process.steps.add(self)
+        weakref.finalize(self, _forget, self._process, self._number, len(self)).atexit = False
 
-    def synchronize(self, arrays: dict[int, mx.nd.NDArray], absent: Sequence[int] = ()) -> None:
+    def synchronize(self, arrays: dict[int, mx.nd.NDArray], absent: Sequence[int] = (), updates: int = -1) -> None:
         """Starts synchronising values in place, of the tensors at the keys; returns at once.
 
         Nothing may use one of them before all are there. If one fails none is usable: whatever waits for one raises
         PeerLost, Timeout, Mismatch or CorruptPayload, and an update that was to use one does not happen. Of the tensors
-        in `absent` this rank has no values: the arrays receive what the other ranks have.
+        in `absent` this rank has no values: the arrays receive what the other ranks have. `updates`: how often this
+        rank has updated the parameters.
         """
+        what = self.unfinished()
+        if what is not None:
+            unfinished.end_job(
+                self._process,
+                f"{what}, caught it and went on, while the other ranks wait. Let such an exception end the rank",
+            )
         for index, array in arrays.items():
             operators.check_array(array, self.name(index))
         added = [index for index in arrays if self.held_back(index) is not None and index not in absent]
@@ -37,12 +57,36 @@ class GradientSynchronizer(TensorList):
             list(arrays.values()),
             [self.handle(index) for index in arrays],
             together=True,
+            number=self._number,
+            updates=updates,
         )
         self._steps += 1
         for index in added:  # in the first step after set_codec() only
             self.sent_with((self._steps, index), index, functools.partial(_is_finite, arrays[index]))
             arrays[index].wait_to_read()
             self.arrived((self._steps, index))
+
+    def unfinished(self) -> str | None:
+        """See hipress.adapter.unfinished.Step."""
+        return _unfinished(self._process, self._number, len(self))
+
+    def steps_taken(self) -> int:
+        """See hipress.adapter.unfinished.Step."""
+        return self._steps
+
+
+def _unfinished(process: runtime.Runtime, number: int, gradients: int) -> str | None:
+    skipped = operators.skipped(number)
+    if skipped == 0 or process.place.size == 1:
+        return None
+    return (
+        f"raised {operators.last_error() or 'something'}, so that MXNet did not compute {skipped} of the {gradients} "
+        "gradients that were to be handed over"
+    )
+
+
+def _forget(process: runtime.Runtime, number: int, gradients: int) -> None:
+    unfinished.tell(process, _unfinished(process, number, gradients))
 
 
 def _is_finite(array: mx.nd.NDArray) -> bool:

@@ -10,22 +10,29 @@ from typing import TYPE_CHECKING, Any
 import mxnet as mx
 from mxnet.gluon.parameter import Parameter
 
-from hipress import process_sets, runtime
-from hipress.compression import Compression
+from hipress import runtime, unfinished
+from hipress.adapter import process_sets
+from hipress.adapter.compression import compressor_of
+from hipress.adapter.gradient_options import GradientTravel, for_optimizer, gradient_options
+from hipress.adapter.not_copied import NotCopied
+from hipress.adapter.planned import PlanArgument, automatic_planning, before_planning, plan_to_set
+from hipress.adapter.replicas import check_replicas
 from hipress.errors import InvalidArgument, Unsupported
-from hipress.gradient_options import gradient_options
 from hipress.mxnet import operators
+from hipress.mxnet.keyed import KeyedSynchronizer
+from hipress.mxnet.options import WORDS, TrainerOptions
 from hipress.mxnet.synchronizer import GradientSynchronizer
-from hipress.planned import PlanArgument, automatic_planning, before_planning, plan_to_set
-from hipress.process_sets import ProcessSet, global_process_set
-from hipress.reduce_ops import Average, ReduceOp
-from hipress.replicas import check_replicas
+from hipress.options.declaration import declared, filled
+from hipress.options.signatures import in_order, takes
 
 if TYPE_CHECKING:
-    from hipress.secopa.automatic import AutomaticPlanning
+    from typing_extensions import Unpack
+
+    from hipress.secopa.online.automatic import AutomaticPlanning
 
 
-class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
+@takes(TrainerOptions, **WORDS)
+class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
     """Steps on gradients combined over all ranks. The loop stays as it is:
 
         with autograd.record():
@@ -34,83 +41,62 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         trainer.step(batch_size)      # of this rank
 
     `step()` hands every gradient to MXNet's engine and returns: each is synchronised as soon as backward has computed
-    it, and no parameter changes before all are there. If one fails, none changes, and whatever waits next for something
-    computed from the parameters (`loss.asnumpy()`) raises the reason. Every rank makes it with the same arguments.
+    it, and no parameter changes before all are there. If one fails, none changes, and the next call that waits for a
+    value computed from the parameters (`loss.asnumpy()`) raises the reason. All ranks make it with the same arguments.
 
     Arguments:
         params: `net.collect_params()`. Their order is their priority on the network: first what forward needs first.
         optimizer, optimizer_params: as of Gluon's Trainer. A DistributedOptimizer is refused: this is one.
-        compression: Horovod's name for `codec`: Compression.none or Compression.fp16.
-        gradient_predivide_factor: f splits averaging: gradients are divided by f before they are summed, and the sum is
-            multiplied by f / size() afterwards.
-        prefix: put before the parameters' names in errors and traces, to tell two trainers apart.
-        num_groups: Horovod's; of no effect, as small messages go together anyhow.
-        codec: how gradients are compressed: "none", "fp16", "onebit", "tbq", "terngrad", "dgc" or "graddrop", or a
-            loaded one; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.
-        topology: how they travel: "ps", "ring", "allgather" or "hierarchical".
-        partitions: pieces per gradient; 0: by size.
-        min_compress_bytes: smaller gradients travel as they are.
-        codec_for: codecs of single parameters by name, e.g. {"dense0_weight": "fp16"}.
-        plan: says of each parameter (with the prefix, if there is one) how its gradient travels, in place of the five
-            before: a file that `hipress plan` has written (of one with lines `name,size,y|n,K`, `codec` and `topology`
-            say the rest), or a hipress.secopa Plan. `set_plan()` changes it later. "auto": gradients travel as they are
-            in the first steps; then links and `codec` are measured, and planned is whether to use it, parameter by
-            parameter, and all the rest. If steps later take something else, the plan is made anew. The logger
-            "hipress.plan" says so on rank 0. hipress.secopa.automatic.AutomaticOptions instead of "auto" allow several
-            codecs, and say how often to look.
-        op: Average or Sum.
-        sparse_as_dense: synchronise row_sparse gradients as dense ones instead of refusing them.
+        {options}
+
+    Warns (CodecWarning) of a codec that does not go with the optimizer, as error feedback does not go with Adam, and
+    says what to use instead; plan="auto" leaves such codecs out.
 
     Raises InvalidArgument, Unsupported, NotInitialized; the first step DuplicateName, Mismatch with the first
     difference if the ranks' parameters differ, and Timeout if a rank makes none.
     """
 
+    @in_order(
+        "self params optimizer optimizer_params compression gradient_predivide_factor prefix num_groups process_set"
+    )
+    @takes(TrainerOptions)
     def __init__(
         self,
         params: Any,
         optimizer: Any,
         optimizer_params: Mapping[str, Any] | None = None,
-        compression: str = Compression.none,
-        gradient_predivide_factor: float = 1.0,
-        prefix: str | None = None,
-        num_groups: int = 0,
-        process_set: ProcessSet = global_process_set,
-        *,
-        codec: str = "none",
-        topology: str = "ps",
-        partitions: int = 0,
-        min_compress_bytes: int = 4096,
-        codec_for: Mapping[str, str] | None = None,
-        plan: PlanArgument = None,
-        op: ReduceOp = Average,
-        sparse_as_dense: bool = False,
+        **options: Unpack[TrainerOptions],
     ) -> None:
         runtime.current()
-        process_sets.check(process_set)
+        given = filled(TrainerOptions, options)
+        process_sets.check(given["process_set"])
         if getattr(optimizer, "synchronizes_gradients", False):
             raise InvalidArgument("DistributedTrainer takes the plain optimizer: it synchronises gradients itself")
-        self._prefix = prefix or ""
+        self._prefix = given["prefix"] or ""
+        travel = {name: given[name] for name in declared(GradientTravel)}
+        travel["codec_for"] = self._prefixed(given["codec_for"])
+        compression, plan = given["compression"], given["plan"]
         self._options = gradient_options(
+            **travel,
             compression=compression,
-            gradient_predivide_factor=gradient_predivide_factor,
-            codec=codec,
-            topology=topology,
-            partitions=partitions,
-            min_compress_bytes=min_compress_bytes,
-            codec_for=self._prefixed(codec_for),
-            plan=plan,
-            op=op,
+            gradient_predivide_factor=given["gradient_predivide_factor"],
+            op=given["op"],
         )
-        self._plan = plan
+        compressor = compressor_of(compression)
+        #: By name, as a Compressor makes them; None: as the options say.
+        self._compressed = None if compressor is None else KeyedSynchronizer(self._options, compressor, in_order=True)
+        self._plan: PlanArgument = plan
         self._planning: AutomaticPlanning | None = None
         self._step_ended = 0.0
-        self._sparse_as_dense = sparse_as_dense
+        self._sparse_as_dense = given["sparse_as_dense"]
         self._synchronizer: GradientSynchronizer | None = None
         self._ignore_stale = False
         self._steps = 0
+        self._updates = 0
         # Gluon's Trainer sorts by name: "conv10" comes before "conv2".
         ordered = list(params.values() if isinstance(params, Mapping | mx.gluon.ParameterDict) else params)
         super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
+        self._options = for_optimizer(self._options, self._optimizer, plan)
         self._ordered: list[Parameter] = ordered
         self._check_parameters()
 
@@ -133,17 +119,24 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         if interval and self._steps % interval == 0:
             check_replicas(((each.name, each.data().asnumpy()) for each in self._ordered), self._steps)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise Unsupported(
+            "a DistributedTrainer cannot be pickled: save the parameters with net.save_parameters() and the optimizer "
+            "with trainer.save_states()"
+        )
+
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
         """From the next step on gradients travel with these codecs, as if given to DistributedTrainer.
 
         Every rank calls it between the same steps; it waits until the last one has ended. It replaces both `codec` and
-        `codec_for`. What codecs remember is kept where the old and the new one call it the same: residuals live on when
-        a ratio falls, or when onebit becomes graddrop. A residual that the new codec does not know joins the next
-        gradient; momentum that it does not know (dgc's velocity) is forgotten.
+        `codec_for`. A state of the old codec lives on where the new codec has a state of that name: residuals survive
+        when a ratio falls, or when onebit becomes graddrop. A residual that the new codec does not have joins the next
+        gradient; momentum that it does not have (dgc's velocity) is forgotten.
 
         Raises InvalidArgument; Mismatch if the ranks' codecs differ (the old ones stay); Timeout if a rank does not
         call it.
         """
+        self._check_codecs("set_codec")
         self._wait_for_gradients()
         self._planning = None
         self._agreed().set_codec(codec, self._prefixed(codec_for))
@@ -152,15 +145,23 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         """From the next step on gradients travel as the plan says; None: as without one.
 
         Every rank calls it between the same steps, with the same plan: a file or a hipress.secopa Plan; it waits until
-        the last step has ended. What codecs have dropped is not lost, whichever rank encodes a gradient from now on, or
-        none; momentum (dgc's velocity) is forgotten where another rank does.
+        the last step has ended. No dropped value is lost, whichever rank encodes a gradient from now on, or none;
+        momentum (dgc's velocity) is forgotten where another rank encodes.
 
         Raises InvalidArgument with the first difference between plan and parameters; Mismatch if the ranks' plans
         differ (the old way stays); Timeout if a rank does not call it.
         """
+        self._check_codecs("set_plan")
         self._wait_for_gradients()
         self._planning = None
         self._agreed().set_plan(plan_to_set(plan))
+
+    def _check_codecs(self, doing: str) -> None:
+        if self._compressed is not None:
+            raise InvalidArgument(
+                f"{doing}(): every gradient travels as compression= makes it; give DistributedTrainer codec= or plan= "
+                "instead"
+            )
 
     def _wait_for_gradients(self) -> None:
         for parameter in self._ordered:
@@ -209,9 +210,22 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         gradients = {index: self._ordered[index].list_grad()[0] for index in indices}
         sparse = {index: gradient for index, gradient in gradients.items() if gradient.stype != "default"}
         gradients.update({index: gradient.tostype("default") for index, gradient in sparse.items()})
-        synchronizer.synchronize(gradients, absent)
+        if self._compressed is None:
+            synchronizer.synchronize(gradients, absent, updates=self._updates)
+        else:
+            for index in absent:
+                gradients[index][:] = 0
+            self._compressed.synchronize({synchronizer.name(index): each for index, each in gradients.items()})
         for index, gradient in sparse.items():
             gradients[index].tostype(gradient.stype).copyto(gradient)
+
+    def _update(self, ignore_stale_grad: bool = False) -> None:
+        try:
+            super()._update(ignore_stale_grad)
+        except BaseException as error:
+            unfinished.update_raised(runtime.current(), error, f"update {self._updates} of the parameters")
+            raise
+        self._updates += 1
 
     def _without_stale(self, indices: list[int]) -> tuple[list[int], list[int]]:
         """Those for which any rank has a new gradient, and of these those for which this rank has none."""

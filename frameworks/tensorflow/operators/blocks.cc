@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HipressAllgather and HipressAlltoall: the sizes of their results are known when the other ranks have told
-// theirs, on a thread of the engine, which allocates them.
+// HipressAllgather and HipressAlltoall: a thread of the engine knows the sizes of their results when the
+// other ranks have told theirs, and allocates them.
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/framework/shape_inference.h>
@@ -23,19 +23,30 @@ namespace {
 class BlocksKernel : public tf::AsyncOpKernel {
  public:
   BlocksKernel(tf::OpKernelConstruction* construction, Collective collective)
-      : tf::AsyncOpKernel(construction), collective_(collective) {}
+      : tf::AsyncOpKernel(construction), collective_(collective) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("loops", &loops_));
+  }
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
     const int count = context->num_outputs() / 2;
     const int first = context->num_inputs() - count;
-    const auto names = context->input(0).flat<tf::tstring>();
-    OP_REQUIRES_ASYNC(context, names.size() == count, absl::InvalidArgumentError("every tensor needs a name"),
-                      done);
-    const auto completion = std::make_shared<Completion>(context, std::move(done), count);
+    const std::vector<std::string> names = namesOf(context, loops_);
+    OP_REQUIRES_ASYNC(context, names.size() == static_cast<size_t>(count),
+                      absl::InvalidArgumentError("every tensor needs a name"), done);
+    std::shared_ptr<NamesInFlight> inFlight;
+    try {
+      inFlight = NamesInFlight::take(names);
+    } catch (const Error& error) {
+      context->SetStatus(statusOf(error));
+      return done();
+    }
+    const auto completion =
+        std::make_shared<Completion>(context, std::move(done), count, std::move(inFlight));
     const auto outputs = std::make_shared<std::mutex>();
     // Copies: when the last operation has ended, the context has, too.
     std::vector<std::pair<std::string, tf::Tensor>> tensors;
-    for (int i = 0; i < count; ++i) tensors.emplace_back(names(i), context->input(first + i));
+    for (int i = 0; i < count; ++i)
+      tensors.emplace_back(names[static_cast<size_t>(i)], context->input(first + i));
     const std::vector<int64_t> splits = splitsOf(context);
     const Collective collective = collective_;
     for (int i = 0; i < count; ++i) {
@@ -86,9 +97,14 @@ class BlocksKernel : public tf::AsyncOpKernel {
     row.RemoveDim(0);
     TensorSpec spec;
     spec.name = name;
-    spec.collective = collective;
+    if (collective == Collective::kAlltoall) {
+      spec.options = AlltoallOptions{};
+    } else {
+      spec.options = AllgatherOptions{};
+    }
     spec.dtype = dtypeOf(tensor.dtype()).value();  // the operator takes no others
-    spec.shape = "[*" + (row.dims() == 0 ? "]" : ", " + shapeText(row).substr(1));
+    spec.shape =
+        "[*" + (row.dims() == 0 ? "]" : ", " + shapeText(row).substr(1)) + elementText(tensor.dtype());
     spec.transient = true;
     BlockSubmission blocks;
     blocks.input = tensor.data();
@@ -115,6 +131,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
   }
 
   const Collective collective_;
+  int64_t loops_ = 0;
 };
 
 class Allgather final : public BlocksKernel {
@@ -155,8 +172,11 @@ REGISTER_OP("HipressAllgather")
     .Input("tensors: T")
     .Output("gathered: T")
     .Output("rows: N * int64")
-    .Attr("T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool}) >= 1")
+    .Attr(
+        "T: list({float, double, half, bfloat16, uint8, uint16, uint32, uint64, int8, int16, int32, int64, "
+        "bool}) >= 1")
     .Attr("N: int >= 1")
+    .Attr("loops: int = 0")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(otherRows);
@@ -166,8 +186,11 @@ REGISTER_OP("HipressAlltoall")
     .Input("tensors: T")
     .Output("received: T")
     .Output("rows: N * int64")
-    .Attr("T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool}) >= 1")
+    .Attr(
+        "T: list({float, double, half, bfloat16, uint8, uint16, uint32, uint64, int8, int16, int32, int64, "
+        "bool}) >= 1")
     .Attr("N: int >= 1")
+    .Attr("loops: int = 0")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(otherRows);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of a codec's operators in TensorFlow, whichever codec it is. codecs.cc registers operators that
-// take the codec's name, the files of `hipress compll build -f tensorflow` those of one codec.
+// The kernels of any codec's operators in TensorFlow. codecs.cc registers operators that take the codec's
+// name; the files of `hipress compll build -f tensorflow` register the operators of one codec.
 //
-// TensorFlow's operators do not change their inputs: states go in as they are and come out as they become, in
-// the same memory if nobody else needs the old ones. A state without elements is not kept.
+// TensorFlow's operators do not change their inputs: the new states are outputs, in the same memory if no
+// other operator needs the old ones. A state without elements is not kept.
 #pragma once
 
 #include <tensorflow/core/framework/op_kernel.h>
@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/codec/operator_codec.h"
-#include "core/error.h"
 #include "frameworks/tensorflow/operators/status.h"
 
 namespace hipress::tensorflow_operators {
@@ -39,7 +39,7 @@ inline ConstBytes message(const tf::Tensor& tensor) {
   return std::as_bytes(std::span(tensor.flat<uint8_t>().data(), static_cast<size_t>(tensor.NumElements())));
 }
 
-/// Errors of the core become the operator's.
+/// Errors of the core become errors of the operator.
 template <typename Body>
 void guarded(tf::OpKernelContext* context, const Body& body) {
   try {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,9 @@ namespace hipress::tensorflow_operators {
 /// together.
 class CollectiveKernel : public tf::AsyncOpKernel {
  public:
-  using tf::AsyncOpKernel::AsyncOpKernel;
+  explicit CollectiveKernel(tf::OpKernelConstruction* construction) : tf::AsyncOpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("loops", &loops_));
+  }
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
     try {
@@ -32,51 +35,57 @@ class CollectiveKernel : public tf::AsyncOpKernel {
   }
 
  protected:
-  /// What of the specification comes as an input, too. Throws InvalidArgument.
-  virtual void addInputs(tf::OpKernelContext* /*context*/, TensorSpec& /*spec*/) const {}
-  /// Of one tensor's result; adds to the specification what belongs to its shape. Throws InvalidArgument.
+  /// Sets the options of the collective. Throws InvalidArgument.
+  virtual void addOptions(tf::OpKernelContext* context, TensorSpec& spec) const = 0;
+  /// The shape of one tensor's result; adds options that depend on the tensor's shape. Throws
+  /// InvalidArgument.
   virtual tf::TensorShape resultShape(const tf::TensorShape& shape, TensorSpec& /*spec*/) const {
     return shape;
   }
 
-  TensorSpec specOfAll_;
-
  private:
+  int64_t loops_ = 0;
+
   void start(tf::OpKernelContext* context, DoneCallback& done) const {
     const int count = context->num_outputs();
     const int first = context->num_inputs() - count;
-    const auto names = context->input(0).flat<tf::tstring>();
-    if (names.size() != count) throw invalidArgument("every tensor needs a name");
+    const std::vector<std::string> names = namesOf(context, loops_);
+    if (names.size() != static_cast<size_t>(count)) throw invalidArgument("every tensor needs a name");
     const auto engine = currentEngine();
-    TensorSpec common = specOfAll_;
+    TensorSpec common;
     common.transient = true;
-    addInputs(context, common);
+    addOptions(context, common);
     std::vector<TensorSpec> specs;
     std::vector<tf::Tensor*> outputs(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) {
       const tf::Tensor& input = context->input(first + i);
       TensorSpec spec = common;
-      spec.name = names(i);
+      spec.name = names[static_cast<size_t>(i)];
       spec.dtype = dtypeOf(input.dtype()).value();  // the operator takes no others
       spec.count = static_cast<uint64_t>(input.NumElements());
-      spec.shape = shapeText(input.shape());
+      spec.shape = shapeText(input.shape()) + elementText(input.dtype());
       const tf::TensorShape shape = resultShape(input.shape(), spec);
       tf::Tensor** output = &outputs[static_cast<size_t>(i)];
       OP_REQUIRES_OK_ASYNC(context, context->forward_input_or_allocate_output({first + i}, i, shape, output),
                            done);
       // A broadcast leaves its root's output alone.
-      const bool isRoot = spec.collective == Collective::kBroadcast && spec.root == engine->rank();
+      const auto* broadcast = std::get_if<BroadcastOptions>(&spec.options);
+      const bool isRoot = broadcast != nullptr && broadcast->root == engine->rank();
       if (isRoot && !(*output)->SharesBufferWith(input) && input.TotalBytes() > 0)
         std::memcpy((*output)->data(), input.data(), input.TotalBytes());
       specs.push_back(std::move(spec));
     }
     std::vector<tf::Tensor> inputs;
     for (int i = 0; i < count; ++i) inputs.push_back(context->input(first + i));
-    const std::vector<TensorHandle> handles = engine->declare(std::move(specs));
     // From here on context and outputs may end at any time, when the last operation does.
-    const auto completion = std::make_shared<Completion>(context, std::move(done), count);
-    for (size_t i = 0; i < handles.size(); ++i) {
-      completion->guarded([&] { submit(handles[i], inputs[i], *outputs[i], completion->onDone()); });
+    const auto completion =
+        std::make_shared<Completion>(context, std::move(done), count, NamesInFlight::take(names));
+    // One by one: a rank that differs in one of them still takes part in the others.
+    for (size_t i = 0; i < specs.size(); ++i) {
+      completion->guarded([&] {
+        const TensorHandle handle = engine->declare({std::move(specs[i])}).front();
+        submit(handle, inputs[i], *outputs[i], completion->onDone());
+      });
     }
   }
 

@@ -5,8 +5,10 @@
 #include <tensorflow/core/framework/shape_inference.h>
 
 #include <string>
+#include <utility>
+#include <variant>
 
-#include "core/casync/collectives.h"
+#include "core/casync/graph/collectives.h"
 #include "frameworks/tensorflow/operators/collective_kernel.h"
 
 namespace hipress::tensorflow_operators {
@@ -19,48 +21,51 @@ Reduction reductionNamed(const std::string& name) {
   return Reduction::kAverage;  // the operator takes no others
 }
 
-/// Of operators that combine values: how, and what values are multiplied by before and after.
+/// Of operators that combine values: the reduction and the factors, in the collective's `Options`.
+template <typename Options>
 class ReducingKernel : public CollectiveKernel {
  public:
-  ReducingKernel(tf::OpKernelConstruction* construction, Collective collective)
-      : CollectiveKernel(construction) {
-    specOfAll_.collective = collective;
+  explicit ReducingKernel(tf::OpKernelConstruction* construction) : CollectiveKernel(construction) {
     std::string reduction;
     OP_REQUIRES_OK(construction, construction->GetAttr("reduction", &reduction));
-    specOfAll_.reduction = reductionNamed(reduction);
+    options_.reduction = reductionNamed(reduction);
   }
+
+ protected:
+  Options options_;
 
  private:
-  void addInputs(tf::OpKernelContext* context, TensorSpec& spec) const override {
+  void addOptions(tf::OpKernelContext* context, TensorSpec& spec) const override {
     const auto factors = context->input(1).flat<double>();
     if (factors.size() != 2) throw invalidArgument("two factors are needed");
-    spec.prescale = factors(0);
-    spec.postscale = factors(1);
+    Options options = options_;
+    options.prescale = factors(0);
+    options.postscale = factors(1);
+    spec.options = std::move(options);
   }
 };
 
-class Allreduce final : public ReducingKernel {
+class Allreduce final : public ReducingKernel<AllreduceOptions> {
  public:
-  explicit Allreduce(tf::OpKernelConstruction* construction)
-      : ReducingKernel(construction, Collective::kAllreduce) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("codec", &specOfAll_.codec));
-    OP_REQUIRES_OK(construction, construction->GetAttr("topology", &specOfAll_.topology));
-    OP_REQUIRES_OK(construction, construction->GetAttr("partitions", &specOfAll_.partitions));
+  explicit Allreduce(tf::OpKernelConstruction* construction) : ReducingKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("codec", &options_.codec));
+    OP_REQUIRES_OK(construction, construction->GetAttr("topology", &options_.topology));
+    OP_REQUIRES_OK(construction, construction->GetAttr("partitions", &options_.partitions));
   }
 };
 
-class Reducescatter final : public ReducingKernel {
+class Reducescatter final : public ReducingKernel<ReducescatterOptions> {
  public:
-  explicit Reducescatter(tf::OpKernelConstruction* construction)
-      : ReducingKernel(construction, Collective::kReducescatter) {}
+  using ReducingKernel::ReducingKernel;
 
  private:
   tf::TensorShape resultShape(const tf::TensorShape& shape, TensorSpec& spec) const override {
     if (shape.dims() == 0)
       throw invalidArgument("tensor '" + spec.name + "' is a scalar; a reducescatter divides rows");
-    spec.rows = static_cast<uint64_t>(shape.dim_size(0));
+    const auto all = static_cast<uint64_t>(shape.dim_size(0));
+    std::get<ReducescatterOptions>(spec.options).rows = all;
     const auto engine = currentEngine();
-    const auto rows = divideRows(spec.rows, 1, engine->worldSize())[static_cast<size_t>(engine->rank())];
+    const auto rows = divideRows(all, 1, engine->worldSize())[static_cast<size_t>(engine->rank())];
     tf::TensorShape result = shape;
     result.set_dim(0, static_cast<int64_t>(rows));
     return result;
@@ -70,9 +75,15 @@ class Reducescatter final : public ReducingKernel {
 class Broadcast final : public CollectiveKernel {
  public:
   explicit Broadcast(tf::OpKernelConstruction* construction) : CollectiveKernel(construction) {
-    specOfAll_.collective = Collective::kBroadcast;
-    OP_REQUIRES_OK(construction, construction->GetAttr("root_rank", &specOfAll_.root));
+    OP_REQUIRES_OK(construction, construction->GetAttr("root_rank", &options_.root));
   }
+
+ private:
+  void addOptions(tf::OpKernelContext* /*context*/, TensorSpec& spec) const override {
+    spec.options = options_;
+  }
+
+  BroadcastOptions options_;
 };
 
 absl::Status sameAsTensors(tf::shape_inference::InferenceContext* context) {
@@ -106,6 +117,7 @@ REGISTER_OP("HipressAllreduce")
     .Attr("codec: string = 'none'")
     .Attr("topology: string = 'ps'")
     .Attr("partitions: int = 0")
+    .Attr("loops: int = 0")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(sameAsTensors);
@@ -116,6 +128,7 @@ REGISTER_OP("HipressReducescatter")
     .Output("combined: T")
     .Attr("T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool}) >= 1")
     .Attr("reduction: {'average', 'sum', 'min', 'max', 'product'}")
+    .Attr("loops: int = 0")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(someOfTheRows);
@@ -123,8 +136,11 @@ REGISTER_OP("HipressBroadcast")
     .Input("names: string")
     .Input("tensors: T")
     .Output("broadcast: T")
-    .Attr("T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool}) >= 1")
+    .Attr(
+        "T: list({float, double, half, bfloat16, uint8, uint16, uint32, uint64, int8, int16, int32, int64, "
+        "bool}) >= 1")
     .Attr("root_rank: int")
+    .Attr("loops: int = 0")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(sameAsTensors);

@@ -11,7 +11,8 @@
 #include <mutex>
 #include <utility>
 
-#include "core/casync/operation.h"
+#include "core/casync/run/operation.h"
+#include "frameworks/tensorflow/operators/operator_names.h"
 #include "frameworks/tensorflow/operators/status.h"
 
 namespace hipress::tensorflow_operators {
@@ -20,9 +21,10 @@ namespace hipress::tensorflow_operators {
 /// Neither the kernel nor its context exist after that.
 class Completion : public std::enable_shared_from_this<Completion> {
  public:
+  /// `names`: of the operations, taken until the last one has ended.
   Completion(tensorflow::OpKernelContext* context, tensorflow::AsyncOpKernel::DoneCallback done,
-             int operations)
-      : context_(context), done_(std::move(done)), remaining_(operations) {}
+             int operations, std::shared_ptr<NamesInFlight> names = nullptr)
+      : context_(context), done_(std::move(done)), remaining_(operations), names_(std::move(names)) {}
 
   void ended(const absl::Status& status) {
     if (!status.ok()) {
@@ -31,6 +33,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     }
     if (remaining_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     if (!status_.ok()) context_->SetStatus(status_);
+    names_.reset();  // what runs after it may use them
     const auto done = std::move(done_);
     done();
   }
@@ -58,6 +61,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   tensorflow::OpKernelContext* const context_;
   tensorflow::AsyncOpKernel::DoneCallback done_;
   std::atomic<int> remaining_;
+  std::shared_ptr<NamesInFlight> names_;
   std::mutex mutex_;
   absl::Status status_;
 };

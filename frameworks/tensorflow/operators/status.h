@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HiPress' errors as TensorFlow carries them: a status whose code is the nearest that there is, and whose
-// payload names the error, so that Python can raise the very one (frameworks/tensorflow/python/failures.py).
+// HiPress' errors as statuses of TensorFlow: the code is the nearest one, and the payload names the error, so
+// that Python can raise it (frameworks/tensorflow/python/failures.py).
 #pragma once
 
 #include <absl/status/status.h>
@@ -9,7 +9,7 @@
 
 #include <string_view>
 
-#include "core/error_name.h"
+#include "core/base/error_name.h"
 
 namespace hipress::tensorflow_operators {
 
@@ -19,8 +19,9 @@ inline absl::StatusCode statusCode(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kInvalidArgument:
     case ErrorKind::kDuplicateName:
-    case ErrorKind::kMismatch:
       return absl::StatusCode::kInvalidArgument;
+    case ErrorKind::kMismatch:  // as Horovod's
+      return absl::StatusCode::kFailedPrecondition;
     case ErrorKind::kUnsupported:
       return absl::StatusCode::kUnimplemented;
     case ErrorKind::kNotInitialized:

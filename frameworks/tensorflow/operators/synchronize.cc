@@ -61,19 +61,22 @@ class Synchronize final : public tf::AsyncOpKernel {
     const std::vector<int64_t> indices = indices_;
     const int64_t list = list_;
     const auto stepCount = static_cast<size_t>(stepCount_);
+    const int64_t run = context->step_id();
     for (size_t i = 0; i < inputs.size(); ++i) {
       completion->guarded([&] {
-        start(inputs[i], *outputs[i], list, static_cast<size_t>(indices[i]), stepCount, completion->onDone());
+        start(inputs[i], *outputs[i], list, static_cast<size_t>(indices[i]), stepCount, run,
+              completion->onDone());
       });
     }
   }
 
  private:
   static void start(const tf::Tensor& input, tf::Tensor& output, int64_t number, size_t index,
-                    size_t stepCount, OnDone onDone) {
+                    size_t stepCount, int64_t run, OnDone onDone) {
     const auto list = tensorList(number);
     list->computed(stepCount);
     const TensorHandle handle = list->handle(index);
+    list->handOver(index, stepCount, run);
     TensorView values = viewOf(input);
     ViewSubmission views;
     views.output = viewOf(output);
@@ -85,7 +88,7 @@ class Synchronize final : public tf::AsyncOpKernel {
       onDone = [list, index, held = std::move(held), output, inner = std::move(onDone)](
                    const Failure& failure, bool absent) mutable {
         const auto finite = [](float value) { return std::isfinite(value); };
-        // A result that is not finite is not used by anybody: the values wait for the next step.
+        // A result that is not finite updates no variable: the values wait for the next step.
         if (!failure && !std::ranges::all_of(floatsOf(output, *dtypeOf(output.dtype())), finite))
           list->holdBack(index, std::move(held));
         inner(failure, absent);
@@ -93,7 +96,17 @@ class Synchronize final : public tf::AsyncOpKernel {
     }
     views.input = &values;
     views.onDone = std::move(onDone);
-    submitViews(handle, std::move(views));
+    views.updates = list->updates(index);
+    try {
+      submitViews(handle, std::move(views));
+    } catch (const Error& error) {
+      // The other ranks hand their gradients over: without this rank's the tensor would be a step behind from
+      // here on.
+      const auto engine = currentEngine();
+      if (engine->worldSize() > 1)
+        engine->fail({error.kind(), "rank " + std::to_string(engine->rank()) + ": " + error.what()});
+      throw;
+    }
   }
 
   int64_t list_ = 0;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/tensorflow/operators/tensor_lists.h"
 
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
-#include "core/casync/current_engine.h"
+#include "core/casync/run/current_engine.h"
 #include "core/trace/recorder.h"
 
 namespace hipress::tensorflow_operators {
@@ -19,10 +21,36 @@ Lists& lists() {
   return *all;
 }
 
+struct Raised {
+  std::mutex mutex;
+  std::string what;
+};
+
+Raised& raised() {
+  static auto* last = new Raised;
+  return *last;
+}
+
+std::string takeRaised() {
+  const std::lock_guard lock(raised().mutex);
+  return std::exchange(raised().what, {});
+}
+
+std::atomic<uint64_t> valuesEpoch{1};
+
 }  // namespace
 
+void forgetValues() {
+  valuesEpoch.fetch_add(1);
+}
+
+void noteRaised(std::string what) {
+  const std::lock_guard lock(raised().mutex);
+  raised().what = std::move(what);
+}
+
 TensorList::TensorList(std::vector<TensorHandle> handles)
-    : engine_(currentEngine()), handles_(std::move(handles)) {}
+    : engine_(currentEngine()), handles_(std::move(handles)), observed_(handles_.size()) {}
 
 void TensorList::setHandles(std::vector<TensorHandle> handles) {
   const std::lock_guard lock(mutex_);
@@ -57,6 +85,91 @@ void TensorList::computed(size_t count) {
   span.startNs = firstNs_;
   span.endNs = now;
   if (TraceRecorder* const recorder = engine->trace()) recorder->record(span);
+}
+
+void TensorList::handOver(size_t index, size_t count, int64_t run) {
+  const auto engine = engine_.lock();
+  if (engine == nullptr || engine->worldSize() == 1) return;
+  std::optional<std::string> what;
+  {
+    const std::lock_guard lock(mutex_);
+    if (handedOver_.empty()) {
+      takeRaised();  // of something before
+      run_ = run;
+      gradients_ = count;
+    } else if (run != run_ || handedOver_.contains(index)) {
+      what = describeUnfinished();
+    }
+    if (!what) handedOver_.insert(index);
+    if (handedOver_.size() == gradients_) {
+      handedOver_.clear();
+      ++steps_;
+    }
+  }
+  if (!what) return;
+  engine->fail(
+      {ErrorKind::kMismatch,
+       "rank " + std::to_string(engine->rank()) + " " + *what +
+           ", caught it and went on, while the other ranks wait for the rest. Let such an exception end "
+           "the rank"});
+  engine->throwIfFailed("handing over gradients");
+}
+
+std::optional<std::string> TensorList::unfinished() const {
+  const std::lock_guard lock(mutex_);
+  if (handedOver_.empty()) return std::nullopt;
+  return describeUnfinished();
+}
+
+/// Called with the mutex held.
+std::string TensorList::describeUnfinished() const {
+  std::string what;
+  {
+    const std::lock_guard lock(raised().mutex);
+    what = raised().what;
+  }
+  return "raised " + (what.empty() ? "something" : what) + " when " + std::to_string(handedOver_.size()) +
+         " of " + std::to_string(gradients_) + " gradients of step " + std::to_string(steps_) +
+         " had been handed over";
+}
+
+void TensorList::end() {
+  const auto engine = engine_.lock();
+  const auto what = unfinished();
+  if (engine == nullptr || !what) return;
+  engine->fail({ErrorKind::kPeerLost,
+                "rank " + std::to_string(engine->rank()) + " ended in the middle of a step: it " + *what});
+}
+
+int64_t TensorList::steps() const {
+  const std::lock_guard lock(mutex_);
+  return steps_;
+}
+
+void TensorList::observe(size_t index, uint64_t values) {
+  const uint64_t epoch = valuesEpoch.load();
+  const std::lock_guard lock(mutex_);
+  if (index >= observed_.size()) return;
+  Observation& last = observed_[index];
+  if (last.epoch == epoch && last.values != values) ++last.updates;
+  last.values = values;
+  last.epoch = epoch;
+}
+
+void TensorList::count() {
+  const std::lock_guard lock(mutex_);
+  for (Observation& each : observed_) each.epoch = kCounted;
+}
+
+void TensorList::updated(size_t index) {
+  const std::lock_guard lock(mutex_);
+  if (index < observed_.size()) ++observed_[index].updates;
+}
+
+uint16_t TensorList::updates(size_t index) const {
+  const std::lock_guard lock(mutex_);
+  if (index >= observed_.size() || observed_[index].epoch == 0) return 0;
+  return updatesInMessage(observed_[index].updates);
 }
 
 void TensorList::holdBack(size_t index, std::vector<float> values) {
@@ -94,8 +207,12 @@ std::shared_ptr<TensorList> tensorList(int64_t number) {
 }
 
 void forgetTensorList(int64_t number) {
-  const std::lock_guard lock(lists().mutex);
-  lists().byNumber.erase(number);
+  std::shared_ptr<TensorList> list;
+  {
+    const std::lock_guard lock(lists().mutex);
+    if (auto node = lists().byNumber.extract(number)) list = std::move(node.mapped());
+  }
+  if (list != nullptr) list->end();
 }
 
 namespace {
@@ -133,6 +250,34 @@ __attribute__((visibility("default"))) bool hipress_hold_back(int64_t number, si
                                                               const float* values, size_t count) {
   using namespace hipress::tensorflow_operators;
   return kept([&] { tensorList(number)->holdBack(index, {values, values + count}); });
+}
+
+/// The text of TensorList::unfinished(), cut to `size` characters with the closing 0; whether there is one.
+__attribute__((visibility("default"))) bool hipress_unfinished(int64_t number, char* text, size_t size) {
+  const auto what = hipress::tensorflow_operators::tensorList(number)->unfinished();
+  if (!what || size == 0) return false;
+  const size_t length = std::min(size - 1, what->size());
+  std::copy_n(what->data(), length, text);
+  text[length] = 0;
+  return true;
+}
+
+/// See TensorList::count().
+__attribute__((visibility("default"))) bool hipress_count_updates(int64_t number) {
+  using namespace hipress::tensorflow_operators;
+  return kept([&] { tensorList(number)->count(); });
+}
+
+__attribute__((visibility("default"))) int64_t hipress_steps(int64_t number) {
+  return hipress::tensorflow_operators::tensorList(number)->steps();
+}
+
+__attribute__((visibility("default"))) void hipress_note_raised(const char* what) {
+  hipress::tensorflow_operators::noteRaised(what);
+}
+
+__attribute__((visibility("default"))) void hipress_forget_values() {
+  hipress::tensorflow_operators::forgetValues();
 }
 
 }  // extern "C"

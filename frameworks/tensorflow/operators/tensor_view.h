@@ -16,6 +16,8 @@ namespace hipress::tensorflow_operators {
 
 namespace tf = ::tensorflow;
 
+/// Unsigned elements with which no collective computes travel as signed ones of their size; operators that
+/// combine values do not take them. elementText() tells them apart.
 inline std::optional<DType> dtypeOf(tf::DataType type) {
   switch (type) {
     case tf::DT_FLOAT:
@@ -31,10 +33,13 @@ inline std::optional<DType> dtypeOf(tf::DataType type) {
     case tf::DT_INT8:
       return DType::kInt8;
     case tf::DT_INT16:
+    case tf::DT_UINT16:
       return DType::kInt16;
     case tf::DT_INT32:
+    case tf::DT_UINT32:
       return DType::kInt32;
     case tf::DT_INT64:
+    case tf::DT_UINT64:
       return DType::kInt64;
     case tf::DT_BOOL:
       return DType::kBool;
@@ -45,6 +50,20 @@ inline std::optional<DType> dtypeOf(tf::DataType type) {
 
 inline TensorView viewOf(const tf::Tensor& tensor) {
   return {tensor.data(), dtypeOf(tensor.dtype()), static_cast<uint64_t>(tensor.NumElements()), "cpu"};
+}
+
+/// Ranks compare it beside shape and element type: " of uint16" where that is not its name in the engine.
+inline std::string elementText(tf::DataType type) {
+  switch (type) {
+    case tf::DT_UINT16:
+      return " of uint16";
+    case tf::DT_UINT32:
+      return " of uint32";
+    case tf::DT_UINT64:
+      return " of uint64";
+    default:
+      return "";
+  }
 }
 
 /// As ranks compare it: "[64, 3, 3, 3]".

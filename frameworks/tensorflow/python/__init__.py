@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E402 (imports come after the checks that they can work)
 """HiPress for TensorFlow.
 
     import hipress.tensorflow as hp
@@ -10,7 +11,7 @@
     gradients = hp.DistributedGradientTape(tape, codec="onebit").gradient(loss, model.trainable_variables)
 
 or, instead of the tape, `hp.DistributedOptimizer`; what `model.fit()` needs besides is in hipress.tensorflow.keras.
-Names that Horovod has mean what they mean there; `codec`, `topology`, `partitions` are new.
+Names of Horovod have Horovod's meaning; `codec`, `topology`, `partitions` and `plan` are new.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from hipress.errors import Unsupported
 if importlib.util.find_spec("tensorflow") is None:
     raise Unsupported("hipress.tensorflow needs TensorFlow, which is not installed: pip install 'hipress[tensorflow]'")
 
+from hipress.tensorflow.library import load_operators
+
+load_operators()  # its error names the missing part; other modules would fail on an unknown TensorFlow without a reason
+
+from hipress.adapter.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from hipress.adapter.reduce_ops import Adasum, Average, Max, Min, Product, Sum
 from hipress.built import (
     ccl_built,
     cuda_built,
@@ -34,8 +41,8 @@ from hipress.built import (
     nccl_built,
     rocm_built,
 )
-from hipress.compression import Compression
 from hipress.errors import (
+    CodecWarning,
     CorruptPayload,
     DuplicateName,
     HipressError,
@@ -47,9 +54,7 @@ from hipress.errors import (
     Timeout,
     TransportError,
 )
-from hipress.objects import allgather_object, broadcast_object
-from hipress.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from hipress.reduce_ops import Adasum, Average, Max, Min, Product, Sum
+from hipress.horovod import absent
 from hipress.runtime import (
     counters,
     cross_rank,
@@ -78,16 +83,27 @@ from hipress.tensorflow.collectives import (
     grouped_reducescatter,
     reducescatter,
 )
+from hipress.tensorflow.compression import Compression
 from hipress.tensorflow.failures import own_error
-from hipress.tensorflow.optimizer import DistributedOptimizer, PartialDistributedOptimizer
+from hipress.tensorflow.model_gradients import write_gradients
 from hipress.tensorflow.size_operators import local_rank_op, local_size_op, process_set_included_op, rank_op, size_op
-from hipress.tensorflow.state import broadcast_global_variables, broadcast_object_fn, broadcast_variables
-from hipress.tensorflow.synchronizer import GradientSynchronizer
-from hipress.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
+from hipress.tensorflow.training.optimizer import DistributedOptimizer, PartialDistributedOptimizer
+from hipress.tensorflow.training.state import (
+    allgather_object,
+    broadcast_global_variables,
+    broadcast_object,
+    broadcast_object_fn,
+    broadcast_variables,
+)
+from hipress.tensorflow.training.synchronizer import GradientSynchronizer
+from hipress.tensorflow.training.tape import DistributedGradientTape, PartialDistributedGradientTape
+
+__getattr__ = absent.refusing("tensorflow")
 
 __all__ = [
     "Adasum",
     "Average",
+    "CodecWarning",
     "Compression",
     "CorruptPayload",
     "DistributedGradientTape",
@@ -158,4 +174,5 @@ __all__ = [
     "size_op",
     "start_timeline",
     "stop_timeline",
+    "write_gradients",
 ]

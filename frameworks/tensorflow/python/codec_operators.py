@@ -6,8 +6,8 @@
     sums = decode_accumulate("onebit", message, sums)
 
 A gradient is a float32 tensor of any shape, a message a uint8 tensor of just its length. TensorFlow's operators change
-no input: states go in as they are and come out as they become; those that are not given are zeros that nobody keeps.
-`options` is what stands between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor`
+no input: encode() takes states and returns the new ones; a state that is not given is zeros, and is not returned.
+`options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor`
 choose the random numbers; the gradient is multiplied by `scale` first. None has a derivative.
 """
 
@@ -65,7 +65,7 @@ def decode(codec: str, payload: Any, count: Any, *, options: str = "") -> tf.Ten
 
 @as_written
 def decode_accumulate(codec: str, payload: Any, values: Any, *, options: str = "") -> tf.Tensor:
-    """`values` and those of a message, added."""
+    """`values` plus the values of a message."""
     _states_of(codec)
     return operators.decode_accumulate(payload, tf.convert_to_tensor(values, tf.float32), codec, options)
 

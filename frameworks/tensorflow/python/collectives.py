@@ -2,163 +2,181 @@
 """Collective operations with Horovod's names and meaning; eagerly, in tf.function and in graphs.
 
 Every rank calls them with the same names, element types and options; those without a name are matched by the order in
-which each rank calls (in a tf.function: traces) them. All raise InvalidArgument, Unsupported, Mismatch, DuplicateName,
-PeerLost, Timeout, NotInitialized; what fails in a graph comes as TensorFlow's error, see own_error(). Further arguments
-of Horovod's that change nothing are taken as well.
+which one thread of each rank calls them, or by their order in the graph of the tf.function that has them. All raise
+InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized, which are errors of
+TensorFlow's, too (failures.py); a graph raises TensorFlow's error alone, see own_error().
+`device_dense`, `device_sparse` and `ignore_name_scope` are Horovod's and change nothing: operators run on the CPU, and
+their names are no names of scopes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from hipress import collectives, process_sets, reduce_ops, runtime
-from hipress.compression import Compression, codec_of
-from hipress.errors import InvalidArgument
-from hipress.process_sets import ProcessSet, global_process_set
-from hipress.reduce_ops import Average, ReduceOp, Sum
-from hipress.tensorflow import differentiable, horovod_arguments, operators
+from hipress import runtime
+from hipress.adapter import collectives, process_sets, reduce_ops
+from hipress.adapter.compression import Compressing, codec_of, compressed, compressor_of
+from hipress.adapter.operation_names import operation_name
+from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
+from hipress.errors import InvalidArgument, Unsupported
+from hipress.options.declaration import filled
+from hipress.options.signatures import in_order, takes
+from hipress.tensorflow import differentiable, graph_names, operators
+from hipress.tensorflow.collective_options import TensorflowAllreduceOptions
+from hipress.tensorflow.compression import Compression
 from hipress.tensorflow.traced import as_written
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def _names(kind: str, name: str | None, count: int | None) -> list[str]:
-    """Those of a group of `count` tensors; None: of a single one."""
-    full_name = f"{kind}.{name}" if name else runtime.current().numbered("unnamed")
+    """The names of a group of `count` tensors; None: of a single tensor."""
+    if name or tf.executing_eagerly():
+        full_name = operation_name(kind, name, foreign_threads=False)
+    else:
+        full_name = graph_names.unnamed()
     return [full_name] if count is None else [f"{full_name}.{index}" for index in range(count)]
 
 
-def _tensors(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
+def _tensors(values: Sequence[Any], names: Sequence[str], dtypes: frozenset[tf.DType] = operators.MOVED) -> list[Any]:
     tensors = [tf.convert_to_tensor(value) for value in values]
     for tensor, name in zip(tensors, names, strict=True):
-        operators.check_dtype(tensor.dtype, name)
+        operators.check_dtype(tensor.dtype, name, dtypes)
     return tensors
 
 
-def _checked_codec(compression: str, codec: str, tensors: Sequence[Any], name: str | None) -> str:
-    chosen = codec_of(compression, codec, floating=all(tensor.dtype.is_floating for tensor in tensors))
+def _rows(values: Sequence[Any], names: Sequence[str], dtypes: frozenset[tf.DType] = operators.MOVED) -> list[Any]:
+    """_tensors() that have rows, which ranks exchange."""
+    tensors = _tensors(values, names, dtypes)
+    for tensor, name in zip(tensors, names, strict=True):
+        if tensor.shape.rank == 0:  # an unknown rank: the operator raises the error
+            raise InvalidArgument(f"tensor '{name}' is a scalar; ranks exchange rows: reshape it to [1]")
+    return tensors
+
+
+def _checked_codec(
+    compression: Compressing, codec: str, tensors: Sequence[Any], name: str | None, *, summed: bool
+) -> str:
+    floating = all(tensor.dtype.is_floating for tensor in tensors)
+    chosen = codec_of(compression, codec, floating=floating, summed=summed)
     collectives.check_codec_needs_name(name, chosen)
     return chosen
 
 
+@in_order(
+    "tensor average device_dense device_sparse compression op prescale_factor postscale_factor name process_set "
+    "ignore_name_scope"
+)
 @as_written
-def allreduce(
-    tensor: Any,
-    average: bool | None = None,
-    *,
-    name: str | None = None,
-    compression: str = Compression.none,
-    op: ReduceOp | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    codec: str = "none",
-    topology: str = "ps",
-    partitions: int = 0,
-    **horovod: Any,
-) -> Any:
+@takes(TensorflowAllreduceOptions)
+def allreduce(tensor: Any, **options: Unpack[TensorflowAllreduceOptions]) -> tf.Tensor | tf.IndexedSlices:
     """The combination of all ranks' `tensor`; of IndexedSlices all ranks' slices (Average or Sum).
 
-    `codec` is what travels, e.g. "fp16" or "onebit"; biased codecs need a name, under which they remember what they
-    dropped. Differentiable.
+    `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs need a name, under which they remember what
+    they dropped. Differentiable.
     """
-    results = grouped_allreduce(
-        [tensor],
-        average,
-        name=name,
-        compression=compression,
-        op=op,
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        process_set=process_set,
-        codec=codec,
-        topology=topology,
-        partitions=partitions,
-        _single=True,
-        **horovod,
-    )
-    return results[0]
+    return _allreduce([tensor], options, single=True)[0]
 
 
+@in_order(
+    "tensors average device_dense device_sparse compression op prescale_factor postscale_factor process_set "
+    "ignore_name_scope name"
+)
 @as_written
+@takes(TensorflowAllreduceOptions)
 def grouped_allreduce(
-    tensors: Sequence[Any],
-    average: bool | None = None,
-    *,
-    name: str | None = None,
-    compression: str = Compression.none,
-    op: ReduceOp | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    codec: str = "none",
-    topology: str = "ps",
-    partitions: int = 0,
-    _single: bool = False,
-    **horovod: Any,
-) -> list[Any]:
+    tensors: Sequence[Any], **options: Unpack[TensorflowAllreduceOptions]
+) -> list[tf.Tensor | tf.IndexedSlices]:
     """`allreduce()` of several tensors, which travel together."""
-    horovod_arguments.check("allreduce", horovod)
-    process_sets.check(process_set)
-    op = reduce_ops.chosen(op, average)
+    return _allreduce(tensors, options, single=False)
+
+
+def _allreduce(tensors: Sequence[Any], options: TensorflowAllreduceOptions, *, single: bool) -> list[Any]:
+    given = filled(TensorflowAllreduceOptions, options)
+    process_sets.check(given["process_set"])
+    compression, codec, name = given["compression"], given["codec"], given["name"]
+    factors = given["prescale_factor"], given["postscale_factor"]
+    op = reduce_ops.chosen(given["op"], given["average"])
     results = list(tensors)
     dense = [index for index, tensor in enumerate(tensors) if not isinstance(tensor, tf.IndexedSlices)]
-    names = _names("allreduce", name, None if _single else len(tensors))
+    names = _names("allreduce", name, None if single else len(tensors))
     for index in set(range(len(results))) - set(dense):
-        results[index] = _gathered(results[index], names[index], op, (prescale_factor, postscale_factor))
+        results[index] = _gathered(results[index], names[index], op, factors)
     if dense:
-        given = _tensors([tensors[index] for index in dense], [names[index] for index in dense])
+        own_names = [names[index] for index in dense]
+        values = _tensors([tensors[index] for index in dense], own_names, operators.COMBINED)
+        summed = op in (Average, Sum)
+        codec_of(compression, codec)
+        sent, decompressed = compressed(compressor_of(compression, summed=summed), values)
         combined = differentiable.allreduce(
-            [names[index] for index in dense],
-            given,
-            (prescale_factor, postscale_factor),
+            own_names,
+            _tensors(sent, own_names),
+            factors,
             reduction=op.name,
-            codec=_checked_codec(compression, codec, given, name),
-            topology=topology,
-            partitions=partitions,
+            codec=_checked_codec(compression, codec, sent, name, summed=summed),
+            topology=given["topology"],
+            partitions=given["partitions"],
         )
-        for index, result in zip(dense, combined, strict=True):
+        for index, result in zip(dense, decompressed(combined), strict=True):
             results[index] = result
     return results
 
 
 def _gathered(slices: tf.IndexedSlices, name: str, op: ReduceOp, factors: tuple[float, float]) -> tf.IndexedSlices:
     if op not in (Average, Sum):
-        raise InvalidArgument(f"'{name}' is IndexedSlices, which go with Average and Sum; op is {op!r}")
+        raise Unsupported(f"'{name}' is IndexedSlices, which go with Average and Sum; op is {op!r}")
+    if op == Average and slices.values.dtype == tf.bool:
+        raise Unsupported(f"'{name}' is IndexedSlices of bool, which have no average; op=Sum gathers them")
+    names = [f"{name}.values", f"{name}.indices"]
+    values, indices = differentiable.allgather(names, _tensors([slices.values, slices.indices], names))
     factor = factors[0] * factors[1] / (runtime.size() if op == Average else 1)
-    values, indices = differentiable.allgather([f"{name}.values", f"{name}.indices"], [slices.values, slices.indices])
-    return tf.IndexedSlices(values * tf.cast(factor, values.dtype), indices, slices.dense_shape)
+    if op == Average or factor != 1:
+        if not values.dtype.is_floating:
+            values = values / tf.ones([], values.dtype)  # float32 or float64, as Horovod's averages of whole numbers
+        values = values * factor
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
 
 
 @as_written
 def allgather(
-    tensor: Any, name: str | None = None, process_set: ProcessSet = global_process_set, **horovod: Any
-) -> Any:
+    tensor: Any,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> tf.Tensor:
     """The rows of all ranks, in the order of the ranks; they may have different numbers of them. Differentiable."""
-    horovod_arguments.check("allgather", horovod)
     process_sets.check(process_set)
     names = _names("allgather", name, None)
-    return differentiable.allgather(names, _tensors([tensor], names))[0]
+    return differentiable.allgather(names, _rows([tensor], names))[0]
 
 
 @as_written
 def grouped_allgather(
-    tensors: Sequence[Any], name: str | None = None, process_set: ProcessSet = global_process_set, **horovod: Any
-) -> list[Any]:
+    tensors: Sequence[Any],
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> list[tf.Tensor]:
     """`allgather()` of several tensors, which travel together."""
-    horovod_arguments.check("grouped_allgather", horovod)
     process_sets.check(process_set)
     names = _names("allgather", name, len(tensors))
-    return differentiable.allgather(names, _tensors(tensors, names)) if names else []
+    return differentiable.allgather(names, _rows(tensors, names)) if names else []
 
 
 @as_written
 def broadcast(
-    tensor: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set, **horovod: Any
-) -> Any:
+    tensor: Any,
+    root_rank: int,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> tf.Tensor:
     """Rank `root_rank`'s values, on every rank. Differentiable."""
-    horovod_arguments.check("broadcast", horovod)
     process_sets.check(process_set)
     names = _names("broadcast", name, None)
     return differentiable.broadcast(names, _tensors([tensor], names), root_rank)[0]
@@ -167,10 +185,10 @@ def broadcast(
 @as_written
 def broadcast_(
     variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> list[Any]:
+) -> list[tf.Variable]:
     """Rank `root_rank`'s values of these tf.Variables, in place; returns them."""
     process_sets.check(process_set)
-    names = _names("broadcast", name, len(variables))
+    names = graph_names.own_names(_names("broadcast", name, len(variables)))
     values = operators.broadcast(names, _tensors(variables, names), root_rank)
     return [variable.assign(value) for variable, value in zip(variables, values, strict=True)]
 
@@ -180,33 +198,42 @@ def alltoall(
     tensor: Any,
     splits: Any = None,
     name: str | None = None,
+    ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
-    **horovod: Any,
-) -> Any:
+) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
     """The rows that each rank has for this one, in the order of the ranks; with `splits`, also how many came from each.
 
     `splits`: how many rows are for each rank; without it, equally many. Differentiable.
     """
-    horovod_arguments.check("alltoall", horovod)
     process_sets.check(process_set)
     names = _names("alltoall", name, None)
-    given = tf.constant([], tf.int64) if splits is None else tf.cast(tf.convert_to_tensor(splits), tf.int64)
-    received, rows = differentiable.alltoall(names[0], _tensors([tensor], names)[0], given)
+    given = tf.constant([], tf.int64) if splits is None else _splits(splits, names[0])
+    received, rows = differentiable.alltoall(names[0], _rows([tensor], names)[0], given)
     return received if splits is None else (received, tf.cast(rows, tf.int32))
+
+
+def _splits(splits: Any, name: str) -> Any:
+    given = tf.convert_to_tensor(splits)
+    if not given.dtype.is_integer or given.shape.rank not in (None, 1):
+        raise InvalidArgument(
+            f"alltoall of '{name}': splits must be integers, one for each rank, not {given.dtype.name} of shape "
+            f"{given.shape}"
+        )
+    return tf.cast(given, tf.int64)
 
 
 @as_written
 def reducescatter(
     tensor: Any,
-    *,
-    compression: str = Compression.none,
+    device_dense: str = "",
+    compression: Compressing = Compression.none,
     op: ReduceOp = Average,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    **horovod: Any,
-) -> Any:
+) -> tf.Tensor:
     """This rank's rows of the combination of all ranks' `tensor`: as evenly divided as rows can be, lower ranks have
     one more. Differentiable.
     """
@@ -218,51 +245,49 @@ def reducescatter(
         process_set,
         prescale_factor,
         postscale_factor,
-        horovod,
     )[0]
 
 
 @as_written
 def grouped_reducescatter(
     tensors: Sequence[Any],
-    *,
-    compression: str = Compression.none,
+    device_dense: str = "",
+    compression: Compressing = Compression.none,
     op: ReduceOp = Average,
-    name: str | None = None,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    **horovod: Any,
-) -> list[Any]:
+    *,
+    name: str | None = None,
+) -> list[tf.Tensor]:
     """`reducescatter()` of several tensors, which travel together."""
     names = _names("reducescatter", name, len(tensors))
     if not names:
         return []
-    return _reducescatter(tensors, names, compression, op, process_set, prescale_factor, postscale_factor, horovod)
+    return _reducescatter(tensors, names, compression, op, process_set, prescale_factor, postscale_factor)
 
 
 def _reducescatter(
     tensors: Sequence[Any],
     names: Sequence[str],
-    compression: str,
+    compression: Compressing,
     op: ReduceOp,
     process_set: ProcessSet,
     prescale_factor: float,
     postscale_factor: float,
-    horovod: dict[str, Any],
 ) -> list[Any]:
-    horovod_arguments.check("reducescatter", horovod)
     process_sets.check(process_set)
-    given = _tensors(tensors, names)
-    sent = given
-    if codec_of(compression, "none") == Compression.fp16:  # a reducescatter has no codecs: the values are cast
-        sent = [tf.cast(tensor, tf.float16) if tensor.dtype.is_floating else tensor for tensor in given]
+    codec_of(compression)
+    # A reducescatter has no codecs: Python compresses.
+    given = _rows(tensors, names, operators.COMBINED)
+    sent, decompressed = compressed(compressor_of(compression, summed=False), given)
     results = differentiable.reducescatter(
-        names, sent, (prescale_factor, postscale_factor), reduction=reduce_ops.chosen(op).name
+        names, _tensors(sent, names), (prescale_factor, postscale_factor), reduction=reduce_ops.chosen(op).name
     )
-    return [tf.cast(result, tensor.dtype) for result, tensor in zip(results, given, strict=True)]
+    return decompressed(results)
 
 
+@as_written
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Returns when every rank has called it."""
     process_sets.check(process_set)

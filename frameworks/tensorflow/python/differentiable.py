@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective operations on lists of tensors that travel together, with Horovod's derivatives."""
+"""Collective operations on lists of tensors that travel together, with Horovod's derivatives.
+
+In a graph each operator has names of its own, and so has each of its derivatives: they run in any order.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import tensorflow as tf
 
 from hipress import runtime
 from hipress.tensorflow import operators
+from hipress.tensorflow.graph_names import own_names
 
 _Names = Sequence[str]
 _Tensors = Sequence[Any]
@@ -22,12 +26,22 @@ def _differentiable(forward: Any, tensors: _Tensors) -> list[Any]:
     return results
 
 
+@tf.custom_gradient  # type: ignore[untyped-decorator]
+def _zeros_after(tensor: Any) -> tuple[Any, Any]:
+    """Zeros like the tensor, which is computed first, and so in derivatives of any order: a Session leaves out what no
+    result needs, and the other ranks would wait for this one.
+    """
+    with tf.control_dependencies(None if tf.executing_eagerly() else [tensor]):
+        return tf.zeros_like(tensor), _zeros_after
+
+
 def _of_gradients(names: _Names) -> list[str]:
     return [f"{name}.gradient" for name in names]
 
 
 def allreduce(names: _Names, tensors: _Tensors, factors: tuple[float, float], **options: Any) -> list[Any]:
     """The derivative of an all-reduce is the all-reduce of the derivative."""
+    names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
         outputs = operators.reduced("allreduce", names, inputs, factors, **options)
@@ -42,11 +56,12 @@ def _average(names: _Names, gradients: _Tensors) -> list[Any]:
 
 def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
     """The root has the average of all ranks' derivatives, the others have none."""
+    names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
         def backward(*gradients: Any) -> list[Any]:
             averages = _average(names, gradients)
-            return averages if runtime.rank() == root_rank else [tf.zeros_like(average) for average in averages]
+            return averages if runtime.rank() == root_rank else [_zeros_after(average) for average in averages]
 
         return operators.broadcast(names, inputs, root_rank), backward
 
@@ -55,6 +70,7 @@ def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
 
 def allgather(names: _Names, tensors: _Tensors) -> list[Any]:
     """A rank has its own rows of the average of all ranks' derivatives."""
+    names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
         gathered, rows = operators.allgather(names, inputs)
@@ -75,6 +91,7 @@ def allgather(names: _Names, tensors: _Tensors) -> list[Any]:
 def alltoall(name: str, tensor: Any, splits: Any) -> tuple[Any, Any]:
     """The rows received, and how many came from each rank. Derivatives go back to where the rows came from."""
     received: list[Any] = []
+    (name,) = own_names([name])
 
     def forward(value: Any) -> tuple[Any, Any]:
         (output,), (rows,) = operators.alltoall([name], splits, [value])
@@ -87,6 +104,7 @@ def alltoall(name: str, tensor: Any, splits: Any) -> tuple[Any, Any]:
 
 def reducescatter(names: _Names, tensors: _Tensors, factors: tuple[float, float], reduction: str) -> list[Any]:
     """Each rank's derivative is that of its rows, gathered."""
+    names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
         def backward(*gradients: Any) -> list[Any]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,31 @@ import tensorflow as tf
 
 from hipress._library import load_core
 from hipress.build_tensorflow import built_library
+from hipress.compll.build.cache import opened
 from hipress.errors import Unsupported
 
 
+@cache  # TensorFlow finds no operators in a library that is in the process already under another name
 def load_operators() -> tuple[Any, ctypes.CDLL]:
     """TensorFlow's module of the operators, and the library itself. Raises Unsupported that says how to build them."""
     load_core()  # libhipress, which the operators link to, is in the process from here on
     version = tf.__version__
-    library = shipped_library(version) or built_library(version)
-    if library is None:
+    shipped = shipped_library(version)
+    if shipped is not None:
+        return _loaded(str(shipped), version)
+    built = built_library(version)
+    if built is None:
         raise Unsupported(
             f"HiPress has no operators for TensorFlow {version}; build them, which takes seconds: hipress build "
             "tensorflow"
         )
+    with opened(built) as name:
+        return _loaded(name, version)
+
+
+def _loaded(library: str, version: str) -> tuple[Any, ctypes.CDLL]:
     try:
-        return tf.load_op_library(str(library)), ctypes.CDLL(str(library))
+        return tf.load_op_library(library), ctypes.CDLL(library)
     except tf.errors.NotFoundError as error:
         raise Unsupported(
             f"HiPress' operators for TensorFlow {version} cannot be loaded: {error.message}. Build them anew for this "

@@ -10,20 +10,33 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from tensorflow.python.framework.auto_control_deps_utils import register_read_only_resource_op
 
 from hipress._library import load_core
 from hipress.errors import Unsupported
+from hipress.tensorflow import failures, graph_names
 from hipress.tensorflow.failures import own_errors
 from hipress.tensorflow.library import load_operators
 
 _operators, _lists = load_operators()
-for _function in (_lists.hipress_define_tensor_list, _lists.hipress_hold_back):
+for _function in (
+    _lists.hipress_define_tensor_list,
+    _lists.hipress_hold_back,
+    _lists.hipress_unfinished,
+    _lists.hipress_count_updates,
+):
     _function.restype = ctypes.c_bool
+_lists.hipress_steps.restype = ctypes.c_int64
+# No update of a variable has to wait for it. (HipressUpdated waits for all of them, so that it is not read-only.)
+register_read_only_resource_op("HipressObserve")
+failures.tell_what_is_raised(lambda what: _lists.hipress_note_raised(what.encode()))
 
+#: operators/operator_names.h
+_SAME_IN_EVERY_ITERATION = -1
 _Names = Sequence[str]
 _Tensors = Sequence[Any]
-#: Element types that HiPress synchronises.
-DTYPES = frozenset(
+#: Element types of values that ranks combine.
+COMBINED = frozenset(
     {
         tf.float32,
         tf.float64,
@@ -37,13 +50,16 @@ DTYPES = frozenset(
         tf.bool,
     }
 )
+#: Element types of values that go from rank to rank as they are.
+MOVED = COMBINED | {tf.uint16, tf.uint32, tf.uint64}
 
 
-def check_dtype(dtype: tf.DType, name: str) -> None:
-    """Raises Unsupported for element types that ranks cannot exchange."""
-    if dtype not in DTYPES:
-        known = ", ".join(sorted(known.name for known in DTYPES))
-        raise Unsupported(f"tensor '{name}' has elements of type {dtype.name}; HiPress synchronises {known}")
+def check_dtype(dtype: tf.DType, name: str, dtypes: frozenset[tf.DType] = COMBINED) -> None:
+    """Raises Unsupported for element types that are not of `dtypes`."""
+    if dtype not in dtypes:
+        known = ", ".join(sorted(known.name for known in dtypes))
+        what = "combines" if dtypes is COMBINED else "sends"
+        raise Unsupported(f"tensor '{name}' has elements of type {dtype.name}; HiPress {what} {known}")
 
 
 def synchronize(
@@ -57,9 +73,48 @@ def synchronize(
     return _independent(outputs)
 
 
+def observe(variables: Sequence[Any], number: int, indices: Sequence[int]) -> Any:
+    """Notes which of these resource variables, at `indices` of the list `number`, have changed; the operator."""
+    with tf.device("CPU:0"), own_errors():
+        return _operators.hipress_observe(
+            [each.handle for each in variables], list_number=number, indices=list(indices)
+        )
+
+
+def count_updates(number: int) -> None:
+    """Updates of the variables of the list `number` are told by updated() from here on, and not observed."""
+    _checked(_lists.hipress_count_updates(ctypes.c_int64(number)))
+
+
+def updated(variables: Sequence[Any], number: int, indices: Sequence[int]) -> None:
+    """An optimizer has updated the variables at `indices`. In a tf.function it runs after these resources' writes."""
+    with tf.device("CPU:0"), own_errors():
+        handles = [each.handle for each in variables]
+        _operators.hipress_updated(handles, list_number=number, indices=list(indices))
+
+
+def forget_values() -> None:
+    """All variables have new values, equal on all ranks, which are no update of an optimizer's."""
+    _lists.hipress_forget_values()
+
+
+def unfinished(number: int) -> str | None:
+    """See hipress.adapter.unfinished.Step, for the list `number`."""
+    text = ctypes.create_string_buffer(2048)
+    if not _lists.hipress_unfinished(ctypes.c_int64(number), text, ctypes.c_size_t(len(text))):
+        return None
+    return text.value.decode(errors="replace")
+
+
+def steps(number: int) -> int:
+    """How many steps of the list `number` have had all of their gradients."""
+    return int(_lists.hipress_steps(ctypes.c_int64(number)))
+
+
 def reduced(kind: str, names: _Names, tensors: _Tensors, factors: tuple[float, float], **options: Any) -> list[Any]:
     """An "allreduce" or "reducescatter" of each tensor, which ranks match by name. `factors`: before and after."""
     operator = _operators.hipress_allreduce if kind == "allreduce" else _operators.hipress_reducescatter
+    options["loops"] = _loops(options.get("codec", "none"))
     with tf.device("CPU:0"), own_errors():
         outputs = operator(list(names), tf.constant(factors, tf.float64), list(tensors), **options)
     return _independent(outputs)
@@ -68,21 +123,21 @@ def reduced(kind: str, names: _Names, tensors: _Tensors, factors: tuple[float, f
 def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
     """Each tensor as rank `root_rank` has it."""
     with tf.device("CPU:0"), own_errors():
-        outputs = _operators.hipress_broadcast(list(names), list(tensors), root_rank=root_rank)
+        outputs = _operators.hipress_broadcast(list(names), list(tensors), root_rank=root_rank, loops=_loops())
     return _independent(outputs)
 
 
 def allgather(names: _Names, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
     """The rows of all ranks, and for each tensor how many came from each rank."""
     with tf.device("CPU:0"), own_errors():
-        gathered, rows = _operators.hipress_allgather(list(names), list(tensors), N=len(names))
+        gathered, rows = _operators.hipress_allgather(list(names), list(tensors), N=len(names), loops=_loops())
     return _independent(gathered), rows
 
 
 def alltoall(names: _Names, splits: Any, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
     """The rows that all ranks have for this one, and for each tensor how many came from each rank."""
     with tf.device("CPU:0"), own_errors():
-        received, rows = _operators.hipress_alltoall(list(names), splits, list(tensors), N=len(names))
+        received, rows = _operators.hipress_alltoall(list(names), splits, list(tensors), N=len(names), loops=_loops())
     return _independent(received), rows
 
 
@@ -101,6 +156,15 @@ def decode(payload: Any, count: Any, codec: str, options: str) -> Any:
 def decode_accumulate(payload: Any, values: Any, codec: str, options: str) -> Any:
     with tf.device("CPU:0"), own_errors():
         return _operators.hipress_decode_accumulate(payload, values, codec=codec, options=options)
+
+
+def _loops(codec: str = "none") -> int:
+    """An operator's attribute `loops`, by which its kernel tells iterations apart."""
+    if tf.executing_eagerly():
+        return 0
+    # What a codec remembers it remembers by name: it goes on from one iteration of a loop to the next.
+    remembers = codec != "none" and load_core().create_codec(codec).states
+    return _SAME_IN_EVERY_ITERATION if remembers else graph_names.loops()
 
 
 def define_list(number: int, handles: Sequence[int]) -> None:
@@ -130,7 +194,9 @@ def _checked(well: bool) -> None:
 def _independent(outputs: list[tf.Tensor]) -> list[tf.Tensor]:
     """In a tf.function: operators with side effects run one after the other, unless they say that they need not."""
     if not tf.executing_eagerly():
-        manager = getattr(outputs[0].graph, "experimental_acd_manager", None)
+        graph, operator = outputs[0].graph, outputs[0].op
+        manager = getattr(graph, "experimental_acd_manager", None)
         if manager is not None:
-            manager.run_independently(outputs[0].op)
+            manager.run_independently(operator)
+        graph_names.end_with_effects(graph)
     return outputs

@@ -6,7 +6,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from hipress import runtime
-from hipress.process_sets import global_process_set
+from hipress.adapter.process_sets import global_process_set
 
 
 def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:

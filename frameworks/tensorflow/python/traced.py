@@ -8,10 +8,14 @@ from typing import TypeVar
 
 import tensorflow as tf
 
+from hipress.tensorflow.failures import with_own_errors
+
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def as_written(function: _Function) -> _Function:
-    """Called while a tf.function is traced, `function` is ordinary Python, which AutoGraph leaves as it is."""
-    plain: _Function = tf.autograph.experimental.do_not_convert(function)
+    """Called while a tf.function is traced, `function` is ordinary Python, which AutoGraph leaves as it is. It runs
+    within own_errors().
+    """
+    plain: _Function = tf.autograph.experimental.do_not_convert(with_own_errors(function))
     return plain

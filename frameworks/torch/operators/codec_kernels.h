@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of a codec's operators in PyTorch, whichever codec it is. codecs.cc registers them for the
-// codecs that a process has at run time, the files of `hipress compll build -f torch` for one codec. Needs
-// torch's stable ABI from 2.10 on, the first that passes strings.
+// The kernels of any codec's operators in PyTorch. codecs.cc registers them for the codecs that a process has
+// at run time, and the files of `hipress compll build -f torch` for one codec. Needs torch's stable ABI
+// from 2.10 on, the first that passes strings.
 //
 // Errors leave as C++ exceptions, which torch's dispatcher turns into RuntimeError with their text.
 #pragma once
@@ -21,8 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/codec/operator_codec.h"
-#include "core/error.h"
 
 // Hidden as torch's own stable namespace is: every library has its copy, made for the torch it targets.
 HIDDEN_NAMESPACE_BEGIN(hipress, torch_operators)
@@ -30,7 +30,7 @@ HIDDEN_NAMESPACE_BEGIN(hipress, torch_operators)
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-/// What encoding takes besides tensors; the fields of EncodeContext as torch passes them.
+/// The arguments of encoding besides tensors: the fields of EncodeContext, as torch passes them.
 struct EncodeNumbers {
   int64_t seed;
   int64_t step;
@@ -38,7 +38,7 @@ struct EncodeNumbers {
   double scale;
 };
 
-/// A state as the schema names it; without a tensor the caller keeps none.
+/// A state by its name in the schema; without a tensor the caller keeps none.
 struct StateArgument {
   std::string_view name;
   std::optional<Tensor> values;

@@ -2,8 +2,8 @@
 //
 // torch.ops.hipress.register_codec, which makes <codec>_encode, <codec>_decode and <codec>_decode_accumulate
 // for any codec that the process knows. Their arguments are named after the codec's states, so a schema
-// exists only once the codec does; and a kernel of the stable ABI is a plain function that is not told which
-// operator it serves. Hence the slots: for each a set of functions that know nothing but its number.
+// exists only once the codec does; and torch does not tell a kernel of the stable ABI, a plain function,
+// which operator it serves. Hence the slots: each has a set of functions that know their slot's number alone.
 #include <torch/csrc/stable/library.h>
 
 #include <array>
@@ -96,7 +96,7 @@ constexpr std::array<Kernels, kSlots> kernelsOf(std::index_sequence<slot...> /*s
 
 constexpr std::array<Kernels, kSlots> kKernels = kernelsOf(std::make_index_sequence<kSlots>());
 
-/// The three schemas of a codec; compll/python/wrappers_torch.py writes the same ones.
+/// The three schemas of a codec; compll/python/wrappers/torch.py writes the same ones.
 void define(StableLibrary& library, const Slot& slot) {
   std::string states;
   for (size_t i = 0; i < slot.states.size(); ++i) {

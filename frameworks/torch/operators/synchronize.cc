@@ -2,7 +2,8 @@
 //
 // torch.ops.hipress.*: hand tensors to this process' engine and return at once. Each returns the operation's
 // handle, or -1 when the engine refused; the error is then kept for the caller (see
-// core/casync/current_engine.h), because torch's dispatcher turns every C++ exception into a RuntimeError.
+// core/casync/run/current_engine.h), because torch's dispatcher turns every C++ exception into a
+// RuntimeError.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/core/ScalarType.h>
@@ -68,15 +69,16 @@ std::string placeOf(const Tensor& tensor) {
 /// Throws InvalidArgument.
 hipress::TensorView viewOf(const Tensor& tensor, hipress::TensorHandle handle) {
   if (!isDense(tensor)) {
-    throw hipress::invalidArgument("tensor '" + hipress::currentEngine()->tensor(handle)->spec.name +
+    throw hipress::invalidArgument("tensor '" + hipress::currentEngine()->tensor(handle)->spec().name +
                                    "': it is not contiguous; call .contiguous() first");
   }
   return {tensor.data_ptr(), dtypeOf(tensor.scalar_type()), static_cast<uint64_t>(tensor.numel()),
           placeOf(tensor)};
 }
 
-/// `stream` is a device's: what torch has put there goes before.
-int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t stream) {
+/// `stream`: of a device; the synchronisation begins after the work that torch has put there. `updates`: of
+/// this rank's parameters so far; below 0: not counted.
+int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t stream, int64_t updates) {
   try {
     const auto tensor = static_cast<hipress::TensorHandle>(handle);
     hipress::TensorView values;
@@ -85,6 +87,7 @@ int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t
     views.input = input == nullptr ? nullptr : &values;
     views.output = viewOf(output, tensor);
     views.stream = reinterpret_cast<void*>(stream);
+    views.updates = updates < 0 ? uint16_t{0} : hipress::updatesInMessage(static_cast<uint64_t>(updates));
     views.owner = std::make_shared<std::pair<Tensor, Tensor>>(input == nullptr ? output : *input, output);
     return static_cast<int64_t>(hipress::submitViews(tensor, std::move(views)));
   } catch (const hipress::Error& error) {
@@ -94,26 +97,26 @@ int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t
 }
 
 /// values := their synchronised values.
-int64_t submitInPlace(Tensor values, int64_t tensor, int64_t stream) {
-  return start(&values, values, tensor, stream);
+int64_t submitInPlace(Tensor values, int64_t tensor, int64_t stream, int64_t updates) {
+  return start(&values, values, tensor, stream, updates);
 }
 
 /// output := the synchronised values.
-int64_t submit(Tensor values, Tensor output, int64_t tensor, int64_t stream) {
-  return start(&values, output, tensor, stream);
+int64_t submit(Tensor values, Tensor output, int64_t tensor, int64_t stream, int64_t updates) {
+  return start(&values, output, tensor, stream, updates);
 }
 
 /// Takes part without values; output := the synchronised values of the ranks that have some.
-int64_t submitAbsent(Tensor output, int64_t tensor, int64_t stream) {
-  return start(nullptr, output, tensor, stream);
+int64_t submitAbsent(Tensor output, int64_t tensor, int64_t stream, int64_t updates) {
+  return start(nullptr, output, tensor, stream, updates);
 }
 
 }  // namespace
 
 STABLE_TORCH_LIBRARY(hipress, library) {
-  library.def("submit_(Tensor(a!) values, int tensor, int stream) -> int");
-  library.def("submit(Tensor values, Tensor(a!) output, int tensor, int stream) -> int");
-  library.def("submit_absent(Tensor(a!) output, int tensor, int stream) -> int");
+  library.def("submit_(Tensor(a!) values, int tensor, int stream, int updates) -> int");
+  library.def("submit(Tensor values, Tensor(a!) output, int tensor, int stream, int updates) -> int");
+  library.def("submit_absent(Tensor(a!) output, int tensor, int stream, int updates) -> int");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(hipress, CompositeExplicitAutograd, library) {

@@ -7,7 +7,7 @@
     optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec="onebit")
     hp.broadcast_parameters(model.state_dict(), root_rank=0)
 
-Names that Horovod has mean what they mean there; `codec`, `topology`, `partitions` are new.
+Names of Horovod have Horovod's meaning; `codec`, `topology`, `partitions` and `plan` are new.
 """
 
 from __future__ import annotations
@@ -16,6 +16,25 @@ from hipress.torch.required import import_torch
 
 import_torch()
 
+from hipress.adapter.objects import (  # noqa: E402
+    allgather_object,
+    broadcast_object,
+)
+from hipress.adapter.operations import poll, synchronize  # noqa: E402
+from hipress.adapter.process_sets import (  # noqa: E402
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from hipress.adapter.reduce_ops import (  # noqa: E402
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+)
 from hipress.built import (  # noqa: E402
     ccl_built,
     cuda_built,
@@ -28,8 +47,8 @@ from hipress.built import (  # noqa: E402
     nccl_built,
     rocm_built,
 )
-from hipress.compression import Compression  # noqa: E402
 from hipress.errors import (  # noqa: E402
+    CodecWarning,
     CorruptPayload,
     DuplicateName,
     HipressError,
@@ -42,25 +61,7 @@ from hipress.errors import (  # noqa: E402
     TransportError,
     Unsupported,
 )
-from hipress.objects import (  # noqa: E402
-    allgather_object,
-    broadcast_object,
-)
-from hipress.operations import poll, synchronize  # noqa: E402
-from hipress.process_sets import (  # noqa: E402
-    ProcessSet,
-    add_process_set,
-    global_process_set,
-    remove_process_set,
-)
-from hipress.reduce_ops import (  # noqa: E402
-    Adasum,
-    Average,
-    Max,
-    Min,
-    Product,
-    Sum,
-)
+from hipress.horovod import absent  # noqa: E402
 from hipress.runtime import (  # noqa: E402
     counters,
     cross_rank,
@@ -95,6 +96,7 @@ from hipress.torch.collectives import (  # noqa: E402
     reducescatter_async,
     sparse_allreduce_async,
 )
+from hipress.torch.compression import Compression  # noqa: E402
 from hipress.torch.differentiable import (  # noqa: E402
     allgather,
     allreduce,
@@ -105,6 +107,8 @@ from hipress.torch.differentiable import (  # noqa: E402
     grouped_reducescatter,
     reducescatter,
 )
+from hipress.torch.diloco import DiLoCo  # noqa: E402
+from hipress.torch.model_gradients import write_gradients  # noqa: E402
 from hipress.torch.optimizer import DistributedOptimizer  # noqa: E402
 from hipress.torch.registered import register_codecs  # noqa: E402
 from hipress.torch.state import (  # noqa: E402
@@ -115,11 +119,15 @@ from hipress.torch.synchronizer import GradientSynchronizer  # noqa: E402
 
 register_codecs()
 
+__getattr__ = absent.refusing("torch")
+
 __all__ = [
     "Adasum",
     "Average",
+    "CodecWarning",
     "Compression",
     "CorruptPayload",
+    "DiLoCo",
     "DistributedOptimizer",
     "DuplicateName",
     "GradientSynchronizer",
@@ -194,4 +202,5 @@ __all__ = [
     "start_timeline",
     "stop_timeline",
     "synchronize",
+    "write_gradients",
 ]

@@ -10,17 +10,41 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hipress import runtime
+from hipress import runtime, unfinished
 from hipress._library import load_core
-from hipress.errors import InvalidArgument
-from hipress.operations import Operation
-from hipress.torch.collectives import sparse_allreduce_async
+from hipress.adapter.compression import Compressing
+from hipress.adapter.operations import Operation
+from hipress.errors import HipressError, InvalidArgument, Timeout
+from hipress.torch import backward_errors
+from hipress.torch.collectives import allreduce_async, sparse_allreduce_async
 from hipress.torch.operators import is_dense
 from hipress.torch.synchronizer import GradientSynchronizer
 
 if TYPE_CHECKING:
-    from hipress.secopa.automatic import AutomaticPlanning
-    from hipress.secopa.plan import Plan
+    from hipress.secopa.online.automatic import AutomaticPlanning
+    from hipress.secopa.plan.plan import Plan
+
+
+#: Seconds for which a rank that leaves a round open waits for the others to do the same: ranks that raise alike do so
+#: together.
+_PATIENCE = 2.0
+
+
+class _PassEnd:
+    """What torch calls at the end of a backward pass. It lives as long as the pass, or as the error that it raised."""
+
+    def __init__(self, target: BackwardSynchronization) -> None:
+        self._target = weakref.ref(target)
+        self.raised = False
+
+    def __call__(self) -> None:
+        target = self._target()
+        if target is not None:
+            try:
+                target._on_backward_end()
+            except BaseException:
+                self.raised = True
+                raise
 
 
 class BackwardSynchronization:
@@ -31,6 +55,10 @@ class BackwardSynchronization:
     `.grad`, or as absent) and all are waited for. A rank whose backward touches no parameter has its round in `step()`.
     Synchronised gradients that another backward adds to before the step are synchronised again: the old part is equal
     on all ranks, so averaging it once more changes nothing.
+
+    A backward pass that raises leaves its round open if some of its gradients were handed over: the other ranks wait
+    for the rest. The next method but skip(), which ends the round, then raises Mismatch on all ranks, with the
+    exception.
     """
 
     def __init__(
@@ -40,30 +68,58 @@ class BackwardSynchronization:
         *,
         passes: int,
         sparse_as_dense: bool,
+        compressor: Compressing | None = None,
+        takes_sparse_only: bool = False,
     ) -> None:
         self._synchronizer = synchronizer
         self._named = named_parameters
         self._passes = passes
         self._sparse_as_dense = sparse_as_dense
+        self._compressor = compressor
+        self._takes_sparse_only = takes_sparse_only
+        self._as_horovod = False
         self._passes_done = 0
         self._paused = False
         self._backward_pass = -1  # torch's number of the backward pass that runs now; -1: none
+        self._pass_end: weakref.ref[_PassEnd] | None = None  # dead: that pass is over, well or not
+        self._handed_over: set[int] = set()  # in this round: parameters' indices
+        self._raised = ""  # what ended this round early
+        self._left_open = 0  # rounds
+        self._steps = 0  # updates from synchronised gradients
         self._backward_started = 0
         self._clean = False  # .grad is synchronised and unchanged since
         self._handles: dict[int, int] = {}  # parameter's index → operation in flight
+        self._sent: dict[int, tuple[torch.Tensor, int]] = {}  # their gradients, and torch's counts of changes
         self._sparse: set[int] = set()  # parameters' indices: their gradients are sparse
-        self._sparse_handles: dict[int, Operation] = {}
+        self._made_dense: dict[int, int] = {}  # parameter's index → sparse dimensions that its gradient had
+        #: By parameter's index: their results become `.grad`. Of sparse gradients, and with a compressor.
+        self._operations: dict[int, Operation[torch.Tensor]] = {}
         self._absent: dict[int, torch.Tensor] = {}  # parameter's index → where the others' gradient arrives
         self._hooks: dict[int, Any] = {}
-        #: Plans, from what steps show; None: nobody does.
+        #: Makes plans from the times of steps; None: there are no automatic plans.
         self.planning: AutomaticPlanning | None = None
         self._round_s = 0.0  # from a round's first gradient to its last average
         self._core = load_core()
-        self._engine = runtime.current().engine
+        self._process = runtime.current()
+        self._engine = self._process.engine
+        self._process.steps.add(self)
+        backward_errors.listen(self)
         self._attach()
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         return self._named
+
+    def extend(self, named_parameters: list[tuple[str, torch.nn.Parameter]]) -> None:
+        """These are synchronised, too, from the next backward on. On all ranks; see TensorList.extend()."""
+        self._check_idle("add_param_group")
+        if self.planning is not None:
+            raise InvalidArgument(
+                "an automatic plan is for the parameters that there were when the optimizer was wrapped: call "
+                "set_plan(None) on all ranks before add_param_group(), or wrap the optimizer with all parameters"
+            )
+        self._synchronizer.extend_by(named_parameters)
+        self._named = [*self._named, *named_parameters]
+        self._attach()
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None) -> None:
         """From the next round on: see GradientSynchronizer.set_codec(). Raises InvalidArgument within backward."""
@@ -78,11 +134,27 @@ class BackwardSynchronization:
         self._synchronizer.set_plan(plan)
 
     def _check_idle(self, doing: str) -> None:
-        if self._handles or self._sparse_handles or torch._C._current_graph_task_id() != -1:
+        if self._compressor is not None:
+            raise InvalidArgument(
+                f"{doing}(): every gradient travels as compression={self._compressor!r} makes it; give "
+                "DistributedOptimizer codec= or plan= instead"
+            )
+        if self._handed_over or torch._C._current_graph_task_id() != -1:
             raise InvalidArgument(
                 f"{doing}() was called while gradients are in flight; call it between steps, not within backward(), "
-                "and after a backward() that failed call synchronize() first"
+                "and after a backward() that failed call skip_batch() first"
             )
+
+    def follow_horovod(self) -> None:
+        """From now on rounds leave in `.grad` what Horovod leaves: zeros where no rank had a gradient, and sparse what
+        came sparse, with `sparse_as_dense` too.
+        """
+        self._as_horovod = True
+
+    def set_passes(self, passes: int) -> None:
+        """From the next round on: so many backward passes for each."""
+        self._passes = passes
+        self._passes_done = 0
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -95,12 +167,83 @@ class BackwardSynchronization:
 
     def synchronize(self) -> None:
         """One round, unless `.grad` is synchronised already."""
-        if not self._clean:
+        self._check_open_round()
+        if self._clean:
+            return
+        try:
             self._finish_round()
+        except BaseException as error:
+            self._note(error, "synchronize()")
+            raise
+
+    def skip(self) -> None:
+        """Ends the round without the gradients not handed over. Does nothing if `.grad` is synchronised already."""
+        if self._clean:
+            return
+        if self._process.place.size > 1:
+            for index, (gradient, version) in self._sent.items():
+                if gradient._version != version:
+                    unfinished.end_job(
+                        self._process,
+                        f"changed the gradient of '{self._named[index][0]}' while it was being synchronised: call "
+                        "skip_batch() before zero_grad()",
+                    )
+        sent = {index: gradient for index, (gradient, _) in self._sent.items()}
+        for index, (_, parameter) in enumerate(self._named):
+            if self._takes_part(index) and index not in self._handed_over:
+                parameter.grad = None
+        self._finish_round()
+        for index, gradient in sent.items():
+            self._named[index][1].grad = gradient  # zero_grad() may have put it away
+
+    def backward_raised(self, error: BaseException) -> None:
+        """See backward_errors.Listener."""
+        self._note(error, "backward()")
+
+    def _note(self, error: BaseException, where: str) -> None:
+        if self._handed_over:
+            self._raised = f"{unfinished.described(error)} in {where}"
+
+    def update_raised(self, error: BaseException) -> None:
+        """The optimizer raised while it used the gradients."""
+        unfinished.update_raised(self._process, error, f"step() {self._steps}")
+
+    def unfinished(self) -> str | None:
+        """See unfinished.Step."""
+        if not self._handed_over or self._process.place.size == 1:
+            return None
+        all_of_them = sum(self._takes_part(index) for index in range(len(self._named)))
+        return (
+            f"raised {self._raised or 'something in backward()'}, when {len(self._handed_over)} of {all_of_them} "
+            f"gradients of step {self._steps} had been handed over"
+        )
+
+    def steps_taken(self) -> int:
+        """See unfinished.Step."""
+        return self._steps
+
+    def _check_open_round(self) -> None:
+        """Raises Mismatch, on all ranks, if something raised and left a round open."""
+        if self._within_backward():
+            return
+        what = self.unfinished()
+        if what is not None and not self._all_raised_alike():
+            unfinished.end_job(
+                self._process,
+                f"{what}, caught it and went on, while the other ranks wait for the rest. Let such an exception end "
+                "the rank, or call optimizer.skip_batch() where it is caught and then step(): the step is taken "
+                "without the rest of this rank's gradients",
+            )
+
+    def _within_backward(self) -> bool:
+        """Whether a backward pass runs now that has begun this round."""
+        end = None if self._pass_end is None else self._pass_end()
+        return end is not None and not end.raised
 
     def stepped(self) -> None:
         """The optimizer has used the gradients: the next step needs a new round."""
         self._clean = False
+        self._steps += 1
         self._passes_done = 0
         if self.planning is not None:
             self.planning.step_ended(self._round_s)
@@ -110,7 +253,8 @@ class BackwardSynchronization:
         return not self._sparse
 
     def detach(self) -> None:
-        """Removes the hooks."""
+        """Removes the hooks: the optimizer is gone."""
+        unfinished.tell(self._process, self.unfinished())
         for hook in self._hooks.values():
             hook.remove()
         self._hooks.clear()
@@ -132,13 +276,17 @@ class BackwardSynchronization:
     def _on_gradient(self, index: int, parameter: torch.Tensor) -> None:
         current_pass = torch._C._current_graph_task_id()
         if current_pass != self._backward_pass:
+            self._check_open_round()
             self._backward_pass = current_pass
             self._backward_started = self._core.trace_now()
-            self._wait()  # operations of a backward pass that ended with an error
-            # torch calls this once, when the backward pass that runs now has ended.
-            torch.autograd.Variable._execution_engine.queue_callback(self._on_backward_end)
+            self._wait()  # operations of the backward pass within which this one runs (checkpointing)
+            # torch calls this once, when the backward pass that runs now has ended, and forgets it if that raises.
+            end = _PassEnd(self)
+            self._pass_end = weakref.ref(end)
+            torch.autograd.Variable._execution_engine.queue_callback(end)
+            del end  # the traceback of what raises below keeps this frame, and would keep the pass alive
         self._clean = False
-        if self._paused or self._passes_done + 1 < self._passes or self._is_in_flight(index):
+        if self._paused or self._passes_done + 1 < self._passes or index in self._handed_over:
             return
         if self.planning is not None:
             self.planning.released(index)
@@ -164,21 +312,46 @@ class BackwardSynchronization:
     def _submit(self, index: int, parameter: torch.Tensor) -> None:
         gradient = parameter.grad
         if self._is_sparse(index, gradient):
-            return self._submit_sparse(index, parameter)
+            self._submit_sparse(index, parameter)
+            self._handed_over.add(index)
+            return
+        if gradient is not None and gradient.layout != torch.strided and self._sparse_as_dense:
+            self._made_dense[index] = gradient.sparse_dim()
+            gradient = parameter.grad = gradient.to_dense()
+        if self._compressor is not None:
+            self._submit_compressed(self._compressor, index, parameter)
+            self._handed_over.add(index)
+            return
         if gradient is None:
             output = torch.zeros_like(parameter)
             self._absent[index] = output
-            self._handles[index] = self._synchronizer.submit_absent(index, output)
+            self._handles[index] = self._synchronizer.submit_absent(index, output, self._steps)
+            self._handed_over.add(index)
             return
-        if self._sparse_as_dense and gradient.layout != torch.strided:
-            gradient = parameter.grad = gradient.to_dense()
         if is_dense(gradient) and gradient.is_contiguous() != parameter.is_contiguous():
             # Ranks combine elements in memory order: it must be the parameter's on all of them.
             gradient = parameter.grad = torch.empty_like(parameter).copy_(gradient)
-        self._handles[index] = self._synchronizer.submit(index, gradient)
+        self._handles[index] = self._synchronizer.submit(index, gradient, self._steps)
+        self._sent[index] = gradient, gradient._version
+        self._handed_over.add(index)
 
-    def _is_in_flight(self, index: int) -> bool:
-        return index in self._handles or index in self._sparse_handles
+    def _all_raised_alike(self) -> bool:
+        """Whether every rank has left its round open, with the same gradients handed over: then all have those."""
+        self._left_open += 1
+        key = f"round {self._left_open} left open of {self._synchronizer.name(0)}"
+        handed_over = ",".join(map(str, sorted(self._handed_over))).encode()
+        try:
+            gathered = self._engine.allgather(key, handed_over, _PATIENCE)
+        except Timeout:
+            return False  # the others wait for the rest of the round
+        if any(other != handed_over for other in gathered):
+            return False
+        self._wait()
+        return True
+
+    def _takes_part(self, index: int) -> bool:
+        """A group travels when all of its members are there, its frozen members among them."""
+        return self._named[index][1].requires_grad or self._synchronizer.group(index) is not None
 
     def _is_sparse(self, index: int, gradient: torch.Tensor | None) -> bool:
         """Whether it is; without a gradient, whether it was when there was one."""
@@ -204,26 +377,53 @@ class BackwardSynchronization:
         operation = sparse_allreduce_async(
             gradient * options.prescale_factor, self._synchronizer.name(index), options.op
         )
-        self._sparse_handles[index] = operation.then(lambda combined: combined * options.postscale_factor)
+        self._operations[index] = operation.then(lambda combined: combined * options.postscale_factor)
+
+    def _submit_compressed(self, compressor: Compressing, index: int, parameter: torch.Tensor) -> None:
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        values, context = compressor.compress(gradient)
+        options = self._synchronizer.options
+        operation = allreduce_async(
+            values,
+            name=self._synchronizer.name(index),
+            op=options.op,
+            prescale_factor=options.prescale_factor,
+            postscale_factor=options.postscale_factor,
+        )
+        self._operations[index] = operation.then(lambda combined: compressor.decompress(combined, context))
 
     def _finish_round(self) -> None:
         self._attach()
         for index, (_, parameter) in enumerate(self._named):
-            # A group travels when all of its members are there, those that are frozen among them.
-            takes_part = parameter.requires_grad or self._synchronizer.group(index) is not None
-            if takes_part and not self._is_in_flight(index):
+            if self._takes_part(index) and index not in self._handed_over:
                 self._submit(index, parameter)
         self._wait()
         self._passes_done = 0
         self._clean = True
 
     def _wait(self) -> None:
-        handles, self._handles = self._handles, {}
-        absent, self._absent = self._absent, {}
-        sparse_handles, self._sparse_handles = self._sparse_handles, {}
-        for index, handle in handles.items():
-            any_values = self._synchronizer.wait(handle)
-            if index in absent and any_values and self._named[index][1].requires_grad:
-                self._named[index][1].grad = absent[index]
-        for index, operation in sparse_handles.items():
-            self._named[index][1].grad = operation.wait()
+        """Ends the round. An exception leaves it open, with the operations that were not waited for."""
+        leaves_zeros = self._as_horovod and runtime.size() > 1
+        for index, handle in list(self._handles.items()):
+            try:
+                any_values = self._synchronizer.wait(handle)
+            except HipressError:
+                del self._handles[index]  # the operation has ended
+                raise
+            del self._handles[index]
+            if index in self._absent and (any_values or leaves_zeros) and self._named[index][1].requires_grad:
+                self._named[index][1].grad = self._absent[index]
+        for index in list(self._operations):
+            self._named[index][1].grad = self._operations.pop(index).wait()
+        self._absent.clear()
+        self._sent.clear()
+        self._handed_over.clear()
+        self._raised = ""
+        if self._sparse_as_dense:
+            self._make_sparse_again()
+
+    def _make_sparse_again(self) -> None:
+        for index, (_, parameter) in enumerate(self._named):
+            wanted = self._takes_sparse_only or (self._as_horovod and index in self._made_dense)
+            if wanted and parameter.grad is not None and parameter.grad.layout == torch.strided:
+                parameter.grad = parameter.grad.to_sparse(self._made_dense.get(index, 1))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Codecs as operators, eagerly and under torch.compile. After `import hipress.torch`, for each codec:
 
-    torch.ops.hipress.<codec>_encode(gradient, <state>=None…, *, options="", seed=0, step=0, tensor=0, scale=1.0)
+    torch.ops.hipress.<codec>_encode(gradient, <state>=None, ..., *, options="", seed=0, step=0, tensor=0, scale=1.0)
     torch.ops.hipress.<codec>_decode(payload, count, *, options="")
     torch.ops.hipress.<codec>_decode_accumulate(payload, output, *, options="")
 
 A gradient is a contiguous float32 CPU tensor of any shape, a message a uint8 tensor of just its length. States have
-the gradient's size and are updated in place; None stands for zeros that nobody keeps. `options` is what stands between
+the gradient's size and are updated in place; None stands for zeros that are not kept. `options` is the text between
 the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor` choose the random numbers; the
 gradient is multiplied by `scale` first. Decoding adds to `output`, or returns `count` values. None has a derivative.
 """

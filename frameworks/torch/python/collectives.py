@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective operations on tensors, with Horovod's names and meaning: those that start one, and those in place.
+"""Collective operations on tensors, with Horovod's names and meaning: functions that start one, or work in place.
 
 Every rank calls a function with the same name, dtype and options; calls without a name are matched by their order.
 Tensors must not be changed until `synchronize()`, which returns the result. `codec`, `topology` and `partitions` of an
-all-reduce are keyword arguments beside Horovod's: `codec` is what travels, e.g. "fp16" or "onebit"; biased codecs need
-a name, under which they remember what they dropped.
+all-reduce are keyword arguments beside Horovod's: `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs
+need a name, under which they remember what they dropped.
 
 All raise InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized. Functions that wait
 and have a derivative are in differentiable.py.
@@ -13,22 +13,32 @@ and have a derivative are in differentiable.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from hipress import collectives, operations, process_sets, reduce_ops
+from hipress.adapter import collectives, operations, process_sets, reduce_ops
+from hipress.adapter.collective_options import AllreduceOptions, of_part, part_name
+from hipress.adapter.operations import Operation
+from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
 from hipress.errors import InvalidArgument
-from hipress.operations import Operation, synchronize
-from hipress.process_sets import ProcessSet, global_process_set
-from hipress.reduce_ops import Average, ReduceOp, Sum
+from hipress.options.declaration import filled
+from hipress.options.signatures import in_order, takes
 from hipress.torch import operators
 
-_Tensors = Sequence[torch.Tensor]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: Horovod's order of the arguments of an all-reduce of one tensor, and of several.
+_ONE = "tensor average name op prescale_factor postscale_factor process_set"
+_SEVERAL = "tensors average name op prescale_factor postscale_factor process_set"
 
 
-def _start(kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | None, **options: Any) -> Operation:
+def _start(
+    kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | None, **options: Any
+) -> Operation[torch.Tensor]:
     label = name or f"{kind} without a name"
     operators.check_tensor(tensor, label)
     operators.check_tensor(output, label)
@@ -52,108 +62,78 @@ def _start(kind: str, tensor: torch.Tensor, output: torch.Tensor, name: str | No
 
 
 def _allreduce(
-    tensor: torch.Tensor,
-    output: torch.Tensor,
-    average: bool | None,
-    name: str | None,
-    op: ReduceOp | None,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: ProcessSet,
-    *,
-    codec: str = "none",
-    topology: str = "ps",
-    partitions: int = 0,
-) -> Operation:
-    process_sets.check(process_set)
-    collectives.check_codec_needs_name(name, codec)
+    tensor: torch.Tensor, output: torch.Tensor, **options: Unpack[AllreduceOptions]
+) -> Operation[torch.Tensor]:
+    given = filled(AllreduceOptions, options)
+    process_sets.check(given["process_set"])
+    collectives.check_codec_needs_name(given["name"], given["codec"])
     return _start(
         "allreduce",
         tensor,
         output,
-        name,
-        op=reduce_ops.chosen(op, average).name,
-        prescale=prescale_factor,
-        postscale=postscale_factor,
-        codec=codec,
-        topology=topology,
-        partitions=partitions,
+        given["name"],
+        op=reduce_ops.chosen(given["op"], given["average"]).name,
+        prescale=given["prescale_factor"],
+        postscale=given["postscale_factor"],
+        codec=given["codec"],
+        topology=given["topology"],
+        partitions=given["partitions"],
     )
 
 
-def allreduce_async(
-    tensor: torch.Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    op: ReduceOp | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    **how: Any,
-) -> Operation:
-    """Starts combining `tensor` over all ranks into a new tensor. `how`: codec, topology, partitions."""
-    output = torch.empty_like(tensor)
-    return _allreduce(tensor, output, average, name, op, prescale_factor, postscale_factor, process_set, **how)
+@in_order(_ONE)
+@takes(AllreduceOptions)
+def allreduce_async(tensor: torch.Tensor, **options: Unpack[AllreduceOptions]) -> Operation[torch.Tensor]:
+    """Starts combining `tensor` over all ranks into a new tensor."""
+    return _allreduce(tensor, torch.empty_like(tensor), **options)
 
 
-def allreduce_async_(
-    tensor: torch.Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    op: ReduceOp | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    **how: Any,
-) -> Operation:
+@in_order(_ONE)
+@takes(AllreduceOptions)
+def allreduce_async_(tensor: torch.Tensor, **options: Unpack[AllreduceOptions]) -> Operation[torch.Tensor]:
     """`allreduce_async()` in place."""
-    return _allreduce(tensor, tensor, average, name, op, prescale_factor, postscale_factor, process_set, **how)
+    return _allreduce(tensor, tensor, **options)
 
 
-def allreduce_named(tensor: torch.Tensor, name: str | None) -> Operation:
-    """Starts averaging `tensor`, under a name."""
-    return allreduce_async(tensor, name=name)
-
-
-def allreduce_(tensor: torch.Tensor, *arguments: Any, **named: Any) -> torch.Tensor:
+@in_order(_ONE)
+@takes(AllreduceOptions)
+def allreduce_(tensor: torch.Tensor, **options: Unpack[AllreduceOptions]) -> torch.Tensor:
     """`allreduce_async_()`, and waits."""
-    result: torch.Tensor = synchronize(allreduce_async_(tensor, *arguments, **named))
-    return result
+    return allreduce_async_(tensor, **options).wait()
 
 
+@in_order(_SEVERAL)
+@takes(AllreduceOptions)
 def grouped_allreduce_async(
-    tensors: _Tensors, average: bool | None = None, name: str | None = None, *arguments: Any, **named: Any
-) -> Operation:
+    tensors: Sequence[torch.Tensor], **options: Unpack[AllreduceOptions]
+) -> Operation[list[torch.Tensor]]:
     """`allreduce_async()` of several tensors, as one operation whose result is a list."""
     return operations.grouped(
-        [
-            allreduce_async(tensor, average, part, *arguments, **named)
-            for tensor, part in zip(tensors, part_names(tensors, name), strict=True)
-        ]
+        [allreduce_async(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
     )
 
 
+@in_order(_SEVERAL)
+@takes(AllreduceOptions)
 def grouped_allreduce_async_(
-    tensors: _Tensors, average: bool | None = None, name: str | None = None, *arguments: Any, **named: Any
-) -> Operation:
+    tensors: Sequence[torch.Tensor], **options: Unpack[AllreduceOptions]
+) -> Operation[list[torch.Tensor]]:
     """`grouped_allreduce_async()` in place."""
     return operations.grouped(
-        [
-            allreduce_async_(tensor, average, part, *arguments, **named)
-            for tensor, part in zip(tensors, part_names(tensors, name), strict=True)
-        ]
+        [allreduce_async_(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
     )
 
 
-def grouped_allreduce_(tensors: _Tensors, *arguments: Any, **named: Any) -> list[torch.Tensor]:
+@in_order(_SEVERAL)
+@takes(AllreduceOptions)
+def grouped_allreduce_(tensors: Sequence[torch.Tensor], **options: Unpack[AllreduceOptions]) -> list[torch.Tensor]:
     """`grouped_allreduce_async_()`, and waits."""
-    result: list[torch.Tensor] = synchronize(grouped_allreduce_async_(tensors, *arguments, **named))
-    return result
+    return grouped_allreduce_async_(tensors, **options).wait()
 
 
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str, op: ReduceOp | None = None, process_set: ProcessSet = global_process_set
-) -> Operation:
+) -> Operation[torch.Tensor]:
     """Starts adding up (or averaging) sparse tensors: every rank gets the entries of all as a sparse tensor, in which
     an element may be named more than once.
     """
@@ -178,7 +158,7 @@ def sparse_allreduce_async(
 
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> Operation:
+) -> Operation[torch.Tensor]:
     """Starts sending rank `root_rank`'s values to all ranks, into a new tensor."""
     process_sets.check(process_set)
     return _start("broadcast", tensor, torch.empty_like(tensor), name, root=root_rank)
@@ -186,7 +166,7 @@ def broadcast_async(
 
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> Operation:
+) -> Operation[torch.Tensor]:
     """`broadcast_async()` in place."""
     process_sets.check(process_set)
     return _start("broadcast", tensor, tensor, name, root=root_rank)
@@ -196,8 +176,7 @@ def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """`broadcast_async_()`, and waits."""
-    result: torch.Tensor = synchronize(broadcast_async_(tensor, root_rank, name, process_set))
-    return result
+    return broadcast_async_(tensor, root_rank, name, process_set).wait()
 
 
 def reducescatter_async(
@@ -207,7 +186,7 @@ def reducescatter_async(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> Operation:
+) -> Operation[torch.Tensor]:
     """Starts combining `tensor` over all ranks; this rank gets its rows of the result, the lower ranks one more if they
     do not divide evenly.
     """
@@ -226,19 +205,26 @@ def reducescatter_async(
     )
 
 
-def grouped_reducescatter_async(tensors: _Tensors, name: str | None = None, *arguments: Any, **named: Any) -> Operation:
+def grouped_reducescatter_async(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Operation[list[torch.Tensor]]:
     """`reducescatter_async()` of several tensors, as one operation whose result is a list."""
     return operations.grouped(
         [
-            reducescatter_async(tensor, part, *arguments, **named)
-            for tensor, part in zip(tensors, part_names(tensors, name), strict=True)
+            reducescatter_async(tensor, part_name(name, part), op, process_set, prescale_factor, postscale_factor)
+            for part, tensor in enumerate(tensors)
         ]
     )
 
 
 def allgather_async(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> Operation:
+) -> Operation[torch.Tensor]:
     """Starts collecting the rows of all ranks, which may have different numbers of them.
 
     Tensors on GPUs pass through the host's memory.
@@ -247,7 +233,9 @@ def allgather_async(
     return allgather_with_rows_async(tensor, name).then(lambda gathered: gathered[0])
 
 
-def allgather_with_rows_async(tensor: torch.Tensor, name: str | None = None) -> Operation:
+def allgather_with_rows_async(
+    tensor: torch.Tensor, name: str | None = None
+) -> Operation[tuple[torch.Tensor, list[int]]]:
     """As `allgather_async()`; the result is the rows, and a list of how many came from each rank."""
     values = _on_host(tensor, name or "allgather without a name")
     dtype = operators.DTYPE_NAMES[tensor.dtype]
@@ -257,14 +245,11 @@ def allgather_with_rows_async(tensor: torch.Tensor, name: str | None = None) -> 
 
 
 def grouped_allgather_async(
-    tensors: _Tensors, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> Operation:
+    tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Operation[list[torch.Tensor]]:
     """`allgather_async()` of several tensors, as one operation whose result is a list."""
     return operations.grouped(
-        [
-            allgather_async(tensor, part, process_set)
-            for tensor, part in zip(tensors, part_names(tensors, name), strict=True)
-        ]
+        [allgather_async(tensor, part_name(name, part), process_set) for part, tensor in enumerate(tensors)]
     )
 
 
@@ -273,7 +258,7 @@ def alltoall_async(
     splits: Sequence[int] | torch.Tensor | None = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> Operation:
+) -> Operation[tuple[torch.Tensor, torch.Tensor]]:
     """Starts sending the first `splits[0]` rows to rank 0, the next `splits[1]` to rank 1, and so on; without splits
     equally many to each. The result is the rows from all ranks, and how many came from each.
 
@@ -281,7 +266,7 @@ def alltoall_async(
     """
     process_sets.check(process_set)
     values = _on_host(tensor, name or "alltoall without a name")
-    wanted = None if splits is None else [int(split) for split in splits]
+    wanted = splits.cpu().numpy() if isinstance(splits, torch.Tensor) else splits
     dtype = operators.DTYPE_NAMES[tensor.dtype]
     return collectives.alltoall(values, wanted, dtype=dtype, name=name).then(
         lambda moved: (_from_host(moved[0], tensor), torch.tensor(moved[1], dtype=torch.int32))
@@ -292,11 +277,6 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Waits until every rank has called it."""
     process_sets.check(process_set)
     collectives.barrier().wait()
-
-
-def part_names(tensors: _Tensors, name: str | None) -> list[str | None]:
-    """Of a group's tensors."""
-    return [None if name is None else f"{name}.{index}" for index in range(len(tensors))]
 
 
 def _on_host(tensor: torch.Tensor, name: str) -> np.ndarray[Any, Any]:

@@ -3,27 +3,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from hipress import process_sets, runtime
-from hipress.compression import Compression, codec_of
-from hipress.operations import Operation, grouped, synchronize
-from hipress.process_sets import ProcessSet, global_process_set
-from hipress.reduce_ops import Average, ReduceOp, Sum
+from hipress import runtime
+from hipress._library import load_core
+from hipress.adapter import process_sets, reduce_ops
+from hipress.adapter.collective_options import CompressedAllreduceOptions, part_name
+from hipress.adapter.compression import Compressing, codec_of, compressed, compressor_of
+from hipress.adapter.operations import grouped
+from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.adapter.reduce_ops import Average, ReduceOp, Sum
+from hipress.options.declaration import filled
+from hipress.options.signatures import in_order, takes
 from hipress.torch import collectives
-from hipress.torch.collectives import part_names
+from hipress.torch.compression import Compression
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _Tensors = Sequence[torch.Tensor]
 _Names = Sequence[str | None]
-#: Starts an operation for a tensor, under a name.
-_Start = Callable[[torch.Tensor, str | None], Operation]
 
 
 class _Collective(torch.autograd.Function):
-    """`forward_all(tensors)` gives the results, `backward_all(gradients)` the gradients, of all tensors of a group."""
+    """`forward_all(tensors)` gives the results, `backward_all(gradients)` the gradients, of all tensors of a group.
+
+    The operations in `backward_all` have derivatives, too: a collective can be differentiated any number of times.
+    """
 
     @staticmethod
     def forward(ctx: Any, forward_all: Any, backward_all: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -39,88 +48,83 @@ def _apply(forward_all: Any, backward_all: Any, tensors: _Tensors) -> list[torch
     return list(_Collective.apply(forward_all, backward_all, *tensors))  # type: ignore[no-untyped-call]
 
 
-def _all(start: _Start, tensors: _Tensors, names: _Names) -> list[Any]:
-    """All of them overlap."""
-    results: list[Any] = grouped([start(tensor, name) for tensor, name in zip(tensors, names, strict=True)]).wait()
-    return results
+class _Derivatives:
+    """Names for the operations by which one call is differentiated.
+
+    autograd runs them in an order of its own, perhaps another one on each rank, and perhaps in another thread: so their
+    names depend on the call alone.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self._times = 0
+
+    def differentiated(self) -> _Derivatives:
+        """The names for the derivatives' derivatives; a call can be differentiated several times."""
+        self._times += 1
+        return _Derivatives([f"{name}.gradient#{self._times}" for name in self.names])
 
 
-def _of_gradients(names: _Names) -> _Names:
-    return [f"{name}.gradient" if name else None for name in names]
+def _derivatives(kind: str, names: _Names, codec: str = "none") -> _Derivatives:
+    """Of a call that is made now. A codec finds its states by name, so there each step has the same name."""
+    process = runtime.current()
+    own = [f"{name or f'unnamed {kind}'}.gradient" for name in names]
+    remembers = codec != "none" and bool(load_core().create_codec(codec).states)
+    return _Derivatives(own if remembers else [process.numbered(name) for name in own])
 
 
-def _allreduce(tensors: _Tensors, names: _Names, compression: str, codec: str, **arguments: Any) -> list[torch.Tensor]:
-    def start(tensor: torch.Tensor, name: str | None) -> Operation:
-        chosen = codec_of(compression, codec, floating=tensor.is_floating_point())
-        return collectives.allreduce_async(tensor, name=name, codec=chosen, **arguments)
+def _allreduce(tensors: _Tensors, names: _Names, **options: Unpack[CompressedAllreduceOptions]) -> list[torch.Tensor]:
+    given = filled(CompressedAllreduceOptions, options)
+    compression, codec = given.pop("compression"), given.pop("codec")
+    op = reduce_ops.chosen(given.pop("op"), given.pop("average"))
+    del given["name"]
+    summed = op in (Average, Sum)
+    derivatives = _derivatives("allreduce", names, codec_of(compression, codec, summed=summed))
+    sent, decompressed = compressed(compressor_of(compression, summed=summed), tensors)
+    codecs = [codec_of(compression, codec, floating=tensor.is_floating_point(), summed=summed) for tensor in sent]
+    return decompressed(_allreduced(sent, names, derivatives, codecs, op=op, **given))
 
-    # The gradient of an all-reduce is the all-reduce of the gradient.
-    return _apply(
-        lambda given: _all(start, given, names),
-        lambda gradients: _all(start, gradients, _of_gradients(names)),
-        tensors,
+
+def _allreduced(
+    tensors: _Tensors, names: _Names, derivatives: _Derivatives, codecs: Sequence[str], **options: Any
+) -> list[torch.Tensor]:
+    def forward(given: _Tensors) -> list[Any]:
+        started = [
+            collectives.allreduce_async(tensor, name=name, codec=codec, **options)
+            for tensor, name, codec in zip(given, names, codecs, strict=True)
+        ]
+        results: list[Any] = grouped(started).wait()
+        return results
+
+    def backward(gradients: _Tensors) -> list[torch.Tensor]:
+        return _allreduced(gradients, derivatives.names, derivatives.differentiated(), codecs, **options)
+
+    return _apply(forward, backward, tensors)
+
+
+def _averaged(gradients: _Tensors, derivatives: _Derivatives) -> list[torch.Tensor]:
+    return _allreduced(
+        gradients, derivatives.names, derivatives.differentiated(), ["none"] * len(gradients), op=Average
     )
 
 
-def allreduce(
-    tensor: torch.Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    compression: str = Compression.none,
-    op: ReduceOp | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    *,
-    codec: str = "none",
-    topology: str = "ps",
-    partitions: int = 0,
-) -> torch.Tensor:
+@in_order("tensor average name compression op prescale_factor postscale_factor process_set")
+@takes(CompressedAllreduceOptions)
+def allreduce(tensor: torch.Tensor, **options: Unpack[CompressedAllreduceOptions]) -> torch.Tensor:
     """The combination of all ranks' `tensor`, as a new tensor."""
-    (result,) = _allreduce(
-        [tensor],
-        [name],
-        compression,
-        codec,
-        average=average,
-        op=op,
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        process_set=process_set,
-        topology=topology,
-        partitions=partitions,
-    )
+    (result,) = _allreduce([tensor], [options.get("name")], **options)
     return result
 
 
-def grouped_allreduce(
-    tensors: _Tensors,
-    average: bool | None = None,
-    name: str | None = None,
-    compression: str = Compression.none,
-    op: ReduceOp | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    *,
-    codec: str = "none",
-    topology: str = "ps",
-    partitions: int = 0,
-) -> list[torch.Tensor]:
+@in_order("tensors average name compression op prescale_factor postscale_factor process_set")
+@takes(CompressedAllreduceOptions)
+def grouped_allreduce(tensors: _Tensors, **options: Unpack[CompressedAllreduceOptions]) -> list[torch.Tensor]:
     """`allreduce()` of several tensors."""
-    return _allreduce(
-        tensors,
-        part_names(tensors, name),
-        compression,
-        codec,
-        average=average,
-        op=op,
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        process_set=process_set,
-        topology=topology,
-        partitions=partitions,
-    )
+    return _allreduce(tensors, _part_names(tensors, options.get("name")), **options)
+
+
+def _part_names(tensors: _Tensors, name: str | None) -> _Names:
+    return [part_name(name, part) for part in range(len(tensors))]
 
 
 def broadcast(
@@ -128,13 +132,17 @@ def broadcast(
 ) -> torch.Tensor:
     """Rank `root_rank`'s values, on every rank, as a new tensor."""
 
+    derivatives = _derivatives("broadcast", [name])
+
     def forward(given: _Tensors) -> list[Any]:
-        return [synchronize(collectives.broadcast_async(given[0], root_rank, name, process_set))]
+        return [collectives.broadcast_async(given[0], root_rank, name, process_set).wait()]
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
-        # The root's values are everybody's: it has the average of all ranks' gradients, the others have none.
-        (average,) = _all(collectives.allreduce_named, gradients, _of_gradients([name]))
-        return [average if runtime.rank() == root_rank else torch.zeros_like(average)]
+        # All ranks have the root's values: the root gets the average of all ranks' gradients, the others get none.
+        # The others take part in its derivative all the same.
+        (average,) = _averaged(gradients, derivatives)
+        is_root = runtime.rank() == root_rank
+        return [average if is_root else average.masked_fill(torch.ones_like(average, dtype=torch.bool), 0)]
 
     (result,) = _apply(forward, backward, [tensor])
     return result
@@ -142,20 +150,26 @@ def broadcast(
 
 def _allgather(tensors: _Tensors, names: _Names, process_set: ProcessSet) -> list[torch.Tensor]:
     process_sets.check(process_set)
+    return _allgathered(tensors, names, _derivatives("allgather", names))
+
+
+def _allgathered(tensors: _Tensors, names: _Names, derivatives: _Derivatives) -> list[torch.Tensor]:
     rows: list[list[int]] = []
 
     def forward(given: _Tensors) -> list[torch.Tensor]:
-        results = _all(collectives.allgather_with_rows_async, given, names)
+        started = [
+            collectives.allgather_with_rows_async(tensor, name) for tensor, name in zip(given, names, strict=True)
+        ]
+        results = grouped(started).wait()
         rows.extend(of_ranks for _, of_ranks in results)
         return [result for result, _ in results]
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
         # This rank's rows of the average of all ranks' gradients.
-        averages = _all(collectives.allreduce_named, gradients, _of_gradients(names))
         rank = runtime.rank()
         return [
             average.narrow(0, sum(of_ranks[:rank]), of_ranks[rank])
-            for average, of_ranks in zip(averages, rows, strict=True)
+            for average, of_ranks in zip(_averaged(gradients, derivatives), rows, strict=True)
         ]
 
     return _apply(forward, backward, tensors)
@@ -173,63 +187,83 @@ def grouped_allgather(
     tensors: _Tensors, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[torch.Tensor]:
     """`allgather()` of several tensors."""
-    return _allgather(tensors, part_names(tensors, name), process_set)
+    return _allgather(tensors, _part_names(tensors, name), process_set)
 
 
+@overload
+def alltoall(
+    tensor: torch.Tensor, splits: None = None, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor: ...
+@overload
+def alltoall(
+    tensor: torch.Tensor,
+    splits: Sequence[int] | torch.Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> tuple[torch.Tensor, torch.Tensor]: ...
 def alltoall(
     tensor: torch.Tensor,
     splits: Sequence[int] | torch.Tensor | None = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> Any:
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """The rows that each rank has for this one, in the order of the ranks; with `splits`, also how many came from each.
 
     See `alltoall_async()`.
     """
+    process_sets.check(process_set)
+    result, received = _exchanged(tensor, splits, name, _derivatives("alltoall", [name]))
+    return result if splits is None else (result, received)
+
+
+def _exchanged(
+    tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None, name: str | None, derivatives: _Derivatives
+) -> tuple[torch.Tensor, torch.Tensor]:
     received: list[torch.Tensor] = []
 
     def forward(given: _Tensors) -> list[torch.Tensor]:
-        result, rows = synchronize(collectives.alltoall_async(given[0], splits, name, process_set))
+        result, rows = collectives.alltoall_async(given[0], splits, name).wait()
         received.append(rows)
         return [result]
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
         # Gradients go back to where the rows came from.
-        (gradient_name,) = _of_gradients([name])
-        return [synchronize(collectives.alltoall_async(gradients[0], received[0], gradient_name))[0]]
+        (own,) = derivatives.names
+        return [_exchanged(gradients[0], received[0], own, derivatives.differentiated())[0]]
 
     (result,) = _apply(forward, backward, [tensor])
-    return result if splits is None else (result, received[0])
+    return result, received[0]
 
 
 def _reducescatter(
-    tensors: _Tensors, names: _Names, compression: str, op: ReduceOp, prescale: float, postscale: float
+    tensors: _Tensors, names: _Names, compression: Compressing, op: ReduceOp, prescale: float, postscale: float
 ) -> list[torch.Tensor]:
-    codec_of(compression, "none")
-    wide = [tensor.dtype for tensor in tensors]
-
-    def start(tensor: torch.Tensor, name: str | None) -> Operation:
-        return collectives.reducescatter_async(tensor, name, op, prescale_factor=prescale, postscale_factor=postscale)
+    codec_of(compression)
+    derivatives = _derivatives("reducescatter", names)
 
     def forward(given: _Tensors) -> list[torch.Tensor]:
-        if compression == Compression.fp16:
-            given = [tensor.half() if tensor.is_floating_point() else tensor for tensor in given]
-        results = _all(start, given, names)
-        return [result.to(dtype) for result, dtype in zip(results, wide, strict=True)]
+        started = [
+            collectives.reducescatter_async(tensor, name, op, prescale_factor=prescale, postscale_factor=postscale)
+            for tensor, name in zip(given, names, strict=True)
+        ]
+        results: list[torch.Tensor] = grouped(started).wait()
+        return results
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
         # Every rank's gradient, of the rows it got, reaches all ranks: times their number unless they were averaged.
         factor = prescale * postscale * (runtime.size() if op == Sum else 1)
         scaled = [gradient * factor for gradient in gradients]
-        return _all(collectives.allgather_async, scaled, _of_gradients(names))
+        return _allgathered(scaled, derivatives.names, derivatives.differentiated())
 
-    return _apply(forward, backward, tensors)
+    # A reducescatter has no codecs: Python compresses.
+    sent, decompressed = compressed(compressor_of(compression, summed=False), tensors)
+    return decompressed(_apply(forward, backward, sent))
 
 
 def reducescatter(
     tensor: torch.Tensor,
     name: str | None = None,
-    compression: str = Compression.none,
+    compression: Compressing = Compression.none,
     op: ReduceOp = Average,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
@@ -244,7 +278,7 @@ def reducescatter(
 def grouped_reducescatter(
     tensors: _Tensors,
     name: str | None = None,
-    compression: str = Compression.none,
+    compression: Compressing = Compression.none,
     op: ReduceOp = Average,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
@@ -252,5 +286,5 @@ def grouped_reducescatter(
 ) -> list[torch.Tensor]:
     """`reducescatter()` of several tensors."""
     process_sets.check(process_set)
-    names = part_names(tensors, name)
+    names = _part_names(tensors, name)
     return _reducescatter(tensors, names, compression, op, prescale_factor, postscale_factor)

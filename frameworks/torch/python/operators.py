@@ -36,7 +36,7 @@ try:
 except OSError as error:
     raise TransportError(
         f"HiPress' operators for PyTorch cannot be loaded: {error}. They are built when torch is installed before "
-        "HiPress: run `pip install --no-build-isolation hipress` again; `hipress doctor` shows what is there."
+        "HiPress: run `pip install --no-build-isolation hipress` again; `hipress doctor` shows what is missing."
     ) from error
 
 
@@ -94,7 +94,7 @@ def memory_order(tensor: torch.Tensor) -> str:
 
 
 def _stream(tensor: torch.Tensor) -> int:
-    """What torch computes the tensor on: the synchronisation begins after what is there now."""
+    """The CUDA stream on which torch computes the tensor: synchronisation begins after its current work."""
     return int(torch.cuda.current_stream(tensor.device).cuda_stream) if tensor.device.type == "cuda" else 0
 
 
@@ -105,16 +105,16 @@ def _checked(handle: int) -> int:
     return handle
 
 
-def submit_in_place(tensor: torch.Tensor, declared: int) -> int:
+def submit_in_place(tensor: torch.Tensor, declared: int, updates: int = -1) -> int:
     """Starts synchronising `tensor`, which receives the result; returns the operation's handle."""
-    return _checked(torch.ops.hipress.submit_(tensor, declared, _stream(tensor)))
+    return _checked(torch.ops.hipress.submit_(tensor, declared, _stream(tensor), updates))
 
 
 def submit(tensor: torch.Tensor, output: torch.Tensor, declared: int) -> int:
     """Starts synchronising `tensor` into `output`; returns the operation's handle."""
-    return _checked(torch.ops.hipress.submit(tensor, output, declared, _stream(output)))
+    return _checked(torch.ops.hipress.submit(tensor, output, declared, _stream(output), -1))
 
 
-def submit_absent(output: torch.Tensor, declared: int) -> int:
+def submit_absent(output: torch.Tensor, declared: int, updates: int = -1) -> int:
     """Takes part without values of its own; returns the operation's handle."""
-    return _checked(torch.ops.hipress.submit_absent(output, declared, _stream(output)))
+    return _checked(torch.ops.hipress.submit_absent(output, declared, _stream(output), updates))

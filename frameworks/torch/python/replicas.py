@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 import torch
 
-from hipress import replicas
+from hipress.adapter import replicas
 
 
 def check_replicas(named_parameters: Iterable[tuple[str, torch.Tensor]], step: int) -> None:
-    """See hipress.replicas."""
+    """See hipress.adapter.replicas."""
     replicas.check_replicas(
         (
             (name, parameter.detach().contiguous().flatten().view(torch.uint8).cpu().numpy())

@@ -3,29 +3,29 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 from hipress import runtime
+from hipress.adapter.operations import synchronize
 from hipress.errors import InvalidArgument
-from hipress.objects import broadcast_object
-from hipress.operations import synchronize
 from hipress.torch import operators
 from hipress.torch.collectives import broadcast_async_
+from hipress.torch.optimizer_state import keep_bits, receive_state, send_state
 
 
 def broadcast_parameters(
-    params: Mapping[str, Any] | Iterable[tuple[str, Any]],
+    params: Mapping[str, Any] | Iterable[tuple[str, Any] | torch.Tensor],
     root_rank: int,
 ) -> None:
     """Gives every rank rank `root_rank`'s values, in place.
 
-    `params`: `model.state_dict()` or `model.named_parameters()`. Entries that are not tensors are left alone.
+    `params`: `model.state_dict()`, `model.named_parameters()` or `model.parameters()`, which are told apart by their
+    order. Entries that are not tensors are left alone. Raises InvalidArgument for anything else.
     """
-    items = list(params.items() if isinstance(params, Mapping) else params)
+    items = _named(params)
     handles = []
     copies: list[tuple[torch.Tensor, torch.Tensor]] = []
     with torch.no_grad():
@@ -45,25 +45,40 @@ def broadcast_parameters(
             tensor.copy_(copy)
 
 
+def _named(params: Mapping[str, Any] | Iterable[tuple[str, Any] | torch.Tensor]) -> list[tuple[str, Any]]:
+    if isinstance(params, Mapping):
+        return list(params.items())
+    named = []
+    for index, each in enumerate(params):
+        pair = (str(index), each) if isinstance(each, torch.Tensor) else each
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise InvalidArgument(
+                f"broadcast_parameters() takes model.state_dict(), named_parameters() or parameters(), not a "
+                f"{type(each).__name__} among them"
+            )
+        named.append(pair)
+    return named
+
+
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:
     """Gives every rank's optimizer rank `root_rank`'s state: options of the parameter groups, step counts, moments.
 
-    Works for any optimizer whose `state_dict()` can be saved, whatever the others hold before. `model` is Horovod's: it
-    is not needed.
-    Raises InvalidArgument if the optimizers have different parameter groups.
+    Works for any optimizer whose `state_dict()` consists of tensors and plain values (None, bool, int, float,
+    str, bytes, list, tuple, dict, dtypes), whatever the others hold before; all ranks then hold the same bits. Nothing
+    is unpickled. If the root has no state yet, `.grad` is zeros afterwards instead of None, as Horovod leaves it; the
+    step that Horovod takes is not taken. `model` says which of these zeros are sparse for SGD: the zeros
+    of its `nn.Embedding(..., sparse=True)`.
+    Raises InvalidArgument if the optimizers have different parameter groups; Unsupported, on every rank, naming the
+    first value of another type; CorruptPayload if the state does not come from that rank.
     """
-    is_root = runtime.rank() == root_rank
-    payload = None
-    if is_root:
-        buffer = io.BytesIO()
-        torch.save(optimizer.state_dict(), buffer)
-        payload = buffer.getvalue()
-    payload = broadcast_object(payload, root_rank, name="optimizer_state")
-    if is_root:
+    if runtime.rank() == root_rank:
+        _leave_zeros(optimizer, optimizer.state_dict(), model)
+        send_state(optimizer, root_rank)
         return
-    state = torch.load(io.BytesIO(payload), weights_only=False)
+    state = receive_state(root_rank)
+    _leave_zeros(optimizer, state, model)
     try:
         optimizer.load_state_dict(state)
     except ValueError as error:
@@ -71,3 +86,23 @@ def broadcast_optimizer_state(
             f"rank {runtime.rank()}'s optimizer cannot take rank {root_rank}'s state: {error}. All ranks must build "
             "the same optimizer over the same model"
         ) from error
+    keep_bits(optimizer, state)
+
+
+def _leave_zeros(
+    optimizer: torch.optim.Optimizer, state_of_root: Mapping[str, Any], model: torch.nn.Module | None
+) -> None:
+    """All ranks go by the root's state: a gradient must not be sparse on one and dense on another."""
+    if state_of_root["state"]:
+        return
+    layers = () if model is None else model.modules()
+    rows = {id(layer.weight) for layer in layers if isinstance(layer, torch.nn.Embedding) and layer.sparse}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None or not parameter.requires_grad:
+                continue
+            zeros = torch.zeros_like(parameter)
+            is_sparse = isinstance(optimizer, torch.optim.SparseAdam) or (
+                isinstance(optimizer, torch.optim.SGD) and id(parameter) in rows
+            )
+            parameter.grad = zeros.to_sparse(1) if is_sparse else zeros

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import torch
 
-from hipress.synchronizer import SynchronizationOptions, TensorDescription, TensorList
+from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.torch import operators
 
 
@@ -32,21 +32,26 @@ class GradientSynchronizer(TensorList):
     ) -> None:
         super().__init__([_described(name, tensor) for name, tensor in named_tensors], options)
 
-    def submit(self, index: int, tensor: torch.Tensor) -> int:
+    def extend_by(self, named_tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """See TensorList.extend()."""
+        self.extend([_described(name, tensor) for name, tensor in named_tensors])
+
+    def submit(self, index: int, tensor: torch.Tensor, updates: int = -1) -> int:
         """Starts synchronising the values of the tensor at `index`, in place; returns a handle for `wait()`.
 
-        Returns at once. `tensor` must not be touched until `wait()`.
+        Returns at once. `tensor` must not be touched until `wait()`. `updates`: how many steps this rank has taken with
+        earlier results, below 0: it does not count; a rank with another number makes it a Mismatch.
         """
         operators.check_tensor(tensor, self.name(index))
         held_back = self.held_back(index)
         if held_back is not None:
             in_memory_order = tensor.detach().as_strided((tensor.numel(),), (1,))
             in_memory_order.add_(torch.from_numpy(held_back).to(tensor.device))
-        operation = operators.submit_in_place(tensor, self.handle(index))
+        operation = operators.submit_in_place(tensor, self.handle(index), updates)
         if held_back is not None:
             self.sent_with(operation, index, is_finite=lambda: bool(tensor.isfinite().all()))
         return operation
 
-    def submit_absent(self, index: int, output: torch.Tensor) -> int:
+    def submit_absent(self, index: int, output: torch.Tensor, updates: int = -1) -> int:
         """Takes part without values: `output` receives what the other ranks have."""
-        return operators.submit_absent(output, self.handle(index))
+        return operators.submit_absent(output, self.handle(index), updates)

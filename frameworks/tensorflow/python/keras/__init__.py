@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HiPress for Keras 3 on TensorFlow: what `model.fit()` needs.
+"""HiPress for Keras 3 on TensorFlow, and for tf_keras with TF_USE_LEGACY_KERAS=1: what `model.fit()` needs.
 
 import hipress.tensorflow.keras as hp
 
@@ -10,6 +10,7 @@ model.fit(images, labels, callbacks=[hp.callbacks.BroadcastGlobalVariablesCallba
 
 from __future__ import annotations
 
+from hipress.horovod import absent
 from hipress.tensorflow import (
     Average,
     Compression,
@@ -32,6 +33,8 @@ from hipress.tensorflow import (
 from hipress.tensorflow.keras import callbacks
 from hipress.tensorflow.keras.saving import load_model
 from hipress.tensorflow.keras.values import allgather, allreduce, broadcast, reducescatter
+
+__getattr__ = absent.refusing("tensorflow.keras")
 
 __all__ = [
     "Average",

@@ -1,41 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks for `model.fit()`, with Horovod's names and meaning."""
+"""Callbacks for `model.fit()`, with Horovod's names and meaning; of the Keras that tf.keras is.
+
+`device` is Horovod's and changes nothing: the operators run on the CPU.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import keras
 import numpy as np
+import tensorflow as tf
+from tensorflow import keras
 
 from hipress import runtime
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.tensorflow.collectives import allreduce
-from hipress.tensorflow.state import broadcast_variables
+from hipress.tensorflow.training.state import broadcast_variables
 
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """Before the first step every rank gets rank `root_rank`'s variables, the model's and the optimizer's."""
+    """Before the first step every rank gets rank `root_rank`'s variables, the model's and the optimizer's.
 
-    def __init__(self, root_rank: int = 0) -> None:
+    Arguments:
+        local_variables: a variable, or several, that stay each rank's own.
+
+    Raises InvalidArgument if one of them is no variable.
+    """
+
+    def __init__(
+        self, root_rank: int = 0, device: str = "", local_variables: Any | Iterable[Any] | None = None
+    ) -> None:
         super().__init__()
         self._root_rank = root_rank
         self._done = False
-        self._local: set[int] = set()
+        self._local: dict[int, Any] = {}
+        given = [] if local_variables is None else local_variables
+        for variable in [given] if _is_variable(given) else given:
+            self.register_local_var(variable)
 
     def register_local_var(self, variable: Any) -> None:
         """This variable stays each rank's own."""
-        self._local.add(id(variable))
+        if not _is_variable(variable):
+            raise InvalidArgument(f"local variables are variables of Keras or TensorFlow, not {variable!r}")
+        self._local[_identity(variable)] = variable  # kept, so that no other object gets its identity
 
     def on_train_begin(self, logs: Any = None) -> None:
-        if self.model.jit_compile:
+        if getattr(self.model, "jit_compile", False):
             raise Unsupported(
                 "XLA cannot compile a step that exchanges gradients: model.compile(..., jit_compile=False)"
             )
         if self.model.built and not self._done:
             optimizer = self.model.optimizer
-            if not optimizer.built:
+            if not getattr(optimizer, "built", True):
                 optimizer.build(self.model.trainable_variables)
             self._broadcast()
 
@@ -44,11 +61,26 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
             self._broadcast()
 
     def _broadcast(self) -> None:
-        variables = [*self.model.variables, *self.model.optimizer.variables]
-        # A model's metrics are its variables, too; what it has several times is sent once.
-        once = {id(variable): variable for variable in variables if id(variable) not in self._local}
-        broadcast_variables(once.values(), self._root_rank)
+        variables = [*self.model.variables, *_variables(self.model.optimizer)]
+        # A model's metrics are its variables, too; a variable that it has several times is sent once.
+        once = {_identity(variable): variable for variable in variables}
+        shared = [variable for identity, variable in once.items() if identity not in self._local]
+        broadcast_variables(shared, self._root_rank)
         self._done = True
+
+
+def _is_variable(value: Any) -> bool:
+    return isinstance(value, tf.Variable) or isinstance(getattr(value, "value", None), tf.Variable)
+
+
+def _identity(variable: Any) -> int:
+    """The same for a variable of Keras 3 and for TensorFlow's, which is in it."""
+    return id(variable if isinstance(variable, tf.Variable) else variable.value)
+
+
+def _variables(optimizer: Any) -> list[Any]:
+    variables = optimizer.variables
+    return list(variables() if callable(variables) else variables)  # tf_keras.optimizers.legacy has a method
 
 
 class PlanCallback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -68,6 +100,9 @@ class PlanCallback(keras.callbacks.Callback):  # type: ignore[misc]
 class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """At the end of each epoch its metrics are averaged over all ranks, for the callbacks that come after it."""
 
+    def __init__(self, device: str = "") -> None:
+        super().__init__()
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if not logs:
             return
@@ -83,8 +118,8 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
     Arguments:
         multiplier: a number m, for m to the power of the epochs since `start_epoch`; or a function of the epoch.
         staircase: the rate changes with each epoch; else with each step.
-        momentum_correction: what momentum has gathered is scaled with the rate (Goyal et al., Accurate, Large Minibatch
-            SGD, section 2.1).
+        momentum_correction: the velocities of momentum are scaled with the rate (Goyal et al., Accurate, Large
+            Minibatch SGD, section 2.1).
         steps_per_epoch: needed without staircase where `fit()` does not know it.
     """
 
@@ -134,20 +169,23 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
             logs["lr"] = self._rate()
 
     def _rate(self) -> float:
-        return float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
+        return float(tf.convert_to_tensor(self.model.optimizer.learning_rate))
 
     def _adjust(self, epoch: float) -> None:
         optimizer = self.model.optimizer
         before, after = self._rate(), self._initial_lr * self._multiplier(epoch)
         optimizer.learning_rate = after
         if self._momentum_correction and before > 0 and after != before:
-            # Keras' momentum is part of the traced step. Scaling what it has gathered is the same, once.
-            for velocity in _velocities(getattr(optimizer, "inner_optimizer", optimizer)):
+            # Keras' momentum is part of the traced step. Scaling the velocities once has the same effect.
+            for velocity in _velocities(getattr(optimizer, "inner_optimizer", optimizer), self.model):
                 velocity.assign(velocity * (after / before))
 
 
-def _velocities(optimizer: Any) -> list[Any]:
-    """What momentum, as SGD and RMSprop have it, has gathered."""
+def _velocities(optimizer: Any, model: Any) -> list[Any]:
+    """The velocities of momentum, as SGD and RMSprop have it."""
+    if hasattr(optimizer, "get_slot_names"):  # tf_keras.optimizers.legacy
+        has_some = "momentum" in optimizer.get_slot_names()
+        return [optimizer.get_slot(each, "momentum") for each in model.trainable_variables] if has_some else []
     if not getattr(optimizer, "momentum", 0):
         return []
     gathered: Any = getattr(optimizer, "momentums", None) or getattr(optimizer, "_momentums", ())
@@ -189,3 +227,35 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         super().on_epoch_end(epoch, logs)
         if epoch + 1 == self._end and self._verbose and runtime.rank() == 0:
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {self._rate():g}.")
+
+
+class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc]
+    """Keras' ModelCheckpoint that keeps the best model alone. The script sets the file afterwards:
+    `callback.filepath = "best.keras"`, with `save_weights_only=True` "best.weights.h5".
+
+    Raises InvalidArgument when training begins without a file.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        verbose: int = 0,
+        save_weights_only: bool = False,
+        mode: str = "auto",
+        save_freq: str | int = "epoch",
+    ) -> None:
+        super().__init__(
+            "best.weights.h5" if save_weights_only else "best.keras",  # Keras looks at the ending
+            monitor=monitor,
+            verbose=verbose,
+            save_best_only=True,
+            save_weights_only=save_weights_only,
+            mode=mode,
+            save_freq=save_freq,
+        )
+        self.filepath: Any = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if self.filepath is None:
+            raise InvalidArgument('BestModelCheckpoint has no file to write to: set callback.filepath = "best.keras"')
+        super().on_train_begin(logs)

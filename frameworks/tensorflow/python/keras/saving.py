@@ -5,29 +5,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
+from tensorflow import keras
 
-from hipress.tensorflow.optimizer import DistributedOptimizer
+from hipress.options.signatures import in_order, takes
+from hipress.tensorflow.training.optimizer import DistributedOptimizer
+from hipress.tensorflow.training.options import WORDS, OptimizerOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
+@in_order("filepath custom_optimizers custom_objects compression legacy_opts")
+@takes(OptimizerOptions, **WORDS)
 def load_model(
     filepath: str | Path,
-    custom_optimizers: Iterable[type] = (),
+    custom_optimizers: Iterable[type] | None = None,
     custom_objects: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Any:
-    """keras.models.load_model(), with the model's optimizer distributed, and its state as it was saved.
+    legacy_opts: bool = False,
+    **options: Unpack[OptimizerOptions],
+) -> keras.Model:
+    """tf.keras.models.load_model(), with the model's optimizer distributed, and its state as it was saved.
 
-    A model is saved as if its optimizer were not distributed: keras.models.load_model() loads it, too.
+    A model is saved as if its optimizer were not distributed: tf.keras.models.load_model() loads it, too.
 
     Arguments:
         custom_optimizers: classes of optimizers that Keras does not know.
         custom_objects: what else it does not know.
-        options: of DistributedOptimizer.
+        legacy_opts: Horovod's, for optimizers that Keras 3 has no more; it changes nothing.
+        {options}
     """
-    known = {**{kind.__name__: kind for kind in custom_optimizers}, **(custom_objects or {})}
+    known = {**{kind.__name__: kind for kind in custom_optimizers or ()}, **(custom_objects or {})}
     model = keras.models.load_model(filepath, custom_objects=known)
     if getattr(model, "optimizer", None) is not None:
         DistributedOptimizer(model.optimizer, **options)

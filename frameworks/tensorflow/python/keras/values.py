@@ -1,49 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective operations on values, numbers or arrays, rather than tensors: what comes back are NumPy's.
+"""Collective operations on values, numbers or arrays, rather than tensors; they return NumPy's arrays.
 
-They raise what those of hipress.tensorflow do.
+They raise the errors of hipress.tensorflow's operations.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hipress.compression import Compression
-from hipress.reduce_ops import Average, ReduceOp
+from numpy.typing import NDArray
+
+from hipress.adapter.collective_options import CompressedAllreduceOptions
+from hipress.adapter.reduce_ops import Average, ReduceOp
+from hipress.options.signatures import in_order, takes
 from hipress.tensorflow import collectives
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def allreduce(
-    value: Any,
-    name: str | None = None,
-    average: bool | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    op: ReduceOp | None = None,
-    compression: str = Compression.none,
-) -> Any:
+
+@in_order("value name average prescale_factor postscale_factor op compression")
+@takes(CompressedAllreduceOptions)
+def allreduce(value: Any, **options: Unpack[CompressedAllreduceOptions]) -> NDArray[Any]:
     """The combination of all ranks' `value`."""
-    return collectives.allreduce(
-        value,
-        average,
-        name=name,
-        op=op,
-        compression=compression,
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-    ).numpy()
+    combined: NDArray[Any] = collectives.allreduce(value, **options).numpy()
+    return combined
 
 
-def allgather(value: Any, name: str | None = None) -> Any:
+def allgather(value: Any, name: str | None = None) -> NDArray[Any]:
     """The rows of all ranks, in the order of the ranks."""
-    return collectives.allgather(value, name).numpy()
+    rows: NDArray[Any] = collectives.allgather(value, name).numpy()
+    return rows
 
 
-def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
+def broadcast(value: Any, root_rank: int, name: str | None = None) -> NDArray[Any]:
     """Rank `root_rank`'s `value`, which has the same shape on all ranks."""
-    return collectives.broadcast(value, root_rank, name).numpy()
+    values: NDArray[Any] = collectives.broadcast(value, root_rank, name).numpy()
+    return values
 
 
-def reducescatter(value: Any, name: str | None = None, op: ReduceOp = Average) -> Any:
+def reducescatter(value: Any, name: str | None = None, op: ReduceOp = Average) -> NDArray[Any]:
     """This rank's rows of the combination of all ranks' `value`."""
-    return collectives.reducescatter(value, name=name, op=op).numpy()
+    rows: NDArray[Any] = collectives.reducescatter(value, name=name, op=op).numpy()
+    return rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a distributed optimizer and a distributed tape do with gradients: dense ones, sparse ones, and none at all."""
+"""How a distributed optimizer and a distributed tape combine gradients: dense ones, sparse ones, and missing ones."""
 
 from __future__ import annotations
 
@@ -7,39 +7,46 @@ import os
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from hipress import runtime
+from hipress.adapter.compression import Compressing
+from hipress.adapter.planned import PlanArgument, automatic_planning, before_planning, is_automatic, plan_of
+from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.errors import InvalidArgument
-from hipress.planned import PlanArgument, automatic_planning, before_planning, is_automatic, plan_of
-from hipress.synchronizer import SynchronizationOptions
 from hipress.tensorflow.collectives import allreduce
-from hipress.tensorflow.synchronizer import GradientSynchronizer, names_of
+from hipress.tensorflow.training.synchronizer import GradientSynchronizer, names_of
 
 if TYPE_CHECKING:
-    from hipress.secopa.automatic import AutomaticPlanning
-    from hipress.secopa.plan import Plan
+    from hipress.secopa.online.automatic import AutomaticPlanning
+    from hipress.secopa.plan.plan import Plan
 
 
 @dataclass(frozen=True)
-class GradientOptions:
-    """How gradients are combined."""
+class Combining:
+    """How the gradients of a list are combined."""
 
     synchronization: SynchronizationOptions = field(default_factory=SynchronizationOptions)
     sparse_as_dense: bool = False
     """Sparse gradients (IndexedSlices) travel as dense ones, compressed; otherwise all ranks' slices are gathered."""
+    compressor: Compressing | None = None
+    """Has dense gradients travel as it makes them, in place of codecs and plans."""
 
 
 class GradientLists:
-    """The lists of variables whose gradients are combined: for each, what ranks have agreed on.
+    """The lists of variables whose gradients are combined. Ranks have agreed on each list.
 
     A graph is traced several times, and eager code makes a tape in every step: they find the same lists.
+
+    With `counts_updates` the optimizer that applies the gradients calls updated(); otherwise variables are observed.
     """
 
-    def __init__(self, options: GradientOptions, plan: PlanArgument = None) -> None:
+    def __init__(self, options: Combining, plan: PlanArgument = None, *, counts_updates: bool = False) -> None:
+        self._counts_updates = counts_updates
         self._options = options
         self._plan = plan
         self._planning: list[AutomaticPlanning] = []
@@ -61,14 +68,26 @@ class GradientLists:
                 result[index] = self._gathered(gradient, names_of(variables)[index])
             else:
                 dense[index] = tf.convert_to_tensor(gradient)
+        if self._options.compressor is not None:
+            for index, gradient in dense.items():
+                result[index] = self._compressed(self._options.compressor, gradient, names_of(variables)[index])
+            return result if tf.executing_eagerly() else _all_or_none(result)
         synchronizer = self._list_of(variables)
         synchronizer.use(dense)
-        for index, gradient in synchronizer.synchronize(dense).items():
+        with nullcontext() if self._counts_updates else synchronizer.observed(variables, dense):
+            combined = synchronizer.synchronize(dense)
+        for index, gradient in combined.items():
             result[index] = gradient
         return result if tf.executing_eagerly() else _all_or_none(result)
 
+    def updated(self, variables: Sequence[Any]) -> None:
+        """The optimizer has used the gradients that combined() returned for these variables."""
+        if variables:
+            self._list_of(variables).updated(variables)
+
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
         """From the next step on gradients travel with these codecs. Raises what TensorList.set_codec() does."""
+        self._check_codecs("set_codec")
         changed = replace(self._options.synchronization, codec=codec, codec_for=dict(codec_for or {}), plan=None)
         self._options = replace(self._options, synchronization=changed)
         self._plan = None
@@ -78,6 +97,7 @@ class GradientLists:
 
     def set_plan(self, plan: Plan | None) -> None:
         """From the next step on gradients travel as the plan says. Raises what TensorList.set_plan() does."""
+        self._check_codecs("set_plan")
         self._plan = None
         self._planning.clear()
         for _, synchronizer in self._lists.values():
@@ -96,6 +116,24 @@ class GradientLists:
         options = self._options.synchronization
         return allreduce(gradient, op=options.op, name=f"gradient.{name}")
 
+    def _compressed(self, compressor: Compressing, gradient: tf.Tensor, name: str) -> tf.Tensor:
+        options = self._options.synchronization
+        return allreduce(
+            gradient,
+            op=options.op,
+            compression=compressor,
+            prescale_factor=options.prescale_factor,
+            postscale_factor=options.postscale_factor,
+            name=f"gradient.{name}",
+        )
+
+    def _check_codecs(self, doing: str) -> None:
+        if self._options.compressor is not None:
+            raise InvalidArgument(
+                f"{doing}(): every gradient travels as compression={self._options.compressor!r} makes it; give codec= "
+                "or plan= instead"
+            )
+
     def _list_of(self, variables: Sequence[Any]) -> GradientSynchronizer:
         key = tuple(map(id, variables))
         if key in self._lists:
@@ -108,12 +146,14 @@ class GradientLists:
             planning = automatic_planning(self._plan, synchronizer, options, synchronizer.all_present)
             if planning is not None:
                 self._planning.append(planning)
+            if self._counts_updates:
+                synchronizer.count_updates()
         self._lists[key] = ([weakref.ref(variable) for variable in variables], synchronizer)
         return synchronizer
 
 
 def _all_or_none(gradients: list[Any]) -> list[Any]:
-    """In a graph: nobody gets one before all are there. A step that fails changes no variable."""
+    """In a graph: no operator gets a gradient before all are there. A step that fails changes no variable."""
     parts = tf.nest.flatten([gradient for gradient in gradients if gradient is not None], expand_composites=True)
     waited = iter(tf.identity_n(parts)) if parts else iter(())
     return [
@@ -127,7 +167,7 @@ def _all_or_none(gradients: list[Any]) -> list[Any]:
 
 
 def shared_plan(plan: PlanArgument, codec: str, topology: str) -> Plan | None:
-    """That of all tapes that name the same file, as long as this engine runs: eager code makes a tape in every step."""
+    """The plan of all tapes that name the same file, as long as this engine runs: eager code makes a tape each step."""
     if is_automatic(plan):
         raise InvalidArgument("a tape may live for one step only: automatic plans are DistributedOptimizer's")
     if not isinstance(plan, str | os.PathLike):
@@ -139,11 +179,17 @@ def shared_plan(plan: PlanArgument, codec: str, topology: str) -> Plan | None:
     return kept[key]
 
 
-def shared_lists(options: GradientOptions) -> GradientLists:
-    """Those of all tapes with these options, as long as this engine runs."""
+def shared_lists(options: Combining) -> GradientLists:
+    """The lists of all tapes with these options, as long as this engine runs."""
     kept: dict[Any, GradientLists] = runtime.current().kept
     settings = options.synchronization
-    key = ("tensorflow tapes", options.sparse_as_dense, repr(replace(settings, plan=None)), id(settings.plan))
+    key = (
+        "tensorflow tapes",
+        options.sparse_as_dense,
+        options.compressor,
+        repr(replace(settings, plan=None)),
+        id(settings.plan),
+    )
     if key not in kept:
         kept[key] = GradientLists(options)
     return kept[key]
@@ -161,8 +207,7 @@ class LocalVariables:
 
     def combined(self, gradients: Sequence[Any], variables: Sequence[Any], lists: GradientLists) -> list[Any]:
         """As GradientLists.combined(), but for these variables."""
-        local = {id(reference()) for reference in self._variables}
-        shared = [index for index, variable in enumerate(variables) if id(variable) not in local]
+        shared = self._shared(variables)
         result = list(gradients)
         combined = lists.combined([gradients[i] for i in shared], [variables[i] for i in shared])
         for index, gradient in zip(shared, combined, strict=True):
@@ -170,6 +215,14 @@ class LocalVariables:
         for index in set(range(len(result))) - set(shared):
             result[index] = self._scaled(result[index])
         return result
+
+    def updated(self, variables: Sequence[Any], lists: GradientLists) -> None:
+        """As GradientLists.updated(), but for these variables."""
+        lists.updated([variables[index] for index in self._shared(variables)])
+
+    def _shared(self, variables: Sequence[Any]) -> list[int]:
+        local = {id(reference()) for reference in self._variables}
+        return [index for index, variable in enumerate(variables) if id(variable) not in local]
 
     def _scaled(self, gradient: Any) -> Any:
         if gradient is None or not self._scale:

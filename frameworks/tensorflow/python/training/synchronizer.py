@@ -7,12 +7,14 @@ import itertools
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
+from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.errors import InvalidArgument
-from hipress.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.tensorflow import operators
 
 _numbers = itertools.count(1)
@@ -38,6 +40,12 @@ def _described(name: str, variable: Any) -> TensorDescription:
     return TensorDescription(name, dtype.name, shape.num_elements(), str(shape.as_list()))
 
 
+def _resource(variable: Any) -> Any:
+    """TensorFlow's variable, Keras' own or the one behind it, if it is in the host's memory; or None."""
+    value = variable if isinstance(variable, BaseResourceVariable) else getattr(variable, "value", None)
+    return value if isinstance(value, BaseResourceVariable) and "GPU" not in (value.device or "") else None
+
+
 class GradientSynchronizer(TensorList):
     """A TensorList of variables, whose shapes and dtypes are their gradients'."""
 
@@ -46,6 +54,7 @@ class GradientSynchronizer(TensorList):
         self._number = next(_numbers)
         self._present: set[int] = set()
         self._define()
+        self._process.steps.add(self)
         weakref.finalize(self, operators.forget_list, self._number).atexit = False
 
     def synchronize(self, gradients: Mapping[int, tf.Tensor]) -> dict[int, tf.Tensor]:
@@ -65,13 +74,47 @@ class GradientSynchronizer(TensorList):
             for index, gradient in gradients.items()
         }
 
+    def observed(self, variables: Sequence[Any], indices: Iterable[int]) -> AbstractContextManager[Any]:
+        """Notes which of the variables have been updated since the last step; gradients that are handed over within
+        this tell the other ranks. Variables that are not on the host are not looked at.
+        """
+        if self._world == 1:
+            return nullcontext()
+        values = {index: _resource(variables[index]) for index in indices}
+        known = {index: value for index, value in values.items() if value is not None}
+        if not known:
+            return nullcontext()
+        operator = operators.observe(list(known.values()), self._number, list(known))
+        after: AbstractContextManager[Any] = (
+            nullcontext() if tf.executing_eagerly() else tf.control_dependencies([operator])
+        )
+        return after
+
+    def count_updates(self) -> None:
+        """Updates are told by updated(), and not observed."""
+        operators.count_updates(self._number)
+
+    def updated(self, variables: Sequence[Any]) -> None:
+        """An optimizer has updated the variables of this list; in a graph, will have when this is run."""
+        if self._world > 1:
+            known = [value for value in map(_resource, variables) if value is not None]
+            operators.updated(known, self._number, range(len(self)))
+
+    def unfinished(self) -> str | None:
+        """See hipress.adapter.unfinished.Step."""
+        return operators.unfinished(self._number)
+
+    def steps_taken(self) -> int:
+        """See hipress.adapter.unfinished.Step."""
+        return operators.steps(self._number)
+
     def use(self, present: Iterable[int]) -> None:
         """These have gradients, in every step of whatever is traced now. Raises InvalidArgument, see check_groups()."""
         self._present.update(present)
         self.check_groups(self._present)
 
     def all_present(self) -> bool:
-        """Whether all variables have gradients, in what was traced so far."""
+        """Whether all variables have gradients in the functions that were traced so far."""
         return len(self._present) == len(self)
 
     def _send_by(self, options: SynchronizationOptions) -> None:

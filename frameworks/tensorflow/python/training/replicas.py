@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from hipress.replicas import check_replicas
-from hipress.tensorflow.synchronizer import names_of
+from hipress.adapter.replicas import check_replicas
+from hipress.tensorflow.training.synchronizer import names_of
 
 
 def check_replicas_every(interval: int, steps: Any, variables: Sequence[Any]) -> None:
-    """hipress.replicas.check_replicas() whenever `steps` is a multiple of `interval` (0: never)."""
+    """hipress.adapter.replicas.check_replicas() whenever `steps` is a multiple of `interval` (0: never)."""
     if not interval:
         return
     names = names_of(variables)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classes of optimizers of Keras, tf_keras and tf.compat.v1 that DistributedOptimizer() has wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from hipress import runtime, unfinished
+from hipress.adapter.not_copied import NotCopied
+from hipress.adapter.planned import PlanArgument, plan_to_set
+from hipress.errors import Unsupported
+from hipress.tensorflow.traced import as_written
+from hipress.tensorflow.training.aggregation import Aggregation
+from hipress.tensorflow.training.gradients import GradientLists, LocalVariables
+from hipress.tensorflow.training.replicas import check_replicas_every
+
+if TYPE_CHECKING:
+    _Optimizer: Any
+else:
+    _Optimizer = object  # the class that the optimizer had is the base
+
+
+class DistributedTensorflowOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
+    """What DistributedOptimizer() returns: the optimizer that it was given, of a class derived from this one, too."""
+
+    _hipress_lists: GradientLists
+    _hipress_local: LocalVariables
+
+    def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
+        """From the next step on gradients travel with these codecs, as if given to DistributedOptimizer.
+
+        Every rank calls it between the same steps, outside of tf.function; traced functions need no new trace. It
+        replaces both `codec` and `codec_for`. A state of the old codec lives on where the new codec has a state of that
+        name; a residual that the new codec does not have joins the next gradient.
+
+        Raises InvalidArgument; Mismatch if the ranks' codecs differ (the old ones stay); Timeout if a rank does not
+        call it.
+        """
+        self._hipress_lists.set_codec(codec, codec_for)
+
+    def set_plan(self, plan: PlanArgument) -> None:
+        """From the next step on gradients travel as the plan says; None: as without one.
+
+        Every rank calls it between the same steps, outside of tf.function, with the same plan: a file or a
+        hipress.secopa Plan. No dropped value is lost, whichever rank encodes a gradient from now on, or none; momentum
+        (dgc's velocity) is forgotten where another rank encodes.
+
+        Raises InvalidArgument with the first difference between plan and variables; Mismatch if the ranks' plans differ
+        (the old way stays); Timeout if a rank does not call it.
+        """
+        self._hipress_lists.set_plan(plan_to_set(plan))
+
+    def step_ended(self) -> None:
+        """With plan="auto" every rank calls it after every step, outside of tf.function: plans change there only.
+
+        In `model.fit()` hipress.tensorflow.keras.callbacks.PlanCallback does.
+        """
+        self._hipress_lists.step_ended()
+
+    def register_local_var(self, variable: Any) -> None:
+        """The gradient of `variable` stays this rank's own."""
+        self._hipress_local.add(variable)
+
+
+class DistributedKerasOptimizer(DistributedTensorflowOptimizer):
+    _hipress_aggregation: Aggregation
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, it is the plain optimizer of the class that it had; what loads it wraps it again."""
+        own: Any = super()
+        unpickle, arguments = own.__reduce__()
+        return getattr(type(self).__bases__[1], unpickle.__name__), arguments
+
+    @as_written
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        """Keras' own step, on combined gradients. An error changes no variable."""
+        variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
+
+        def step(gradients: Sequence[Any]) -> None:
+            combined = self._hipress_local.combined(gradients, variables, self._hipress_lists)
+            with _after(combined), _whole_or_error():
+                super(DistributedKerasOptimizer, self).apply(combined, trainable_variables)
+            self._hipress_local.updated(variables, self._hipress_lists)
+            check_replicas_every(runtime.current().options.check_replicas, self.iterations, variables)
+
+        if variables and not self.built:
+            self.build(variables)
+        self._hipress_aggregation.add(list(grads), variables, step)
+
+
+class DistributedTfKerasOptimizer(DistributedTensorflowOptimizer):
+    _hipress_aggregation: Aggregation
+
+    @as_written
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], *arguments: Any, **keywords: Any) -> Any:
+        """tf_keras' own step, on combined gradients. An error changes no variable."""
+        pairs = list(grads_and_vars)
+        variables = [variable for _, variable in pairs]
+
+        def step(gradients: Sequence[Any]) -> None:
+            combined = self._hipress_local.combined(gradients, variables, self._hipress_lists)
+            with _after(combined), _whole_or_error():
+                combined_pairs = zip(combined, variables, strict=True)
+                super(DistributedTfKerasOptimizer, self).apply_gradients(combined_pairs, *arguments, **keywords)
+            check_replicas_every(runtime.current().options.check_replicas, self.iterations, variables)
+
+        self._hipress_aggregation.add([gradient for gradient, _ in pairs], variables, step)
+        return self.iterations
+
+
+@contextmanager
+def _whole_or_error() -> Iterator[None]:
+    """Eagerly: an update that raises is an error of all ranks. (A graph's is seen in the next step.)"""
+    try:
+        yield
+    except BaseException as error:
+        if tf.executing_eagerly():
+            unfinished.update_raised(runtime.current(), error, "apply()")
+        raise
+
+
+def _after(gradients: Sequence[Any]) -> AbstractContextManager[Any]:
+    """In a graph: no operator within it runs before the gradients are there, not even one that takes none of them."""
+    present = [gradient for gradient in gradients if gradient is not None]
+    if tf.executing_eagerly() or not present:
+        return nullcontext()
+    first = present[0].values if isinstance(present[0], tf.IndexedSlices) else present[0]
+    after: AbstractContextManager[Any] = tf.control_dependencies([first])
+    return after
+
+
+class DistributedV1Optimizer(DistributedTensorflowOptimizer):
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise Unsupported("a distributed optimizer of tf.compat.v1 cannot be pickled: save its variables with a Saver")
+
+    @as_written
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """The optimizer's own compute_gradients(), with gradients that are combined over all ranks."""
+        pairs = super().compute_gradients(*args, **kwargs)
+        variables = [variable for _, variable in pairs]
+        combined = self._hipress_local.combined([gradient for gradient, _ in pairs], variables, self._hipress_lists)
+        return list(zip(combined, variables, strict=True))

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedOptimizer: one of Keras, tf_keras or tf.compat.v1 that applies gradients combined over all ranks."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+
+from hipress import runtime
+from hipress.adapter import process_sets
+from hipress.adapter.compression import compressor_of
+from hipress.adapter.gradient_options import GradientTravel, gradient_options
+from hipress.errors import InvalidArgument
+from hipress.options.declaration import declared, filled
+from hipress.options.signatures import in_order, takes
+from hipress.tensorflow.failures import with_own_errors
+from hipress.tensorflow.training.aggregation import Aggregation
+from hipress.tensorflow.training.distributed_optimizer import (
+    DistributedKerasOptimizer,
+    DistributedTensorflowOptimizer,
+    DistributedTfKerasOptimizer,
+    DistributedV1Optimizer,
+)
+from hipress.tensorflow.training.gradients import Combining, GradientLists, LocalVariables
+from hipress.tensorflow.training.options import WORDS, OptimizerOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+@in_order(
+    "optimizer name use_locking device_dense device_sparse compression sparse_as_dense backward_passes_per_step op "
+    "gradient_predivide_factor average_aggregated_gradients num_groups groups process_set scale_local_gradients"
+)
+@with_own_errors
+@takes(OptimizerOptions, **WORDS)
+def DistributedOptimizer(  # noqa: N802  (Horovod's name)
+    optimizer: Any, name: str | None = None, **options: Unpack[OptimizerOptions]
+) -> DistributedTensorflowOptimizer:
+    """Makes `optimizer` apply gradients combined over all ranks; returns it, now also of a distributed class.
+
+    For `model.fit()`, and for loops that call `optimizer.apply()` or `apply_gradients()`. In a tf.function, so in
+    `model.fit()`, each gradient is on its way as soon as it is computed, while the rest of backward runs. Every rank
+    calls it with the same arguments. With a tape of DistributedGradientTape the optimizer stays as it is.
+
+    Mixed precision: wrap before Keras' LossScaleOptimizer does, `LossScaleOptimizer` inside: all ranks then see the
+    same gradients, and skip the same steps.
+
+    Arguments:
+        optimizer: one of Keras, of tf_keras (TF_USE_LEGACY_KERAS=1), or of tf.compat.v1.train.
+        name: Horovod's; it changes nothing.
+        {options}
+
+    Warns (CodecWarning) of a codec that does not go with the optimizer, as error feedback does not go with Adam, and
+    says what to use instead; plan="auto" leaves such codecs out.
+
+    Raises InvalidArgument, Unsupported; when the first gradients come Mismatch, with the first difference, if the
+    ranks' variables differ, and Timeout if a rank has none; NotInitialized.
+    """
+    if isinstance(optimizer, DistributedTensorflowOptimizer):
+        raise InvalidArgument("this optimizer is distributed already; wrap it once")
+    given = filled(OptimizerOptions, options)
+    process_sets.check(given["process_set"])
+    runtime.current()
+    combining = gradient_options(
+        **{name: given[name] for name in declared(GradientTravel)},
+        compression=given["compression"],
+        op=given["op"],
+        gradient_predivide_factor=given["gradient_predivide_factor"],
+        optimizer=optimizer,
+    )
+    passes = given["backward_passes_per_step"]
+    kind = _distributed_kind(optimizer, passes)
+    own = optimizer.__class__
+    # Named as it was: a model that is saved with it loads without HiPress.
+    optimizer.__class__ = type(own.__name__, (kind, own), {"__module__": own.__module__})
+    optimizer._hipress_lists = GradientLists(
+        Combining(combining, given["sparse_as_dense"], compressor_of(given["compression"])),
+        given["plan"],
+        counts_updates=kind is DistributedKerasOptimizer,
+    )
+    optimizer._hipress_local = LocalVariables(scale=given["scale_local_gradients"])
+    if kind is not DistributedV1Optimizer:
+        optimizer._hipress_aggregation = Aggregation(passes, average=given["average_aggregated_gradients"])
+    assert isinstance(optimizer, DistributedTensorflowOptimizer)
+    return optimizer
+
+
+def _distributed_kind(optimizer: Any, passes: int) -> type[DistributedTensorflowOptimizer]:
+    """The class that `optimizer` gets as a base. Raises InvalidArgument."""
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        return DistributedKerasOptimizer
+    if _is_of_tf_keras(optimizer):
+        return DistributedTfKerasOptimizer
+    if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        raise InvalidArgument(
+            f"{type(optimizer).__name__} is no optimizer of Keras, tf_keras or tf.compat.v1.train; with others "
+            "combine the gradients yourself, by DistributedGradientTape"
+        )
+    if passes > 1:
+        raise InvalidArgument("backward_passes_per_step is for Keras optimizers")
+    return DistributedV1Optimizer
+
+
+def _is_of_tf_keras(optimizer: Any) -> bool:
+    """Whether it is an optimizer of tf_keras (TF_USE_LEGACY_KERAS=1), of either kind."""
+    tf_keras = sys.modules.get("tf_keras")  # otherwise nothing can be of it
+    if tf_keras is None:
+        return False
+    return isinstance(optimizer, (tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimizer))
+
+
+@takes(OptimizerOptions)
+def PartialDistributedOptimizer(  # noqa: N802  (Horovod's name)
+    optimizer: Any, name: str | None = None, *, local_layers: object = None, **options: Unpack[OptimizerOptions]
+) -> DistributedTensorflowOptimizer:
+    """DistributedOptimizer, but the gradients of `local_layers`, built Keras layers, stay this rank's own."""
+    distributed = DistributedOptimizer(optimizer, name, **options)
+    for layer in [] if local_layers is None else tf.nest.flatten(local_layers):
+        for variable in layer.trainable_weights:
+            distributed.register_local_var(variable)
+    return distributed

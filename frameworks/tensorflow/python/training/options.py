@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that hipress.tensorflow adds to those of all frameworks.
+
+Not `from __future__ import annotations`: hipress.options.declaration reads these at run time.
+"""
+
+from typing import Annotated
+
+from hipress.adapter.gradient_options import GradientOptions
+from hipress.options.declaration import Option
+
+#: What the texts of all frameworks say here.
+WORDS = {
+    "parameter": "variable",
+    "codec_for_example": '{"embedding/embeddings": "fp16"}, by their paths',
+    "plan_names": "",
+    "plan_needs": " It needs `step_ended()` or PlanCallback.",
+}
+
+
+class TapeOptions(GradientOptions, total=False):
+    """The options of DistributedGradientTape."""
+
+    device_dense: Annotated[str, Option("Horovod's; it changes nothing.", default="")]
+    device_sparse: Annotated[str, Option("Horovod's; it changes nothing.", default="")]
+    sparse_as_dense: Annotated[
+        bool,
+        Option(
+            "Sparse gradients (IndexedSlices) travel as dense ones; otherwise every rank gathers the slices of all.",
+            default=False,
+        ),
+    ]
+    groups: Annotated[object, Option("Horovod's; it changes nothing.", default=None)]
+    scale_local_gradients: Annotated[
+        bool,
+        Option(
+            "Gradients of local variables, which stay this rank's own, are divided by size(), as if they were averaged "
+            "with zeros of the other ranks.",
+            default=True,
+        ),
+    ]
+
+
+class OptimizerOptions(TapeOptions, total=False):
+    """The options of DistributedOptimizer."""
+
+    use_locking: Annotated[bool, Option("Horovod's; it changes nothing.", default=False)]
+    backward_passes_per_step: Annotated[
+        int,
+        Option(
+            "So many gradients are summed before they are combined and applied (Keras optimizers).",
+            default=1,
+            at_least=1,
+        ),
+    ]
+    average_aggregated_gradients: Annotated[
+        bool, Option("Their average is combined and applied, instead of their sum.", default=False)
+    ]

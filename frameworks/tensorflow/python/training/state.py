@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting all ranks from one rank's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from hipress.adapter import objects, process_sets
+from hipress.adapter.process_sets import ProcessSet, global_process_set
+from hipress.errors import InvalidArgument
+from hipress.tensorflow import operators
+from hipress.tensorflow.graph_names import own_names
+from hipress.tensorflow.traced import as_written
+from hipress.tensorflow.training.synchronizer import names_of
+
+_Object = TypeVar("_Object")
+
+
+@as_written
+def broadcast_variables(
+    variables: Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set, inplace: bool = False
+) -> tf.Operation | None:
+    """Gives every rank rank `root_rank`'s values of these variables, in place; every rank passes the same ones.
+
+    `inplace`, which saves Horovod a copy, changes nothing. In a graph (tf.compat.v1) it returns the operator that does
+    so. Raises Unsupported for a variable whose elements ranks cannot send, such as strings.
+    """
+    process_sets.check(process_set)
+    targets = [getattr(variable, "value", variable) if _is_keras(variable) else variable for variable in variables]
+    if not targets:
+        return None
+    names = own_names([f"variables.{name}" for name in names_of(targets)])
+    for name, target in zip(names, targets, strict=True):
+        operators.check_dtype(tf.as_dtype(target.dtype), name, operators.MOVED)
+    values = operators.broadcast(names, [tf.convert_to_tensor(target) for target in targets], root_rank)
+    if tf.executing_eagerly():
+        operators.forget_values()
+    assignments = [target.assign(value) for target, value in zip(targets, values, strict=True)]
+    return None if tf.executing_eagerly() else tf.group(*assignments)
+
+
+def _is_keras(variable: Any) -> bool:
+    return not isinstance(variable, tf.Variable) and isinstance(getattr(variable, "value", None), tf.Variable)
+
+
+def broadcast_global_variables(root_rank: int) -> tf.Operation | None:
+    """broadcast_variables() of all global variables of the graph, for tf.compat.v1. Raises InvalidArgument eagerly."""
+    if tf.executing_eagerly():
+        raise InvalidArgument(
+            "broadcast_global_variables() is for graphs; call broadcast_variables(model.variables, root_rank)"
+        )
+    return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+
+def broadcast_object(
+    obj: _Object | None = None,
+    root_rank: int = 0,
+    session: object = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> _Object:
+    """Rank `root_rank`'s `obj`, on every rank. Other ranks' `obj` is ignored. No `session` is needed."""
+    return objects.broadcast_object(obj, root_rank, name, process_set)
+
+
+def allgather_object(
+    obj: _Object, session: object = None, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[_Object]:
+    """The `obj` of every rank, by rank. No `session` is needed."""
+    process_sets.check(process_set)
+    return objects.allgather_object(obj, name)
+
+
+def broadcast_object_fn(
+    root_rank: int = 0,
+    session: object = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Callable[[Any], Any]:
+    """A function that gives every rank what rank `root_rank` gives it; see broadcast_object()."""
+
+    def broadcast(obj: Any = None) -> Any:
+        return broadcast_object(obj, root_rank, session, name, process_set)
+
+    return broadcast

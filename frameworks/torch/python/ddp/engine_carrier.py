@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedDataParallel's gradients over HiPress' engine, whose ranks are those of the model's process group."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+
+from hipress import runtime
+from hipress.adapter.planned import PlanArgument, is_automatic, plan_of
+from hipress.adapter.synchronizer import SynchronizationOptions
+from hipress.errors import HipressError, InvalidArgument, Unsupported
+from hipress.log import logger
+from hipress.torch.ddp.exact import ExactAverage
+from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.stage import Stage
+from hipress.torch.synchronizer import GradientSynchronizer
+
+
+@dataclass
+class _Batch:
+    operations: list[int]
+    buffer: torch.Tensor
+    result: torch.futures.Future[torch.Tensor]
+
+
+class EngineCarrier:
+    """Each gradient is an operation of the engine, as with DistributedOptimizer; a thread waits for a bucket's."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, torch.nn.Parameter],
+        group: dist.ProcessGroup,
+        options: GroupOptions,
+        plan: PlanArgument = None,
+    ) -> None:
+        place = runtime.current().place
+        if (dist.get_rank(group), dist.get_world_size(group)) != (place.rank, place.size):
+            raise InvalidArgument(
+                f"the model's process group has this process as rank {dist.get_rank(group)} of "
+                f"{dist.get_world_size(group)}, HiPress as rank {place.rank} of {place.size}: carrier 'hipress' needs "
+                "the same ranks; start both from the same launcher"
+            )
+        if options.warmup_steps or options.seed or options.ranks_per_host:
+            raise Unsupported(
+                "carrier 'hipress' has no warmup_steps, takes its seed from hipress.torch.init(), and knows the hosts "
+                "without ranks_per_host"
+            )
+        if plan is not None and is_automatic(plan):
+            raise Unsupported("the hook makes no plans: give it a file that `hipress plan` has written")
+        vectors = {} if options.compress_vectors else {n: "none" for n, each in parameters.items() if each.dim() < 2}
+        codec_for = {**vectors, **options.codec_for}
+        self._indices = {name: index for index, name in enumerate(parameters)}
+        self._synchronizer = GradientSynchronizer(
+            parameters.items(),
+            SynchronizationOptions(
+                codec=options.codec,
+                topology=options.topology,
+                min_compress_bytes=options.min_compress_bytes,
+                codec_for={} if plan is not None else codec_for,
+                plan=plan_of(plan, options.codec, options.topology),
+            ),
+        )
+        self.exact = ExactAverage(group)
+        self._error: HipressError | None = None
+        reference = weakref.ref(self)
+
+        def wait(batch: _Batch) -> None:
+            target = reference()
+            if target is None:
+                gone = HipressError("the hook's state was deleted while it was in use")
+                return batch.result.set_exception(gone)  # type: ignore[arg-type]
+            target._wait(batch)
+
+        self._waiting = Stage("hipress-wait", wait)
+
+    def average(
+        self, bucket: GradBucket, named: list[tuple[str, torch.Tensor]], step: int
+    ) -> torch.futures.Future[torch.Tensor]:
+        """See CarrierOf."""
+        if self._error is not None:
+            raise self._error
+        result: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        operations = [self._synchronizer.submit(self._indices[name], tensor) for name, tensor in named]
+        self._waiting.put(_Batch(operations, bucket.buffer(), result))
+        return result
+
+    def _wait(self, batch: _Batch) -> None:
+        try:
+            for operation in batch.operations:
+                self._synchronizer.wait(operation)
+        except HipressError as error:
+            if self._error is None:
+                self._error = error
+                logger().error("averaging gradients failed: %s", error)
+            batch.result.set_exception(error)  # type: ignore[arg-type]
+        else:
+            batch.result.set_result(batch.buffer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See CarrierOf."""
+        raise Unsupported("the states of the engine cannot be saved yet; carrier 'group' saves its states")
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See CarrierOf."""
+        raise Unsupported("the states of the engine cannot be restored yet; carrier 'group' restores its states")
+
+    def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """See CarrierOf."""
+        self.load_state_dict({})
+
+    @property
+    def sent_bytes(self) -> int:
+        """See CarrierOf."""
+        return runtime.counters()["bytes_sent"]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedDataParallel's gradients over the model's process group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+
+from hipress.errors import Unsupported
+from hipress.torch.ddp.exact import ExactAverage
+from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.options import GroupOptions
+
+
+class GroupCarrier:
+    """Buckets that have compressed gradients go through a GroupAverage; all others as torch sends them."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, torch.nn.Parameter],
+        group: dist.ProcessGroup,
+        options: GroupOptions,
+        host_group: dist.ProcessGroup | None = None,
+    ) -> None:
+        for name, parameter in parameters.items():
+            if parameter.device.type != "cpu":
+                raise Unsupported(
+                    f"parameter '{name}' is on {parameter.device}; carrier 'group' compresses CPU tensors: use "
+                    "hipress.torch.DistributedOptimizer or carrier='hipress' on GPUs"
+                )
+        shapes = {name: TensorShape(each.numel(), each.element_size(), each.dim()) for name, each in parameters.items()}
+        self.exact = ExactAverage(group)
+        self._average = GroupAverage(shapes, group, options, host_group=host_group)
+        self._flat = options.topology != "hierarchical"
+
+    def average(
+        self, bucket: GradBucket, named: list[tuple[str, torch.Tensor]], step: int
+    ) -> torch.futures.Future[torch.Tensor]:
+        """See CarrierOf."""
+        self._average.raise_error()
+        buffer = bucket.buffer()
+        if self._flat and all(self._average.is_exact(name, step) for name, _ in named):
+            return self.exact.start(buffer)
+        result: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        started = self._average.start(named, step)
+        started.add_done_callback(lambda done: _pass_on(done, result, buffer))
+        return result
+
+    def state_dict(self) -> dict[str, Any]:
+        """See CarrierOf."""
+        # As tensors: torch.load() reads no arrays of NumPy unless it trusts the file.
+        return {
+            key: {name: torch.from_numpy(values) for name, values in states.items()}
+            for key, states in self._average.state_dict().items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See CarrierOf."""
+        self._average.load_state_dict(_as_arrays(state))
+
+    def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """See CarrierOf."""
+        self._average.load_states_of([_as_arrays(each) for each in saved])
+
+    @property
+    def sent_bytes(self) -> int:
+        """See CarrierOf."""
+        return self._average.sent_bytes
+
+
+def _as_arrays(state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {key: {name: np.asarray(values) for name, values in states.items()} for key, states in state.items()}
+
+
+def _pass_on(
+    done: torch.futures.Future[None], result: torch.futures.Future[torch.Tensor], buffer: torch.Tensor
+) -> None:
+    try:
+        done.value()
+    except Exception as error:
+        result.set_exception(error)  # type: ignore[arg-type]
+    else:
+        result.set_result(buffer)

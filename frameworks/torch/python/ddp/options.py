@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `hipress.torch.ddp.compress()`, declared once.
+
+Not `from __future__ import annotations`: hipress.options.declaration reads these at run time.
+"""
+
+from typing import Annotated, Literal
+
+from torch.distributed import ProcessGroup
+
+from hipress.adapter.planned import PlanArgument
+from hipress.options.declaration import Option
+from hipress.options.group_travel import BesideCodec, GroupTravel
+
+Carrier = Literal["group", "hipress"]
+
+#: What the texts say here.
+WORDS = {
+    "gradient": "gradient",
+    "codec_for_example": '{"embedding.weight": "fp16"}',
+    "more_topologies": ' "hierarchical": the ranks of a host add raw values, and each averages its share of the sum '
+    'with its peers on other hosts. Carrier "hipress" has all topologies of DistributedOptimizer.',
+    "group_only": ' Carrier "group" only.',
+    "group_only_seed": ' Carrier "group" only: the engine has the seed of `init()`.',
+}
+
+
+class HookBesideCodec(BesideCodec, total=False):
+    """What compress() takes beside the codec."""
+
+    carrier: Annotated[
+        Carrier,
+        Option(
+            '"group": the model\'s process group, which must take CPU tensors (Gloo). "hipress": HiPress\' engine, '
+            "after `hipress.torch.init()`, with as many ranks as the group has.",
+            default="group",
+            one_of=("group", "hipress"),
+        ),
+    ]
+    ranks_per_host: Annotated[
+        int,
+        Option(
+            'With topology "hierarchical": how many ranks each host has. Ranks with consecutive numbers share a host, '
+            'as with torchrun. Carrier "group" only.',
+            default=0,
+            at_least=0,
+        ),
+    ]
+    host_group: Annotated[
+        ProcessGroup | None,
+        Option(
+            "In place of `ranks_per_host`: the process group of the ranks of this host. All hosts have as many ranks.",
+            default=None,
+        ),
+    ]
+    plan: Annotated[
+        PlanArgument,
+        Option(
+            "Says of each parameter how its gradient travels, in place of codec, topology, min_compress_bytes, "
+            "compress_vectors and codec_for: a file that `hipress plan` has written, or a hipress.secopa Plan. Carrier "
+            '"hipress" only, because a plan is made from the costs of the engine.',
+            default=None,
+        ),
+    ]
+
+
+class HookOptions(HookBesideCodec, GroupTravel, total=False):
+    """The options of compress()."""

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hook of one DistributedDataParallel model knows and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+from torch.nn.parallel import DistributedDataParallel
+
+from hipress.errors import InvalidArgument, NotInitialized, Unsupported
+from hipress.options.declaration import filled
+from hipress.options.signatures import takes
+from hipress.torch.ddp.engine_carrier import EngineCarrier
+from hipress.torch.ddp.exact import ExactAverage
+from hipress.torch.ddp.group_carrier import GroupCarrier
+from hipress.torch.ddp.options import WORDS, HookBesideCodec, HookOptions
+from hipress.torch.process_groups.options import GroupOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class CarrierOf(Protocol):
+    """Who carries the gradients of one model."""
+
+    exact: ExactAverage
+    """For buckets without gradients that are compressed."""
+
+    def average(
+        self, bucket: GradBucket, named: list[tuple[str, torch.Tensor]], step: int
+    ) -> torch.futures.Future[torch.Tensor]:
+        """Starts averaging the bucket's gradients in place; the future gets the bucket's buffer."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What codecs remember on this rank."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes it back. Raises InvalidArgument."""
+
+    def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Takes the states of all ranks of another world. Raises InvalidArgument."""
+
+    @property
+    def sent_bytes(self) -> int:
+        """What this rank has sent so far."""
+
+
+class HookState:
+    """The state of `hipress.torch.ddp.hook`. Arguments and errors: see `compress()`.
+
+    It can be pickled with its model; the process group and threads stay behind, and the copy averages nothing.
+    """
+
+    @takes(HookOptions, **WORDS)
+    def __init__(self, model: DistributedDataParallel, codec: str = "none", **options: Unpack[HookBesideCodec]) -> None:
+        if not isinstance(model, DistributedDataParallel):
+            raise InvalidArgument(
+                f"the model is a {type(model).__name__}: wrap it in torch.nn.parallel.DistributedDataParallel first"
+            )
+        if torch._dynamo.config.optimize_ddp == "python_reducer":
+            raise Unsupported(
+                "torch._dynamo.config.optimize_ddp='python_reducer' averages gradients without communication hooks: "
+                "set it to 'ddp_optimizer'"
+            )
+        given = filled(HookOptions, {**options, "codec": codec})
+        carrier, plan, host_group = given.pop("carrier"), given.pop("plan"), given.pop("host_group")
+        how = GroupOptions(**{**given, "codec_for": dict(given["codec_for"] or {})})
+        parameters = {name: each for name, each in model.module.named_parameters() if each.requires_grad}
+        # The bucket gives parameters, not names.
+        self._names = {id(each): name for name, each in parameters.items()}
+        self._steps = 0
+        self._group = model.process_group
+        self._carrier: CarrierOf | None
+        if carrier == "hipress":
+            if host_group is not None:
+                raise Unsupported("carrier 'hipress' knows the hosts: host_group is for carrier 'group'")
+            self._carrier = EngineCarrier(parameters, model.process_group, how, plan)
+        elif plan is not None:
+            raise Unsupported(
+                "a plan is for HiPress' engine: give carrier='hipress', or codec and codec_for in place of the plan"
+            )
+        else:
+            self._carrier = GroupCarrier(parameters, model.process_group, how, host_group)
+
+    def average(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """The hook's work."""
+        carrier = self._running()
+        step = self._steps
+        if bucket.is_last():
+            self._steps += 1
+        if bucket.buffer().layout != torch.strided:
+            return carrier.exact.start(bucket.buffer())
+        named = [
+            (self._names[id(parameter)], gradient)
+            for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
+        ]
+        return carrier.average(bucket, named, step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What codecs remember on this rank, and the number of steps. Between two steps only."""
+        if self._carrier is None:
+            return self._kept
+        return {"steps": self._steps, "states": self._carrier.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what state_dict() of the same rank, of as many ranks, returned. Raises InvalidArgument."""
+        self._running().load_state_dict(state["states"])
+        self._steps = int(state["steps"])
+
+    def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Goes on, on any number of ranks, from what state_dict() returned on all ranks before, in their order.
+
+        What error feedback held back goes into the next averages, whichever rank it was on. Raises InvalidArgument.
+        """
+        if not saved:
+            raise InvalidArgument("load_states_of() takes the states of all ranks, at least one")
+        self._running().load_states_of([each["states"] for each in saved])
+        self._steps = int(saved[0]["steps"])
+
+    def states_of_all(self) -> list[dict[str, Any]]:
+        """The state_dict() of all ranks, in their order, for load_states_of(). All ranks of the group call it."""
+        states: list[Any] = [None] * dist.get_world_size(self._group)
+        dist.all_gather_object(states, self.state_dict(), group=self._group)
+        return states
+
+    @property
+    def steps(self) -> int:
+        """How many steps the hook has averaged; steps before load_state_dict() count, too."""
+        return self._steps
+
+    @property
+    def sent_bytes(self) -> int:
+        """What this rank has sent. Carrier "group": messages of compressed gradients; gradients that travel exactly are
+        not counted. Carrier "hipress": all that the engine has sent since `init()`."""
+        return self._running().sent_bytes
+
+    def _running(self) -> CarrierOf:
+        if self._carrier is None:
+            raise NotInitialized(
+                "this state of hipress.torch.ddp was unpickled and has no process group: make a new one for the new "
+                "model, and give it what state_dict() of this one returns"
+            )
+        return self._carrier
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_kept": {"steps": self._steps, "states": {}} if self._engine_carries() else self.state_dict()}
+
+    def _engine_carries(self) -> bool:
+        return isinstance(self._carrier, EngineCarrier)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._kept: dict[str, Any] = state["_kept"]
+        self._carrier = None
+        self._steps = int(self._kept["steps"])

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must be the same on all ranks, compared before anything depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hipress import runtime
+from hipress.adapter.objects import allgather_object
+from hipress.errors import HipressError, Mismatch
+
+
+def agree(describe: Callable[[], Mapping[str, str]]) -> None:
+    """Compares what `describe()` returns on all ranks, which all call this.
+
+    An error of `describe()` is raised on its rank, and as a Mismatch on all others. Raises Mismatch with the first
+    difference; Timeout if a rank does not call it.
+    """
+    error: HipressError | None = None
+    own: Mapping[str, str] = {}
+    try:
+        own = describe()
+    except HipressError as raised:
+        error = raised
+    all_ranks = allgather_object((dict(own), None if error is None else str(error)))
+    if error is not None:
+        raise error
+    for rank, (theirs, problem) in enumerate(all_ranks):
+        if problem is not None:
+            raise Mismatch(f"rank {rank} refused, so nothing was changed on any rank: {problem}")
+        for key in own:
+            if theirs.get(key) != own[key]:
+                raise Mismatch(
+                    f"the ranks differ in {key}: rank {runtime.rank()} has {own[key]}, rank {rank} has "
+                    f"{theirs.get(key)}; it must be the same on all ranks"
+                )

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models, optimizers and numbers that DiLoCo() takes."""
+
+from __future__ import annotations
+
+import torch
+
+from hipress.errors import InvalidArgument, Unsupported
+from hipress.torch.distributed_optimizer import DistributedTorchOptimizer
+
+
+def checked_mix(mix: float) -> float:
+    """Raises InvalidArgument unless it is a number from 0 to below 1."""
+    if not isinstance(mix, (int, float)) or isinstance(mix, bool) or not 0.0 <= mix < 1.0:
+        raise InvalidArgument(f"mix={mix!r}: give a number from 0 to below 1; with 1 ranks would never meet")
+    return float(mix)
+
+
+def trained_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """The parameters that are synchronised, by name. Raises InvalidArgument, Unsupported."""
+    parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
+    if not parameters:
+        raise InvalidArgument("the model has no trainable parameters")
+    for name, each in parameters.items():
+        if hasattr(each, "to_local"):
+            raise Unsupported(f"parameter '{name}' is sharded (FSDP2): DiLoCo() takes whole parameters only")
+        if each.dtype not in (torch.float32, torch.float64):
+            raise Unsupported(
+                f"parameter '{name}' is of type {each.dtype}: DiLoCo() takes float32 and float64; keep the parameters "
+                "float32 and compute under torch.autocast"
+            )
+    return parameters
+
+
+def check_inner_optimizer(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> None:
+    """Raises InvalidArgument unless it is a plain optimizer of the model's parameters."""
+    if isinstance(optimizer, DistributedTorchOptimizer):
+        raise InvalidArgument(
+            "the inner optimizer is a DistributedOptimizer, which synchronises every step: give DiLoCo() the plain one"
+        )
+    own = {id(each) for each in model.parameters()}
+    strangers = sum(id(each) not in own for group in optimizer.param_groups for each in group["params"])
+    if strangers:
+        raise InvalidArgument(f"the inner optimizer has {strangers} parameters that are not the model's")

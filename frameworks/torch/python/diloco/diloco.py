@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DiLoCo(): what happens after an inner step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from hipress import runtime
+from hipress.adapter.not_copied import NotCopied
+from hipress.adapter.synchronizer import SynchronizationOptions
+from hipress.errors import HipressError, InvalidArgument
+from hipress.torch.diloco import state as states
+from hipress.torch.diloco.agreement import agree
+from hipress.torch.diloco.checks import check_inner_optimizer, checked_mix, trained_parameters
+from hipress.torch.diloco.fragments import fragments_of
+from hipress.torch.diloco.outer import OuterParameters, check_outer_optimizer
+from hipress.torch.diloco.presets import preset as preset_named
+from hipress.torch.diloco.schedule import Schedule
+from hipress.torch.diloco.state import Exchange
+from hipress.torch.state import broadcast_parameters
+from hipress.torch.synchronizer import GradientSynchronizer
+
+
+class DiLoCo(NotCopied):
+    """Lets each rank train on its own, and synchronises the model every `sync_every` steps of `inner_optimizer`.
+
+    The training loop stays as it is: this happens within `inner_optimizer.step()`. DiLoCo is of arXiv 2311.08105,
+    algorithm 1; with fragments, overlap and mixing it is Streaming DiLoCo, arXiv 2501.18512, algorithm 2. All ranks
+    begin with rank 0's parameters and buffers; buffers are not synchronised later.
+
+    Arguments:
+        model: its trainable parameters are synchronised, float32 or float64; they must be the same on all ranks.
+        inner_optimizer: a plain optimizer, e.g. AdamW; its state stays on its rank.
+        outer_optimizer: a new one over model.parameters(), which from now on steps on a copy on the host; None: the
+            preset's.
+        preset: "diloco", "streaming" or "local_sgd": what the other arguments are where they are None.
+        sync_every: H, inner steps between two exchanges of a parameter.
+        fragments: P, so many parts of the model, of whole layers, are exchanged in turn, one every H / P steps; or for
+            each fragment a list of the names of its modules and parameters.
+        codec: compresses the pseudo-gradients, as in DistributedOptimizer.
+        topology: which way they travel.
+        overlap_steps: τ, below H / P: training goes on for so many steps before it needs an exchange's result.
+        mix: α, from 0 to below 1: parameters become α × this rank's + (1 - α) × the outer ones.
+
+    Raises InvalidArgument, Unsupported; Mismatch if the ranks' arguments differ; Timeout if a rank makes none. What an
+    exchange raises (PeerLost, Timeout, CorruptPayload) comes from `inner_optimizer.step()`, and again from the next
+    steps: the outer parameters stay those of the last whole exchange.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        inner_optimizer: torch.optim.Optimizer,
+        outer_optimizer: torch.optim.Optimizer | None = None,
+        *,
+        preset: str = "diloco",
+        sync_every: int | None = None,
+        fragments: int | Sequence[Sequence[str]] | None = None,
+        codec: str = "none",
+        topology: str = "ps",
+        overlap_steps: int | None = None,
+        mix: float | None = None,
+    ) -> None:
+        runtime.current()  # raises NotInitialized
+        chosen = preset_named(preset)
+        fragments = chosen.fragments if fragments is None else fragments
+        self._schedule = Schedule(
+            chosen.sync_every if sync_every is None else sync_every,
+            fragments if isinstance(fragments, int) else len(fragments),
+            chosen.overlap_steps if overlap_steps is None else overlap_steps,
+        )
+        self._mix = checked_mix(chosen.mix if mix is None else mix)
+        self._inner = trained_parameters(model)
+        self._fragments = fragments_of(list(self._inner), fragments)
+        check_inner_optimizer(inner_optimizer, model)
+        if outer_optimizer is None:
+            outer_optimizer = chosen.outer_optimizer(list(self._inner.values()))
+        if outer_optimizer is inner_optimizer:
+            raise InvalidArgument("the outer optimizer is the inner one: give DiLoCo() two")
+        check_outer_optimizer(outer_optimizer, self._inner)
+        settings = {key: str(value) for key, value in self._settings().items()}
+        groups = [{k: v for k, v in each.items() if k != "params"} for each in outer_optimizer.param_groups]
+        agree(lambda: {**settings, "the outer optimizer": f"{type(outer_optimizer).__name__} {groups}"})
+        self._synchronizer = GradientSynchronizer(
+            [(f"diloco.{name}", torch.empty(each.shape, dtype=each.dtype)) for name, each in self._inner.items()],
+            SynchronizationOptions(codec=codec, topology=topology),
+        )
+        self._indices = {name: index for index, name in enumerate(self._inner)}
+        broadcast_parameters(model.state_dict(), root_rank=0)
+        self._outer = OuterParameters(self._inner, outer_optimizer)
+        self._step = 0
+        self._exchange: Exchange | None = None
+        self._error: HipressError | None = None
+        self._swapped = False
+        self._hooks = [
+            inner_optimizer.register_step_pre_hook(lambda *_: self._before_step()),
+            inner_optimizer.register_step_post_hook(lambda *_: self._after_step()),
+        ]
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "sync_every": self._schedule.sync_every,
+            "fragments": self._fragments,
+            "overlap_steps": self._schedule.overlap_steps,
+            "mix": self._mix,
+        }
+
+    @property
+    def outer_optimizer(self) -> torch.optim.Optimizer:
+        """For a schedule of its learning rate, the same on all ranks."""
+        return self._outer.optimizer
+
+    @property
+    def fragments(self) -> list[list[str]]:
+        """The names of each fragment's parameters."""
+        return [list(names) for names in self._fragments]
+
+    def _before_step(self) -> None:
+        if self._swapped:
+            raise InvalidArgument(
+                "the inner optimizer's step() was called within outer_parameters(), whose end would undo it: leave it "
+                "first"
+            )
+        if self._error is not None:
+            raise self._error
+
+    def _after_step(self) -> None:
+        self._step += 1
+        try:
+            if self._exchange is not None and self._exchange.due == self._step:
+                self._apply(self._exchange)
+            fragment = self._schedule.begins(self._step)
+            if fragment is not None:
+                exchange = self._begun(fragment)
+                if exchange.due == self._step:
+                    self._apply(exchange)
+        except HipressError as error:
+            self._error = error
+            raise
+
+    def _begun(self, fragment: int) -> Exchange:
+        names = self._fragments[fragment]
+        exchange = Exchange(fragment, self._step + self._schedule.overlap_steps, {}, [])
+        self._exchange = exchange
+        for name in names:
+            exchange.values[name] = self._outer.pseudo_gradient(name, self._inner[name])
+        for name, values in exchange.values.items():
+            exchange.operations.append(self._synchronizer.submit(self._indices[name], values))
+        return exchange
+
+    def _arrived(self, exchange: Exchange) -> None:
+        while exchange.operations:
+            self._synchronizer.wait(exchange.operations[0])
+            exchange.operations.pop(0)
+
+    @torch.no_grad()
+    def _apply(self, exchange: Exchange) -> None:
+        self._arrived(exchange)
+        self._exchange = None
+        self._outer.step(exchange.values)
+        for name in exchange.values:
+            inner = self._inner[name]
+            inner.lerp_(self._outer.values[name].to(inner.device), 1.0 - self._mix)
+
+    @contextmanager
+    def outer_parameters(self) -> Iterator[None]:
+        """Within it the model has the outer parameters: evaluate these, and save them as the trained model."""
+        if self._swapped:
+            raise InvalidArgument("outer_parameters() was called within outer_parameters()")
+        own = {name: each.detach().clone() for name, each in self._inner.items()}
+        self._swapped = True
+        try:
+            self._write(self._outer.values)
+            yield
+        finally:
+            self._write(own)
+            self._swapped = False
+
+    @torch.no_grad()
+    def _write(self, values: Mapping[str, torch.Tensor]) -> None:
+        for name, each in self._inner.items():
+            each.copy_(values[name])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Outer parameters, outer optimizer, step, and the averages of an exchange that has begun: it waits for them.
+
+        The model's parameters and the inner optimizer differ between ranks: every rank saves its own beside this, which
+        is the same on all ranks. What a codec remembers is not part of it. Raises what the exchange raises.
+        """
+        if self._exchange is not None:
+            self._arrived(self._exchange)
+        return states.saved(self._outer, self._settings(), self._step, self._exchange)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from `state`. On all ranks, between the same steps; an exchange that has begun is forgotten.
+
+        Raises InvalidArgument, with the first difference, if it was saved with another model, schedule or outer
+        optimizer; Mismatch on all ranks if one refused or if their states differ. Nothing is changed then.
+        """
+        settings = self._settings()
+
+        def described() -> dict[str, str]:
+            states.check_state(state, self._outer, settings, self._fragments)
+            return states.described(state)
+
+        agree(described)
+        if self._exchange is not None:
+            self._arrived(self._exchange)
+        self._outer.load(state)
+        self._step = state["step"]
+        self._exchange = states.exchange_of(state)
+
+    def detach(self) -> None:
+        """Ends it: the inner optimizer is a plain one again. An exchange that has begun is waited for and forgotten."""
+        for hook in self._hooks:
+            hook.remove()
+        if self._exchange is not None:
+            self._arrived(self._exchange)
+            self._exchange = None

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What DiLoCo saves, and whether a saved state belongs to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from hipress.errors import InvalidArgument
+from hipress.torch.diloco.outer import OuterParameters, fingerprint
+
+_FORMAT = 1
+
+
+@dataclass
+class Exchange:
+    """A fragment's pseudo-gradients on their way; they hold the averages when the operations have ended."""
+
+    fragment: int
+    due: int
+    """After which inner step the outer optimizer takes the averages."""
+    values: dict[str, torch.Tensor]
+    operations: list[int]
+    """Of the synchronizer; none when the averages have arrived."""
+
+
+def saved(outer: OuterParameters, schedule: Mapping[str, Any], step: int, exchange: Exchange | None) -> dict[str, Any]:
+    """The state, in tensors and plain values that torch.save() and torch.load(weights_only=True) take.
+
+    `exchange`: one whose averages have arrived.
+    """
+    pending = None
+    if exchange is not None:
+        averages = {name: each.clone() for name, each in exchange.values.items()}
+        pending = {"fragment": exchange.fragment, "due": exchange.due, "averages": averages}
+    return {
+        "format": _FORMAT,
+        "step": step,
+        "schedule": dict(schedule),
+        "parameters": {name: each.detach().clone() for name, each in outer.values.items()},
+        "outer_optimizer": {"class": type(outer.optimizer).__name__, "state": _copied(outer.optimizer.state_dict())},
+        "exchange": pending,
+    }
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, list) else value
+
+
+def check_state(state: Any, outer: OuterParameters, schedule: Mapping[str, Any], names: list[list[str]]) -> None:
+    """Raises InvalidArgument, with the first difference, if `state` is of another model, schedule or optimizer."""
+    try:
+        if state["format"] != _FORMAT:
+            raise InvalidArgument(f"the state has format {state['format']!r}, and this version reads {_FORMAT}")
+        if not isinstance(state["step"], int) or state["step"] < 0:
+            raise InvalidArgument(f"the state's step {state['step']!r} is no whole number of at least 0")
+        for key, value in schedule.items():
+            if state["schedule"][key] != value:
+                raise InvalidArgument(
+                    f"the state was saved with {key}={state['schedule'][key]!r}, and here it is {value!r}"
+                )
+        own = {name: outer.values[name] for name in outer.values}
+        _check_tensors("parameters", state["parameters"], own)
+        _check_optimizer(state["outer_optimizer"], outer.optimizer)
+        if (exchange := state["exchange"]) is not None:
+            fragment = exchange["fragment"]
+            if fragment not in range(len(names)) or not state["step"] < exchange["due"]:
+                raise InvalidArgument(f"the state's exchange of fragment {fragment!r} does not fit its step")
+            _check_tensors("averages", exchange["averages"], {name: own[name] for name in names[fragment]})
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise InvalidArgument(
+            f"this is no state of DiLoCo ({type(error).__name__}: {error}): give what its state_dict() returned"
+        ) from error
+
+
+def _check_optimizer(state: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    if state["class"] != type(optimizer).__name__:
+        raise InvalidArgument(
+            f"the state's outer optimizer is {state['class']}, and here it is {type(optimizer).__name__}"
+        )
+    sizes = [len(group["params"]) for group in state["state"]["param_groups"]]
+    if sizes != (own := [len(group["params"]) for group in optimizer.param_groups]):
+        raise InvalidArgument(f"the state's outer optimizer has groups of {sizes} parameters, and here it has {own}")
+    parameters = [each for group in optimizer.param_groups for each in group["params"]]
+    for index, values in state["state"]["state"].items():
+        for key, value in values.items():
+            is_moment = isinstance(value, torch.Tensor) and value.dim() > 0
+            if is_moment and value.shape != parameters[index].shape:
+                raise InvalidArgument(f"the outer optimizer's '{key}' of parameter {index} has another shape")
+
+
+def _check_tensors(what: str, theirs: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor]) -> None:
+    for name, tensor in own.items():
+        if name not in theirs:
+            raise InvalidArgument(f"the state's {what} lack '{name}': it is of another model")
+        for each in ("shape", "dtype"):
+            if getattr(theirs[name], each) != getattr(tensor, each):
+                raise InvalidArgument(
+                    f"'{name}' has {each} {getattr(theirs[name], each)} in the state's {what}, and "
+                    f"{getattr(tensor, each)} here: it is of another model"
+                )
+    if unknown := [name for name in theirs if name not in own]:
+        raise InvalidArgument(f"the state's {what} have '{unknown[0]}', which this model has not")
+
+
+def described(state: Mapping[str, Any]) -> dict[str, str]:
+    """What of a checked state must be the same on all ranks."""
+    moments = [
+        value
+        for _, values in sorted(state["outer_optimizer"]["state"]["state"].items())
+        for _, value in sorted(values.items())
+        if isinstance(value, torch.Tensor)
+    ]
+    exchange = state["exchange"] or {"fragment": None, "averages": {}}
+    return {
+        "the state's step": str(state["step"]),
+        "the state's parameters": fingerprint(state["parameters"][name] for name in sorted(state["parameters"])),
+        "the state's outer optimizer": fingerprint(moments),
+        "the state's exchange": str(exchange["fragment"])
+        + fingerprint(exchange["averages"][name] for name in sorted(exchange["averages"])),
+    }
+
+
+def exchange_of(state: Mapping[str, Any]) -> Exchange | None:
+    """The exchange of a checked state: its averages have arrived."""
+    if (exchange := state["exchange"]) is None:
+        return None
+    values = {name: each.clone() for name, each in exchange["averages"].items()}
+    return Exchange(exchange["fragment"], exchange["due"], values, [])

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compressed gradients of models that FSDP2 (`fully_shard`) shards: between replicas, and between shards.
+
+fully_shard(model, mesh=mesh["shard"])
+state = hipress.torch.fsdp.compress_replicas(model, mesh["replicate"].get_group(), codec="onebit")
+
+or, for the sums over the ranks that share a model: `compress_reduce_scatter(model, codec="fp16")`.
+"""
+
+from hipress.torch.fsdp.reduce_scatter import ReduceScatterState, compress_reduce_scatter
+from hipress.torch.fsdp.replicas import ReplicaState, compress_replicas
+
+__all__ = ["ReduceScatterState", "ReplicaState", "compress_reduce_scatter", "compress_replicas"]

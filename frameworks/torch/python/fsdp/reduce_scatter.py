@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FSDP2's reduce-scatter, compressed: each rank sends every other rank its shard of the gradients encoded, and adds
+what it gets in float32, in rank order, its own values unencoded.
+
+It is of the class of ZeRO++'s qgZ (arXiv 2306.10209, section 3.3), in one hop. Values are encoded once, results never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
+
+from hipress.errors import InvalidArgument, Mismatch, Unsupported
+from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.torch.fsdp.units import Unit, units_of
+from hipress.torch.process_groups import group_calls, messages
+from hipress.torch.process_groups.agreement import check_alike
+from hipress.torch.process_groups.layout import Compressed, Layout
+from hipress.torch.process_groups.options import GroupOptions
+
+#: Its name up to torch 2.12 is the second one.
+_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
+def compress_reduce_scatter(
+    model: torch.nn.Module,
+    codec: str = "none",
+    *,
+    min_compress_bytes: int = MIN_COMPRESS_BYTES,
+    compress_vectors: bool = False,
+    codec_for: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> ReduceScatterState:
+    """Sums the model's gradients compressed over the ranks that share it; returns what counts bytes.
+
+    All ranks call it after `fully_shard` and before the first backward pass, with the same arguments.
+
+    Arguments:
+        model: sharded by `fully_shard`, on the CPU.
+        codec: one without error feedback, such as "fp16" or "terngrad": a rank would have to keep a residual of the
+            whole model, which FSDP exists to avoid.
+        min_compress_bytes, compress_vectors, codec_for, seed: as those of `hipress.torch.ddp.compress()`; sizes are
+            those of this rank's shards.
+
+    Raises InvalidArgument, Unsupported; Mismatch, on all ranks, if their shards or arguments differ.
+    """
+    units = units_of(model, "compress_reduce_scatter")
+    options = GroupOptions(
+        codec=codec,
+        min_compress_bytes=min_compress_bytes,
+        compress_vectors=compress_vectors,
+        codec_for=dict(codec_for or {}),
+        seed=seed,
+    )
+    options.check([name for unit in units for name in unit.shapes])
+    for text in (codec, *options.codec_for.values()):
+        if states := GroupOptions(codec=text).main_codec().states:
+            raise Unsupported(
+                f"codec '{text}' keeps a state ('{states[0]}') of the whole model on each rank, and FSDP shards it: "
+                "choose a codec without error feedback, such as fp16 or terngrad"
+            )
+    state = ReduceScatterState()
+    first = 0
+    for unit in units:
+        if unit.shapes and unit.shard_group is not None:
+            unit.module.set_custom_reduce_scatter(_CompressedReduceScatter(unit, options, first, state))
+        first += len(unit.shapes)
+    return state
+
+
+class ReduceScatterState:
+    """What the reduce-scatters of one model have done."""
+
+    def __init__(self) -> None:
+        #: What this rank has given to collectives of bytes for other ranks; exact sums are not counted.
+        self.sent_bytes = 0
+
+
+class _CompressedReduceScatter(ReduceScatter):
+    """For one unit. FSDP2 calls it in the backward pass, one unit after the other, in one order on all ranks."""
+
+    def __init__(self, unit: Unit, options: GroupOptions, first_number: int, state: ReduceScatterState) -> None:
+        """`first_number`: of the unit's first tensor, for random rounding."""
+        self._unit = unit
+        self._state = state
+        self._first_number = first_number
+        assert unit.shard_group is not None
+        described = [f"{name}: {shape.count} elements per rank" for name, shape in unit.shapes.items()]
+        check_alike(unit.shard_group, "\n".join([options.described(), *described]))
+        self._world, self._rank = unit.shard_group.size(), unit.shard_group.rank()
+        self._seed = options.seed + (self._rank * 4 << 32)
+        codecs = {
+            name: options.codec_of(name, shape.count, shape.element_bytes, shape.dimensions)
+            for name, shape in unit.shapes.items()
+        }
+        #: Columns of the input, which has a row per rank.
+        self._columns: list[slice] = []
+        self._exact: list[slice] = []
+        compressed: list[Compressed] = []
+        start = 0
+        for name, shape in unit.shapes.items():
+            columns = slice(start, start + shape.count)
+            start += shape.count
+            codec = codecs[name]
+            if codec is None:
+                self._exact.append(columns)
+            else:
+                self._columns.append(columns)
+                compressed.append(Compressed(name, shape.count, codec))
+        # Each tensor is one partition: the block for a rank has all of its shards.
+        self._layout = Layout(compressed, 1, None)
+
+    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """See torch's Comm."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, op: Any, async_op: bool = False
+    ) -> Any:
+        """See torch's ReduceScatter."""
+        self._unit.check_elements(output_tensor.numel())
+        if output_tensor.device.type != "cpu":
+            raise Unsupported(f"{self._unit.name} is on {output_tensor.device}; a compressed sum takes CPU tensors")
+        if group.size() != self._world:
+            raise Mismatch(f"{self._unit.name} is shared by {group.size()} ranks now, and was by {self._world}")
+        if not self._columns:
+            return _reduce_scatter(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
+        factor = self._factor(op)
+        rows = input_tensor.view(self._world, -1)
+        work = self._send(rows, group)
+        if self._exact:
+            given = torch.cat([rows[:, columns] for columns in self._exact], dim=1)
+            sums = torch.empty(given.shape[1], dtype=given.dtype)
+            _reduce_scatter(sums, given.view(-1), op=op, group=group)
+            lengths = [columns.stop - columns.start for columns in self._exact]
+            for columns, part in zip(self._exact, sums.split(lengths), strict=True):
+                output_tensor[columns] = part
+        self._receive(work, rows[self._rank], output_tensor, factor)
+        self._unit.steps += 1
+        return None
+
+    def _factor(self, op: Any) -> float:
+        if op == dist.ReduceOp.AVG:
+            return 1 / self._world
+        if op == dist.ReduceOp.SUM:
+            return 1.0
+        raise InvalidArgument(
+            f"{self._unit.name} sums with {op}, as set_gradient_divide_factor() has it: call "
+            "set_force_sum_reduction_for_comms(True), too, so that FSDP2 divides after the sum"
+        )
+
+    def _send(self, rows: torch.Tensor, group: Any) -> Any:
+        size = self._layout.bytes_of_owner[0]
+        sizes = [0 if rank == self._rank else size for rank in range(self._world)]
+        self._sent = torch.zeros(sum(sizes), dtype=torch.uint8)
+        blocks = iter(self._sent.numpy().reshape(self._world - 1, size))
+        for rank, row in enumerate(rows):
+            if rank != self._rank:
+                self._encode(row.float().numpy(), rank, next(blocks))
+        self._received = torch.empty_like(self._sent)
+        self._state.sent_bytes += self._sent.numel()
+        return group_calls.all_to_all(group, self._received, self._sent, sizes, sizes)
+
+    def _encode(self, row: Any, rank: int, block: Any) -> None:
+        for number, (tensor, partition) in enumerate(zip(self._layout.tensors, self._layout.partitions, strict=True)):
+            slot = block[partition.offset : partition.offset + partition.slot_bytes]
+            values = row[self._columns[number]]
+            if partition.raw:
+                messages.write_raw(slot, tensor, partition, values)
+                continue
+            size = tensor.codec.encode_into(
+                values,
+                [],
+                [],
+                messages.payload_room(slot),
+                seed=self._seed,
+                step=self._unit.steps,
+                tensor=self._first_number + number,
+                first_element=rank * partition.count,
+            )
+            messages.seal(slot, tensor, partition, size)
+
+    def _receive(self, work: Any, own: torch.Tensor, output: torch.Tensor, factor: float) -> None:
+        work.wait()
+        blocks = self._received.numpy().reshape(self._world - 1, -1)
+        for number, (tensor, partition) in enumerate(zip(self._layout.tensors, self._layout.partitions, strict=True)):
+            total = np.zeros(partition.count, np.float32)
+            for rank in range(self._world):
+                if rank == self._rank:
+                    total += own[self._columns[number]].float().numpy()
+                    continue
+                block = blocks[rank - (rank > self._rank)]
+                slot = block[partition.offset : partition.offset + partition.slot_bytes]
+                messages.read(slot, tensor, partition, rank, total, add=True)
+            total *= np.float32(factor)
+            output[self._columns[number]] = torch.from_numpy(total)

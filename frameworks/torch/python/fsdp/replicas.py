@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The average of gradient shards over hosts: FSDP2 reduces within a host, and its all-reduce hook calls this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from hipress.errors import InvalidArgument
+from hipress.options.declaration import filled
+from hipress.options.group_travel import BesideCodec, GroupTravel
+from hipress.options.signatures import takes
+from hipress.torch.fsdp.units import Unit, units_of
+from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.options import GroupOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: What the options' texts say here.
+_WORDS = {
+    "gradient": "shard",
+    "codec_for_example": '{"embedding.weight": "fp16"}',
+    "more_topologies": "",
+    "group_only": "",
+    "group_only_seed": "",
+}
+
+
+@takes(GroupTravel, **_WORDS)
+def compress_replicas(
+    model: torch.nn.Module, replicate_group: dist.ProcessGroup, codec: str = "none", **options: Unpack[BesideCodec]
+) -> ReplicaState:
+    """Averages the model's gradient shards over `replicate_group`, compressed; returns the state for checkpoints.
+
+    All ranks call it after `fully_shard` and before the first backward pass, with the same arguments.
+
+    Arguments:
+        model: sharded by `fully_shard` over a mesh of one dimension, the ranks of a host. FSDP2 must not replicate
+            itself: its own all-reduce of a mesh of two dimensions cannot be replaced.
+        replicate_group: this rank and the ranks of the other hosts that have the same shards. CPU tensors (Gloo).
+        {codec, topology, min_compress_bytes, compress_vectors, codec_for, warmup_steps, seed}
+
+    Raises InvalidArgument, Unsupported; Mismatch, on all ranks of the group, if their shards or arguments differ.
+    """
+    units = units_of(model, "compress_replicas")
+    given = filled(GroupTravel, {**options, "codec": codec})
+    how = GroupOptions(**{**given, "codec_for": dict(given["codec_for"] or {})})
+    if how.topology == "hierarchical":
+        raise InvalidArgument(
+            "compress_replicas() averages over hosts, with one rank of each: choose 'ps' or 'allgather'"
+        )
+    shapes: dict[str, TensorShape] = {}
+    for unit in units:
+        if unit.is_hybrid:
+            raise InvalidArgument(
+                f"{unit.name} is sharded over a mesh of two dimensions, and FSDP2 averages over its first one by "
+                "itself: give fully_shard() the mesh of one host, mesh['shard'], and compress_replicas() the group of "
+                "the other dimension, mesh['replicate'].get_group(); or give that dimension the backend 'hipress'"
+            )
+        shapes.update(unit.shapes)
+    average = GroupAverage(shapes, replicate_group, how)
+    for unit in units:
+        if unit.shapes:
+            unit.module.set_all_reduce_hook(_hook(unit, average))
+    return ReplicaState(average, units)
+
+
+def _hook(unit: Unit, average: GroupAverage) -> Callable[[torch.Tensor], None]:
+    """For FSDPModule.set_all_reduce_hook()."""
+
+    def averaged(shards: torch.Tensor) -> None:
+        unit.check_elements(shards.numel())
+        pieces = shards.split([shape.count for shape in unit.shapes.values()])
+        started = average.start(list(zip(unit.shapes, pieces, strict=True)), unit.steps)
+        unit.steps += 1
+        started.wait()
+
+    return averaged
+
+
+class ReplicaState:
+    """What codecs remember of the shards of this rank."""
+
+    def __init__(self, average: GroupAverage, units: Sequence[Unit]) -> None:
+        self._average = average
+        self._units = units
+
+    def state_dict(self) -> dict[str, Any]:
+        """What codecs remember on this rank, and the numbers of steps. Between two steps only."""
+        return {"steps": [unit.steps for unit in self._units], "states": self._average.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what state_dict() of the same rank returned. Raises InvalidArgument if it does not fit."""
+        if len(state["steps"]) != len(self._units):
+            raise InvalidArgument(
+                f"the state is of a model with {len(state['steps'])} sharded modules; this one has {len(self._units)}"
+            )
+        self._average.load_state_dict(state["states"])
+        for unit, steps in zip(self._units, state["steps"], strict=True):
+            unit.steps = int(steps)
+
+    @property
+    def sent_bytes(self) -> int:
+        """What this rank has given to collectives for other ranks."""
+        return self._average.sent_bytes

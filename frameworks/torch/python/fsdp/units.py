@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `fully_shard` has made of a model: units, whose parameters' shards travel as one flat tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import FSDPModule
+
+from hipress.errors import InvalidArgument, Mismatch, Unsupported
+from hipress.torch.process_groups.average import TensorShape
+
+
+class Unit:
+    """What one call of `fully_shard` made."""
+
+    def __init__(self, name: str, module: Any, names: Mapping[int, str]) -> None:
+        self.name = name or "the root module"
+        self.module = module
+        self.steps = 0
+        #: Of this rank's shards, padded as they travel, by the parameter's name.
+        self.shapes: dict[str, TensorShape] = {}
+        self.shard_group: dist.ProcessGroup | None = None
+        #: FSDP2 averages over replicas by itself.
+        self.is_hybrid = False
+        groups = module._get_fsdp_state()._fsdp_param_groups
+        if len(groups) > 1:
+            raise Unsupported(f"{self.name} has several groups of parameters, for which FSDP2 takes no hook")
+        for group in groups:
+            self.is_hybrid = hasattr(group.mesh_info, "replicate_process_group")
+            self.shard_group = getattr(group.mesh_info, "shard_process_group", None)
+            for each in group.fsdp_params:
+                if each.sharded_param.requires_grad:
+                    parameter = names[id(each.sharded_param)]
+                    count = each.padded_sharded_param_size.numel()
+                    self.shapes[parameter] = TensorShape(count, 4, each.sharded_param.dim())
+
+    @property
+    def elements(self) -> int:
+        """Of all shards of this rank."""
+        return sum(shape.count for shape in self.shapes.values())
+
+    def check_elements(self, elements: int) -> None:
+        """Raises Mismatch if gradients have another number of elements."""
+        if elements != self.elements:
+            raise Mismatch(
+                f"{self.name} has gradients of {elements} elements, and its parameters have {self.elements}: "
+                "every parameter that requires a gradient must have one in each backward pass"
+            )
+
+
+def units_of(model: torch.nn.Module, caller: str) -> list[Unit]:
+    """All units of a model, for the function `caller`. Raises InvalidArgument if there is none, Unsupported."""
+    modules = [(name, module) for name, module in model.named_modules() if isinstance(module, FSDPModule)]
+    if not modules:
+        raise InvalidArgument(f"no module of the model is sharded: call fully_shard() first, then {caller}()")
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return [Unit(name, module, names) for name, module in modules]

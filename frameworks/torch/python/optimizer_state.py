@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An optimizer's state from one rank to all: tensors travel as tensors, everything else as plain values. No pickle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from hipress.adapter.objects import receive_plain, send_plain
+from hipress.adapter.operations import Operation
+from hipress.torch import operators
+from hipress.torch.collectives import broadcast_async_
+
+_WHAT, _LABEL = "broadcast_optimizer_state()", "optimizer_state"
+
+
+def send_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
+    """Rank `root_rank` gives the others the state of `optimizer`. Raises Unsupported, on every rank, naming the first
+    value that is neither a tensor, dense or sparse (COO), nor plain.
+    """
+    tensors: list[tuple[str, torch.Tensor]] = []
+
+    def other(value: Any, where: str) -> Any:
+        if type(value) is torch.dtype:
+            return {"dtype": _name(value)}
+        if type(value) not in (torch.Tensor, torch.nn.Parameter):
+            return None
+        if value.layout == torch.sparse_coo:
+            indices, values = value.detach()._indices().contiguous(), value.detach()._values().contiguous()
+            tensors.extend([(f"{where}.indices", indices), (f"{where}.values", values)])
+            return {
+                "name": where,
+                "dtype": _name(values.dtype),
+                "shape": list(value.shape),
+                "indices": list(indices.shape),
+                "values": list(values.shape),
+                "coalesced": value.is_coalesced(),
+            }
+        if value.layout != torch.strided:
+            return None
+        tensor = value.detach()
+        if not operators.is_dense(tensor):
+            tensor = tensor.contiguous()
+        tensors.append((where, tensor))
+        return {
+            "name": where,
+            "dtype": _name(tensor.dtype),
+            "shape": list(tensor.shape),
+            "strides": list(tensor.stride()),
+        }
+
+    send_plain(optimizer.state_dict(), root_rank, _LABEL, _WHAT, other, "state_dict()")
+    _broadcast(tensors, root_rank)
+
+
+def receive_state(root_rank: int) -> dict[str, Any]:
+    """The state_dict() of rank `root_rank`'s optimizer, on another rank. Raises what send_state() does, and
+    CorruptPayload if that rank has not sent it.
+    """
+    tensors: list[tuple[str, torch.Tensor]] = []
+
+    def other(described: Any) -> Any:
+        dtype = getattr(torch, described["dtype"])
+        if not isinstance(dtype, torch.dtype):
+            raise ValueError(f"there is no dtype {described['dtype']}")
+        if "shape" not in described:
+            return dtype
+        if "indices" in described:
+            indices, values = (
+                torch.zeros(described["indices"], dtype=torch.int64),
+                torch.zeros(described["values"], dtype=dtype),
+            )
+            tensors.extend([(f"{described['name']}.indices", indices), (f"{described['name']}.values", values)])
+            # It shares the memory of both, which the root's arrive in.
+            return torch.sparse_coo_tensor(
+                indices, values, described["shape"], is_coalesced=described["coalesced"], check_invariants=False
+            )
+        tensor = torch.empty_strided(described["shape"], described["strides"], dtype=dtype)
+        tensors.append((described["name"], tensor))
+        return tensor
+
+    received: dict[str, Any] = receive_plain(root_rank, _LABEL, _WHAT, other)
+    _broadcast(tensors, root_rank)
+    return received
+
+
+def _broadcast(tensors: list[tuple[str, torch.Tensor]], root_rank: int) -> None:
+    started: list[Operation[torch.Tensor]] = []
+    for where, tensor in tensors:
+        if tensor.numel() == 0:
+            continue
+        # Types that HiPress does not know, such as complex ones, as their bytes.
+        known = tensor.dtype in operators.DTYPE_NAMES
+        values = tensor if known else tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
+        started.append(broadcast_async_(values, root_rank, name=f"{_LABEL}.{where}"))
+    for operation in started:
+        operation.wait()
+
+
+def keep_bits(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:
+    """After load_state_dict(state_dict): undoes its conversions, such as of tensors to their parameter's dtype; tensors
+    stay on the devices that it has chosen.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for index, received in state_dict["state"].items():
+        if not isinstance(index, int) or not isinstance(received, dict):
+            continue  # not of a parameter: it is loaded as it is
+        own = optimizer.state[parameters[index]]
+        for key, value in received.items():
+            loaded = own.get(key)
+            own[key] = _on(loaded.device if isinstance(loaded, torch.Tensor) else parameters[index].device, value)
+
+
+def _on(device: torch.device, value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: _on(device, each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_on(device, each) for each in value)
+    return value
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

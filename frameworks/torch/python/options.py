@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that hipress.torch adds to those of all frameworks.
+
+Not `from __future__ import annotations`: hipress.options.declaration reads these at run time.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+
+from hipress.adapter.gradient_options import GradientOptions
+from hipress.options.declaration import Option
+
+#: What the texts of all frameworks say here.
+WORDS = {
+    "parameter": "parameter",
+    "codec_for_example": '{"embedding.weight": "fp16"}',
+    "plan_names": "",
+    "plan_needs": "",
+}
+
+
+class TorchOptions(GradientOptions, total=False):
+    """The options of DistributedOptimizer."""
+
+    backward_passes_per_step: Annotated[
+        int,
+        Option("Gradients are accumulated over so many backward passes, and then synchronised.", default=1, at_least=1),
+    ]
+    groups: Annotated[
+        int | Sequence[Sequence[torch.Tensor]] | None,
+        Option("Horovod's; it changes nothing, as num_groups.", default=None, at_least=0),
+    ]
+    sparse_as_dense: Annotated[
+        bool,
+        Option(
+            "Sparse gradients become dense ones; SparseAdam, which takes no dense ones, finds them sparse again. "
+            "Otherwise every rank gets the entries of all ranks, without a codec; in the first step every rank must "
+            "then have a gradient for each such parameter.",
+            default=False,
+        ),
+    ]

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the ranks of a process group have been given the same: found before the first step, with the difference."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+
+from hipress.errors import Mismatch
+from hipress.torch.process_groups.group_calls import Group, gather_all
+
+
+def check_alike(group: Group, text: str) -> None:
+    """Raises Mismatch, on all ranks of the group, with the first line in which a rank's text differs from rank 0's."""
+    digest = torch.frombuffer(bytearray(hashlib.sha256(text.encode()).digest()), dtype=torch.uint8)
+    digests = gather_all(group, digest)
+    if all(torch.equal(digests[0], other) for other in digests):
+        return
+    texts = _gather(group, text)
+    for rank, other in enumerate(texts):
+        if other != texts[0]:
+            raise Mismatch(f"rank {rank} of the process group differs from rank 0: {_difference(other, texts[0])}")
+
+
+def _gather(group: Group, text: str) -> list[str]:
+    own = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+    sizes = gather_all(group, torch.tensor([own.numel()]))
+    padded = torch.zeros(int(max(sizes)), dtype=torch.uint8)
+    padded[: own.numel()] = own
+    return [bytes(one[: int(n)].tolist()).decode() for one, n in zip(gather_all(group, padded), sizes, strict=True)]
+
+
+def _difference(text: str, reference: str) -> str:
+    lines, others = text.splitlines(), reference.splitlines()
+    for line, other in zip(lines, others, strict=False):
+        if line != other:
+            return f"it has '{line}' where rank 0 has '{other}'"
+    longer = lines[len(others) :] or others[len(lines) :]
+    return f"only one of the two has '{longer[0]}'"

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend "hipress" of torch.distributed: where a program names a backend, it gets a CompressingGroup.
+
+    options = BackendOptions(codec="onebit")
+    init_device_mesh("cpu", (2, 2), mesh_dim_names=("rep", "shard"), backend_override={"rep": ("hipress", options)})
+
+or, where only the name can be given, `configure(codec="onebit")` before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import Backend
+
+from hipress.errors import InvalidArgument
+from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.torch.process_groups.compressing_group import CompressingGroup
+from hipress.torch.process_groups.options import GroupOptions
+
+NAME = "hipress"
+
+
+class BackendOptions(Backend.Options):
+    """Which all-reduces of a group are compressed, and how: as GroupOptions says it. The same on all ranks."""
+
+    def __init__(
+        self,
+        codec: str = "none",
+        *,
+        topology: str = "ps",
+        ranks_per_host: int = 0,
+        min_compress_bytes: int = MIN_COMPRESS_BYTES,
+        warmup_steps: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(NAME)
+        self.group_options = GroupOptions(
+            codec=codec,
+            topology=topology,
+            ranks_per_host=ranks_per_host,
+            min_compress_bytes=min_compress_bytes,
+            warmup_steps=warmup_steps,
+            seed=seed,
+        )
+
+
+_configured: BackendOptions | None = None
+
+
+def configure(codec: str, **options: Any) -> None:
+    """The options of groups that are made from now on by the name "hipress" alone. Arguments: BackendOptions'."""
+    global _configured
+    _configured = BackendOptions(codec, **options)
+
+
+def _create(given: Any, options: Any) -> CompressingGroup:
+    chosen = _configured if options is None else options
+    if chosen is None:
+        raise InvalidArgument(
+            "a process group with backend 'hipress' was asked for, and nothing says its codec: give "
+            "BackendOptions(codec=…) with the name, or call hipress.torch.process_groups.configure(codec=…) before"
+        )
+    if not isinstance(chosen, BackendOptions):
+        raise InvalidArgument(
+            f"backend 'hipress' takes hipress.torch.process_groups.BackendOptions, not {type(chosen).__name__}"
+        )
+    return CompressingGroup(given.store, given.group_rank, given.group_size, given.timeout, chosen.group_options)
+
+
+def register() -> None:
+    """Tells torch.distributed the backend's name. Once."""
+    if NAME.upper() not in dist.Backend._plugins:
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])

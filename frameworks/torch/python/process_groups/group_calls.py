@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives of a process group that torch.distributed may know by name or not: a part of another group has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, AllToAllOptions, ReduceScatterOptions
+
+from hipress.errors import InvalidArgument
+
+Work = Any  # dist.Work, which has no public type
+#: A dist.ProcessGroup, or the backend of one: both have the collectives' methods.
+Group = Any
+#: Makes another group of these ranks of the group, in their order. All of these ranks call it in one order.
+NewGroup = Callable[[Sequence[int]], Group]
+
+
+def all_reduce(group: Group, tensor: torch.Tensor) -> Work:
+    """Starts adding in place."""
+    return group.allreduce([tensor], AllreduceOptions())
+
+
+def all_to_all(
+    group: Group, output: torch.Tensor, given: torch.Tensor, output_sizes: list[int], sizes: list[int]
+) -> Work:
+    """Starts sending `sizes[r]` elements of `given` to each rank r."""
+    return group.alltoall_base(output, given, output_sizes, sizes, AllToAllOptions())
+
+
+def all_gather(group: Group, output: torch.Tensor, given: torch.Tensor) -> Work:
+    """Starts collecting all ranks' `given`, one behind the other."""
+    return group._allgather_base(output, given, AllgatherOptions())
+
+
+def reduce_scatter(group: Group, output: torch.Tensor, given: torch.Tensor) -> Work:
+    """Starts adding all ranks' `given`; rank r gets the r-th part of the sum."""
+    return group._reduce_scatter_base(output, given, ReduceScatterOptions())
+
+
+def gather_all(group: Group, tensor: torch.Tensor) -> list[torch.Tensor]:
+    """All ranks' tensors, which have one shape."""
+    tensors = [torch.empty_like(tensor) for _ in range(group.size())]
+    group.allgather([tensors], [tensor], AllgatherOptions()).wait()
+    return tensors
+
+
+def known_to_torch(group: dist.ProcessGroup) -> NewGroup:
+    """For a group that new_group() or init_process_group() has made; new groups get its timeout."""
+
+    def new_group(ranks: Sequence[int]) -> Group:
+        all_ranks = dist.get_process_group_ranks(group)
+        try:
+            backend = group._get_backend(torch.device("cpu"))
+        except RuntimeError as error:
+            raise InvalidArgument(
+                f"the process group has no collectives for CPU tensors, as Gloo has: {error}"
+            ) from None
+        limit = backend.options._timeout  # new_group() has its own default
+        made = dist.new_group(
+            [all_ranks[rank] for rank in ranks], timeout=limit, backend=backend.name(), use_local_synchronization=True
+        )
+        assert isinstance(made, dist.ProcessGroup)
+        return made
+
+    return new_group

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The raw parts of topology "hierarchical", within a host: adding before the exchange, collecting after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hipress.torch.process_groups import group_calls
+from hipress.torch.process_groups.batch import Batch
+from hipress.torch.process_groups.group_calls import NewGroup
+from hipress.torch.process_groups.host_shards import HostShards, least_loaded, pieces
+
+
+class HostSharing:
+    """The ranks of a host share the tensors of a batch."""
+
+    def __init__(self, neighbours: Sequence[int], new_group: NewGroup) -> None:
+        # Two threads start collectives.
+        self._reducing, self._gathering = new_group(neighbours), new_group(neighbours)
+        self._ranks = len(neighbours)
+        self._local_rank: int = self._reducing.rank()
+        self._counts: dict[str, int] = {}
+        self._first_owners: dict[str, int] = {}
+        self._owned = [0] * self._ranks
+        self._shards: dict[tuple[tuple[str, ...], tuple[int, ...]], HostShards] = {}
+
+    def add(self, name: str, count: int) -> None:
+        """A tensor that travels compressed."""
+        self._counts[name] = count
+        self._first_owners[name] = least_loaded(self._owned)
+        for rank, (_, length) in pieces(count, self._ranks, self._first_owners[name]).items():
+            self._owned[rank] += length
+
+    def piece(self, name: str) -> tuple[int, int] | None:
+        """First element and number of elements of this rank's piece of a tensor."""
+        return pieces(self._counts[name], self._ranks, self._first_owners[name]).get(self._local_rank)
+
+    def shards(self, names: tuple[str, ...], exact: Sequence[int]) -> HostShards:
+        """The rows for compressed tensors with these names, and exact ones of so many elements."""
+        key = (names, tuple(exact))
+        if key not in self._shards:
+            counts, owners = [self._counts[name] for name in names], [self._first_owners[name] for name in names]
+            self._shards[key] = HostShards(counts, owners, exact, self._ranks)
+        return self._shards[key]
+
+    def reduce(self, batch: Batch) -> None:
+        """Starts adding the values of the host's ranks."""
+        assert batch.shards is not None
+        batch.rows = batch.shards.rows(batch.tensors, batch.exact, batch.factor)
+        batch.row = batch.shards.empty_row()
+        batch.work = group_calls.reduce_scatter(self._reducing, batch.row, batch.rows.view(-1))
+
+    def take_share(self, batch: Batch) -> None:
+        """Waits for the sums of this rank's share, which it contributes; its average goes to the same place."""
+        assert batch.shards is not None
+        assert batch.row is not None
+        batch.work.wait()
+        batch.work = None
+        own = list(batch.shards.pieces_of(batch.row, self._local_rank).values())
+        batch.values = [piece.numpy() for piece in own]
+        batch.results = own
+        batch.together = batch.shards.exact_of(batch.row)
+
+    def gather(self, batch: Batch) -> None:
+        """Starts collecting the shares' averages from the host's ranks."""
+        assert batch.rows is not None
+        assert batch.row is not None
+        batch.work = group_calls.all_gather(self._gathering, batch.rows.view(-1), batch.row)
+
+    def finish(self, batch: Batch) -> None:
+        """Waits for them, and writes all tensors."""
+        assert batch.shards is not None
+        assert batch.rows is not None
+        batch.work.wait()
+        batch.shards.put_back(batch.rows, batch.tensors, batch.exact)

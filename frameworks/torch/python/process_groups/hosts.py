@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which ranks of a process group share a host, for the topology "hierarchical"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from hipress.errors import InvalidArgument
+from hipress.torch.process_groups.group_calls import Group, gather_all
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The ranks of each host. All hosts have as many, and each rank is on one host."""
+
+    ranks: tuple[tuple[int, ...], ...]
+
+    def neighbours(self, rank: int) -> tuple[int, ...]:
+        """The ranks of its host, itself among them."""
+        return next(host for host in self.ranks if rank in host)
+
+    def local_rank(self, rank: int) -> int:
+        """Its place among its neighbours."""
+        return self.neighbours(rank).index(rank)
+
+    def peers(self, rank: int) -> tuple[int, ...]:
+        """The ranks with the same local rank, one of each host, itself among them."""
+        return tuple(host[self.local_rank(rank)] for host in self.ranks)
+
+
+def consecutive(world: int, ranks_per_host: int) -> Hosts:
+    """As launchers number ranks: the first ones are on the first host. Raises InvalidArgument if it does not come out
+    even."""
+    if ranks_per_host < 1 or world % ranks_per_host != 0:
+        raise InvalidArgument(
+            f"topology 'hierarchical' with ranks_per_host={ranks_per_host}, but the process group has {world} ranks: "
+            "give the number of ranks that each host has, the same on all hosts"
+        )
+    return Hosts(tuple(tuple(range(first, first + ranks_per_host)) for first in range(0, world, ranks_per_host)))
+
+
+def from_groups(group: Group, host_group: dist.ProcessGroup) -> Hosts:
+    """From each rank's group of the ranks of its host. Collective over `group`.
+
+    Raises InvalidArgument, on all ranks of `group`, if the hosts' groups do not cover it once with groups of one size.
+    """
+    numbers = {rank: number for number, rank in enumerate(dist.get_process_group_ranks(group))}
+    # One row per rank: 1 for its neighbours, and how many of them are not in the group.
+    row = torch.zeros(group.size() + 1, dtype=torch.int64)
+    for rank in dist.get_process_group_ranks(host_group):
+        row[numbers.get(rank, -1)] += 1
+    rows = gather_all(group, row)
+    hosts = [tuple(int(rank) for rank in each[:-1].nonzero().flatten()) for each in rows]
+    for rank, (host, each) in enumerate(zip(hosts, rows, strict=True)):
+        if int(each[-1]):
+            _refuse(rank, host, "and ranks that are not in the process group")
+        if rank not in host:
+            _refuse(rank, host, "but not itself")
+        for other in host:
+            if hosts[other] != host:
+                _refuse(rank, host, f"but rank {other} has {list(hosts[other])}")
+        if len(host) != len(hosts[0]):
+            _refuse(rank, host, f"and rank 0 has {list(hosts[0])}, which is not as many")
+    return Hosts(tuple(sorted(set(hosts))))
+
+
+def _refuse(rank: int, host: tuple[int, ...], what: str) -> None:
+    raise InvalidArgument(
+        f"topology 'hierarchical': the host's group of rank {rank} has the ranks {list(host)} of the process group, "
+        f"{what}: every rank must be in the group of one host, and all hosts must have as many ranks"
+    )

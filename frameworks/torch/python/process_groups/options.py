@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tensors a process group averages with which codec."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from hipress import _core
+from hipress._library import load_core
+from hipress.errors import InvalidArgument
+from hipress.options.travel import MIN_COMPRESS_BYTES
+
+TOPOLOGIES = ("ps", "allgather", "hierarchical")
+
+
+@dataclass(frozen=True)
+class GroupOptions:
+    """How tensors are averaged over a process group. The same on all ranks of the group."""
+
+    codec: str = "none"
+    """The codec of a tensor, with options if it has any: "onebit", "dgc(ratio=0.01)". "none" sends exact values."""
+    topology: str = "ps"
+    """"ps": each rank averages its share of a tensor and encodes the average again. "allgather": each rank sends its
+    encoded tensor to all others, which suits sparse codecs on few ranks. "hierarchical": the ranks of a host add raw
+    values, and each averages its share of the sum with its peers on other hosts."""
+    ranks_per_host: int = 0
+    """With topology "hierarchical": how many ranks each host has. Ranks with consecutive numbers share a host."""
+    min_compress_bytes: int = MIN_COMPRESS_BYTES
+    """A tensor with fewer bytes is averaged exactly."""
+    compress_vectors: bool = False
+    """Whether tensors with one dimension or none (biases, norms) are compressed, too."""
+    codec_for: Mapping[str, str] = field(default_factory=dict)
+    """Codecs of single tensors, by name. They hold for vectors and small tensors, too."""
+    warmup_steps: int = 0
+    """In so many first steps all values are exact."""
+    seed: int = 0
+    """Of random rounding."""
+
+    def check(self, names: Collection[str]) -> None:
+        """Raises InvalidArgument for options that do not fit tensors with these names."""
+        if self.topology not in TOPOLOGIES:
+            raise InvalidArgument(
+                f"topology '{self.topology}' does not exist here; choose from {', '.join(TOPOLOGIES)}"
+            )
+        if self.min_compress_bytes < 0 or self.warmup_steps < 0:
+            raise InvalidArgument("min_compress_bytes and warmup_steps must be 0 or more")
+        unknown = sorted(set(self.codec_for) - set(names))
+        if unknown:
+            raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
+        for text in (self.codec, *self.codec_for.values()):
+            load_core().create_codec(text)
+
+    def main_codec(self) -> _core.Codec:
+        """The codec of a tensor that is large and has no codec of its own."""
+        codec: _core.Codec = load_core().create_codec(self.codec)
+        return codec
+
+    def codec_of(self, name: str, elements: int, bytes_per_element: int, dimensions: int) -> _core.Codec | None:
+        """The codec of a tensor; None: it travels exactly."""
+        text = self.codec_for.get(name)
+        if text is None:
+            small = elements * bytes_per_element < self.min_compress_bytes
+            if small or (dimensions < 2 and not self.compress_vectors):
+                return None
+            text = self.codec
+        codec = load_core().create_codec(text)
+        return None if codec.name == "none" else codec
+
+    def described(self, with_host_group: bool = False) -> str:
+        """What ranks compare."""
+        create = load_core().create_codec
+        special = [f"{name} {create(text).signature}" for name, text in sorted(self.codec_for.items())]
+        parts = [
+            f"codec {create(self.codec).signature}",
+            f"topology {self.topology}",
+            f"ranks_per_host {'of a group' if with_host_group else self.ranks_per_host}",
+            f"min_compress_bytes {self.min_compress_bytes}",
+            f"compress_vectors {self.compress_vectors}",
+            f"warmup_steps {self.warmup_steps}",
+            f"seed {self.seed}",
+        ]
+        return "\n".join(parts + [f"codec for {each}" for each in special])

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States of another number of ranks, for the ranks that go on: what residuals held back is not lost.
+
+A worker's residual joins the next gradient of its rank, which the average divides by the world size; an aggregator's
+joins the average itself. So the next average on M ranks gets the same sum as on N ranks before, if a new worker takes
+M/N of the residuals of the old workers that it follows, and a new aggregator takes the residuals of its elements from
+the old aggregators. Other states (a momentum) are averaged over the ranks that have them.
+
+With topology "hierarchical" a rank is a worker for its piece of a tensor only, with the residual of its host's sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hipress.torch.process_groups.layout import Compressed, Layout, Partition
+from hipress.torch.process_groups.residuals import Floats
+
+#: What error feedback keeps, in all codecs.
+_RESIDUAL = "residual"
+#: No state of a codec: see _assembled().
+_COVERED = "\ncovered"
+
+#: As Residuals.state_dict() writes it.
+SavedStates = Mapping[str, Mapping[str, Any]]
+
+
+def states_for(
+    tensors: Sequence[Compressed],
+    saved: Sequence[SavedStates],
+    rank: int,
+    peers: int,
+    owners: Mapping[str, int] | None,
+    *,
+    world: int | None = None,
+) -> dict[str, dict[str, Floats]]:
+    """The states of rank `rank` of `peers` ranks that average the same tensors, from those of all old ranks in order.
+
+    Arguments:
+        tensors: all tensors, or pieces of tensors, that travel compressed.
+        owners: as Layout takes them; None: topology "allgather", in which there are no aggregators.
+        world: of how many ranks' gradients it is the average; more than `peers` with topology "hierarchical".
+    """
+    world = peers if world is None else world
+    layout = Layout(tensors, peers, owners)
+    followed = range(rank, len(saved), peers)
+    result: dict[str, dict[str, Floats]] = {}
+    for tensor in tensors:
+        workers = [_assembled(tensor, saved[old], "worker") for old in followed]
+        aggregators = _sum(_assembled(tensor, states, "aggregator") for states in saved)
+        for partition in layout.partitions:
+            if layout.tensors[partition.tensor] is tensor:
+                _add(result, tensor, partition, workers, aggregators, rank, world, len(saved), owners is None)
+    return result
+
+
+def _add(
+    result: dict[str, dict[str, Floats]],
+    tensor: Compressed,
+    partition: Partition,
+    workers: list[dict[str, Floats]],
+    aggregators: dict[str, Floats],
+    rank: int,
+    world: int,
+    before: int,
+    whole: bool,
+) -> None:
+    part = slice(partition.first, partition.first + partition.count)
+    own: dict[str, Floats] = {}
+    for name, values in _sum(workers).items():
+        if name == _RESIDUAL:
+            own[name] = values[part] * np.float32(world / before)
+        elif name != _COVERED:
+            covered = sum(each[_COVERED][part] for each in workers if name in each)
+            own[name] = values[part] / np.maximum(covered, np.float32(1))
+    average = {name: values[part].copy() for name, values in aggregators.items() if name != _COVERED}
+    if whole and _RESIDUAL in average and rank == 0:
+        # Without an aggregator a worker sends it, and the average divides it.
+        own[_RESIDUAL] = own.get(_RESIDUAL, 0) + average[_RESIDUAL] * np.float32(world)
+    if not whole and partition.owner == rank:
+        if _RESIDUAL in own:
+            # An aggregator adds its own values unencoded, so its part of the residual goes to the average at once.
+            average[_RESIDUAL] = average.get(_RESIDUAL, 0) + own[_RESIDUAL] / np.float32(world)
+        own = {}
+    for role, states in (("worker", own), ("aggregator", {} if whole or partition.owner != rank else average)):
+        if states:
+            result[f"{tensor.name}\n{role}\n{tensor.first + partition.first}\n{partition.count}"] = states
+
+
+def _assembled(tensor: Compressed, saved: SavedStates, role: str) -> dict[str, Floats]:
+    """What a rank has saved of the tensor, or of the piece of it, in this role, with zeros elsewhere; _COVERED has ones
+    where it has saved something."""
+    found: dict[str, Floats] = {}
+    for key, states in saved.items():
+        name, of, first, count = key.split("\n")
+        start = max(int(first), tensor.first)
+        end = min(int(first) + int(count), tensor.first + tensor.count)
+        if (name, of) == (tensor.name, role) and start < end:
+            ones = np.ones(int(count), np.float32)
+            for state, values in {**states, _COVERED: ones}.items():
+                into = found.setdefault(state, np.zeros(tensor.count, np.float32))
+                into[start - tensor.first : end - tensor.first] = values[start - int(first) : end - int(first)]
+    return found
+
+
+def _sum(each: Any) -> dict[str, Floats]:
+    total: dict[str, Floats] = {}
+    for states in each:
+        for name, values in states.items():
+            total[name] = total[name] + values if name in total else values.copy()
+    return total

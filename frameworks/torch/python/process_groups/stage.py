@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thread that does one step of the work on batch after batch, in the order in which they came.
+
+All ranks hand over the same batches in the same order, so each stage that uses a process group of its own starts the
+group's collectives in the same order on all ranks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+Batch = TypeVar("Batch")
+
+#: What a process that ends waits for the threads: one that waits for a lost rank would hold it up until the timeout.
+_SECONDS_AT_EXIT = 2.0
+_running: weakref.WeakKeyDictionary[threading.Thread, queue.SimpleQueue[Any]] = weakref.WeakKeyDictionary()
+
+
+class Stage(Generic[Batch]):
+    """Runs `work(batch)` in a thread. `work` must not raise."""
+
+    def __init__(self, name: str, work: Callable[[Batch], None]) -> None:
+        self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=_run, args=(self._batches, work), name=name, daemon=True)
+        self._thread.start()
+        _running[self._thread] = self._batches
+        # The thread holds the queue only, so that a forgotten stage ends.
+        weakref.finalize(self, self._batches.put, None)
+
+    def put(self, batch: Batch) -> None:
+        """Hands a batch over; returns at once."""
+        self._batches.put(batch)
+
+
+def _run(batches: queue.SimpleQueue[Batch | None], work: Callable[[Batch], None]) -> None:
+    while (batch := batches.get()) is not None:
+        work(batch)
+        batch = None  # while the thread waits, its tensors are free
+
+
+# A daemon thread that deletes a torch Work while the interpreter ends would abort the process: its destructor takes
+# Python's lock, and Python ends such a thread there.
+@atexit.register
+def _end_all() -> None:
+    end = time.monotonic() + _SECONDS_AT_EXIT
+    running = list(_running.items())
+    for _, batches in running:
+        batches.put(None)
+    for thread, _ in running:
+        thread.join(max(0.0, end - time.monotonic()))
