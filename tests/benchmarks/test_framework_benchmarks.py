@@ -16,6 +16,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
+@pytest.mark.slow
 def test_an_adapters_cost_is_the_difference_of_the_steps_by_tensor(tmp_path: Path) -> None:
     file = tmp_path / "cost.json"
     script = [sys.executable, str(BENCHMARKS / "adapter_cost.py")]
@@ -32,8 +33,7 @@ def test_an_adapters_cost_is_the_difference_of_the_steps_by_tensor(tmp_path: Pat
 
 @pytest.fixture
 def accuracy(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("accuracy")
+    return importlib.import_module("benchmarks.training.accuracy")
 
 
 def test_accuracies_are_means_of_the_seeds(accuracy: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,20 +3,37 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchmarks import regenerate
+from benchmarks.ablation import command as ablation
+from benchmarks.adapters import command as adapters
+from benchmarks.adapters import cost as adapter_cost
+from benchmarks.harness import averaging_rows as sync_rows
+from benchmarks.optimizers import command as optimizers
+from benchmarks.planning import command as planning
+from benchmarks.sync import arguments as sync_arguments
+from benchmarks.sync import job as sync_job
+from benchmarks.sync import plot as sync_plot
+from benchmarks.training import accuracy
+from benchmarks.training import command as training
+
+#: Whose command lines can be checked without running them.
+COMMANDS: dict[str, Any] = {
+    "ablation.py": ablation,
+    "accuracy.py": accuracy,
+    "adapter_cost.py": adapter_cost,
+    "adapters.py": adapters,
+    "optimizers.py": optimizers,
+    "planning.py": planning,
+    "train.py": training,
+}
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-regenerate = importlib.import_module("regenerate")
-sync_arguments = importlib.import_module("sync_arguments")
-sync_job = importlib.import_module("sync_job")
-sync_plot = importlib.import_module("sync_plot")
-sync_rows = importlib.import_module("sync_rows")
 
 
 @pytest.mark.parametrize("name", regenerate.RESULTS)
@@ -29,9 +46,8 @@ def test_every_command_line_is_right(name: str) -> None:
         sync_arguments.check(parser, given)
         # Four ranks' PowerSGD and VGG-19 do not fit into the memory of a small machine.
         assert (given.model, given.nodes) != ("vgg19", 4) or "powersgd" not in given.peer
-    elif script in ("ablation.py", "accuracy.py", "adapter_cost.py", "adapters.py", "planning.py", "train.py"):
-        parser = importlib.import_module(script.removesuffix(".py")).arguments()
-        parser.parse_args(words)
+    elif script in COMMANDS:
+        COMMANDS[script].arguments().parse_args(words)
 
 
 def test_plots_are_of_results_that_are_made() -> None:

@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-cluster = importlib.import_module("cluster")
-_namespaces = importlib.import_module("cluster.namespaces")
+from benchmarks import cluster
+from benchmarks.cluster import namespaces as _namespaces
 
 #: tc's text of a classic BPF program: ld [random]; jge #SHARE; ret -1 (match); ret 0. Not every kernel has netem.
 _RANDOM = 0xFFFFF038
@@ -49,14 +47,54 @@ def lossy(network: Any, node: int, share: float) -> AbstractContextManager[None]
     return _dropping(network, node, _SHARE.format(share=min(int(share * 2**32), 2**32 - 1)))
 
 
-def walled(network: Any, node: int, port: int) -> AbstractContextManager[None]:
-    """A firewall: no TCP connection can be opened over the link of `node`, either way, but to `port`."""
-    return _dropping(network, node, _OPENS.format(port=port))
+def walled(network: Any, node: int, port: int, device: str = "") -> AbstractContextManager[None]:
+    """A firewall: no TCP connection can be opened over the link of `node`, either way, but to `port`. `device`: the
+    hub's end of another link."""
+    return _dropping(network, node, _OPENS.format(port=port), device)
 
 
 @contextmanager
-def _dropping(network: Any, node: int, program: str) -> Iterator[None]:
-    device = cluster.network.port(node)
+def second_network(
+    network: Any, rate: str, *, nodes: int, names: Mapping[int, str] = MappingProxyType({}), ipv6: bool = False
+) -> Iterator[None]:
+    """Another link of the first `nodes` nodes, to a switch of its own: eth1, or a node's name of `names`, with
+    10.78.0.1/24 or fd78::1/64 and so on. The hub's end is called second0, second1 ..."""
+    _on_hub(network, "ip", "link", "add", "bridge1", "type", "bridge", "stp_state", "0", "forward_delay", "0")
+    try:
+        _on_hub(network, "ip", "link", "set", "bridge1", "up")
+        for node in range(nodes):
+            name, end, holder = names.get(node, "eth1"), f"second{node}", network.nodes[node]
+            pair = ["link", "add", end, "type", "veth", "peer", "name", name, "netns", str(holder)]
+            _on_hub(network, "ip", *pair)
+            _on_hub(network, "ip", "link", "set", end, "master", "bridge1", "up")
+            address = [f"fd78::{node + 1}/64", "nodad"] if ipv6 else [f"10.78.0.{node + 1}/24"]
+            on_node(network, node, "ip", "address", "add", "dev", name, *address)
+            on_node(network, node, "ip", "link", "set", name, "up")
+            on_node(network, node, "tc", *cluster.rate.queue_arguments(name, rate))
+            _on_hub(network, "tc", *cluster.rate.queue_arguments(end, rate))
+        yield
+    finally:
+        for node in range(nodes):
+            _on_hub(network, "ip", "link", "del", f"second{node}")
+        _on_hub(network, "ip", "link", "del", "bridge1")
+
+
+def on_node(network: Any, node: int, *command: str) -> None:
+    """A command in the network of a node."""
+    _namespaces.run(cluster.network.on_network(network.nodes[node], command))
+
+
+def sent_bytes(network: Any, node: int, device: str) -> int:
+    """What a device of a node has sent so far, by the kernel's counters."""
+    with network.popen(
+        node, ["cat", f"/sys/class/net/{device}/statistics/tx_bytes"], stdout=subprocess.PIPE
+    ) as process:
+        return int(process.communicate(timeout=30.0)[0])
+
+
+@contextmanager
+def _dropping(network: Any, node: int, program: str, device: str = "") -> Iterator[None]:
+    device = device or cluster.network.port(node)
     # Sent on to a device that is down is dropped.
     drop = ["bpf", "bytecode", program, "action", "mirred", "egress", "redirect", "dev", "sink0"]
     _on_hub(network, "ip", "link", "add", "sink0", "type", "veth", "peer", "name", "sink1")

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import hipress.torch as hp
-from hipress.secopa.automatic import AutomaticOptions
+from hipress.secopa.online.automatic import AutomaticOptions
 
 SIZES = (1_500_000, 400_000, 5_000, 300, 40)
 MOST_STEPS = 400

@@ -14,6 +14,8 @@ from hipress import _core
 from hipress.errors import CorruptPayload, HipressError
 from tests.core.casync.engine_world import allreduce, outcomes
 
+pytestmark = pytest.mark.slow
+
 COUNT = 20_000
 DEADLINE = 5.0
 

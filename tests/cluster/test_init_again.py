@@ -12,6 +12,8 @@ import pytest
 from tests.cluster.fault_job import FaultJob, Session
 from tests.cluster.invariants import check_all
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("codec", ["none", "onebit"])
 def test_again_and_again(nodes: Any, tmp_path: Path, codec: str) -> None:

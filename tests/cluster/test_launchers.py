@@ -29,7 +29,7 @@ _THROUGH = {
     "mpich": ("-launcher", "ssh", "-launcher-exec", "{agent}", "-hosts", "{hosts}"),
 }
 #: Making a launcher's environment takes its time.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("mpi", _THROUGH)

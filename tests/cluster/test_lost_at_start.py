@@ -14,6 +14,8 @@ from tests.cluster.fault_job import FaultJob, Session
 from tests.cluster.invariants import check_all
 from tests.cluster.nodes import walled
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("fault", "delay"), [("cut", 0.0), ("cut", 0.1), ("kill", 0.1)])
 def test_a_rank_lost_in_init_is_an_error_in_time(nodes: Any, tmp_path: Path, fault: str, delay: float) -> None:

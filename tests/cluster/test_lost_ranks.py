@@ -13,6 +13,8 @@ import pytest
 from tests.cluster.fault_job import Fact, FaultJob, Session
 from tests.cluster.invariants import check_all
 
+pytestmark = pytest.mark.slow
+
 JOBS = [("ps", "none"), ("ring", "onebit"), ("allgather", "none"), ("hierarchical", "onebit")]
 
 

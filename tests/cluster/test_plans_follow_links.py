@@ -16,6 +16,8 @@ pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.cluster.fault_job import next_port
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("planned_training.py")
 RANKS = 2
 #: Steps within which a plan must follow a link.

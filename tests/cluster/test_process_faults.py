@@ -15,6 +15,8 @@ import pytest
 from tests.cluster.training_job import TrainingJob
 from tests.ranks import clean_environment
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def running(folder: Path, world_size: int, codec: str, **variables: str) -> Iterator[TrainingJob]:

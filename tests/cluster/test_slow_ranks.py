@@ -18,6 +18,8 @@ from tests.cluster.fault_job import FaultJob, Session
 from tests.cluster.invariants import check_all
 from tests.cluster.nodes import lossy
 
+pytestmark = pytest.mark.slow
+
 #: A beat every quarter of a second, and a second of silence is a loss: what survives this survives the defaults.
 STRICT = {"HIPRESS_HEARTBEAT_LIMIT": "1"}
 
@@ -58,7 +60,26 @@ def test_a_link_at_one_percent_is_slow_but_right(nodes: Any, tmp_path: Path, top
         job.progress(range(4), 3, 30.0)
         nodes.set_rate("1gbit", node=1)
         job.progress(range(4), 3, 10.0)
-        assert not any(job.errors(rank) for rank in range(4))
+        assert [job.errors(rank) for rank in range(4)] == [[]] * 4
+
+
+def test_a_link_that_is_full_for_longer_than_the_limit_is_not_cut(nodes: Any, tmp_path: Path) -> None:
+    """At 1 Mbit/s the megabyte that waits in front of a link takes 8 s: beats wait behind it, or are dropped."""
+    sizes, limit = (1_500_000, 1_500_000), {"HIPRESS_HEARTBEAT_LIMIT": "6"}
+    with FaultJob(tmp_path, Session(range(4), "ps", sizes=sizes, timeout=120.0, variables=limit), nodes) as job:
+        job.running(steps=1)
+        nodes.set_rate("1mbit")
+        time.sleep(15.0)
+        assert [job.errors(rank) for rank in range(4)] == [[]] * 4
+        nodes.set_rate("1gbit")
+        job.progress(range(4), 2, 60.0)
+        # And one that is cut then is found within the limit.
+        cut = time.monotonic()
+        nodes.cut(2)
+        for rank in range(4):
+            error = job.fact(rank, "error", 15.0)
+            assert error["kind"] == "PeerLost"
+            assert error["time"] - cut < 12.0
 
 
 def test_a_link_that_is_too_slow_for_the_deadline_is_a_timeout(nodes: Any, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The codecs that come with HiPress, each with the interpreter that defines it, and what both are asked to encode."""
+"""The codecs that come with HiPress, each with the interpreter that defines it, and the inputs for both."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.core.codec_reference import awkward_inputs
 
 Floats = NDArray[np.float32]
 
-NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop"]
+NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4"]
 SPARSE = ["dgc", "graddrop"]
 
-#: Every name with its defaults, and values of options that change what is computed.
+#: Every codec with its defaults, and with values of options that change the computation.
 TEXTS = [
     *NAMES,
     "onebit(block=100)",
@@ -32,6 +32,11 @@ TEXTS = [
     "dgc(momentum=0, ratio=1)",
     "graddrop(ratio=0.05)",
     "graddrop(ratio=0.3, sample_rate=0.5)",
+    "int8(block=100)",
+    "int8(block=5000, error_feedback=true)",
+    "int8(stochastic=true, error_feedback=true)",
+    "int4(block=16)",
+    "int4(block=5000, stochastic=true, error_feedback=false)",
 ]
 
 
@@ -45,7 +50,7 @@ class Builtin:
 
 @cache
 def builtin(text: str) -> Builtin:
-    """By the text that users write."""
+    """The codec of the text that users write."""
     name, _, inside = text.partition("(")
     pairs = [pair.split("=") for pair in inside.rstrip(")").split(", ") if pair]
     words = {"true": True, "false": False}
@@ -55,7 +60,7 @@ def builtin(text: str) -> Builtin:
 
 
 def option(of: Builtin, name: str) -> float:
-    """Its value, or its default."""
+    """The value of an option, or its default."""
     return float(of.definition.params[name])
 
 
@@ -69,6 +74,10 @@ def documented_bytes(of: Builtin, count: int) -> int:
         return -(-count // 4)
     if of.name == "terngrad":
         return 8 * -(-count // int(option(of, "block"))) + -(-count * int(option(of, "bitwidth")) // 8)
+    if of.name == "bf16":
+        return 2 * count
+    if of.name in ("int8", "int4"):
+        return 4 * -(-count // int(option(of, "block"))) + -(-count * int(of.name[3:]) // 8)
     return 4 + 8 * math.ceil(count * option(of, "ratio"))
 
 
@@ -77,7 +86,7 @@ def new_states(of: Builtin, count: int) -> dict[str, Floats]:
 
 
 def context(step: int, count: int) -> Mapping[str, Any]:
-    """What encoding depends on besides values: nothing here is a default."""
+    """The inputs of encode besides the gradient; none has its default value."""
     return {"seed": 3 << 40 | 7, "step": step, "tensor": 5, "first_element": 1024 + count % 4, "scale": 0.5}
 
 
@@ -119,5 +128,5 @@ class Guarded:
 
 
 def same(left: Floats, right: Floats) -> bool:
-    """Bit by bit; what is not a number may be so in another way."""
+    """Compares the bits; a NaN may have other bits."""
     return bool(((left.view(np.uint32) == right.view(np.uint32)) | (np.isnan(left) & np.isnan(right))).all())

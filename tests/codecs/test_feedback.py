@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing is lost: what a codec does not send is in its states."""
+"""Nothing is lost: the states keep the part of the gradient that a codec does not send."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from tests.cases import each
 from tests.codecs.builtin import SPARSE, TEXTS, builtin, inputs, new_states, normal, option, same
 from tests.core.codec_reference import SMALLEST
 
 COUNTS = [1, 7, 17, 1024, 1025, 4097]
-DENSE = ["onebit", "onebit(block=100)", "tbq", "tbq(threshold=0.3)"]
+DENSE = [
+    *("onebit", "onebit(block=100)", "tbq", "tbq(threshold=0.3)"),
+    *("int8(error_feedback=true)", "int8(stochastic=true, error_feedback=true)", "int4", "int4(block=100)"),
+]
 
 
-@pytest.mark.parametrize("text", DENSE)
+@each("text", DENSE)
 def test_gradient_and_old_residual_are_decoded_and_new_residual(text: str, isa: str) -> None:
-    """To rounding, because the decoded value, or the mean of many, is another rounding of what is subtracted."""
+    """Up to rounding: the decoded value, or a mean of many, is a rounding of the value that encode subtracts."""
     codec = builtin(text).codec
     for count in COUNTS:
         for name, values in inputs(count).items():
@@ -33,15 +36,16 @@ def test_gradient_and_old_residual_are_decoded_and_new_residual(text: str, isa: 
                 assert (error <= 1e-6 * largest + SMALLEST).all(), (count, name, step)
 
 
-@pytest.mark.parametrize("text", [text for text in TEXTS if text.split("(")[0] in SPARSE])
+@each("text", [text for text in TEXTS if text.split("(")[0] in SPARSE])
 def test_every_value_is_sent_whole_or_kept_whole(text: str, isa: str) -> None:
     """Exact. value = residual + velocity, where graddrop's velocity is the gradient, and dgc's is
-    momentum·(old velocity) + gradient. What is sent leaves zeros in all states; what is not leaves them as computed."""
+    momentum·(old velocity) + gradient. A sent element leaves zeros in all states; for other
+    elements the states keep the computed values."""
     of = builtin(text)
     for count in COUNTS:
         for name, values in inputs(count).items():
             if not np.isfinite(values).all() or np.abs(values).max() > 1e38:
-                continue  # other tests are about what is not finite
+                continue  # other tests are about values that are not finite
             states = new_states(of, count)
             for step in range(3):
                 speed = np.float32(0.5) * values
@@ -59,7 +63,7 @@ def test_every_value_is_sent_whole_or_kept_whole(text: str, isa: str) -> None:
                     assert same(states["velocity"], np.where(sent, np.float32(0), speed)), where
 
 
-@pytest.mark.parametrize("text", [*DENSE, "graddrop", "graddrop(ratio=0.05)"])
+@each("text", [*DENSE, "graddrop", "graddrop(ratio=0.05)"])
 def test_what_is_held_back_comes_out_later(text: str, isa: str) -> None:
     """The sum of 20 decoded gradients and the last residual is the sum of the 20 gradients."""
     codec, states = builtin(text).codec, new_states(builtin(text), 1000)
@@ -73,7 +77,7 @@ def test_what_is_held_back_comes_out_later(text: str, isa: str) -> None:
     assert (np.abs(sent + states["residual"] - wanted) <= 1e-6 * size).all()
 
 
-@pytest.mark.parametrize("text", [text for text in TEXTS if not text.startswith("terngrad")])
+@each("text", [text for text in TEXTS if builtin(text).codec.states])
 def test_without_states_zeros_are_read(text: str) -> None:
     of, gradient = builtin(text), normal(1025)
     assert of.codec.encode(gradient) == of.codec.encode(gradient, new_states(of, 1025))

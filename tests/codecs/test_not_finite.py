@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One value that is not finite: an empty payload, and states that are bit by bit what they were."""
+"""One value that is not finite gives an empty payload, and leaves all bits of the states as they were."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from hipress import _core
+from tests.cases import each
 from tests.codecs.builtin import NAMES, builtin, new_states, normal, same
 
 LARGEST = np.float32(np.finfo(np.float32).max)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@each("name", NAMES)
+@each("bad", [np.nan, np.inf, -np.inf])
 def test_in_the_last_of_many_elements(name: str, bad: float, isa: str) -> None:
     count = 300_001
     of, good = builtin(name), normal(count)
@@ -31,8 +31,8 @@ def test_in_the_last_of_many_elements(name: str, bad: float, isa: str) -> None:
     assert of.codec.encode(good, states, step=1) == of.codec.encode(good, reference, step=1), "the next step goes on"
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("count", "at"), [(1, 0), (16, 15), (17, 16), (1000, 0), (1000, 500), (1000, 999)])
+@each("name", NAMES)
+@each(("count", "at"), [(1, 0), (16, 15), (17, 16), (1000, 0), (1000, 500), (1000, 999)])
 def test_anywhere(name: str, count: int, at: int, isa: str) -> None:
     of, values = builtin(name), normal(count)
     values[at] = np.inf
@@ -43,7 +43,7 @@ def test_anywhere(name: str, count: int, at: int, isa: str) -> None:
     assert np.isnan(of.codec.decode(payload, count)).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_scale_that_makes_values_infinite(name: str, isa: str) -> None:
     of, values = builtin(name), np.full(40, 1e30, np.float32)
     states = new_states(of, 40)
@@ -51,16 +51,16 @@ def test_a_scale_that_makes_values_infinite(name: str, isa: str) -> None:
     assert not any(array.any() for array in states.values())
 
 
-@pytest.mark.parametrize("name", ["onebit", "tbq"])
+@each("name", ["onebit", "tbq", "int8(error_feedback=true)", "int4"])
 def test_a_residual_that_would_be_infinite(name: str, isa: str) -> None:
     residual = np.full(40, LARGEST)
     assert builtin(name).codec.encode(np.full(40, LARGEST), {"residual": residual}) == b""
     assert (residual == LARGEST).all()
 
 
-@pytest.mark.parametrize("name", ["dgc", "graddrop"])
+@each("name", ["dgc", "graddrop"])
 def test_a_sum_that_is_infinite_is_sent_and_nothing_of_it_kept(name: str, isa: str) -> None:
-    """They can: no state gets it. What is not sent would be kept, and is refused as everywhere."""
+    """A value that is sent may be infinite: no state gets it. Another value would go to a state, and is refused."""
     of = builtin(f"{name}(ratio=0.1)")
     for infinite, sent in ((10, True), (11, False)):
         states = new_states(of, 100)
@@ -78,7 +78,7 @@ def test_a_sum_that_is_infinite_is_sent_and_nothing_of_it_kept(name: str, isa: s
             assert same(states["residual"], before)
 
 
-@pytest.mark.parametrize("name", ["none", "fp16", *NAMES])
+@each("name", ["none", "fp16", *NAMES])
 def test_the_empty_payload_is_not_a_number_everywhere(name: str) -> None:
     codec = _core.create_codec(name)
     for accumulate in (False, True):

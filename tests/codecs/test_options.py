@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options out of range are refused with codec, option and range; arrays that do not fit, with what would."""
+"""Errors about options name the codec, the option and its range; errors about arrays name the size that fits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 
 from hipress import _core
 from hipress.errors import InvalidArgument
+from tests.cases import each
 from tests.codecs.builtin import NAMES, builtin
 
 
-@pytest.mark.parametrize(
+@each(
     ("codec", "option", "values", "allowed"),
     [
         ("onebit", "block", ["63", "0", "-1", "16777217"], r"in \[64, "),
@@ -23,6 +24,8 @@ from tests.codecs.builtin import NAMES, builtin
         ("dgc", "sample_rate", ["0", "1.1"], r"in \(0, 1\]"),
         ("graddrop", "ratio", ["0", "2"], r"in \(0, 1\]"),
         ("graddrop", "sample_rate", ["0", "-0.5"], r"in \(0, 1\]"),
+        ("int8", "block", ["15", "0", "-1", "16777217"], r"in \[16, "),
+        ("int4", "block", ["15", "16777217"], r"in \[16, "),
     ],
 )
 def test_out_of_range(codec: str, option: str, values: list[str], allowed: str) -> None:
@@ -31,7 +34,7 @@ def test_out_of_range(codec: str, option: str, values: list[str], allowed: str) 
             _core.create_codec(f"{codec}({option}={value})")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("onebit(block=64.5)", "option block is '64.5', which is not an integer"),
@@ -43,6 +46,8 @@ def test_out_of_range(codec: str, option: str, values: list[str], allowed: str) 
         ("terngrad(stochastic=1)", "option stochastic is '1', must be true or false"),
         ("dgc(ratio=nan)", "ratio"),
         ("terngrad(error_feedback=true)", "no option 'error_feedback'"),
+        ("bf16(error_feedback=true)", "no option 'error_feedback'"),
+        ("int8(error_feedback=1)", "option error_feedback is '1', must be true or false"),
     ],
 )
 def test_not_of_the_options_type(text: str, message: str) -> None:
@@ -50,7 +55,7 @@ def test_not_of_the_options_type(text: str, message: str) -> None:
         _core.create_codec(text)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["onebit(block=64)", "onebit(block=16777216)", "dgc(momentum=0, ratio=1, sample_rate=1)", "tbq(threshold=1e-40)"],
 )
@@ -58,7 +63,7 @@ def test_the_ends_of_ranges_belong_to_them(text: str) -> None:
     assert _core.create_codec(text).signature.startswith(text[:-1])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_arrays_that_do_not_fit_are_refused(name: str) -> None:
     codec, values = builtin(name).codec, np.ones(10, np.float32)
     with pytest.raises(TypeError):
@@ -81,7 +86,7 @@ def test_arrays_that_do_not_fit_are_refused(name: str) -> None:
     assert codec.encode(values)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "terngrad"])
+@each("name", [name for name in NAMES if name not in ("terngrad", "bf16")])
 def test_without_error_feedback_there_are_no_states(name: str) -> None:
     without = _core.create_codec(f"{name}(error_feedback=false)")
     values = np.linspace(-1, 1, 100, dtype=np.float32)
@@ -89,8 +94,8 @@ def test_without_error_feedback_there_are_no_states(name: str) -> None:
     assert without.encode(values) == builtin(name).codec.encode(values)
 
 
-@pytest.mark.parametrize("name", ["onebit", "tbq", "terngrad", "dgc", "graddrop"])
-def test_more_elements_than_the_language_counts_are_never_worth_encoding(name: str) -> None:
+@each("name", ["fp16", *NAMES])
+def test_more_elements_than_a_message_can_have_are_never_worth_encoding(name: str) -> None:
     codec = _core.create_codec(name)
     assert codec.max_encoded_bytes(2**31 - 1) < 4 * (2**31 - 1)
     for count in (2**31, 2**32, 2**64 - 1):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a codec's functions on GPUs are given: the values of its program's parameters, in the program's order."""
+"""A codec's functions on GPUs get the values of the program's parameters, in the program's order."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from hipress import _core
 from hipress.compll import compile_builtin, ir
+from tests.cases import each
 from tests.codecs.builtin import TEXTS, builtin
 
 
@@ -15,7 +15,7 @@ def as_stored(param: ir.Param, value: float) -> float:
     return float(np.float32(value)) if param.type.kind == "float" else float(value)
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each("text", TEXTS)
 def test_values_are_those_of_the_options(text: str) -> None:
     of = builtin(text)
     params = compile_builtin(of.name).params

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.cases import each
 from tests.codecs.builtin import (
     NAMES,
     TEXTS,
@@ -34,7 +35,7 @@ FEW = ["normal", "many scales", "ties", "NaN at the end"]
 
 @dataclass(frozen=True)
 class Step:
-    """What the interpreter says about one gradient."""
+    """The interpreter's results for one gradient."""
 
     gradient: Floats
     payload: bytes
@@ -89,8 +90,8 @@ def check_steps(of: Builtin, expected: list[Step], threads: int, where: object) 
         check_decoding(of, step, threads, (where, number))
 
 
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("counts", [SMALL, LARGE], ids=["small", "large"])
+@each("text", TEXTS)
+@each("counts", [SMALL, LARGE])
 def test_awkward_sizes_and_values(text: str, counts: list[int], isa: str) -> None:
     of = builtin(text)
     for count in counts:
@@ -99,18 +100,19 @@ def test_awkward_sizes_and_values(text: str, counts: list[int], isa: str) -> Non
             check_steps(of, steps, 1, (count, name))
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each("text", TEXTS)
 def test_twenty_steps_of_state(text: str, isa: str) -> None:
     check_steps(builtin(text), long_run(text, 1025, 20), 1, text)
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each("text", TEXTS)
 def test_any_number_of_threads_gives_one_result(text: str, isa: str) -> None:
     for threads in (1, 2, 3):
         check_steps(builtin(text), long_run(text, 300_001, 2), threads, threads)
 
 
-@pytest.mark.parametrize("text", NAMES)
+@pytest.mark.slow
+@each("text", NAMES)
 def test_threads_on_a_million_values(text: str, isa: str) -> None:
     for threads in (1, 2, 3):
         check_steps(builtin(text), long_run(text, 1 << 20, 1), threads, threads)
@@ -130,7 +132,7 @@ def test_any_values_and_states(text: str, data: st.DataObject, isa: str) -> None
     assert all(same(state, expected[name]) for name, state in states.items())
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each("text", TEXTS)
 def test_an_independent_decoder_gives_the_same_values(text: str) -> None:
     of = builtin(text)
     for count in (0, 1, 7, 16, 17, 1025):
@@ -144,7 +146,7 @@ def test_an_independent_decoder_gives_the_same_values(text: str) -> None:
         assert same(np.array(values, np.float32), step.decoded)
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each("text", TEXTS)
 def test_bounds_are_the_documented_ones(text: str) -> None:
     of = builtin(text)
     for count in (*SMALL, *LARGE, 10**6, 10**9 + 7, 2**31 - 1):

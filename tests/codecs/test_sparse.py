@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values dgc and graddrop send: the largest, and nearly as many as they may."""
+"""dgc and graddrop send the largest values, and nearly as many as their ratio allows."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import pytest
 
+from tests.cases import each
 from tests.codecs.builtin import SPARSE, builtin, new_states, normal, option
 
 SIZES = [(10_000, 0.001), (10_000, 0.05), (50_001, 0.01), (300_001, 0.001), (300_001, 0.02), (1_000_000, 0.001)]
 
 
-@pytest.mark.parametrize("name", SPARSE)
-@pytest.mark.parametrize(("count", "ratio"), SIZES)
+@each("name", SPARSE)
+@each(("count", "ratio"), SIZES)
 def test_the_largest_are_sent(name: str, count: int, ratio: float) -> None:
-    """Between 0.7·k and k = ⌈count·ratio⌉ values are sent, and no value that is held back is larger than one that is.
+    """Between 0.7·k and k = ⌈count·ratio⌉ values are sent, and no value that is held back is larger than a sent value.
 
     The second is exact, whatever the sample was: all values from a threshold on are candidates, and the largest of
     them are sent. The sample decides only where the threshold lies. It is aimed four standard deviations low, so that
-    there are fewer than k candidates in one encoding of ten thousand, and fewer than 0.7·k in none that anyone sees.
+    there are fewer than k candidates in one encoding of ten thousand, and fewer than 0.7·k practically never.
     """
     of = builtin(f"{name}(ratio={ratio})")
     limit, states = math.ceil(count * ratio), new_states(of, count)
@@ -40,7 +40,7 @@ def test_the_largest_are_sent(name: str, count: int, ratio: float) -> None:
         assert value[index].min() >= value[held_back].max()
 
 
-@pytest.mark.parametrize("name", SPARSE)
+@each("name", SPARSE)
 def test_if_the_sample_would_be_everything_exactly_so_many_are_sent(name: str) -> None:
     for count, ratio in ((10_000, 0.001), (100_003, 0.0005), (999, 0.01)):
         of = builtin(f"{name}(ratio={ratio}, sample_rate=1)")
@@ -49,7 +49,7 @@ def test_if_the_sample_would_be_everything_exactly_so_many_are_sent(name: str) -
             assert number == math.ceil(count * ratio)
 
 
-@pytest.mark.parametrize("name", SPARSE)
+@each("name", SPARSE)
 def test_of_equal_values_the_first_are_sent(name: str) -> None:
     codec = builtin(f"{name}(ratio=0.1)").codec
     for value in (2.0, -2.0):
@@ -57,7 +57,7 @@ def test_of_equal_values_the_first_are_sent(name: str) -> None:
         assert np.flatnonzero(decoded).tolist() == list(range(100))
 
 
-@pytest.mark.parametrize("name", SPARSE)
+@each("name", SPARSE)
 def test_zeros_are_not_sent(name: str) -> None:
     codec = builtin(f"{name}(ratio=0.1)").codec
     assert codec.encode(np.zeros(1000, np.float32)) == bytes(4)
@@ -68,9 +68,9 @@ def test_zeros_are_not_sent(name: str) -> None:
     assert np.isfinite(codec.decode(payload, 1000)).all()
 
 
-@pytest.mark.parametrize("name", SPARSE)
+@each("name", SPARSE)
 def test_what_has_no_index_is_not_touched_by_adding(name: str) -> None:
-    """Not even as -0 + 0 would."""
+    """It does not even turn -0 into +0."""
     codec = builtin(f"{name}(ratio=0.1)").codec
     output = np.full(1000, -0.0, np.float32)
     output[7] = np.nan

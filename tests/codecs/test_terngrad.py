@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stochastic rounding has no bias, and depends on nothing but what it is keyed with."""
+"""Stochastic rounding has no bias, and depends only on its key."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def test_the_mean_over_many_seeds_is_the_input(bitwidth: int) -> None:
     """A value at fraction p between two levels is the upper one with probability p: variance gap²·p·(1 - p).
 
     In units of its standard error, each value's mean error is nearly a standard normal number, independent of the
-    others'. Their mean, and the mean of their squares, must be within three standard errors of 0 and 1; and all but
-    what is to be expected of the values within three of their own.
+    others'. Their mean, and the mean of their squares, must be within three standard errors of 0 and 1; and nearly
+    all values must be within three of their own.
     """
     codec = builtin(f"terngrad(bitwidth={bitwidth}, stochastic=true)").codec
     values = normal(COUNT, bitwidth)

@@ -5,4 +5,4 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the messages of wrong programs anew")
+    parser.addoption("--update-golden", action="store_true", help="write the expected messages and code anew")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of this folder share."""
+"""Programs and inputs that the tests of this folder share."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from hipress.compll import Interpreter, compile_builtin, compile_file, compile_t
 
 ROOT = Path(__file__).parents[2]
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 255, 1023, 1024, 1025]
-BUILTIN = ["dgc", "graddrop", "onebit", "tbq", "terngrad"]
+BUILTIN = ["bf16", "dgc", "graddrop", "int4", "int8", "onebit", "tbq", "terngrad"]
 EXAMPLES = ["adacomp", "blockquant4"]
-BIASED = ["dgc", "graddrop", "onebit", "tbq", *EXAMPLES]
+BIASED = ["dgc", "graddrop", "int4", "int8", "onebit", "tbq", *EXAMPLES]
+#: Values of parameters with which a codec keeps what it does not send, where its defaults do not.
+FEEDBACK = {"int8": {"error_feedback": True}}
 
 
 def codec(name: str, **params: Any) -> Interpreter:

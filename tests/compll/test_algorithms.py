@@ -13,10 +13,10 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from hipress.compll import CompileError, Interpreter, compile_text
-from hipress.compll.library import builtin_files, read
-from hipress.compll.stats import count
+from hipress.compll.check.library import builtin_files, read
+from hipress.compll.frontend.stats import count
 from hipress.errors import CorruptPayload
-from tests.compll.programs import BIASED, BUILTIN, EXAMPLES, SIZES, codec, floats, normal
+from tests.compll.programs import BIASED, BUILTIN, EXAMPLES, FEEDBACK, SIZES, codec, floats, normal
 
 Floats = NDArray[np.float32]
 LARGEST = float(np.finfo(np.float32).max)
@@ -51,7 +51,7 @@ def test_bounds_and_repeatability(name: str, size: int) -> None:
 @pytest.mark.parametrize("name", BIASED)
 @pytest.mark.parametrize("size", [1, 7, 8, 1025, 5000])
 def test_nothing_is_lost(name: str, size: int) -> None:
-    run = codec(name, **({"threshold": 0.7} if name == "tbq" else {}))
+    run = codec(name, **({"threshold": 0.7} if name == "tbq" else FEEDBACK.get(name, {})))
     state = run.new_state(size)
     for step in range(20):
         g, old = normal(size, step), held(state).astype(np.float64)
@@ -97,6 +97,7 @@ def test_tbq_codes() -> None:
     assert held(state).tolist() == [0, 0, 1.5, 7, -1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bitwidth", [1, 2, 4, 8])
 def test_terngrad_is_unbiased(bitwidth: int) -> None:
     run, g = codec("terngrad", bitwidth=bitwidth), normal(37, bitwidth)
@@ -109,6 +110,7 @@ def test_terngrad_is_unbiased(bitwidth: int) -> None:
     assert inside.mean() > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bitwidth", [1, 2, 4, 8])
 @settings(deadline=None)
 @given(
@@ -152,6 +154,7 @@ def test_sparse_codecs_on_constants_and_zeros(name: str) -> None:
     assert run.encode(np.zeros(100, np.float32)) == bytes(4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BUILTIN, *EXAMPLES])
 @settings(deadline=None)
 @given(data=st.data())
@@ -182,8 +185,13 @@ def test_blockquant4_error() -> None:
     assert (np.abs(run.decode(run.encode(g), 1000) - g) <= steps * 0.50001).all()
 
 
+@pytest.mark.parametrize("name", ["bf16", "int8", "int4"])
+def test_a_safe_codec_is_short(name: str) -> None:
+    assert len(read(builtin_files()[name]).splitlines()) <= 35
+
+
 def test_lines_of_code() -> None:
-    limits = {"onebit": 30, "tbq": 31, "terngrad": 30, "dgc": 44, "graddrop": 50}
+    limits = {"onebit": 30, "tbq": 31, "terngrad": 30, "dgc": 44, "graddrop": 50, "bf16": 12, "int8": 25, "int4": 25}
     for name, path in builtin_files().items():
         stats = count(read(path), name)
         assert stats.logic + stats.functions <= limits[name]
@@ -231,7 +239,7 @@ void TernGradDecode(uint8* compressed, float* gradient, uint8 bitwidth){
 
 
 def test_the_original_example() -> None:
-    with pytest.raises(CompileError, match="there is no decode"):
+    with pytest.raises(CompileError, match="this codec has no decode"):
         compile_text(SEED)
     assert compile_text(SEED, complete=False).name == "terngrad"
     run, g = Interpreter(compile_text(SEED + SEED_DECODE), bitwidth=2), normal(1001)

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from hipress.compll.library import builtin_files
+from hipress.compll.check.library import builtin_files
 from tests.compll.programs import BUILTIN, codec, normal
 
 
@@ -25,10 +26,11 @@ def test_check(tmp_path: Path) -> None:
     assert "codec 'tbq' is fine; parameters: threshold=0.05" in hipress("check", str(builtin_files()["tbq"]))
     wrong = tmp_path / "wrong.cll"
     wrong.write_text("void XEncode(")
-    assert hipress("check", str(wrong), code=1).startswith(f"{wrong}:1:14: error: the text ends")
+    assert hipress("check", str(wrong), code=1).startswith(f"{wrong}:1:14: error: the program ends")
     assert "cannot read" in hipress("check", str(tmp_path / "nothing.cll"), code=2)
 
 
+@pytest.mark.slow
 def test_run(tmp_path: Path) -> None:
     g, run = normal(100), codec("tbq", threshold=0.5)
     state = run.new_state(100)
@@ -42,7 +44,7 @@ def test_run(tmp_path: Path) -> None:
     hipress(*words, f"{tmp_path}/m", "--decode", "--count", "100", "-o", f"{tmp_path}/d.npy")
     assert np.array_equal(np.load(tmp_path / "d.npy"), run.decode((tmp_path / "m").read_bytes(), 100))
     wrong = [*words, f"{tmp_path}/m", "--decode", "--count", "96", "-o", f"{tmp_path}/e.npy"]
-    assert "25 bytes, 24 are accounted for" in hipress(*wrong, code=2)
+    assert "25 bytes, its fields take 24" in hipress(*wrong, code=2)
     assert "no state 'x'" in hipress(*words, f"{tmp_path}/g.npy", "--state", "x=y", "-o", f"{tmp_path}/m", code=2)
 
 
@@ -53,6 +55,6 @@ def test_stats() -> None:
 
 
 def test_the_command_starts_without_the_compiler() -> None:
-    code = "import sys, hipress.cli; print([m for m in ('lark', 'numpy', 'hipress.compll') if m in sys.modules])"
+    code = "import sys, hipress.cli.main; print([m for m in ('lark', 'numpy', 'hipress.compll') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 from hipress.compll import Interpreter, compile_text
-from hipress.compll.functions import FUNCTIONS, OPERATORS
+from hipress.compll.ir.functions import FUNCTIONS
+from hipress.compll.ir.operators import OPERATORS
 from tests.compll.programs import normal
 from tests.docs import pages
+
+pytestmark = pytest.mark.slow
 
 PAGE = "docs/extending/codec.md"
 TEXT = (pages.ROOT / PAGE).read_text()

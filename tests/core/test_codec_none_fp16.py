@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hipress import _core
 from hipress.errors import CorruptPayload, InvalidArgument
+from tests.cases import each
 from tests.core.codec_reference import LARGEST, SIZES, awkward_inputs, from_half, same_bits, to_half
 
 none = _core.create_codec("none")
@@ -15,7 +16,7 @@ fp16 = _core.create_codec("fp16")
 NON_FINITE = np.array([np.nan, np.inf, -np.inf, 1, -0.0], np.float32)
 
 
-@pytest.mark.parametrize("count", SIZES)
+@each("count", SIZES)
 def test_none_carries_the_values(count: int, isa: str) -> None:
     for name, values in awkward_inputs(count).items():
         payload = none.encode(values)
@@ -28,7 +29,7 @@ def test_none_carries_the_values(count: int, isa: str) -> None:
         assert same_bits(output, np.float32(1) + values), name
 
 
-@pytest.mark.parametrize("count", SIZES)
+@each("count", SIZES)
 def test_fp16_carries_the_rounded_values(count: int, isa: str) -> None:
     for name, values in awkward_inputs(count).items():
         payload = fp16.encode(values)
@@ -52,14 +53,14 @@ def test_fp16_overflow_is_infinity_as_in_a_cast(isa: str) -> None:
     assert same_bits(fp16.decode(fp16.encode(values), 30), expected)
 
 
-@pytest.mark.parametrize("codec", [none, fp16])
+@each("codec", [none, fp16])
 def test_non_finite_values_stay(codec: _core.Codec, isa: str) -> None:
     for copies in (1, 7):
         values = np.tile(NON_FINITE, copies)
         np.testing.assert_array_equal(codec.decode(codec.encode(values), len(values)), values)
 
 
-@pytest.mark.parametrize("codec", [none, fp16])
+@each("codec", [none, fp16])
 def test_states_are_refused(codec: _core.Codec) -> None:
     assert codec.states == ()
     with pytest.raises(InvalidArgument, match=r"residual.*keeps none"):

@@ -29,6 +29,11 @@ from hipress.errors import InvalidArgument
             ("velocity", "residual"),
         ),
         ("graddrop", "graddrop(ratio=0.001, sample_rate=0.001, error_feedback=true)", 20, ("residual",)),
+        ("bf16", "bf16", 21, ()),
+        ("int8", "int8(block=256, stochastic=false, error_feedback=false)", 22, ()),
+        ("int8(error_feedback=true)", "int8(block=256, stochastic=false, error_feedback=true)", 22, ("residual",)),
+        ("int4", "int4(block=256, stochastic=false, error_feedback=true)", 23, ("residual",)),
+        ("int4(error_feedback=false)", "int4(block=256, stochastic=false, error_feedback=false)", 23, ()),
     ],
 )
 def test_text_to_codec(text: str, signature: str, number: int, states: tuple[str, ...]) -> None:
@@ -48,18 +53,20 @@ def test_signatures_are_codec_texts_with_every_option(description: _core.CodecDe
 
 
 @pytest.mark.parametrize("description", _core.describe_codecs(), ids=lambda codec: codec["name"])
-def test_descriptions_are_those_of_the_default_codec(description: _core.CodecDescription) -> None:
-    codec = _core.create_codec(description["name"])
+def test_descriptions_name_the_states_that_the_codec_can_keep(description: _core.CodecDescription) -> None:
+    keeps = any(option["name"] == "error_feedback" for option in description["options"])
+    codec = _core.create_codec(description["name"] + ("(error_feedback=true)" if keeps else ""))
     assert (description["id"], description["states"]) == (codec.id, codec.states)
 
 
 def test_descriptions_are_sorted_and_complete() -> None:
-    names = [codec["name"] for codec in _core.describe_codecs()]
-    assert names == sorted(names)
-    assert {"none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop"} <= set(names)
-    for codec in _core.describe_codecs():
-        assert codec["summary"].endswith(".")
-        assert all(option["meaning"] for option in codec["options"])
+    ours = {"none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4"}
+    codecs = {codec["name"]: codec for codec in _core.describe_codecs()}
+    assert list(codecs) == sorted(codecs)
+    assert ours <= set(codecs)
+    for name in ours:  # Others are those that other tests of this process have loaded.
+        assert codecs[name]["summary"].endswith(".")
+        assert all(option["meaning"] for option in codecs[name]["options"])
 
 
 def test_ids_differ() -> None:

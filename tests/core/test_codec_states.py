@@ -8,6 +8,7 @@ import pytest
 
 from hipress import _core
 from hipress.errors import InvalidArgument
+from tests.cases import each
 from tests.core.codec_reference import same_bits
 
 COUNT = 10_001
@@ -28,7 +29,7 @@ def codec(momentum_codec: str) -> _core.Codec:
     return _core.create_codec(momentum_codec)
 
 
-@pytest.mark.parametrize("threads", THREADS)
+@each("threads", THREADS)
 def test_encoding_replaces_the_states(codec: _core.Codec, threads: int) -> None:
     states = some_states(codec)
     momentum = np.float32(0.5) * states["momentum"] + np.float32(2) * values()
@@ -40,7 +41,7 @@ def test_encoding_replaces_the_states(codec: _core.Codec, threads: int) -> None:
     assert same_bits(states["residual"], total - sent)
 
 
-@pytest.mark.parametrize("threads", THREADS)
+@each("threads", THREADS)
 def test_decoding_with_threads_gives_the_same(codec: _core.Codec, threads: int) -> None:
     payload = codec.encode(values())
     assert same_bits(codec.decode(payload, COUNT, threads=threads), codec.decode(payload, COUNT))
@@ -49,10 +50,10 @@ def test_decoding_with_threads_gives_the_same(codec: _core.Codec, threads: int) 
     assert same_bits(output, values(1) + codec.decode(payload, COUNT))
 
 
-@pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("name", ["momentum_codec", "onebit", "tbq", "graddrop", "dgc"])
-@pytest.mark.parametrize("at", [0, COUNT - 1])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@each("threads", THREADS)
+@each("name", ["momentum_codec", "onebit", "tbq", "graddrop", "dgc", "int8(error_feedback=true)", "int4"])
+@each("at", [0, COUNT - 1])
+@each("bad", [np.nan, np.inf, -np.inf])
 def test_one_value_that_is_not_finite_leaves_all_states(
     request: pytest.FixtureRequest, name: str, at: int, bad: float, threads: int
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hipress import _core
 from hipress.errors import Unsupported
+from tests.cases import each
 from tests.core.codec_reference import SIZES, awkward_inputs, from_bfloat16, from_half, same_bits, to_bfloat16, to_half
 
 ALL_16_BITS = np.arange(2**16, dtype=np.uint16)
@@ -36,7 +37,7 @@ def test_narrowing_rounds_to_nearest_even(isa: str) -> None:
     assert _core.narrow(values, "bfloat16") == to_bfloat16(values).tobytes()
 
 
-@pytest.mark.parametrize("count", SIZES)
+@each("count", SIZES)
 def test_every_length(count: int, isa: str) -> None:
     for values in awkward_inputs(count).values():
         assert _core.narrow(values, "float16") == to_half(values).tobytes()
@@ -62,7 +63,7 @@ def test_nan_stays_nan(isa: str) -> None:
         assert np.isnan(_core.widen(_core.narrow(nan, dtype), dtype)).all()
 
 
-@pytest.mark.parametrize("offset", [1, 2, 3])
+@each("offset", [1, 2, 3])
 def test_sources_need_no_alignment(offset: int, isa: str) -> None:
     for dtype, size in (("float16", 2), ("bfloat16", 2), ("float32", 4), ("float64", 8)):
         data = _core.narrow(np.arange(100, dtype=np.float32), dtype)
@@ -71,7 +72,7 @@ def test_sources_need_no_alignment(offset: int, isa: str) -> None:
         assert same_bits(_core.widen(shifted, dtype), np.arange(100, dtype=np.float32))
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64", "bool"])
+@each("dtype", ["uint8", "int8", "int16", "int32", "int64", "bool"])
 def test_integers_are_not_converted(dtype: str) -> None:
     with pytest.raises(Unsupported, match=dtype):
         _core.widen(b"\0" * 8, dtype)

@@ -6,6 +6,7 @@ import pytest
 
 from hipress import _core
 from hipress.errors import InvalidArgument, Unsupported
+from tests.cases import each
 from tests.core.codec_reference import SIZES, from_bfloat16, from_half, same_bits, to_bfloat16, to_half
 
 INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
@@ -53,8 +54,8 @@ def expected(arrays: list[np.ndarray], dtype: str, factor: float) -> np.ndarray:
     return np.array([min(max(value, int(limits.min)), int(limits.max)) for value in scaled], dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("ranks", RANKS)
+@each("dtype", DTYPES)
+@each("ranks", RANKS)
 def test_merge_is_the_reference_bit_for_bit(dtype: str, ranks: int, isa: str) -> None:
     for count in (0, 1, 7, 8, 9, 15, 17, 65, 2047, 2049, 5000):
         arrays = contributions(dtype, ranks, count)
@@ -63,15 +64,15 @@ def test_merge_is_the_reference_bit_for_bit(dtype: str, ranks: int, isa: str) ->
             assert same_bits(merged, expected(arrays, dtype, factor)), (count, factor)
 
 
-@pytest.mark.parametrize("count", SIZES)
+@each("count", SIZES)
 def test_every_length(count: int, isa: str) -> None:
     for dtype in DTYPES:
         arrays = contributions(dtype, 3, count)
         assert same_bits(_core.reduce_in_order(arrays, dtype), expected(arrays, dtype, 1.0))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("ranks", [1, 2, 5, 8, 9, 20])
+@each("dtype", DTYPES)
+@each("ranks", [1, 2, 5, 8, 9, 20])
 def test_output_may_be_any_contribution(dtype: str, ranks: int, isa: str) -> None:
     for position in {0, ranks // 2, ranks - 1}:
         arrays = contributions(dtype, ranks, 4099)
@@ -110,14 +111,14 @@ def test_integer_averages_truncate_toward_zero(isa: str) -> None:
     assert _core.reduce_in_order([first, second], "int32", 0.5).tolist() == [3, -3, 1, -1] * 9
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@each("dtype", INTEGERS)
 def test_scaled_integers_saturate(dtype: str, isa: str) -> None:
     limits = np.iinfo(dtype)
     values = np.array([limits.min, limits.max] * 20, dtype)
     assert same_bits(_core.reduce_in_order([values], dtype, 1e30), values)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@each("bad", [np.nan, np.inf, -np.inf])
 def test_non_finite_values_propagate(bad: float, isa: str) -> None:
     values = np.ones(40, np.float32)
     values[[0, 17, 39]] = bad
@@ -132,7 +133,7 @@ def test_bool_is_any_nonzero_byte(isa: str) -> None:
     assert _core.reduce_in_order([bytes_, np.zeros(36, np.uint8)], "bool").tolist() == [0, 1, 1, 1] * 9
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+@each("dtype", ["float32", "float16", "int64"])
 def test_addresses_need_no_alignment(dtype: str, isa: str) -> None:
     arrays = contributions(dtype, 3, 100)
     size = arrays[0].itemsize

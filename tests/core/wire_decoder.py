@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 RAW, ABSENT, CHECKSUM = 1, 2, 4
-NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP = 0, 1, 16, 17, 18, 19, 20
+NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP, BF16, INT8, INT4 = 0, 1, 16, 17, 18, 19, 20, 21, 22, 23
 
 # What the options are if the ranks agreed on nothing else.
 DEFAULTS: dict[int, dict[str, float]] = {
@@ -21,6 +21,8 @@ DEFAULTS: dict[int, dict[str, float]] = {
     TERNGRAD: {"bitwidth": 2, "block": 1024},
     DGC: {"ratio": 0.001},
     GRADDROP: {"ratio": 0.001},
+    INT8: {"block": 256},
+    INT4: {"block": 256},
 }
 
 # dtype number: (bytes per element, struct format of one element; bfloat16 has none)
@@ -110,6 +112,13 @@ def decode_terngrad(payload: bytes, count: int, bitwidth: int, block: int) -> li
     return values
 
 
+def decode_block_scaled(payload: bytes, count: int, width: int, block: int) -> list[float]:
+    blocks = (count + block - 1) // block
+    scales = decode_elements(payload[: 4 * blocks], 0, blocks)
+    levels = [code - (1 << width) * (code >> (width - 1)) for code in unpacked(payload[4 * blocks :], width, count)]
+    return [rounded(level * scales[j // block]) for j, level in enumerate(levels)]
+
+
 def decode_sparse(payload: bytes, count: int, ratio: float) -> list[float]:
     assert len(payload) >= 4
     (sent,) = struct.unpack("<i", payload[:4])
@@ -144,6 +153,10 @@ def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str,
         return decode_terngrad(payload, count, int(agreed["bitwidth"]), int(agreed["block"]))
     if codec in (DGC, GRADDROP):
         return decode_sparse(payload, count, agreed["ratio"])
+    if codec == BF16:
+        return decode_elements(payload, 3, count)
+    if codec in (INT8, INT4):
+        return decode_block_scaled(payload, count, 8 if codec == INT8 else 4, int(agreed["block"]))
     raise ValueError(f"codec {codec} is not in the document")
 
 
@@ -177,7 +190,7 @@ def decode_message(message: bytes, **options: float) -> Message:
     assert version == 1
     assert flags & ~(RAW | ABSENT | CHECKSUM) == 0
     assert not (flags & RAW and flags & ABSENT)
-    assert message[29:32] == b"\0\0\0"
+    assert message[29] == 0  # the updates behind it are for ranks to compare
     assert len(payload) == size
     assert checksum == (crc32c(payload) if flags & CHECKSUM else 0)
     values: list[float] | None

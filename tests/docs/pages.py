@@ -18,7 +18,12 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def blocks(page: str, language: str) -> list[str]:
     """The code blocks of one language, in the order of the page."""
-    return [text for name, text in _BLOCK.findall((ROOT / page).read_text()) if name == language]
+    return [text for name, text in all_blocks(page) if name == language]
+
+
+def all_blocks(page: str) -> list[tuple[str, str]]:
+    """The languages and texts of all code blocks, in the order of the page."""
+    return _BLOCK.findall((ROOT / page).read_text())
 
 
 def run(

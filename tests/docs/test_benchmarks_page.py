@@ -33,7 +33,7 @@ def test_the_pages_are_in_step_with_the_results() -> None:
 
 def test_without_results_nothing_is_claimed(tmp_path: Path) -> None:
     load = update.loader(tmp_path)
-    assert update.readme_block(load) == "Not measured yet.\n"
+    assert update.peers_block(load) == "Not measured yet.\n"
     page = update.page(load, tmp_path)
     assert page.count("| not measured |") > 20
     assert "svg" not in page
@@ -57,7 +57,7 @@ def test_what_there_is_is_shown(tmp_path: Path) -> None:
     assert "| vgg19 | horovod | not measured |" in page
     assert "| 2 | 5gbit | gpt2 | 1 s (`ps`) | 2 s | 0.50 |" in page
     assert "(../benchmarks/results/sync-4-1gbit-onebit.svg)" in page
-    block = update.readme_block(load)
+    block = update.peers_block(load)
     assert "| vgg19 | 1gbit | 250 ms | 8.0 × | – | 4.0 × | – | 2.00 × |" in block
     assert "| gpt2 | 1gbit | not measured |" in block
     assert "0.50 to 0.50 times as long as Gloo, in 1 of 16 settings" in block
@@ -71,7 +71,7 @@ def test_ablation_and_training(tmp_path: Path) -> None:
     write(tmp_path, "train-4-1gbit-bert-base", step)
     page = update.page(update.loader(tmp_path), tmp_path)
     assert "| g: without bulk | 300 ms | 1.50 × | 400 ms | 0.96 × | 0 ms |" in page
-    assert "4 nodes at 1gbit, `ps`; backward 200 ms, forward 100 ms; 7 rounds." in page
+    assert "4 hosts at 1gbit, `ps`; backward 200 ms, forward 100 ms; 7 turns." in page
     assert "| bert-base | ddp | 3 s | 2 s | 1.50 × | – |" in page
 
 
@@ -120,7 +120,7 @@ def test_frameworks(tmp_path: Path) -> None:
     write(tmp_path, "accuracy", torch, mxnet)
     page = update.page(update.loader(tmp_path), tmp_path)
     assert "| torch | 1000 | 20 ms | 30 ms | 12.5 µs |" in page
-    assert "2 ranks, 16 epochs; means of 3 seeds. Frameworks differ by at most 0.25 points." in page
+    assert "2 ranks, 16 epochs; means of 3 seeds. The frameworks differ by at most 0.25 points." in page
     assert "| `ring` | `tbq` | 98.50 % | 98.75 % | 161.0 kB |" in page
 
 

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +17,9 @@ from tests.docs import pages
 PAGE = "docs/guide/horovod.md"
 SCRIPT, OPTIMIZER = pages.blocks(PAGE, "python")
 (COMMAND,) = pages.blocks(PAGE, "bash")
+#: Options of horovodrun; names of its modules have their test in tests/frameworks/test_horovod_names.py.
+OPTIONS: dict[str, dict[str, Any]] = json.loads((pages.ROOT / "docs" / "horovod_names.json").read_text())["horovodrun"]
+HIPRESS = str(Path(sys.executable).with_name("hipress"))
 
 
 def with_the_other_optimizer() -> str:
@@ -20,8 +28,39 @@ def with_the_other_optimizer() -> str:
     return SCRIPT[:begin] + OPTIMIZER + SCRIPT[end:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [SCRIPT, with_the_other_optimizer()], ids=["fp16", "onebit"])
 def test_the_script(tmp_path: Path, script: str) -> None:
     (tmp_path / "train.py").write_text(script)
     printed = pages.run(["bash", "-euc", COMMAND], tmp_path)
     assert "2 ranks, loss " in printed
+
+
+def test_the_tables_are_in_step_with_the_names() -> None:
+    pages.run([sys.executable, "docs/update_horovod.py", "--check"], pages.ROOT)
+
+
+def takes(option: str) -> bool:
+    """Whether `hipress run` knows the option; unknown ones end it before --help is looked at."""
+    value = [] if option in ("--gloo", "--mpi", "--check-build") else ["2"]
+    done = subprocess.run([HIPRESS, "run", option, *value, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "No such option" in done.stderr
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_the_launcher_takes_the_options_that_are_the_same(option: str) -> None:
+    assert takes(option) == (OPTIONS[option]["is"] == "same")
+
+
+@pytest.mark.parametrize("option", [option for option, row in OPTIONS.items() if row["is"] == "differs"])
+def test_what_stands_for_another_option_is_there(option: str) -> None:
+    named = re.findall(r"`([^`]+)`", OPTIONS[option]["why"])
+    assert named
+    for each in named:
+        if each.startswith("-"):
+            assert takes(each)
+        elif each.startswith("HIPRESS_"):
+            assert each in (pages.ROOT / "bindings" / "python" / "runtime.py").read_text()
+        else:
+            pages.run([HIPRESS, *each.split()[1:], "--help"], pages.ROOT)

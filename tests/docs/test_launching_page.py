@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hipress import rendezvous
+from hipress.launch import rendezvous
 from tests.docs import pages
 from tests.launch.launchers import HOROVODRUN, LAUNCHERS
 
@@ -20,7 +20,7 @@ _OPEN_MPI = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 #: Making a launcher's environment may compile Horovod.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def runs(command: str, directory: Path, *launchers: str) -> None:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README: its example runs, its numbers are those of the last recorded demo, its links lead somewhere."""
+"""README: it is short, its example runs, its picture and the demo's numbers are those of committed results."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -12,17 +11,8 @@ import pytest
 
 from tests.docs import pages
 
-PAGES = (
-    "README.md",
-    "docs/guide/training.md",
-    "docs/architecture.md",
-    "docs/algorithms.md",
-    "docs/benchmarks.md",
-    "docs/wire-format.md",
-    "docs/extending/topology.md",
-)
 
-
+@pytest.mark.slow
 def test_the_example_is_short_and_runs_on_two_ranks(tmp_path: Path) -> None:
     (example,) = pages.blocks("README.md", "python")
     assert len(example.splitlines()) <= 15
@@ -36,23 +26,14 @@ def test_the_example_is_short_and_runs_on_two_ranks(tmp_path: Path) -> None:
     assert weights[0] == weights[1]
 
 
-def test_the_numbers_are_those_of_the_recorded_demo() -> None:
+def test_it_is_short() -> None:
+    assert len((pages.ROOT / "README.md").read_text().splitlines()) <= 120
+
+
+@pytest.mark.slow
+def test_the_picture_shows_the_committed_result() -> None:
+    pages.run([sys.executable, "docs/draw_idea.py", "--check"], pages.ROOT)
+
+
+def test_the_numbers_of_the_demo_are_those_of_the_recorded_one() -> None:
     pages.run([sys.executable, "docs/update_figures.py", "--check"], pages.ROOT)
-
-
-def test_the_recorded_demo_keeps_its_promises() -> None:
-    plain, *others = json.loads((pages.ROOT / "docs/images/digits.json").read_text())["runs"]
-    assert plain["codec"] == "none"
-    assert plain["test_accuracy"] >= 0.96
-    assert [run["codec"] for run in others] == ["fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop"]
-    for run in others:
-        assert run["test_accuracy"] >= plain["test_accuracy"] - 0.015
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_local_links_lead_somewhere(page: str) -> None:
-    file = pages.ROOT / page
-    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", file.read_text())
-    assert targets
-    missing = [target for target in targets if not (file.parent / target).exists()]
-    assert not missing

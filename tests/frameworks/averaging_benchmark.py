@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 
 class NotedClock:
@@ -27,10 +21,11 @@ class NotedClock:
 
 def repetitions(framework: str) -> list[str]:
     """On a rank: two of them, each with the same averages."""
+    from benchmarks import models
+    from benchmarks.adapters import systems
     from hipress import runtime
-    from hipress.synchronizer import SynchronizationOptions
+    from hipress.adapter.synchronizer import SynchronizationOptions
 
-    systems, models = importlib.import_module("adapter_systems"), importlib.import_module("models")
     runtime.init()
     shapes = {"weight": (3, 5), "bias": (5,)}
     gradients = models.GradientSet(

@@ -14,6 +14,8 @@ from tests.frameworks.checks import CHECKS
 from tests.frameworks.files import DIRECTORY
 from tests.ranks import Ranks
 
+pytestmark = pytest.mark.slow
+
 #: Seconds that ranks wait for one that failed, or whose process is still importing its framework.
 TIMEOUT = "60"
 NOT_RUN = "not run, because the world had ended: "

@@ -12,6 +12,8 @@ from tests.frameworks.checks.training import CODECS
 from tests.frameworks.files import DIRECTORY
 from tests.frameworks.test_conformance import world
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("framework", present())
 @pytest.mark.parametrize("size", [1, 2, 4])

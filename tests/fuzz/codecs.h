@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/codec/codec.h"
-#include "tests/fuzz/target.h"
+#include "tests/fuzz/driver/target.h"
 
 namespace hipress::fuzz {
 
@@ -30,6 +30,12 @@ inline constexpr const char* kCodecs[] = {
     "graddrop",
     "graddrop(ratio=0.1)",
     "graddrop(ratio=1)",
+    "bf16",
+    "int8",
+    "int8(block=16)",
+    "int8(block=1000)",
+    "int4",
+    "int4(block=17)",
 };
 inline constexpr size_t kCodecCount = sizeof(kCodecs) / sizeof(*kCodecs);
 

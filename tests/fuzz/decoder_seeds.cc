@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "tests/core/stress/check.h"
+#include "tests/core/stress/world/check.h"
 #include "tests/fuzz/codecs.h"
 
 namespace hipress::fuzz {

@@ -12,10 +12,10 @@
 #include <memory>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/codec/registry.h"
 #include "core/element/multiversion.h"
-#include "core/error.h"
-#include "tests/core/stress/check.h"
+#include "tests/core/stress/world/check.h"
 #include "tests/fuzz/codecs.h"
 
 namespace hipress::fuzz {

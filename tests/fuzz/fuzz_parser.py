@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzes CompLL's compiler, interpreter and emitter, guided by coverage (atheris). Arguments are libFuzzer's:
 
-python -m tests.fuzz.fuzz_parser -runs=1000 CORPUS compll/algorithms tests/compll/wrong
+python -m tests.fuzz.fuzz_parser -runs=1000 CORPUS compll/algorithms tests/compll/check/wrong
 
 Any text must either be refused with CompileError or become a program. A program can be interpreted, whatever it does,
 and emitted as C++, without any error but HipressError.
@@ -20,8 +20,9 @@ import numpy as np
 
 with atheris.instrument_imports(include=["hipress.compll"]):
     from hipress.compll import CompileError, Interpreter, compile_text
-    from hipress.compll.emit_cpu_codec import Origin, emit_codec
-    from hipress.compll.instantiate import example
+    from hipress.compll.emit.cpu.codec import CPU
+    from hipress.compll.emit.origin import Origin
+    from hipress.compll.reference.instantiate import example
 from hipress.errors import HipressError
 from tests.fuzz.change_program import change_program
 
@@ -38,7 +39,7 @@ def run_one(data: bytes) -> None:
         if not error.message or error.line < 1:
             raise AssertionError("an error that does not say what and where") from error
         return
-    emit_codec(program, Origin("fuzzed.cll", text.encode("utf-8", errors="replace").decode()))
+    CPU.codec(program, Origin("fuzzed.cll", text.encode("utf-8", errors="replace").decode()))
     # A program may make vectors of 2^31 elements; that is no mistake of the interpreter.
     with contextlib.suppress(HipressError, MemoryError):
         interpret(Interpreter(program, **{param.name: example(param) for param in program.params}))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shows that the fuzzer fuzzes.
+#include "tests/fuzz/driver/target.h"
 #include "tests/fuzz/planted_bug.h"
-#include "tests/fuzz/target.h"
 
 namespace hipress::fuzz {
 

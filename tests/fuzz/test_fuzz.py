@@ -16,7 +16,7 @@ from tests.fuzz.build import ROOT, build
 HERE = Path(__file__).parent
 
 # Building takes a minute of one core, several if others use it too.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_any_text_is_compiled_or_refused(tmp_path: Path) -> None:
     found = tmp_path / "corpus"
     found.mkdir()
     settings = ["-runs=6000", "-seed=1", f"-artifact_prefix={tmp_path}/"]
-    programs = ["compll/algorithms", "examples/compll", "tests/compll/wrong"]
+    programs = ["compll/algorithms", "examples/compll", "tests/compll/check/wrong"]
     module = [sys.executable, "-m", "tests.fuzz.fuzz_parser"]
     done = run([*module, *settings, found, *programs], PYTHONHASHSEED="0")
     assert done.returncode == 0, done.stderr[-10_000:]

@@ -11,12 +11,12 @@
 #include <cstring>
 #include <string>
 
-#include "core/codec/crc32c.h"
-#include "core/codec/wire_header.h"
+#include "core/base/error.h"
+#include "core/codec/wire/crc32c.h"
+#include "core/codec/wire/wire_header.h"
 #include "core/element/multiversion.h"
-#include "core/error.h"
-#include "tests/core/stress/check.h"
-#include "tests/fuzz/target.h"
+#include "tests/core/stress/world/check.h"
+#include "tests/fuzz/driver/target.h"
 
 namespace hipress::fuzz {
 namespace {

@@ -31,7 +31,7 @@ if __name__ == "__main__":
 class Launcher:
     """One launcher: the requirements of its environment, in order, and its command there, up to the number of ranks."""
 
-    source: str  # The name under which hipress.rendezvous knows it.
+    source: str  # The name under which hipress.launch.rendezvous knows it.
     requirements: tuple[str, ...]
     command: tuple[str, ...]
     build_variables: dict[str, str] = field(default_factory=dict)

@@ -13,13 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from hipress import doctor
-from hipress.doctor import Check, Report
+from hipress.cli import doctor
+from hipress.cli.doctor import Check, Report
+from hipress.network.devices import LOOPBACK, NO_RDMA
 from tests.launch.conftest import HIPRESS, clean_environment
 
-NAMES = ["core", "UCX", "codecs", "CPU", "GPUs", "torch", "tensorflow", "mxnet", "shared memory"]
+NAMES = ["core", "UCX", "network", "codecs", "CPU", "GPUs", "torch", "tensorflow", "mxnet", "shared memory"]
 
 
+@pytest.mark.slow
 def test_json_on_this_machine() -> None:
     done = subprocess.run([*HIPRESS, "doctor", "--json"], env=clean_environment(), capture_output=True, timeout=120)
     report = json.loads(done.stdout)
@@ -29,7 +31,7 @@ def test_json_on_this_machine() -> None:
     assert done.returncode == (0 if report["ok"] else 1)
     assert not [check for check in report["checks"] if "the check itself failed" in check["detail"]]
     assert not [check for check in report["checks"] if check["status"] == "failed" and not check["advice"]]
-    assert {"model", "cores", "instruction_sets"} <= report["checks"][3]["data"].keys()
+    assert {"model", "cores", "instruction_sets"} <= report["checks"][4]["data"].keys()
 
 
 def test_text_is_plain_when_not_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +48,15 @@ def test_a_check_that_raises_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("unexpected")
 
-    for name in ("check_core", "check_ucx", "check_codecs", "check_cpu", "check_gpus", "check_framework"):
+    for name in (
+        "check_core",
+        "check_ucx",
+        "check_network",
+        "check_codecs",
+        "check_cpu",
+        "check_gpus",
+        "check_framework",
+    ):
         monkeypatch.setattr(doctor, name, broken)
     monkeypatch.setattr(doctor, "check_shared_memory", broken)
     monkeypatch.setattr(doctor, "run_probe", lambda *_, **__: {})
@@ -111,6 +121,36 @@ def test_core() -> None:
     assert check.advice
 
 
+def test_network_lists_devices_the_fastest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HIPRESS_NET", raising=False)
+    devices = [
+        {"name": "mlx5_0:1", "kind": "rdma", "fabric": "fe80", "rate": 200_000.0, "problem": NO_RDMA},
+        {"name": "lo", "kind": "tcp", "address": "127.0.0.1/8", "problem": LOOPBACK},
+        {"name": "eth0", "kind": "tcp", "address": "10.0.0.1/24", "rate": 1000.0},
+        {"name": "eth1", "kind": "tcp", "address": "10.1.0.1/24", "rate": 25_000.0},
+        {"name": "eth2", "kind": "tcp", "address": "10.2.0.1/24", "problem": "is down"},
+    ]
+    check = doctor.check_network({"network": devices[1:]})
+    assert (check.status, check.advice) == ("ok", "")
+    assert check.detail == (
+        "to other hosts: eth1 (10.1.0.1/24, 25 Gbit/s); eth0 (10.0.0.1/24, 1 Gbit/s); "
+        "not: eth2 (10.2.0.1/24, rate unknown, is down)"
+    )
+    check = doctor.check_network({"network": devices})
+    assert check.status == "warning"
+    assert "mlx5_0:1 (fe80, 200 Gbit/s, this UCX was built without RDMA)" in check.detail
+    assert "UCX" in check.advice
+
+    monkeypatch.setenv("HIPRESS_NET", "10.0.0.0/16")
+    assert "to other hosts: eth0 (10.0.0.1/24, 1 Gbit/s); not:" in doctor.check_network({"network": devices[1:]}).detail
+    for wrong in ("eth7", "10.0.0.0/99"):
+        monkeypatch.setenv("HIPRESS_NET", wrong)
+        check = doctor.check_network({"network": devices[1:]})
+        assert (check.status, wrong in check.detail) == ("failed", True)
+        assert "HIPRESS_NET" in check.advice
+    assert doctor.check_network({"error": "why"}).status == "info"
+
+
 def test_ucx(monkeypatch: pytest.MonkeyPatch) -> None:
     ucx = {"version": "1.22.0", "library": "/x/libucp.so.0", "transports": ["tcp", "posix"]}
     known = doctor.check_ucx({"ucx": ucx})
@@ -140,16 +180,13 @@ def test_codecs_unknown() -> None:
 
 
 def test_gpus() -> None:
-    found = {"driver": "CUDA 12.8", "gpus": ["H", "H"]}
-    assert doctor.check_gpus({"driver": None, "gpus": []}, {}).status == "info"
-    assert doctor.check_gpus({"error": "cuInit failed"}, {}).status == "warning"
-    assert doctor.check_gpus(found, {"cuda": True}).status == "ok"
-    assert doctor.check_gpus({**found, "unusable": "no code for it"}, {"cuda": True}).status == "warning"
-    without = doctor.check_gpus(found, {"cuda": False})
-    assert (without.status, bool(without.advice)) == ("warning", True)
-    assert doctor.check_gpus(found, {}).detail == (
-        "2 (H, H), driver for CUDA 12.8, unknown whether the core was built with CUDA"
-    )
+    found = {"driver": "CUDA 12.8", "gpus": ["H", "H"], "nvrtc": "12.8"}
+    assert doctor.check_gpus({"driver": None, "gpus": []}).status == "info"
+    assert doctor.check_gpus({"error": "cuInit failed"}).status == "warning"
+    assert doctor.check_gpus(found).status == "ok"
+    assert doctor.check_gpus(found).detail == "2 (H, H), driver for CUDA 12.8, kernels compiled by NVRTC 12.8"
+    unusable = doctor.check_gpus({**found, "unusable": "pip install nvidia-cuda-nvrtc-cu12"})
+    assert (unusable.status, "pip install" in unusable.detail) == ("warning", True)
 
 
 def test_shared_memory_that_is_small_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,6 +200,7 @@ def test_shared_memory_that_is_small_or_absent(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_the_doctor_itself_imports_no_framework() -> None:
-    script = "import sys; from hipress import doctor; doctor.examine('1', timeout=0.01); print('torch' in sys.modules)"
+    script = "import sys; from hipress.cli import doctor; doctor.examine('1', timeout=0.01)"
+    script += "; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], env=clean_environment(), capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr

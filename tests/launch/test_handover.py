@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hipress.errors import InvalidArgument
-from hipress.handover import HandoverOptions, hand_over
+from hipress.launch.handover import HandoverOptions, hand_over
 from tests.launch.conftest import HIPRESS, clean_environment
 from tests.launch.launchers import HOROVODRUN, LAUNCHERS
 from tests.launch.test_launchers import assert_gone, assert_met, found, read_pids

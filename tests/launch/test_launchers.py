@@ -21,7 +21,7 @@ _OURS = {
     "torchrun": (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"),
 }
 #: Making a launcher's environment may compile Horovod.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def command_of(launcher: str) -> list[str]:

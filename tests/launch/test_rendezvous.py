@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from hipress.errors import InvalidArgument, TransportError, Unsupported
-from hipress.rendezvous import Rendezvous, resolve
+from hipress.launch.rendezvous import Rendezvous, resolve
 
 HIPRESS_RUN = {
     "HIPRESS_RANK": "1",
@@ -74,6 +74,14 @@ def test_hipress_run_comes_before_torchrun() -> None:
 
 def test_an_ipv6_address() -> None:
     assert resolve(HIPRESS_RUN | {"HIPRESS_RENDEZVOUS": "[::1]:5"}).host == "::1"
+
+
+def test_a_secret_of_the_users_own_goes_into_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = OPEN_MPI | {"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+    monkeypatch.setattr("hipress.launch.rendezvous.meeting.secrets.token_hex", lambda _: "what the store shows")
+    tokens = {resolve(launcher | {"HIPRESS_JOB_TOKEN": secret}).token for secret in ("", "one", "two")}
+    assert len(tokens) == 3
+    assert "what the store shows" in tokens
 
 
 def test_the_token_is_not_printed() -> None:
@@ -182,7 +190,7 @@ class TestSrunWithoutAStore:
         assert one.port > 61000
 
     def test_steps_do_not_meet_each_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("hipress.rendezvous.meeting._meetings", itertools.repeat(0))
+        monkeypatch.setattr("hipress.launch.rendezvous.meeting._meetings", itertools.repeat(0))
         tokens = [resolve(SRUN | {"SLURM_STEP_ID": step}).token for step in ("0", "0", "1")]
         assert tokens[0] == tokens[1] != tokens[2]
         assert resolve(SRUN | {"HIPRESS_JOB_TOKEN": "secret"}).token != tokens[0]
@@ -228,9 +236,20 @@ class TestInheritedSocket:
 
     def test_rank_0_takes_it_over(self, listener: socket.socket) -> None:
         fd, port = listener.fileno(), listener.getsockname()[1]
-        assert resolve(self.environ(fd, port)).listen_fd == fd
+        for _ in range(2):  # each init() gets a duplicate; the socket stays for the next one
+            place = resolve(self.environ(fd, port))
+            assert place.listen_fd not in (None, fd)
+            with socket.socket(fileno=place.listen_fd), socket.create_connection(("127.0.0.1", port)):
+                pass
         assert not os.get_inheritable(fd)
-        socket.create_connection(("127.0.0.1", port)).close()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.fstat(fd)
+            except OSError:
+                os._exit(7)
+            os._exit(8)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "a child keeps the port alive"
 
     def test_other_ranks_leave_it_alone(self, listener: socket.socket) -> None:
         assert resolve(self.environ(listener.fileno(), listener.getsockname()[1], rank=1)).listen_fd is None

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from hipress.launch.launcher import LaunchOptions
 from tests.launch.conftest import PATIENCE, Start, assert_gone, is_running, read_pids, wait_until
+
+pytestmark = pytest.mark.slow
 
 Run = Callable[..., tuple[int, bytes, bytes]]
 
@@ -183,3 +186,76 @@ def test_ranks_that_end_at_different_times_all_count(run: Run) -> None:
 
 def _children(pid: int) -> set[int]:
     return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+#: Seconds that `hipress run` gives ranks to end by themselves.
+_GRACE = LaunchOptions.grace
+
+#: An import in which KeyboardInterrupt gets lost, as in many that try something.
+_SWALLOWS = """
+import os, time
+def imports():
+    open(f"{folder}/{{os.environ['HIPRESS_RANK']}}.pid", "w").write(f"{{os.getpid()}}\\n")
+    for _ in range(2):
+        try:
+            time.sleep(100)
+        except KeyboardInterrupt:
+            pass
+"""
+
+
+def _end_by_ctrl_c(start: Start, program: Path, pids: Path, ranks: int) -> tuple[float, bytes]:
+    """How long it takes, and what is said."""
+    process = start("-np", str(ranks), sys.executable, str(program))
+    started = read_pids(pids, ranks)
+    time.sleep(0.5)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE)
+    took = time.monotonic() - begin
+    assert process.returncode == 130
+    assert_gone(started)
+    return took, err
+
+
+def test_ctrl_c_ends_ranks_that_still_import(start: Start, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_SWALLOWS.format(folder=tmp_path) + "imports()\n")
+    took, err = _end_by_ctrl_c(start, program, tmp_path, 2)
+    assert took < _GRACE
+    assert b"killing it" not in err
+
+
+def test_ctrl_c_ends_ranks_that_wait_for_one_that_imports(start: Start, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import os, time
+rank = os.environ["HIPRESS_RANK"]
+if rank != "0":
+    from hipress import runtime
+open(f"{tmp_path}/{{rank}}.pid", "w").write(f"{{os.getpid()}}\\n")
+if rank == "0":
+    time.sleep(100)  # imports
+runtime.init()
+""")
+    took, err = _end_by_ctrl_c(start, program, tmp_path, 3)
+    assert took < _GRACE
+    assert b"killing it" not in err
+
+
+def test_a_rank_that_trains_may_save_after_ctrl_c(start: Start, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import os, time
+from hipress import runtime
+runtime.init()
+open(f"{tmp_path}/{{os.getpid()}}.pid", "w").write(f"{{os.getpid()}}\\n")
+try:
+    time.sleep(100)
+except KeyboardInterrupt:
+    time.sleep(2.0)
+    open(f"{tmp_path}/saved{{runtime.rank()}}", "w")
+""")
+    took, _ = _end_by_ctrl_c(start, program, tmp_path, 2)
+    assert took > 1.9
+    assert {"saved0", "saved1"} <= set(os.listdir(tmp_path))

@@ -16,8 +16,10 @@ from datetime import timedelta
 import pytest
 
 from hipress.errors import InvalidArgument, Timeout, TransportError
-from hipress.rendezvous import Rendezvous, resolve
+from hipress.launch.rendezvous import Rendezvous, resolve
 from tests.launch.conftest import clean_environment
+
+pytestmark = pytest.mark.slow
 
 TORCHRUN = {
     "RANK": "0",
@@ -45,7 +47,7 @@ def meet(environ: dict[str, str], size: int = 2, timeout: float = 20.0) -> list[
 
 def test_rank_0_publishes_and_the_others_reach_it(agent_port: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # All ranks being in one process, they share the count of meetings; apart they would each count to the same.
-    monkeypatch.setattr("hipress.rendezvous.meeting._meetings", itertools.repeat(0))
+    monkeypatch.setattr("hipress.launch.rendezvous.meeting._meetings", itertools.repeat(0))
     environ = TORCHRUN | {
         "MASTER_PORT": agent_port,
         "TORCHELASTIC_USE_AGENT_STORE": "True",
@@ -69,7 +71,7 @@ def test_rank_0_publishes_and_the_others_reach_it(agent_port: str, monkeypatch: 
 
 def test_without_an_agent_rank_0_serves_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("torch.distributed")
-    monkeypatch.setattr("hipress.rendezvous.meeting._meetings", itertools.repeat(0))
+    monkeypatch.setattr("hipress.launch.rendezvous.meeting._meetings", itertools.repeat(0))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     met = meet(TORCHRUN | {"MASTER_PORT": str(port)})
@@ -80,14 +82,14 @@ def test_without_an_agent_rank_0_serves_the_store(monkeypatch: pytest.MonkeyPatc
 
 
 def test_two_hosts_listen_where_master_addr_points(agent_port: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hipress.rendezvous.meeting._meetings", itertools.repeat(0))
+    monkeypatch.setattr("hipress.launch.rendezvous.meeting._meetings", itertools.repeat(0))
     agent = {"MASTER_PORT": agent_port, "TORCHELASTIC_USE_AGENT_STORE": "True", "LOCAL_WORLD_SIZE": "1"}
     met = meet(TORCHRUN | agent | {"TORCHELASTIC_RUN_ID": "two"})
     assert (met[0].host, met[0].local_size) == ("127.0.0.1", 1), "loopback, because MASTER_ADDR says so literally"
     _close(met)
     # A host's own name that means loopback there would leave the other hosts waiting.
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))])
-    from hipress.rendezvous.listening import towards
+    from hipress.launch.rendezvous.listening import towards
 
     with pytest.raises(InvalidArgument, match=r"MASTER_ADDR='node1' is 127\.0\.0\.1.*cannot reach"):
         towards("node1", "MASTER_ADDR")
@@ -112,7 +114,7 @@ def test_under_torchrun_itself() -> None:
     pytest.importorskip("torch.distributed")
     script = """
 import socket
-from hipress.rendezvous import resolve
+from hipress.launch.rendezvous import resolve
 for _ in range(2):  # init(), shutdown(), init()
     r = resolve()
     if r.rank == 0:

@@ -12,17 +12,16 @@ import pytest
 
 pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.txt)")
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
+ROOT = Path(__file__).parents[2]
 
 #: Both workers' values are added up by the servers; with 2 bits, what is below the threshold waits.
 KVSTORE = f"""
 import gc, sys
-sys.path.insert(0, {str(BENCHMARKS)!r})
+sys.path.insert(0, {str(ROOT)!r})
 import mxnet as mx
 import hipress.mxnet as hp
-from dist_kvstore import KvstoreProcesses, deadline
-from meeting import HipressMeeting
+from benchmarks.training.dist_kvstore import KvstoreProcesses, deadline
+from benchmarks.harness.meeting import HipressMeeting
 hp.init()
 with KvstoreProcesses(HipressMeeting(), "") as servers, deadline(100):
     store = mx.kv.create("dist_sync")
@@ -65,7 +64,7 @@ def test_a_worker_that_fails_ends_the_job() -> None:
 
 
 def test_the_network_has_the_parameters_of_resnet50() -> None:
-    network = importlib.import_module("train_mxnet_models").resnet50(1000)
-    gradients = importlib.import_module("models").load("resnet50").gradients
+    network = importlib.import_module("benchmarks.training.mxnet_models").resnet50(1000)
+    gradients = importlib.import_module("benchmarks.models").load("resnet50").gradients
     trained = [each for each in network.collect_params().values() if each.grad_req != "null"]
     assert [each.shape for each in trained] == [one.shape for one in gradients]

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from hipress.secopa.curves import EncodedSize, EncodedSizes, PublishedCurve
-from hipress.secopa.links import LinkCosts
-from hipress.secopa.profile import CodecCosts, CodecTimes, MachineDescription, Profile
+from hipress.secopa.profile.curves import EncodedSize, EncodedSizes, PublishedCurve
+from hipress.secopa.profile.links import LinkCosts
+from hipress.secopa.profile.profile import CodecCosts, CodecTimes, MachineDescription, Profile
 
 
 def line(bytes_per_s: float, fixed_s: float = 0.0) -> PublishedCurve:

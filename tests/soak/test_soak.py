@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.soak.rounds import ANYWHERE, BETWEEN_NODES, draw
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_nothing_is_violated(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.soak", "--seconds", "20", "--seed", "1", "--logs", str(tmp_path / "logs")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)

@@ -7,14 +7,16 @@ from typing import Any
 
 from tests.ranks import Ranks
 
-_ranks = Ranks("""
+#: What a rank's process runs first.
+PREPARATION = """
 import os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import tensorflow as tf
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(2)
 import hipress.tensorflow
-""")
+"""
+_ranks = Ranks(PREPARATION)
 
 
 def begin(function: Any, *arguments: Any) -> Any:

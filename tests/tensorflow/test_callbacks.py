@@ -55,9 +55,35 @@ def test_all_ranks_have_the_same_weights_before_the_first_step() -> None:
     assert len(first) == 2
 
 
+def _broadcast_but(how: str) -> list[float]:
+    hpk.init()
+    model = _model()
+    kernel, bias = model.layers[0].variables
+    kernel.assign(tf.fill(kernel.shape, 1.0 + hp.rank()))
+    bias.assign([1.0 + hp.rank()])
+    local = {"one": kernel, "of TensorFlow": kernel.value, "several": [kernel, bias], "none": None}[how]
+    callback = hpk.callbacks.BroadcastGlobalVariablesCallback(1, "", local)
+    callback.set_model(model)
+    callback.on_train_begin()
+    return [float(kernel[0, 0]), float(bias[0])]
+
+
+@pytest.mark.parametrize(
+    ("how", "first"),
+    [("one", [1.0, 2.0]), ("of TensorFlow", [1.0, 2.0]), ("several", [1.0, 1.0]), ("none", [2.0, 2.0])],
+)
+def test_local_variables_stay_a_ranks_own(how: str, first: list[float]) -> None:
+    assert run(_broadcast_but, 2, how) == [first, [2.0, 2.0]]
+
+
+def test_what_is_no_variable_is_refused() -> None:
+    with pytest.raises(hp.InvalidArgument, match="no variable"):
+        hpk.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=["no variable"])
+
+
 def _metrics() -> tuple[float, float]:
     hpk.init()
-    callback = hpk.callbacks.MetricAverageCallback()
+    callback = hpk.callbacks.MetricAverageCallback(device="")
     logs = {"loss": 1.0 + hp.rank(), "accuracy": 0.5 * hp.rank()}
     callback.on_epoch_end(0, logs)
     return logs["loss"], logs["accuracy"]
@@ -107,3 +133,21 @@ def test_xla_is_refused_with_what_to_do() -> None:
     (outcome,) = outcomes(_compiled_by_xla, 1)
     assert isinstance(outcome, hp.Unsupported)
     assert "jit_compile=False" in str(outcome)
+
+
+def _best(folder: str) -> list[bool]:
+    hpk.init()
+    best = hpk.callbacks.BestModelCheckpoint(monitor="loss")
+    model = _model()
+    with pytest.raises(hp.InvalidArgument, match="filepath"):
+        _fit(model, best)
+    best.filepath = f"{folder}/{hp.rank()}.keras"
+    history = _fit(model, best, epochs=4)
+    loaded = keras.models.load_model(best.filepath)
+    inputs = np.full((8, 3), 1.0 + hp.rank(), np.float32)
+    found = loaded.evaluate(inputs, inputs[:, :1], verbose=0)
+    return [best.best == min(history["loss"]), found <= max(history["loss"])]
+
+
+def test_the_best_model_is_kept_where_the_callback_was_told(tmp_path: Any) -> None:
+    assert run(_best, 1, str(tmp_path)) == [[True, True]]

@@ -20,9 +20,10 @@ VALUES = np.random.default_rng(0).standard_normal(5001, np.float32)
 def test_messages_are_the_cores_and_states_come_out(codec: dict[str, object], traced: bool) -> None:
     name = str(codec["name"])
     states = {state: tf.zeros(VALUES.size) for state in codec["states"]}  # type: ignore[attr-defined]
+    options = "error_feedback=true" if states else ""
 
     def encode(values: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]:
-        message, after = codecs.encode(name, values, states, seed=1, step=2, tensor=3)
+        message, after = codecs.encode(name, values, states, options=options, seed=1, step=2, tensor=3)
         return message, after, codecs.decode(name, message, tf.size(values))
 
     message, after, decoded = (tf.function(encode) if traced else encode)(tf.constant(VALUES))

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 import hipress.tensorflow.keras as hk
-from hipress.secopa.automatic import AutomaticOptions
+from hipress.secopa.online.automatic import AutomaticOptions
 from tests.tensorflow.ranks import run
 
 

@@ -128,7 +128,7 @@ def test_what_a_codec_held_back_joins_the_next_step_when_the_codec_is_replaced()
 
 
 def _failed_step() -> list[float]:
-    hp.init(timeout=3)
+    hp.init(timeout=6)
     variables = [tf.Variable(tf.ones(4), name="reached"), tf.Variable(tf.ones(4), name="missing")]
     optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(1.0))
 
@@ -235,7 +235,7 @@ def test_replicas_that_differ_are_found() -> None:
 
 
 def _lost_rank() -> str:
-    hp.init(timeout=3)
+    hp.init(timeout=6)
     variable = tf.Variable(tf.zeros(10), name="w")
 
     @tf.function

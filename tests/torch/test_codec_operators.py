@@ -17,6 +17,8 @@ from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.torch import codec_operators
 
+pytestmark = pytest.mark.slow
+
 BUILTIN = [codec["name"] for codec in _core.describe_codecs()]
 operators: Any = torch.ops.hipress
 

@@ -12,6 +12,8 @@ import torch
 import hipress.torch as hp
 from tests.torch.ranks import run
 
+pytestmark = pytest.mark.slow
+
 
 def _places() -> tuple[int, int, int, int]:
     assert not hp.is_initialized()

@@ -12,6 +12,8 @@ import pytest
 
 from tests.docs import pages
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, str(pages.ROOT / "examples" / "torch" / "compress_benchmark.py")]
 SMALL = ("--model", "resnet50", "--image-size", "32", "--batch-size", "2", "--num-iters", "2")
 #: Of ResNet-50, as they are.

@@ -12,11 +12,16 @@ import pytest
 
 from tests.docs import pages
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = pages.ROOT / "examples" / "torch" / "digits.py"
 #: As many images per step as the example's four ranks have.
 SHORT = ("--epochs", "16", "--batch-size", "16")
 #: How many times fewer bytes the last epoch sends.
-SMALLER = {"fp16": 1.9, "onebit": 28, "tbq": 14, "terngrad": 14, "dgc": 200, "graddrop": 200}
+SMALLER = {
+    **{"fp16": 1.9, "onebit": 28, "tbq": 14, "terngrad": 14, "dgc": 200, "graddrop": 200},
+    **{"bf16": 1.9, "int8": 3.8, "int4": 7.4},
+}
 
 
 def train(folder: Path, codec: str, ranks: int, *options: str) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from torch import nn
 import hipress.torch as hp
 from hipress import _core, runtime
 from hipress.torch import operators
-from tests.compll.cuda.device import require_gpu
+from tests.compll.emit.cuda.device import require_gpu
 from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
 
 
 def _without_that_gpu() -> None:

@@ -16,6 +16,8 @@ import hipress.horovod.torch as hvd
 import hipress.torch as hp
 from tests.torch.ranks import run
 
+pytestmark = pytest.mark.slow
+
 #: What horovod.torch 0.28.1 has, without `elastic` and `SyncBatchNorm`.
 NAMES = [
     "Adasum",

@@ -12,6 +12,8 @@ from PIL import Image
 
 from tests.docs import pages
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = pages.ROOT / "examples" / "torch" / "pytorch_imagenet.py"
 SMALL = ("--model", "resnet50", "--image-size", "32", "--batch-size", "2", "--num-iterations", "3")
 

@@ -15,6 +15,8 @@ import hipress.torch as hp
 from hipress.errors import Mismatch
 from tests.torch import ranks
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "compll"
 COUNT = 50_000
 

@@ -12,22 +12,18 @@ from torch import nn
 
 import hipress.torch as hp
 from tests.torch.models import fingerprint, gradients, local_average, loss, mlp
+from tests.torch.optimizers import start
 from tests.torch.ranks import outcomes, run
 
+pytestmark = pytest.mark.slow
+
 STEPS = 50
-
-
-def _start(model: nn.Module, lr: float = 0.1, **options: Any) -> Any:
-    hp.init()
-    hp.broadcast_parameters(model.state_dict(), root_rank=0)
-    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
-    return hp.DistributedOptimizer(optimizer, model.named_parameters(), **options)
 
 
 def _train(codec: str, steps: int) -> list[str]:
     hp.init()
     model = mlp(seed=hp.rank())
-    optimizer = _start(model, codec=codec)
+    optimizer = start(model, codec=codec)
     seen = []
     for step in range(steps):
         optimizer.zero_grad()
@@ -46,7 +42,7 @@ def test_parameters_are_identical_on_all_ranks_after_every_step(codec: str) -> N
 
 def _gradients_after_backward() -> bool:
     model = mlp()
-    optimizer = _start(model)
+    optimizer = start(model)
     loss(model, hp.rank(), 0).backward()
     expected = local_average(hp.size(), 0, model)
     del optimizer
@@ -59,7 +55,7 @@ def test_when_backward_returns_gradients_are_averaged() -> None:
 
 def _accumulate(how: str) -> tuple[list[torch.Tensor], int]:
     model = mlp()
-    optimizer = _start(model, backward_passes_per_step=3 if how == "passes" else 1)
+    optimizer = start(model, backward_passes_per_step=3 if how == "passes" else 1)
     hp.allreduce(torch.zeros(1))
     before = hp.counters()["messages_sent"]
     for step in range(3):
@@ -89,7 +85,7 @@ def test_gradient_accumulation(how: str) -> None:
 
 def _tail_of_an_epoch() -> list[str]:
     model = mlp()
-    optimizer = _start(model, backward_passes_per_step=4)
+    optimizer = start(model, backward_passes_per_step=4)
     seen = []
     for step in range(6):  # the second step comes after two passes only
         loss(model, hp.rank(), step).backward()
@@ -125,7 +121,7 @@ class Branches(nn.Module):
 def _unused_parameters(codec: str) -> tuple[list[str], bool, bool]:
     hp.init()
     model = Branches()
-    optimizer = _start(model, codec=codec, min_compress_bytes=0)
+    optimizer = start(model, codec=codec, min_compress_bytes=0)
     seen = []
     both_used = True
     for step in range(5):
@@ -151,7 +147,7 @@ def test_parameters_unused_on_some_ranks_count_as_zero_there(codec: str) -> None
 def _rank_without_backward() -> list[str]:
     hp.init()
     model = mlp()
-    optimizer = _start(model)
+    optimizer = start(model)
     seen = []
     for step in range(3):
         optimizer.zero_grad()
@@ -171,7 +167,7 @@ def _changing_requires_grad() -> tuple[list[str], list[bool]]:
     hp.init()
     model = mlp()
     model[2].requires_grad_(False)
-    optimizer = _start(model)
+    optimizer = start(model)
     seen, changed = [], []
     for step in range(6):
         model[2].requires_grad_(step >= 2)
@@ -194,7 +190,7 @@ def test_requires_grad_may_change_during_training() -> None:
 
 def _clip(recipe: str) -> tuple[str, float]:
     model = mlp()
-    optimizer = _start(model)
+    optimizer = start(model)
     loss(model, hp.rank(), 0).backward()
     if recipe == "horovod":
         optimizer.synchronize()
@@ -219,7 +215,7 @@ def test_clipping_between_synchronize_and_step(recipe: str) -> None:
 
 def _scaler(recipe: str, codec: str) -> tuple[list[str], list[float]]:
     model = mlp()
-    optimizer = _start(model, codec=codec)
+    optimizer = start(model, codec=codec)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
     seen, scales = [], []
     for step in range(6):
@@ -298,7 +294,7 @@ class Checkpointed(nn.Module):
 def _checkpointing() -> tuple[str, bool]:
     hp.init()
     model = Checkpointed()
-    optimizer = _start(model)
+    optimizer = start(model)
     loss(model, hp.rank(), 0).backward()
     expected = local_average(hp.size(), 0, mlp())
     right = all(torch.allclose(g, e, atol=1e-6) for g, e in zip(gradients(model), expected, strict=True))
@@ -371,7 +367,7 @@ def test_codecs_of_single_parameters() -> None:
 def _replicas(step_that_breaks: int) -> None:
     hp.init()
     model = mlp()
-    optimizer = _start(model)
+    optimizer = start(model)
     for step in range(4):
         optimizer.zero_grad()
         loss(model, hp.rank(), step).backward()
@@ -387,176 +383,3 @@ def test_diverging_replicas_are_found() -> None:
         assert isinstance(outcome, hp.Mismatch)
         assert "2.bias" in str(outcome)
         assert "step 4" in str(outcome)
-
-
-def _switching(codecs: list[str]) -> list[str]:
-    """Trains with one codec after the other, three steps each; "" calls nothing. The parameters after every step."""
-    hp.init()
-    model = mlp(seed=hp.rank())
-    optimizer = _start(model, codec=codecs[0])
-    seen = []
-    for turn, codec in enumerate(codecs):
-        if turn > 0 and codec:
-            optimizer.set_codec(codec)
-        for step in range(3 * turn, 3 * turn + 3):
-            optimizer.zero_grad()
-            loss(model, hp.rank(), step).backward()
-            optimizer.step()
-            seen.append(fingerprint(model))
-    return seen
-
-
-@pytest.mark.parametrize("codec", ["onebit", "dgc", "terngrad"])
-def test_to_set_the_same_codec_changes_no_bit(codec: str) -> None:
-    assert run(_switching, 2, [codec, codec, codec]) == run(_switching, 2, [codec, "", ""])
-
-
-def test_residuals_live_on_with_another_codec_of_the_same_meaning() -> None:
-    # Partitions are smaller than both blocks: the two encode alike, but ranks agree on another tensor.
-    codecs = ["onebit(block=65536)", "onebit(block=131072)", "onebit(block=65536)"]
-    assert run(_switching, 3, codecs) == run(_switching, 3, [codecs[0], "", ""])
-
-
-@pytest.mark.parametrize(
-    "codecs",
-    [
-        ["none", "dgc(ratio=0.1)", "none"],
-        ["dgc(ratio=0.1)", "dgc(ratio=0.01)", "graddrop(ratio=0.01)"],
-        ["onebit", "fp16", "tbq"],
-        ["graddrop(ratio=0.1)", "terngrad", "onebit(error_feedback=false)"],
-    ],
-)
-def test_replicas_stay_identical_when_the_codec_changes(codecs: list[str]) -> None:
-    by_rank = run(_switching, 3, codecs)
-    assert all(seen == by_rank[0] for seen in by_rank)
-    assert len(set(by_rank[0])) == 3 * len(codecs)
-
-
-def _sum_of_what_arrives(codecs: list[str], arguments: dict[str, Any], not_finite_at: int) -> tuple[float, float]:
-    """The largest difference between what all ranks gave and what arrived, after the last step and before it.
-
-    Rank 1 gives nothing in the step after the first change; rank 0 gives one NaN in the step `not_finite_at`, whose
-    values count for nobody.
-    """
-    hp.init()
-    # Channels last: what waits is added in memory order, too.
-    weight = nn.Parameter(torch.zeros(16, 8, 6, 6).to(memory_format=torch.channels_last))
-    optimizer = torch.optim.SGD([weight], lr=1.0)
-    optimizer = hp.DistributedOptimizer(optimizer, [("w", weight)], codec=codecs[0], **arguments)
-    given, arrived = torch.zeros_like(weight, dtype=torch.float64), torch.zeros_like(weight, dtype=torch.float64)
-    difference, earlier = 0.0, 0.0
-    for step, codec in enumerate(codecs):
-        if step > 0:
-            optimizer.set_codec(codec)
-        optimizer.zero_grad()
-        for rank in range(hp.size()):
-            values = torch.randn(weight.shape, generator=torch.Generator().manual_seed(10 * step + rank))
-            gives = not (step == 1 and rank == 1)
-            if gives and step != not_finite_at:
-                given += values / (hp.size() if arguments.get("op", hp.Average) == hp.Average else 1)
-            if gives and rank == hp.rank():
-                if rank == 0 and step == not_finite_at:
-                    values[0, 0, 0, 0] = torch.nan
-                (weight * values).sum().backward()
-        optimizer.synchronize()
-        gradient = weight.grad
-        assert gradient is not None
-        if step == not_finite_at:
-            assert gradient.isnan().any()
-        else:
-            arrived += gradient
-        earlier, difference = difference, float((given - arrived).abs().max())
-        optimizer.zero_grad()
-        optimizer.step()
-    return difference, earlier
-
-
-@pytest.mark.parametrize("codec", ["onebit", "graddrop(ratio=0.01)", "tbq"])
-@pytest.mark.parametrize("arguments", [{}, {"op": hp.Sum}, {"gradient_predivide_factor": 2.0}])
-def test_what_was_held_back_arrives_when_the_next_codec_holds_nothing_back(
-    codec: str, arguments: dict[str, Any]
-) -> None:
-    for difference, earlier in run(_sum_of_what_arrives, 3, [codec, codec, codec, "none"], arguments, -1):
-        assert difference < 1e-4 < 0.1 < earlier
-
-
-def test_what_was_held_back_waits_for_a_rank_that_has_no_gradient() -> None:
-    for difference, earlier in run(_sum_of_what_arrives, 3, ["onebit", "none", "none"], {}, -1):
-        assert difference < 1e-4 < 0.1 < earlier
-
-
-def test_what_was_held_back_waits_for_a_gradient_that_is_finite() -> None:
-    for difference, earlier in run(_sum_of_what_arrives, 3, ["onebit", "onebit", "none", "none"], {}, 2):
-        assert difference < 1e-4 < 0.1 < earlier
-
-
-def _codecs_of_parameters_change() -> tuple[int, int]:
-    hp.init()
-    model = nn.Linear(512, 512, bias=False)
-    optimizer = hp.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
-    sent = []
-    for codec_for in ({"weight": "onebit"}, None):
-        optimizer.set_codec("none", codec_for)
-        hp.allreduce(torch.zeros(1))
-        before = hp.counters()["bytes_sent"]
-        model(torch.ones(2, 512)).sum().backward()
-        optimizer.step()
-        sent.append(hp.counters()["bytes_sent"] - before)
-    with pytest.raises(hp.InvalidArgument, match="'bias', which is not one of"):
-        optimizer.set_codec("none", {"bias": "fp16"})
-    with pytest.raises(hp.InvalidArgument, match="twobit"):
-        optimizer.set_codec("twobit")
-    return sent[0], sent[1]
-
-
-def test_set_codec_takes_codecs_of_single_parameters() -> None:
-    for compressed, plain in run(_codecs_of_parameters_change, 2):
-        assert compressed < 512 * 512 * 4 / 30
-        assert plain > 512 * 512 * 4 / 2
-
-
-def _different_codecs(differ: bool) -> list[str]:
-    hp.init()
-    model = mlp()
-    optimizer = _start(model, codec="onebit")
-    if differ:
-        with pytest.raises(hp.Mismatch, match=r"'2.weight'.*tbq"):
-            optimizer.set_codec("tbq" if hp.rank() == 1 else "dgc", dict.fromkeys(("0.weight", "0.bias"), "none"))
-    seen = []
-    for step in range(3):
-        optimizer.zero_grad()
-        loss(model, hp.rank(), step).backward()
-        optimizer.step()
-        seen.append(fingerprint(model))
-    return seen
-
-
-def test_ranks_that_set_different_codecs_are_told_and_go_on_as_before() -> None:
-    by_rank = run(_different_codecs, 2, True)
-    assert by_rank[0] == by_rank[1]
-    assert by_rank == run(_different_codecs, 2, False)
-
-
-def _codec_within_backward() -> list[str]:
-    hp.init()
-    model = mlp()
-    optimizer = _start(model)
-    refused: list[str] = []
-
-    def too_early(_: torch.Tensor) -> None:
-        try:
-            optimizer.set_codec("onebit")
-        except hp.InvalidArgument as error:
-            refused.append(str(error))
-
-    model[0].weight.register_post_accumulate_grad_hook(too_early)
-    loss(model, hp.rank(), 0).backward()
-    optimizer.step()
-    optimizer.set_codec("onebit")
-    return refused
-
-
-def test_the_codec_cannot_change_while_gradients_are_in_flight() -> None:
-    for refused in run(_codec_within_backward, 2):
-        assert len(refused) == 1
-        assert "in flight" in refused[0]

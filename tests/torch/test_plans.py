@@ -12,11 +12,13 @@ import torch
 from torch import nn
 
 import hipress.torch as hp
-from hipress.secopa.automatic import AutomaticOptions
-from hipress.secopa.gradients import of_tensors
-from hipress.secopa.plan import Decision, Plan
+from hipress.secopa.online.automatic import AutomaticOptions
+from hipress.secopa.plan.plan import Decision, Plan
+from hipress.secopa.profile.model_gradients import gradients_of_tensors
 from tests.torch.models import fingerprint, loss, mlp
 from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
 
 #: Turns of a parameter through these ways leave no topology, codec, cut or company out.
 WAYS: list[dict[str, Any]] = [
@@ -31,7 +33,7 @@ WAYS: list[dict[str, Any]] = [
 
 def plan_for(named: Any, ways: list[dict[str, Any]], world: int) -> Plan:
     """`ways` in turn."""
-    gradients = of_tensors("", named).gradients
+    gradients = gradients_of_tensors("", named).gradients
     decisions = (
         Decision(name=gradient.name, elements=gradient.elements, dtype=gradient.dtype, **way)
         for gradient, way in zip(gradients, itertools.cycle(ways), strict=False)

@@ -7,11 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
 import hipress.torch as hp
 from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
 
 WORLD = 3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipress import _core
+from hipress.compll.build.kernels import compile_kernels
 from hipress.errors import Unsupported
 from tests.core.casync.engine_world import spec
+
+Compiler = Callable[[str, str, int, int], bytes]
 
 
 def simulated(world_size: int, delay: float = 2e-4) -> list[_core.SimulatedDevice]:
@@ -21,9 +25,11 @@ def simulated(world_size: int, delay: float = 2e-4) -> list[_core.SimulatedDevic
     return [_core.SimulatedDevice(seed=rank, delay=delay) for rank in range(world_size)]
 
 
-def on_gpu(world_size: int, gpus: int = 1, **files: str) -> list[_core.Device]:
+def on_gpu(
+    world_size: int, gpus: int = 1, driver: str = "libcuda.so.1", compiler: Compiler = compile_kernels
+) -> list[_core.Device]:
     """Ranks share GPUs, each with a device of its own."""
-    return [_core.cuda_device(rank % gpus, **files) for rank in range(world_size)]
+    return [_core.cuda_device(rank % gpus, compiler=compiler, driver=driver) for rank in range(world_size)]
 
 
 def gpu_missing() -> str | None:

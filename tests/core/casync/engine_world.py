@@ -15,7 +15,7 @@ from hipress import _core
 Result = TypeVar("Result")
 
 #: Codecs that come with HiPress and change what they are given.
-LOSSY = ["onebit", "tbq", "terngrad", "dgc", "graddrop"]
+LOSSY = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4"]
 
 
 def run_ranks(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hipress import _core
+from tests.cases import each
 from tests.core.casync.engine_world import LOSSY, allreduce, gradients, identical, run_ranks, spec
 
 COUNTS = [0, 1, 7, 1023, 1024, 1025, 4096 * 3 + 5]
@@ -25,7 +26,7 @@ def in_rank_order(contributions: list[NDArray[Any]], factor: float) -> NDArray[A
     return (total * np.float32(factor)).astype(contributions[0].dtype)
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 7])
+@each("world_size", [1, 2, 3, 4, 7])
 def test_none_averages_exactly_in_rank_order(world_size: int) -> None:
     for count in COUNTS:
         values = gradients(world_size, count, seed=count)
@@ -35,8 +36,8 @@ def test_none_averages_exactly_in_rank_order(world_size: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
-@pytest.mark.parametrize("partitions", [0, 1, 5])
+@each("world_size", [1, 2, 3, 4])
+@each("partitions", [0, 1, 5])
 def test_ranks_end_with_identical_bytes(codec: str, world_size: int, partitions: int) -> None:
     counts = [*COUNTS, 100_000]
     values = {count: gradients(world_size, count, seed=count) for count in counts}
@@ -82,7 +83,7 @@ def test_awkward_values(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+@each("poison", [np.nan, np.inf, -np.inf])
 def test_non_finite_values_reach_every_rank(codec: str, poison: float) -> None:
     count = 20_000
 
@@ -118,7 +119,7 @@ def test_fp16_overflow_becomes_infinite_not_wrong() -> None:
     assert np.all(np.isinf(results[0]))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int32", "int64", "uint8", "int8", "int16"])
+@each("dtype", ["float64", "int32", "int64", "uint8", "int8", "int16"])
 def test_other_element_types_sum(dtype: str) -> None:
     def body(engine: _core.Engine) -> NDArray[Any]:
         values = (np.arange(3000) % 20 + engine.rank).astype(dtype)
@@ -196,7 +197,7 @@ def test_any_shape_of_world(world_size: int, count: int, partitions: int, codec:
 
 
 @pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical"])
-@pytest.mark.parametrize("option", ["pipelining", "priorities"])
+@each("option", ["pipelining", "priorities"])
 def test_without_overlap_and_order_the_bits_are_the_same(option: str, topology: str) -> None:
     """Both are there for speed alone."""
     count, tensors = 3000, 12

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hipress import _core
+from tests.cases import each
 from tests.core.casync.engine_world import LOSSY, run_ranks, spec
 
 HEADER = 32
@@ -29,7 +30,7 @@ def sent_per_step(codec: str, count: int, world_size: int, **options: int) -> li
     return run_ranks(world_size, body)
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 4])
+@each("world_size", [2, 3, 4])
 def test_none_sends_two_shares_of_the_tensor(world_size: int) -> None:
     count = world_size * 1024 * 64
     for counted in sent_per_step("none", count, world_size, partitions=world_size):
@@ -47,7 +48,7 @@ def test_fp16_sends_half() -> None:
 
 
 @pytest.mark.parametrize("codec", ["fp16", *LOSSY, "dgc(ratio=0.01)", "terngrad(bitwidth=4)"])
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@each("world_size", [1, 2, 3, 4])
 def test_every_message_is_a_header_and_what_the_codec_said(codec: str, world_size: int) -> None:
     """Codecs that choose what they send may send less: never less than 0.7 of what they may."""
     part = 1024 * 64
@@ -61,7 +62,7 @@ def test_every_message_is_a_header_and_what_the_codec_said(codec: str, world_siz
             assert least <= counted[direction] <= most
 
 
-@pytest.mark.parametrize("count", [(1 << 18) + 1, 1 << 20, 3_000_001])
+@each("count", [(1 << 18) + 1, 1 << 20, 3_000_001])
 def test_onebit_sends_a_thirtieth_of_tensors_above_a_megabyte(count: int) -> None:
     raw, onebit = (sent_per_step(codec, count, 4) for codec in ("none", "onebit"))
     assert sum(c["bytes_sent"] for c in onebit) <= sum(c["bytes_sent"] for c in raw) / 30
@@ -69,7 +70,7 @@ def test_onebit_sends_a_thirtieth_of_tensors_above_a_megabyte(count: int) -> Non
         assert compressed["bytes_sent"] <= full["bytes_sent"] / 30
 
 
-@pytest.mark.parametrize("count", [0, 1, 2])
+@each("count", [0, 1, 2])
 def test_what_a_codec_would_enlarge_is_sent_raw(count: int) -> None:
     raw, onebit = (sent_per_step(codec, count, 2) for codec in ("none", "onebit"))
     assert onebit == raw

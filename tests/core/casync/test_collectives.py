@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hipress import _core
 from hipress.errors import InvalidArgument, Mismatch, PeerLost, Timeout, Unsupported
+from tests.cases import each
 from tests.core.casync.engine_world import allreduce, identical, outcomes, run_ranks, spec
 
 WORLDS = [1, 2, 3, 4, 7]
@@ -37,8 +38,8 @@ def block(dtype: str, rows: int, rank: int, peer: int = 0) -> NDArray[Any]:
     return (np.arange(rows * 3).reshape(rows, 3) + 7 * rank + 3 * peer).astype(STORED.get(dtype, dtype))
 
 
-@pytest.mark.parametrize("world_size", WORLDS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@each("world_size", WORLDS)
+@each("dtype", DTYPES)
 def test_allgather_puts_blocks_of_any_length_behind_each_other(world_size: int, dtype: str) -> None:
     for lengths in (lambda rank: rank, lambda rank: 5 - min(rank, 5), lambda rank: 0, lambda rank: 3000 * (rank % 2)):
 
@@ -52,8 +53,8 @@ def test_allgather_puts_blocks_of_any_length_behind_each_other(world_size: int, 
             assert result.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("world_size", WORLDS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@each("world_size", WORLDS)
+@each("dtype", DTYPES)
 def test_alltoall_hands_every_rank_its_part(world_size: int, dtype: str) -> None:
     for length in (
         lambda rank, peer: (rank + 2 * peer) % 4,
@@ -83,8 +84,8 @@ def reducescatter(engine: _core.Engine, name: str, values: NDArray[Any], **optio
     return result
 
 
-@pytest.mark.parametrize("world_size", WORLDS)
-@pytest.mark.parametrize("rows", [0, 1, 5, 4096])
+@each("world_size", WORLDS)
+@each("rows", [0, 1, 5, 4096])
 def test_reducescatter_is_what_a_rank_would_keep_of_the_allreduce(world_size: int, rows: int) -> None:
     values = [
         np.random.default_rng(rank).standard_normal((rows, 2, 3)).astype(np.float32) for rank in range(world_size)
@@ -107,7 +108,7 @@ def test_reducescatter_is_what_a_rank_would_keep_of_the_allreduce(world_size: in
 
 
 @pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical"])
-@pytest.mark.parametrize("world_size", [1, 2, 4])
+@each("world_size", [1, 2, 4])
 def test_min_max_and_product(topology: str, world_size: int) -> None:
     functions = {"min": np.minimum, "max": np.maximum, "product": np.multiply}
 
@@ -126,8 +127,8 @@ def test_min_max_and_product(topology: str, world_size: int) -> None:
         assert identical([results[dtype, op] for results in by_rank]), (dtype, op)
 
 
-@pytest.mark.parametrize("op", ["min", "max", "product"])
-@pytest.mark.parametrize("poisoned", [0, 1, 2])
+@each("op", ["min", "max", "product"])
+@each("poisoned", [0, 1, 2])
 def test_a_nan_of_any_rank_is_the_result(op: str, poisoned: int) -> None:
     def body(engine: _core.Engine) -> tuple[NDArray[Any], NDArray[Any]]:
         values = np.full(5, float(engine.rank + 1), np.float32)
@@ -140,10 +141,10 @@ def test_a_nan_of_any_rank_is_the_result(op: str, poisoned: int) -> None:
             assert np.isnan(result).tolist() == [False, False, False, True, False]
 
 
-def refusal_of(**options: Any) -> Exception:
+def refusal_of(dtype: str = "float32", **options: Any) -> Exception:
     def body(engine: _core.Engine) -> Exception | None:
         try:
-            allreduce(engine, "w", np.ones(10_000, np.float32), **options)
+            allreduce(engine, "w", np.ones(10_000, dtype), **options)
         except Exception as error:
             return error
         return None
@@ -156,8 +157,61 @@ def refusal_of(**options: Any) -> Exception:
 def test_what_min_max_and_product_cannot_do_is_said() -> None:
     for op in ("min", "max", "product"):
         assert isinstance(refusal_of(op=op, codec="onebit"), Unsupported)
-        assert isinstance(refusal_of(op=op, prescale=2.0), InvalidArgument)
     assert isinstance(refusal_of(op="median"), InvalidArgument)
+
+
+@each("factor", ["prescale", "postscale"])
+def test_bool_takes_no_factor(factor: str) -> None:
+    assert isinstance(refusal_of("bool", op="sum", **{factor: 2.0}), Unsupported)
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical"])
+@each("world_size", [1, 2, 4])
+def test_each_ranks_integers_are_scaled_and_truncated_before_they_are_combined(topology: str, world_size: int) -> None:
+    def body(engine: _core.Engine) -> dict[tuple[str, str], NDArray[Any]]:
+        results = {}
+        for dtype in INTEGERS:
+            for op in ("sum", "average", "min", "max", "product"):
+                values = own_integers(engine.rank, dtype)
+                before = values.copy()
+                options = {"op": op, "prescale": 0.5, "postscale": 1.5, "topology": topology}
+                results[dtype, op] = allreduce(engine, f"{dtype}.{op}", values, **options)
+                assert np.array_equal(values, before)
+                (tensor,) = engine.declare([spec(f"{dtype}.{op}.in place", values, **options)])
+                engine.wait(engine.submit(tensor, values, values))
+                assert np.array_equal(values, results[dtype, op])
+        return results
+
+    functions = {"sum": np.add, "average": np.add, "min": np.minimum, "max": np.maximum, "product": np.multiply}
+    by_rank = run_ranks(world_size, body, options={"hosts": [rank // 2 for rank in range(world_size)]})
+    for (dtype, op), result in by_rank[0].items():
+        scaled = [np.trunc(own_integers(rank, dtype) * 0.5).astype(np.int64) for rank in range(world_size)]
+        factor = 1.5 / world_size if op == "average" else 1.5
+        expected = np.trunc(functions[op].reduce(scaled) * factor).astype(dtype)
+        assert np.array_equal(result, expected), (dtype, op)
+        assert identical([results[dtype, op] for results in by_rank]), (dtype, op)
+
+
+def own_integers(rank: int, dtype: str) -> NDArray[Any]:
+    low = 0 if dtype == "uint8" else -5
+    return np.random.default_rng(rank).integers(low, 6, 70_000).astype(dtype)
+
+
+def test_the_prescale_factor_of_a_minimum_is_applied_to_each_rank() -> None:
+    def body(engine: _core.Engine) -> list[float]:
+        values = np.array([1.0, -2.0], np.float32) * (engine.rank + 1)
+        return [float(each) for each in allreduce(engine, "w", values, op="min", prescale=-2.0, postscale=3.0)]
+
+    assert run_ranks(2, body) == [[-12.0, 12.0]] * 2
+
+
+def test_integers_of_a_reducescatter_are_scaled_before_they_are_added() -> None:
+    def body(engine: _core.Engine) -> list[int]:
+        values = np.full((4, 1), 3, np.int32)
+        scaled = reducescatter(engine, "w", values, op="sum", prescale=0.5)
+        return [int(each) for each in scaled.ravel()]
+
+    assert run_ranks(2, body) == [[2, 2], [2, 2]]
 
 
 DISAGREEMENTS = [

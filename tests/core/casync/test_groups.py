@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hipress import _core
-from hipress.errors import DuplicateName, InvalidArgument, Mismatch, Timeout
+from hipress.errors import DuplicateName, InvalidArgument, Mismatch, Timeout, TransportError
+from tests.core.casync.device_world import Place, forget_frames, freed, simulated
 from tests.core.casync.engine_world import gradients, identical, outcomes, run_ranks, spec
 
 Floats = NDArray[np.float32]
@@ -63,6 +64,76 @@ def test_a_group_is_synchronised_as_one_tensor_would_be(codec: str, topology: st
     if not codec.startswith("dgc"):  # which samples by the tensor's number
         for ours, theirs in zip(by_rank[0], run_ranks(WORLD, alone, options={"hosts": [0, 1, 1]})[0], strict=True):
             assert ours.tobytes() == theirs.tobytes()
+
+
+@pytest.mark.parametrize("codec", ["none", "onebit", "terngrad"])
+@pytest.mark.parametrize("where", [(1, 1, 1), (0, 1, 0)])
+def test_groups_on_devices_have_the_bits_of_the_host(codec: str, where: tuple[int, ...]) -> None:
+    """Member by member; a member without values counts as zeros there, too."""
+
+    def body(engine: _core.Engine) -> list[bytes]:
+        place = Place(engine, devices[engine.rank])
+        given = values_of(0)
+        described = [
+            spec(name, each, group="g", codec=codec, partitions=2, device=place.device)
+            for name, each in zip("abcd", given, strict=True)
+        ]
+        handles = engine.agree("list", described)
+        seen = []
+        for turn in range(3):
+            values: list[Floats | None] = [*values_of(engine.rank, turn)]
+            if turn == 1:
+                values[(1, 3, 0)[engine.rank]] = None
+            started = [
+                place.start(handle, each, like, in_place=turn == 2)
+                for handle, each, like in zip(handles, values, given, strict=True)
+            ]
+            for each in started:
+                result = place.finish(each)
+                assert result is not None
+                seen.append(result.tobytes())
+        return seen
+
+    devices: list[Any] = [None] * WORLD
+    on_host = run_ranks(WORLD, body)
+    there = simulated(WORLD)
+    devices = [device if used else None for device, used in zip(there, where, strict=True)]
+    assert run_ranks(WORLD, body) == on_host
+    assert all(freed(device) for device in there)
+
+
+def test_a_device_that_fails_ends_the_members_of_a_group() -> None:
+    there = simulated(WORLD)
+    there[1].fail_after(3)
+
+    def body(engine: _core.Engine) -> None:
+        place = Place(engine, there[engine.rank])
+        values = values_of(engine.rank)
+        described = [
+            spec(name, each, group="g", device=place.device) for name, each in zip("abcd", values, strict=True)
+        ]
+        handles = engine.agree("list", described)
+        started = [place.start(*each, each[1]) for each in zip(handles, values, strict=True)]
+        for each in started:
+            place.finish(each)
+
+    for error in forget_frames(outcomes(WORLD, body, options={"timeout": 10.0})):
+        assert isinstance(error, TransportError)
+        assert "rank 1" in str(error)
+        assert "device simulated:0 failed" in str(error)
+    assert all(freed(device) for device in there)
+
+
+def test_tensors_of_a_group_are_on_one_device() -> None:
+    first, second = simulated(2)
+
+    def body(engine: _core.Engine) -> None:
+        with pytest.raises(InvalidArgument, match="'a' and 'b' are on different devices"):
+            engine.agree(
+                "list", [_core.TensorSpec(n, count=9, group="g", device=d) for n, d in (("a", first), ("b", second))]
+            )
+
+    run_ranks(1, body)
 
 
 def test_one_message_carries_all_members() -> None:

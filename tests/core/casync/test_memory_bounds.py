@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hipress import _core
+from tests.cases import each
 from tests.core.casync.engine_world import gradients, run_ranks, spec
 
 #: Elements of a partition: a size that pools need not round up.
@@ -24,9 +25,9 @@ GENEROUS = 1.5
 STEPS = 3
 #: At most, until chance has had its say.
 RUNS = 8
-CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop(ratio=0.05)"]
+CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop(ratio=0.05)", "int8", "int4"]
 #: States of a codec, each as large as the values that are encoded with it.
-STATES = {"onebit": 1, "tbq": 1, "dgc": 2, "graddrop": 1}
+STATES = {"onebit": 1, "tbq": 1, "dgc": 2, "graddrop": 1, "int4": 1}
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,8 @@ HOSTS = [Size(K=4, H=2, L=2), Size(K=8, H=2, L=2), Size(K=12, H=3, L=2, T=2), Si
 CASES = [(name, size) for name in BOUNDS for size in (HOSTS if name.startswith("hier") else FLAT)]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(
-    ("codec", "per_partition"), [("dgc", 6.0), ("graddrop", 6.0), ("onebit", 0.0), ("terngrad", 0.0)]
-)
+@each("threads", [1, 3])
+@each(("codec", "per_partition"), [("dgc", 6.0), ("graddrop", 6.0), ("onebit", 0.0), ("terngrad", 0.0)])
 def test_scratch(codec: str, per_partition: float, threads: int) -> None:
     """Values that are all alike are the worst for codecs that choose the largest: each passes the threshold."""
     values = np.ones(8 * PARTITION, np.float32)
@@ -167,7 +166,7 @@ def run(topology: str, size: Size, codec: str, late: int | None) -> list[_core.M
 
 
 @pytest.mark.parametrize(("topology", "size"), CASES, ids=str)
-@pytest.mark.parametrize("codec", CODECS)
+@each("codec", CODECS)
 def test_what_engines_hold_is_what_the_page_says(topology: str, size: Size, codec: str) -> None:
     size = with_ratio(size, codec)
     bound = BOUNDS[topology]

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hipress import _core
-from hipress.errors import PeerLost
+from hipress.errors import CorruptPayload, PeerLost
 from tests.core.casync.engine_world import LOSSY, gradients, identical, outcomes, run_ranks, spec
 
 #: Three hosts, the first with three ranks.
@@ -117,3 +117,23 @@ def test_memory_that_is_not_there_is_a_lost_neighbour() -> None:
         assert "tensor 'weight'" in str(end)
         assert "cannot be read" in str(end)
     assert any(f"from rank {rank}" in str(ends[0]) for rank in range(2))
+
+
+def test_memory_of_another_process_is_never_read() -> None:
+    def intercept(_source: int, _destination: int, payload: bytes) -> bool | bytes:
+        if len(payload) != _REFERENCE:
+            return True
+        process, address = struct.unpack("<QQ", payload)
+        return struct.pack("<QQ", process + 1, address)
+
+    values = gradients(2, 100_000)
+
+    def body(engine: _core.Engine) -> None:
+        (tensor,) = engine.declare([spec("weight", values[0], topology="hierarchical", partitions=1)])
+        engine.wait(engine.submit(tensor, values[engine.rank], np.zeros_like(values[0])))
+
+    for end in outcomes(2, body, options={"hosts": [0, 0]}, intercept=intercept):
+        assert isinstance(end, CorruptPayload)
+        assert "it refers to the memory of process" in str(end)
+        assert "tensor 'weight'" in str(end)
+        assert "from rank" in str(end)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
@@ -11,9 +10,8 @@ import numpy as np
 import pytest
 
 from hipress import _core
-from hipress.errors import InvalidArgument, Mismatch, PeerLost
+from hipress.errors import InvalidArgument, PeerLost
 from tests.core.casync.engine_world import outcomes, run_ranks, spec
-from tests.core.control.control_ranks import TOKEN
 
 TENSORS = 6
 COUNT = 20_000
@@ -91,33 +89,3 @@ def test_a_lost_rank_is_an_error_also_if_it_plans_the_rounds(lost: int) -> None:
     for rank, end in enumerate(outcomes(3, body, options=options, linger=0.0)):
         assert isinstance(end, float), (rank, end)
         assert end < 10.0
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [({"rounds": True}, "coordinator=none, rounds=1"), ({"coordinator": "rank0"}, "coordinator=rank0, rounds=1")],
-)
-def test_ranks_must_have_the_same_setting(options: dict[str, Any], says: str) -> None:
-    """All of them say so: over TCP and UCX, as a job has it."""
-    server = _core.ControlServer(host="127.0.0.1", port=0, world_size=2, token=TOKEN, timeout=20.0)
-    ends: list[BaseException | None] = [None, None]
-
-    def start(rank: int) -> None:
-        control, address = _core.connect_control(
-            rank=rank, world_size=2, host="127.0.0.1", port=server.port, token=TOKEN, timeout=20.0
-        )
-        try:
-            _core.connect_engine(control, address, {"timeout": 20.0, **(options if rank == 1 else {})})
-        except Mismatch as error:
-            ends[rank] = error
-        finally:
-            control.close()
-
-    threads = [threading.Thread(target=start, args=(rank,)) for rank in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30.0)
-        assert not thread.is_alive()
-    for end in ends:
-        assert f"rank 0 runs with coordinator=none, rounds=0, rank 1 with {says}" in str(end)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 import time
 from contextlib import closing
 
@@ -13,7 +12,7 @@ import pytest
 from hipress import _core
 from hipress.errors import Mismatch, Refused, Timeout, TransportError
 from tests.core.control.control_ranks import TOKEN, World, assert_alive, heard, join, make_world, port_of
-from tests.core.control.control_wire import dial, hello, read_to_end
+from tests.core.control.control_wire import CHALLENGE, VERSION, dial, hello, read_frame, read_to_end
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -105,7 +104,8 @@ def test_other_protocol_version_is_refused(tcp_world: World) -> None:
     with dial(port_of(tcp_world)) as connection:
         connection.sendall(hello(1, 3, version=7))
         connection.shutdown(socket.SHUT_WR)
-        assert b"rank 0 speaks version 3 of the control protocol, this process version 7" in read_to_end(connection)
+        said = read_to_end(connection).decode(errors="replace")
+        assert f"rank 0 speaks version {VERSION} of the control protocol, this process version 7" in said
     assert_alive(tcp_world)
 
 
@@ -151,7 +151,7 @@ def test_listening_socket_is_taken_over() -> None:
         early.sendall(hello(1, 2))
         with closing(_core.ControlServer(world_size=2, token=TOKEN, listen_fd=listener.detach())) as server:
             assert server.port == port
-            assert early.recv(5) == struct.pack("<IB", 4, 64)
+            assert read_frame(early)[0] == CHALLENGE
 
 
 def test_other_descriptors_are_not_taken_over() -> None:

@@ -15,7 +15,7 @@ from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.runtime import RuntimeOptions
 from tests.core.control.control_ranks import PATIENCE, TOKEN, heard, make_world
-from tests.core.control.control_wire import dial, frame, hello, text
+from tests.core.control.control_wire import accept_rank, dial, frame, hello, prove, text
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -51,7 +51,7 @@ def beats(connection: socket.socket) -> int:
 
 def test_rank_0_beats_and_a_rank_that_never_does_is_not_lost(tcp_server: _core.ControlServer) -> None:
     with closing(join(tcp_server.port, 0, 2)) as plane, dial(tcp_server.port) as silent:
-        silent.sendall(hello(1, 2))
+        prove(silent, hello(1, 2))
         time.sleep(5 * LIMIT)
         assert not plane.notices()
         assert 10 <= beats(silent) <= 21  # Every quarter of the limit; fewer on a busy machine.
@@ -64,7 +64,7 @@ def test_a_rank_beats_and_hears_rank_0s_silence_as_no_loss() -> None:
         joining = helper.pool.submit(join, listener.getsockname()[1], 1, 2)
         connection, _ = listener.accept()
         with connection:
-            connection.sendall(frame(64, struct.pack("<I", 2)))
+            accept_rank(connection, 2)
             with closing(joining.result()) as plane:
                 time.sleep(5 * LIMIT)
                 assert not plane.notices()
@@ -77,7 +77,7 @@ def test_a_rank_beats_and_hears_rank_0s_silence_as_no_loss() -> None:
 def test_a_stopped_rank_with_a_full_buffer_is_not_lost(tcp_server: _core.ControlServer) -> None:
     value = bytes(12 << 20)
     with closing(join(tcp_server.port, 0, 2)) as plane, dial(tcp_server.port) as stopped:
-        stopped.sendall(hello(1, 2))
+        prove(stopped, hello(1, 2))
         # It asks for 24 MB, and then reads none of them.
         stopped.sendall(frame(2, struct.pack("<Q", 1) + text(b"k") + text(value) + struct.pack("<Q", 20_000)))
         assert plane.allgather("k", value, 20.0) == [value, value]

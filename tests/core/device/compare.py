@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hipress import _core
-from tests.compll.cuda.table import Call, Memory, Refused
+from tests.compll.emit.cuda.table import Call, Memory, Refused
 from tests.core.codec_reference import awkward_inputs, from_bfloat16, from_half, to_bfloat16, to_half
 from tests.core.device.kernels import Elements, Fp16
 from tests.core.ops.arrays import floats
@@ -57,14 +57,14 @@ def contributions(dtype: str, ranks: int, count: int) -> list[NDArray[Any]]:
     return [generator.integers(limits.min, limits.max, count, dtype, endpoint=True) for _ in range(ranks)]
 
 
-def same_sums(elements: Elements, dtype: str, ranks: int) -> None:
+def same_merges(elements: Elements, dtype: str, ranks: int, op: str) -> None:
     for count in SIZES:
         arrays = contributions(dtype, ranks, count)
         for factor in (1.0,) if dtype == "bool" else (1.0, 1 / ranks, -2.5, 1e30):
-            expected = np.asarray(_core.reduce_in_order(arrays, dtype, factor)).view(arrays[0].dtype)
+            expected = np.asarray(_core.reduce_in_order(arrays, dtype, factor, op=op)).view(arrays[0].dtype)
             for place in (None, 0, ranks // 2, ranks - 1):
-                what = (dtype, ranks, count, factor, place)
-                assert same(elements.reduce(arrays, dtype, factor, place), expected, dtype), what
+                what = (dtype, ranks, count, factor, place, op)
+                assert same(elements.reduce(arrays, dtype, factor, place, op=op), expected, dtype), what
 
 
 def same_conversions(elements: Elements, dtype: str, values: NDArray[np.float32]) -> None:

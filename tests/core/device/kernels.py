@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The element kernels of core/device/cuda and the codec fp16, for a GPU or, from the same sources, for a processor."""
+"""The kernels of core/device/cuda and of the codec fp16: on a GPU or, from the same sources, on the processor."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.compll.cuda.build import NVCC, NVCC_FLAGS, ROOT
-from tests.compll.cuda.table import CudaCodec, Memory, table_of
+from hipress import _core
+from tests.compiled import compiled
+from tests.compll.emit.cuda.build import HOST_FLAGS, ROOT
+from tests.compll.emit.cuda.table import CudaCodec, Memory, table_of
 
-DEVICE = ROOT / "core" / "device" / "cuda"
-SOURCES = [Path(__file__).with_name("shim.cc"), DEVICE / "elements.cu", DEVICE / "fp16.cu"]
+SOURCES = [
+    Path(__file__).with_name("shim.cc"),
+    ROOT / "core" / "device" / "cuda" / "elements.cc",
+    ROOT / "core" / "codec" / "builtin" / "fp16_table.cc",
+]
+KERNELS = dict(_core.element_kernels())
 NUMBERS = {
     "float32": 0,
     "float64": 1,
@@ -31,23 +36,16 @@ NUMBERS = {
 }
 
 
-def host_library(directory: Path) -> Path:
+def host_library() -> Path:
     """The kernels, run on the processor."""
-    library = directory / "libelements_host.so"
-    flags = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-ffp-contract=off", "-fPIC", "-shared")
-    command = [os.environ.get("CXX", "c++"), *flags, f"-I{ROOT}", "-x", "c++", *map(str, SOURCES), "-o", str(library)]
-    subprocess.run(command, check=True)
-    return library
+    compiler = os.environ.get("CXX", "c++")
+    return compiled("elements_host.so", [compiler, *HOST_FLAGS, "-Wshadow", *map(str, SOURCES)])
 
 
-def device_library(directory: Path) -> Path:
-    """The kernels, for the GPU of this machine."""
-    assert NVCC is not None
-    library = directory / "libelements_cuda.so"
-    sources = [*SOURCES, ROOT / "core" / "ops" / "cuda" / "device_calls.cu"]
-    options = ("-arch=native", "-shared", "-Xcompiler", "-fPIC", "-x", "cu")
-    subprocess.run([NVCC, *NVCC_FLAGS, *options, *map(str, sources), "-o", str(library)], check=True)
-    return library
+def starting_library() -> Path:
+    """The functions that start the kernels, whose code for a GPU is NVRTC's."""
+    flags = ("-std=c++20", "-O1", "-fPIC", "-shared", f"-I{ROOT}")
+    return compiled("elements_start.so", [os.environ.get("CXX", "c++"), *flags, *map(str, SOURCES)])
 
 
 class Elements:
@@ -58,14 +56,22 @@ class Elements:
         self._library.hipress_test_scratch.restype = ctypes.c_size_t
 
     def reduce(
-        self, arrays: list[NDArray[Any]], dtype: str, factor: float = 1.0, in_place: int | None = None
+        self,
+        arrays: list[NDArray[Any]],
+        dtype: str,
+        factor: float = 1.0,
+        in_place: int | None = None,
+        *,
+        op: str = "sum",
     ) -> NDArray[Any]:
-        """The sum, in memory of its own or in the place of one of the arrays."""
+        """The sum, minimum, maximum or product, in memory of its own or in the place of one of the arrays."""
         memory, count = self._memory, arrays[0].size
+        integers = "int" in dtype
         kept = [memory.put(array) for array in arrays]
         output = memory.room(arrays[0].nbytes) if in_place is None else kept[in_place]
         scratch = memory.room(self._library.hipress_test_scratch(ctypes.c_size_t(len(arrays)), ctypes.c_size_t(count)))
-        self._library.hipress_test_reduce(
+        self._library.hipress_test_combine(
+            ["sum", "min", "max", "product"].index(op),
             NUMBERS[dtype],
             (ctypes.c_void_p * len(kept))(*map(memory.address, kept)),
             ctypes.c_size_t(len(kept)),
@@ -73,6 +79,7 @@ class Elements:
             ctypes.c_double(factor),
             ctypes.c_void_p(memory.address(output)),
             ctypes.c_void_p(memory.address(scratch)),
+            memory.launcher(KERNELS[f"merge {op}_{dtype}" + ("_scaled" if integers and factor != 1 else "")]),
         )
         return memory.get(output, arrays[0].dtype)
 
@@ -88,6 +95,7 @@ class Elements:
             int(accumulate),
             ctypes.c_void_p(memory.address(total)),
             ctypes.c_size_t(to.size),
+            memory.launcher(KERNELS[f"conversion of {dtype}"]),
         )
         return memory.get(total, np.float32)
 
@@ -99,6 +107,7 @@ class Elements:
             ctypes.c_void_p(memory.address(source)),
             ctypes.c_void_p(memory.address(output)),
             ctypes.c_size_t(values.size),
+            memory.launcher(KERNELS[f"conversion of {dtype}"]),
         )
         return memory.get(output, stored)
 
@@ -108,4 +117,5 @@ class Fp16(CudaCodec):
 
     def __init__(self, library: Path, memory: Memory) -> None:
         self.table, self.memory = table_of(library, "fp16"), memory
+        self.launcher = memory.launcher(self.table.kernels.decode())
         self.params, self.states = (ctypes.c_double * 1)(), ()

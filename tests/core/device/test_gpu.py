@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.compll.cuda.device import DeviceMemory, Runtime, missing, require_gpu
+from tests.cases import each
+from tests.compll.emit.cuda.device import DeviceMemory, Runtime, missing, require_gpu
 from tests.core.codec_reference import awkward_inputs
 from tests.core.device import compare
-from tests.core.device.kernels import Elements, device_library
+from tests.core.device.kernels import Elements, starting_library
 from tests.core.ops.arrays import floats
 from tests.core.test_convert import interesting_floats
 
@@ -26,16 +27,22 @@ class Gpu:
 
 
 @pytest.fixture(scope="module")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> Gpu:
+def gpu() -> Gpu:
     require_gpu(missing())
-    library = device_library(tmp_path_factory.mktemp("elements"))
-    return Gpu(library, DeviceMemory(Runtime(library)))
+    return Gpu(starting_library(), DeviceMemory(Runtime()))
 
 
-@pytest.mark.parametrize("ranks", compare.RANKS)
+@each("ranks", compare.RANKS)
 @pytest.mark.parametrize("dtype", compare.DTYPES)
 def test_sums(gpu: Gpu, dtype: str, ranks: int) -> None:
-    compare.same_sums(Elements(gpu.library, gpu.memory), dtype, ranks)
+    compare.same_merges(Elements(gpu.library, gpu.memory), dtype, ranks, "sum")
+
+
+@pytest.mark.parametrize("op", ["min", "max", "product"])
+@pytest.mark.parametrize("dtype", compare.DTYPES)
+def test_min_max_and_product(gpu: Gpu, dtype: str, op: str) -> None:
+    for ranks in (1, 2, 5, 33, 70):
+        compare.same_merges(Elements(gpu.library, gpu.memory), dtype, ranks, op)
 
 
 @pytest.mark.parametrize("dtype", compare.FLOATS)
@@ -48,7 +55,7 @@ def test_conversions(gpu: Gpu, dtype: str) -> None:
             compare.same_conversions(elements, dtype, values)
 
 
-@pytest.mark.parametrize("size", [*compare.SIZES, LARGE])
+@each("size", [*compare.SIZES, LARGE])
 def test_fp16(gpu: Gpu, size: int) -> None:
     compare.same_fp16(gpu.library, gpu.memory, size)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compll.cuda.table import Memory
+from tests.cases import each
+from tests.compll.emit.cuda.table import Memory
 from tests.core.codec_reference import awkward_inputs
 from tests.core.device import compare
 from tests.core.device.kernels import Elements, host_library
@@ -17,14 +18,21 @@ from tests.core.test_convert import interesting_floats
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return host_library(tmp_path_factory.mktemp("elements_on_host"))
+def library() -> Path:
+    return host_library()
 
 
-@pytest.mark.parametrize("ranks", compare.RANKS)
+@each("ranks", compare.RANKS)
 @pytest.mark.parametrize("dtype", compare.DTYPES)
 def test_sums(library: Path, dtype: str, ranks: int) -> None:
-    compare.same_sums(Elements(library, Memory()), dtype, ranks)
+    compare.same_merges(Elements(library, Memory()), dtype, ranks, "sum")
+
+
+@pytest.mark.parametrize("op", ["min", "max", "product"])
+@pytest.mark.parametrize("dtype", compare.DTYPES)
+def test_min_max_and_product(library: Path, dtype: str, op: str) -> None:
+    for ranks in (1, 2, 5, 33, 70):
+        compare.same_merges(Elements(library, Memory()), dtype, ranks, op)
 
 
 @pytest.mark.parametrize("dtype", compare.FLOATS)
@@ -36,7 +44,7 @@ def test_conversions(library: Path, dtype: str) -> None:
             compare.same_conversions(elements, dtype, values)
 
 
-@pytest.mark.parametrize("size", compare.SIZES)
+@each("size", compare.SIZES)
 def test_fp16(library: Path, size: int) -> None:
     compare.same_fp16(library, Memory(), size)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.compiled import compiled
 
 ROOT = Path(__file__).resolve().parents[3]
 LEVELS = ["generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
@@ -16,15 +17,13 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wno-restrict", "-Wer
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
     """The operator library, compiled as generated code compiles it."""
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
         pytest.skip("no C++ compiler")
-    shared = tmp_path_factory.mktemp("ops") / "shim.so"
     sources = [Path(__file__).with_name("shim.cc"), ROOT / "core/element/multiversion.cc"]
-    subprocess.run([compiler, *FLAGS, *WARNINGS, f"-I{ROOT}", *map(str, sources), "-o", str(shared)], check=True)
-    return ctypes.CDLL(str(shared))
+    return ctypes.CDLL(str(compiled("shim.so", [compiler, *FLAGS, *WARNINGS, f"-I{ROOT}", *map(str, sources)])))
 
 
 @pytest.fixture(params=range(len(LEVELS)), ids=LEVELS)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hipress.compll import ir, operators_reduce
-from hipress.compll.evaluate import Environment, evaluate
-from hipress.compll.source import Span
+from hipress.compll import ir
+from hipress.compll.ir.source import Span
+from hipress.compll.reference import reductions as operators_reduce
+from hipress.compll.reference.evaluate import Environment, evaluate
 
 NOWHERE = Span(0, 0, 0, 0)
 TYPES = {"int": ir.INT, "float": ir.FLOAT, "double": ir.DOUBLE, "bool": ir.BOOL}

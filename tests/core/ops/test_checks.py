@@ -4,13 +4,13 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-import pytest
 
+from tests.cases import each
 from tests.core.ops.arrays import SIZES, guarded, ints, pointer, size
 
 
-@pytest.mark.parametrize("wrong", [np.nan, -np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("count", SIZES)
+@each("wrong", [np.nan, -np.nan, np.inf, -np.inf])
+@each("count", SIZES)
 def test_one_value_that_is_not_finite_is_seen(ops: ctypes.CDLL, count: int, wrong: float) -> None:
     ops.all_finite.restype = ctypes.c_bool
     limits = np.finfo(np.float32)
@@ -23,8 +23,8 @@ def test_one_value_that_is_not_finite_is_seen(ops: ctypes.CDLL, count: int, wron
         values[at] = before
 
 
-@pytest.mark.parametrize("limit", [0, 1, 100, 2**31 - 1, 2**31, 2**40])
-@pytest.mark.parametrize("count", SIZES)
+@each("limit", [0, 1, 100, 2**31 - 1, 2**31, 2**40])
+@each("count", SIZES)
 def test_the_first_index_outside(ops: ctypes.CDLL, count: int, limit: int) -> None:
     ops.first_outside.restype = ctypes.c_size_t
     inside = np.abs(ints(count).astype(np.int64)) % max(min(limit, 2**31), 1)
@@ -41,7 +41,7 @@ def test_the_first_index_outside(ops: ctypes.CDLL, count: int, limit: int) -> No
         assert ops.first_outside(pointer(indices), size(count), size(limit)) == count
 
 
-@pytest.mark.parametrize("count", SIZES)
+@each("count", SIZES)
 def test_the_first_index_that_does_not_increase(ops: ctypes.CDLL, count: int) -> None:
     ops.first_falling.restype = ctypes.c_size_t
     rising = guarded(np.arange(count, dtype=np.int32) * 3 - 1000)
@@ -55,9 +55,9 @@ def test_the_first_index_that_does_not_increase(ops: ctypes.CDLL, count: int) ->
             assert ops.first_falling(pointer(indices), size(count)) == at - 1
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("offset", [0, 1, 4, 8, 12, 16, 32, 60])
-@pytest.mark.parametrize("count", SIZES)
+@each("stream", [False, True])
+@each("offset", [0, 1, 4, 8, 12, 16, 32, 60])
+@each("count", SIZES)
 def test_stores_copy_to_any_place(ops: ctypes.CDLL, count: int, offset: int, stream: bool) -> None:
     tile = guarded(ints(count).view(np.float32))
     memory = np.full(4 * count + 256, 0xAB, np.uint8)

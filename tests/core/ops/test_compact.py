@@ -4,9 +4,9 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
+from tests.cases import each
 from tests.core.ops.arrays import SIZES, floats, guarded, pointer, size
 
 
@@ -16,8 +16,8 @@ def kept(count: int, share: float) -> NDArray[np.int32]:
     return guarded(chosen.astype(np.uint32).view(np.int32))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
-@pytest.mark.parametrize("count", SIZES)
+@each("share", [0.0, 0.01, 0.5, 1.0])
+@each("count", SIZES)
 def test_indices(ops: ctypes.CDLL, count: int, share: float) -> None:
     ops.compact_indices.restype = ctypes.c_size_t
     keep, out = kept(count, share), guarded(np.empty(count + 16, np.int32))
@@ -25,9 +25,9 @@ def test_indices(ops: ctypes.CDLL, count: int, share: float) -> None:
     assert np.array_equal(out[:number], np.flatnonzero(keep) + 5000)
 
 
-@pytest.mark.parametrize("kind", ["float", "double"])
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
-@pytest.mark.parametrize("count", SIZES)
+@each("kind", ["float", "double"])
+@each("share", [0.0, 0.01, 0.5, 1.0])
+@each("count", SIZES)
 def test_values(ops: ctypes.CDLL, count: int, share: float, kind: str) -> None:
     function = getattr(ops, f"compact_{kind}s")
     function.restype = ctypes.c_size_t

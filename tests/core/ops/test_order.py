@@ -5,9 +5,9 @@ import ctypes
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
+from tests.cases import each
 from tests.core.ops.arrays import LONG_SIZES, floats, guarded, ints, pointer, size
 
 KEYS: dict[str, Any] = {"int": np.uint32, "float": np.uint32, "double": np.uint64}
@@ -44,9 +44,9 @@ def keys_of(library: ctypes.CDLL, kind: str, values: NDArray[Any]) -> NDArray[An
     return keys
 
 
-@pytest.mark.parametrize("make", CASES)
-@pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.parametrize("count", LONG_SIZES)
+@each("make", CASES)
+@each("kind", KEYS)
+@each("count", LONG_SIZES)
 def test_the_order_is_numpys_stable_one(library: ctypes.CDLL, count: int, kind: str, make: Any) -> None:
     values = make(kind, count)
     keys, wanted = keys_of(library, kind, values), np.argsort(values, kind="stable")

@@ -4,10 +4,10 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from hipress.compll.message import pack, packed_bytes
+from hipress.compll.reference.message import pack, packed_bytes
+from tests.cases import each
 from tests.core.ops.arrays import SIZES, guarded, pointer, size
 
 WIDTHS = [1, 2, 4, 8]
@@ -17,8 +17,8 @@ def codes_of(count: int, width: int) -> NDArray[np.uint8]:
     return np.random.default_rng(count).integers(0, 1 << width, count, dtype=np.uint8)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("count", SIZES)
+@each("width", WIDTHS)
+@each("count", SIZES)
 def test_a_vector_at_once(ops: ctypes.CDLL, count: int, width: int) -> None:
     codes = guarded(codes_of(count, width))
     field = guarded(np.full(packed_bytes(count, width), 0xFF, np.uint8))
@@ -29,8 +29,8 @@ def test_a_vector_at_once(ops: ctypes.CDLL, count: int, width: int) -> None:
     assert np.array_equal(back, codes)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("step", [1, 3, 5, 64, 67, 1000])
+@each("width", WIDTHS)
+@each("step", [1, 3, 5, 64, 67, 1000])
 def test_tiles_that_begin_within_a_byte(ops: ctypes.CDLL, step: int, width: int) -> None:
     count = 2001
     codes = codes_of(count, width)
@@ -49,8 +49,8 @@ def test_tiles_that_begin_within_a_byte(ops: ctypes.CDLL, step: int, width: int)
     assert np.array_equal(back, codes)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 7, 8, 9, 1001])
+@each("width", WIDTHS)
+@each("count", [0, 1, 2, 3, 4, 5, 7, 8, 9, 1001])
 def test_bits_behind_the_last_element_are_seen(library: ctypes.CDLL, count: int, width: int) -> None:
     library.padding_is_zero.restype = ctypes.c_bool
     used = count * width % 8

@@ -4,10 +4,10 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from hipress.compll.philox import RandomKey
+from hipress.compll.reference.philox import RandomKey
+from tests.cases import each
 from tests.core.ops.arrays import SIZES, guarded, pointer, size
 
 KEYS = [
@@ -30,24 +30,24 @@ def words(ops: ctypes.CDLL, key: RandomKey, site: int, first: int, count: int, b
 PLACES = [(0, 0), (65535, 1024), (3, 1021), (65537, 6)]
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("count", SIZES)
+@each("key", KEYS)
+@each("count", SIZES)
 def test_words_of_a_tile(ops: ctypes.CDLL, key: RandomKey, count: int) -> None:
     for site, first in PLACES:
         expected = key.words(np.arange(first, first + count), site, 32)
         assert np.array_equal(words(ops, key, site, first, count, 32), expected)
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("count", SIZES)
+@each("key", KEYS)
+@each("count", SIZES)
 def test_halves_of_words_of_a_tile(ops: ctypes.CDLL, key: RandomKey, count: int) -> None:
     for site, first in PLACES:
         expected = key.words(np.arange(first, first + count), site, 16) >> 16
         assert np.array_equal(words(ops, key, site, first, count, 16), expected)
 
 
-@pytest.mark.parametrize("bits", [16, 32])
-@pytest.mark.parametrize("key", KEYS)
+@each("bits", [16, 32])
+@each("key", KEYS)
 def test_the_word_of_one_element(library: ctypes.CDLL, key: RandomKey, bits: int) -> None:
     of_one = library.philox_word if bits == 32 else library.philox_half_word
     of_one.restype = ctypes.c_uint32

@@ -5,9 +5,9 @@ import ctypes
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
+from tests.cases import each
 from tests.core.ops import interpreted
 from tests.core.ops.arrays import LONG_SIZES, equal_bits, floats, guarded, ints, pointer, size
 
@@ -31,10 +31,10 @@ def values_of(element: str, count: int, *, ordinary: bool) -> NDArray[Any]:
     return np.where(np.isfinite(values), values, 1).astype(values.dtype) if ordinary else values
 
 
-@pytest.mark.parametrize("ordinary", [True, False], ids=["finite", "with NaN"])
-@pytest.mark.parametrize(("kind", "element"), [*PAIRS, ("double", "double")])
-@pytest.mark.parametrize("combine", ["sum", "least", "greatest"])
-@pytest.mark.parametrize("count", COUNTS)
+@each("ordinary", [True, False])
+@each(("kind", "element"), [*PAIRS, ("double", "double")])
+@each("combine", ["sum", "least", "greatest"])
+@each("count", COUNTS)
 def test_the_order_is_the_languages(
     ops: ctypes.CDLL, count: int, combine: str, kind: str, element: str, ordinary: bool
 ) -> None:
@@ -51,7 +51,7 @@ def test_the_order_is_the_languages(
     assert equal_bits(np.asarray(got), np.asarray(wanted))
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@each("count", COUNTS)
 def test_other_functions_keep_the_order_too(ops: ctypes.CDLL, count: int) -> None:
     values = values_of("float", count, ordinary=True)
     got = reduced(ops, "half", "double", "float", values)
@@ -62,10 +62,10 @@ def test_a_sum_of_negative_zeros_is_one(ops: ctypes.CDLL) -> None:
     assert np.signbit(reduced(ops, "sum", "double", "float", np.full(5000, -0.0, np.float32)))
 
 
-@pytest.mark.parametrize("kind", ["float", "double"])
-@pytest.mark.parametrize("combine", ["least", "greatest"])
-@pytest.mark.parametrize("special", [-0.0, 0.0, np.nan])
-@pytest.mark.parametrize("at", [0, 5, 16, 4999])
+@each("kind", ["float", "double"])
+@each("combine", ["least", "greatest"])
+@each("special", [-0.0, 0.0, np.nan])
+@each("at", [0, 5, 16, 4999])
 def test_of_equal_elements_the_first_stays(ops: ctypes.CDLL, at: int, special: float, combine: str, kind: str) -> None:
     """Zeros of both signs are equal, and to a NaN nothing compares: it stays only where it comes first."""
     values = np.full(5000, 0.0 if np.signbit(special) else -0.0, np.float32)

@@ -5,11 +5,11 @@ import ctypes
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from hipress.compll import ir
-from hipress.compll.philox import uniform, uniform_int
+from hipress.compll.reference.philox import uniform, uniform_int
+from tests.cases import each
 from tests.core.ops import interpreted
 from tests.core.ops.arrays import equal_bits, floats, ints, pointer, size, special_floats, special_ints
 
@@ -37,7 +37,7 @@ def run(ops: ctypes.CDLL, name: str, a: NDArray[Any], b: NDArray[Any], result: A
     return out
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "operator"),
     [
         ("add", "+"),
@@ -59,58 +59,58 @@ def test_negation_wraps(ops: ctypes.CDLL) -> None:
     assert equal_bits(run(ops, "int_negate", a, a, np.int32), interpreted.negate(a))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["min", "max"])
+@each("kind", KINDS)
+@each("name", ["min", "max"])
 def test_min_and_max(ops: ctypes.CDLL, name: str, kind: str) -> None:
     a, b = pairs_of(kind)
     assert equal_bits(run(ops, f"{kind}_{name}", a, b, DTYPES[kind]), interpreted.call(name, kind, a, b))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["abs", "sign"])
+@each("kind", KINDS)
+@each("name", ["abs", "sign"])
 def test_abs_and_sign(ops: ctypes.CDLL, name: str, kind: str) -> None:
     a = values_of(kind)
     assert equal_bits(run(ops, f"{kind}_{name}", a, a, DTYPES[kind]), interpreted.call(name, kind, a))
 
 
-@pytest.mark.parametrize("kind", ["float", "double"])
-@pytest.mark.parametrize("name", ["floor", "ceil", "round", "sqrt"])
+@each("kind", ["float", "double"])
+@each("name", ["floor", "ceil", "round", "sqrt"])
 def test_functions_of_floats(ops: ctypes.CDLL, name: str, kind: str) -> None:
     a = values_of(kind)
     assert equal_bits(run(ops, f"{kind}_{name}", a, a, DTYPES[kind]), interpreted.call(name, kind, a))
 
 
-@pytest.mark.parametrize("kind", ["float", "double"])
-@pytest.mark.parametrize("name", ["exp", "log"])
+@each("kind", ["float", "double"])
+@each("name", ["exp", "log"])
 def test_exp_and_log_to_the_last_bit_but_one(ops: ctypes.CDLL, name: str, kind: str) -> None:
     a = values_of(kind)
     got, wanted = run(ops, f"{kind}_{name}", a, a, DTYPES[kind]), interpreted.call(name, kind, a)
     np.testing.assert_allclose(got, wanted, rtol=np.finfo(DTYPES[kind]).eps * 1.01, atol=0)
 
 
-@pytest.mark.parametrize("kind", ["float", "double"])
+@each("kind", ["float", "double"])
 def test_isfinite(ops: ctypes.CDLL, kind: str) -> None:
     a = values_of(kind)
     assert np.array_equal(run(ops, f"{kind}_isfinite", a, a, np.int32) != 0, interpreted.call("isfinite", kind, a))
 
 
-@pytest.mark.parametrize("to", ["int", "float", "double"])
-@pytest.mark.parametrize("kind", KINDS)
+@each("to", ["int", "float", "double"])
+@each("kind", KINDS)
 def test_conversions_saturate(ops: ctypes.CDLL, kind: str, to: str) -> None:
     a = values_of(kind)
     wanted = interpreted.cast(interpreted.TYPES[to], kind, a)
     assert equal_bits(run(ops, f"{kind}_to_{to}", a, a, DTYPES[to]), wanted)
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 8])
-@pytest.mark.parametrize("kind", KINDS)
+@each("bits", [1, 2, 4, 8])
+@each("kind", KINDS)
 def test_conversions_to_few_bits(ops: ctypes.CDLL, kind: str, bits: int) -> None:
     a = values_of(kind)
     got = run(ops, f"{kind}_to_uint", a, np.full(len(a), bits, np.int32), np.int32)
     assert np.array_equal(got, interpreted.cast(ir.Scalar("uint", bits), kind, a))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_conversions_to_bool(ops: ctypes.CDLL, kind: str) -> None:
     a = values_of(kind)
     assert np.array_equal(run(ops, f"{kind}_to_bool", a, a, np.int32), interpreted.cast(ir.BOOL, kind, a))
@@ -121,7 +121,7 @@ def test_blocks(ops: ctypes.CDLL) -> None:
     assert equal_bits(run(ops, "int_blocks", a, b, np.int32), interpreted.call("blocks", "int", a, b))
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-0.3, 0.7), (1e30, -1e30), (5.0, 5.0)])
+@each(("low", "high"), [(0.0, 1.0), (-0.3, 0.7), (1e30, -1e30), (5.0, 5.0)])
 def test_uniform_floats(library: ctypes.CDLL, low: float, high: float) -> None:
     words = np.concatenate([[0, 255, 256, 2**32 - 1, 2**31], ints(1000)]).astype(np.uint32)
     got = np.empty(len(words), np.float32)
@@ -129,7 +129,7 @@ def test_uniform_floats(library: ctypes.CDLL, low: float, high: float) -> None:
     assert equal_bits(got, uniform(words, low, high))
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 10), (-5, 5), (-(2**31), 2**31 - 1), (3, 3), (4, -4), (7, 8)])
+@each(("low", "high"), [(0, 10), (-5, 5), (-(2**31), 2**31 - 1), (3, 3), (4, -4), (7, 8)])
 def test_uniform_integers(library: ctypes.CDLL, low: int, high: int) -> None:
     words = np.concatenate([[0, 255, 256, 2**32 - 1, 2**31], ints(1000)]).astype(np.uint32)
     got = np.empty(len(words), np.int32)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import hipress
+from tests.compiled import compiled
 
 ROOT = Path(__file__).parents[3]
 SOURCE = Path(__file__).with_name("momentum.cc")
@@ -24,13 +24,13 @@ def compiler() -> str:
 
 
 def compile_library(source: Path, target: Path, **macros: str) -> Path:
-    """A shared library over the installed libhipress."""
+    """A shared library over the installed libhipress, copied to `target`."""
     assert hipress.__file__ is not None
     library = Path(hipress.__file__).parent
     defines = [f"-D{name}={value}" for name, value in macros.items()]
     options = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-ffp-contract=off", "-fPIC", "-shared", f"-I{ROOT}", *defines]
     libraries = [f"-L{library}", "-lhipress", "-Wl,--allow-shlib-undefined"]
-    subprocess.run([compiler(), *options, str(source), "-o", str(target), *libraries], check=True)
+    shutil.copyfile(compiled(f"{source.stem}.so", [compiler(), *options, str(source)], libraries), target)
     return target
 
 

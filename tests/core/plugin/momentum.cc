@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "core/codec/arguments.h"
 #include "core/codec/plugin.h"
+#include "core/codec/text/arguments.h"
 
 namespace hipress {
 namespace {

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "tests/core/stress/check.h"
-#include "tests/core/stress/scenarios.h"
-#include "tests/core/stress/watchdog.h"
+#include "core/base/error.h"
+#include "core/base/time.h"
+#include "tests/core/stress/scenarios/scenarios.h"
+#include "tests/core/stress/world/check.h"
+#include "tests/core/stress/world/watchdog.h"
 
 namespace hipress::stress {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 struct Scenario {

@@ -46,7 +46,9 @@ class MxnetAdapter(Adapter):
     def encode(self, codec: str, values: Array, *, seed: int, step: int, tensor: int) -> bytes:
         import hipress.mxnet.codec_operators  # noqa: F401  (makes the operators)
 
-        states = [mx.nd.zeros(values.shape) for _ in load_core().create_codec(codec).states]
+        # Operators take all states that a codec can keep, also those that its options leave out.
+        (described,) = (each for each in load_core().describe_codecs() if each["name"] == codec)
+        states = [mx.nd.zeros(values.shape) for _ in described["states"]]
         encode = getattr(mx.nd, f"hipress_{codec}_encode")
         number = mx.nd.array([step], dtype=np.int64)
         message, length = encode(self.tensor(values), *states, number, seed=seed, tensor=tensor)

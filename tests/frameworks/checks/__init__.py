@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from tests.frameworks.adapters.adapter import Adapter
-from tests.frameworks.checks import collectives, derivatives, errors, objects, plans, training, wire
+from tests.frameworks.checks import collectives, compression, derivatives, errors, objects, plans, training, wire
 
 
 def _of(module: ModuleType) -> dict[str, Callable[[Adapter], None]]:
@@ -17,6 +17,6 @@ def _of(module: ModuleType) -> dict[str, Callable[[Adapter], None]]:
 #: By name. Those of `wire` come first: what travels depends on which operations came before.
 CHECKS = {
     name: check
-    for module in (wire, collectives, derivatives, objects, training, plans, errors)
+    for module in (wire, collectives, compression, derivatives, objects, training, plans, errors)
     for name, check in _of(module).items()
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.frameworks.adapters.adapter import Adapter
 from tests.frameworks.checks.values import divided, of_all, own
@@ -55,6 +56,22 @@ def check_factors(adapter: Adapter) -> None:
     options = {"op": hvd.Sum, "prescale_factor": 0.5, "postscale_factor": 3.0, "name": "factors"}
     result = adapter.call("allreduce", own(adapter, (100,)), **options)
     assert np.array_equal(result, np.sum(of_all(adapter, (100,)), axis=0) * np.float32(1.5))
+
+
+def check_integers_of_each_rank_are_scaled_and_truncated_before_the_sum(adapter: Adapter) -> None:
+    hvd = adapter.module
+    size = hvd.size()
+    options = {"op": hvd.Sum, "prescale_factor": 0.5, "postscale_factor": 1.5, "name": "whole factors"}
+    for dtype in ("uint8", "int8", "int32", "int64"):
+        values = np.full((2 * size, 1), 3, dtype)
+        expected = int(size * 1.5)  # 3 x .5 is 1 on each rank
+        whole = adapter.call("allreduce", values, **options)
+        (member,) = adapter.call_grouped("grouped_allreduce", [values], **options)
+        rows = adapter.call("reducescatter", values, **options)
+        (part,) = adapter.call_grouped("grouped_reducescatter", [values], **options)
+        for result, count in ((whole, 2 * size), (member, 2 * size), (rows, 2), (part, 2)):
+            assert result.dtype == dtype
+            assert result.ravel().tolist() == [expected] * count
 
 
 def check_compression(adapter: Adapter) -> None:
@@ -114,6 +131,9 @@ def check_alltoall(adapter: Adapter) -> None:
         expected = [parts(source)[rank] for source in range(size)]
         assert received == [len(part) for part in expected]
         assert np.array_equal(result, np.concatenate(expected)), dtype
+    for splits in (np.full(size, 0.5, np.float32), np.ones((size, 1), np.int32)):
+        with pytest.raises(adapter.module.InvalidArgument, match="integers"):
+            adapter.module.alltoall(adapter.tensor(np.ones((size, 1), np.float32)), adapter.tensor(splits))
     even = adapter.call("alltoall", np.full((2 * size, 3), rank, np.float32), name="even")
     assert np.array_equal(even, np.repeat(np.arange(size, dtype=np.float32), 2)[:, None] * np.ones((1, 3)))
 

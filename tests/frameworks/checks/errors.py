@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -43,6 +44,24 @@ def check_options_that_differ(adapter: Adapter) -> None:
     op = hvd.Sum if _differs(adapter) else hvd.Average
     _raises_on_every_rank(adapter, lambda: adapter.call("allreduce", values, op=op, name="ops"))
     _raises_on_every_rank(adapter, lambda: adapter.call("broadcast", values, root_rank=root, name="roots"))
+
+
+def check_operations_without_names_are_for_one_thread(adapter: Adapter) -> None:
+    raised: list[Exception] = []
+
+    def elsewhere() -> None:
+        try:
+            adapter.call("allreduce", np.zeros(3, np.float32))
+        except Exception as error:
+            raised.append(error)
+
+    adapter.call("allreduce", np.zeros(3, np.float32))
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert isinstance(raised[0], adapter.module.InvalidArgument)
+    assert "give the operation a name" in str(raised[0])
+    adapter.module.barrier()
 
 
 def check_what_is_not_there_is_said(adapter: Adapter) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hipress import _core
-from hipress.secopa.automatic import AutomaticOptions
-from hipress.secopa.plan import Decision, Plan
+from hipress.secopa.online.automatic import AutomaticOptions
+from hipress.secopa.plan.plan import Decision, Plan
 from tests.frameworks.adapters.adapter import Adapter
 from tests.frameworks.checks.training import batches, reference, start_weights
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.frameworks.adapters.adapter import Adapter, Array
 
-CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop"]
+CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4"]
 STEPS = 5
 
 

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""benchmarks/optimizers.py, its committed result, and the table that shows it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+RESULT = ROOT / "benchmarks" / "results" / "optimizers.json"
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return importlib.import_module("benchmarks.optimizers.job")
+
+
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return importlib.import_module("optimizers_table")
+
+
+@pytest.mark.slow
+def test_a_few_steps_of_a_few_trainings(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    script = [sys.executable, str(ROOT / "benchmarks" / "optimizers.py"), "--json", str(file)]
+    subprocess.run(
+        [*script, "--ranks", "2", "--steps", "3", "--codec", "none,fp16,dgc", "--optimizer", "adamw,momentum"],
+        check=True,
+    )
+    rows = json.loads(file.read_text())
+    names = [(row["optimizer"], row["codec"] or row["system"]) for row in rows]
+    assert names == [
+        *(("adamw", system) for system in ("ddp", "none", "fp16", "dgc")),
+        *(("momentum", system) for system in ("ddp", "none", "fp16", "dgc")),
+        ("momentum-twice", "dgc"),
+    ]
+    losses = {name: row["loss_nats"] for name, row in zip(names, rows, strict=True)}
+    for optimizer in ("adamw", "momentum"):
+        assert losses[optimizer, "none"] == pytest.approx(losses[optimizer, "ddp"], abs=1e-4)
+        assert losses[optimizer, "fp16"] == pytest.approx(losses[optimizer, "ddp"], abs=1e-3)
+    # Trainings with a codec are trainings with that codec.
+    assert losses["adamw", "dgc"] != losses["adamw", "ddp"]
+    assert losses["momentum", "dgc"] != losses["momentum-twice", "dgc"]
+    sent = {codec: row["bytes"] for (_, codec), row in zip(names, rows, strict=True)}
+    assert sent["ddp"] is None
+    # Half of it, and some headers.
+    assert 0.5 < sent["fp16"] / sent["none"] < 0.51
+    # Small gradients travel as they are.
+    assert sent["dgc"] < sent["none"] / 50
+
+
+def test_dgcs_momentum_is_applied_once(job: Any) -> None:
+    made = job.trials(["ddp", "onebit", "dgc", "dgc(ratio=0.1)"], ["sgd", "momentum"])
+    assert [(each.system, each.name, each.momentum) for each in made] == [
+        *(("ddp", "sgd", 0.0), ("onebit", "sgd", 0.0), ("dgc(momentum=0)", "sgd", 0.0)),
+        ("dgc(ratio=0.1, momentum=0)", "sgd", 0.0),
+        *(("ddp", "momentum", 0.9), ("onebit", "momentum", 0.9), ("dgc", "momentum", 0.0)),
+        *(("dgc", "momentum-twice", 0.9), ("dgc(ratio=0.1)", "momentum", 0.0)),
+    ]
+
+
+def test_the_committed_result_is_of_all_trainings(job: Any) -> None:
+    codecs = importlib.import_module("benchmarks.optimizers.command").CODECS
+    expected = {(each.name, each.system) for each in job.trials(["ddp", *codecs], list(job.OPTIMIZERS))}
+    rows = json.loads(RESULT.read_text())
+    assert {(row["optimizer"], row["codec"] or "ddp") for row in rows} == expected
+    assert {(row["ranks"], row["steps"]) for row in rows} == {(4, 150)}
+    assert 0.9e6 < rows[0]["parameters"] < 1.1e6
+
+
+@pytest.mark.parametrize("codec", ["none", "fp16"])
+def test_without_loss_adamw_ends_where_ddp_ends(codec: str) -> None:
+    (row,) = [row for row in json.loads(RESULT.read_text()) if (row["optimizer"], row["codec"]) == ("adamw", codec)]
+    assert abs(row["above_ddp_nats"]) < 1e-4
+
+
+def row(optimizer: str, codec: str | None, loss: float | None, **more: Any) -> dict[str, Any]:
+    above = None if loss is None else loss - 2.0
+    known = {"learning_rate": 0.003, "bytes": None if codec is None else 12_345, "parameters": 1_000_000, "ranks": 4}
+    known |= {"steps": 150, "sequences": 4, "python": "3.11.7", "loss_nats": loss, "above_ddp_nats": above}
+    return {"optimizer": optimizer, "codec": codec, **known, **more}
+
+
+def test_the_table(tables: Any) -> None:
+    text = tables.optimizers_table(
+        [
+            *(row("sgd", None, 2.0), row("sgd", "dgc(momentum=0)", 2.0999), row("sgd", "onebit", None)),
+            *(row("adamw", None, 2.0), row("adamw", "dgc", 2.1001), row("adamw", "onebit", 1.5)),
+            row("momentum-twice", "dgc", None),
+        ]
+    )
+    assert text.splitlines()[2:] == [
+        "| Codec | SGD, 0.003 | AdamW, 0.003 | Sent per step and rank |",
+        "|---|--:|--:|--:|",
+        "| DistributedDataParallel | 2.000 | 2.000 | – |",
+        "| `dgc` | 2.100 | **2.100** | 12 kB |",
+        "| `onebit` | **no number** | 1.500 | 12 kB |",
+        "",
+        "`dgc` and an optimizer that has momentum, too: **no number**.",
+    ]
+    assert tables.optimizers_table(None) == "Not measured.\n"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ emitter against the interpreter, on programs that use parts of the language which no built-in codec uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hipress
+from hipress import _core
+from hipress.compll import Interpreter, compile_file
+from tests.core.conftest import isa  # noqa: F401  (a fixture)
+
+pytestmark = pytest.mark.slow
+
+PROGRAMS = Path(__file__).parent / "programs"
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "branches": [{}, {"class": "false"}, {"limit": 0}],
+    "orders": [{}],
+    "numbers": [{}, {"width": 1}, {"width": 8, "factor": -3}],
+    "blockwise": [{}, {"block": 1}, {"block": 4097, "coarse": 1}],
+    "narrow": [
+        {},
+        {"flip": "true", "block": 1},
+        {"bias": 127, "error_feedback": "false", "most": 65535, "block": 5000},
+    ],
+}
+CASES = [(name, options) for name, variants in VARIANTS.items() for options in variants]
+
+
+def inputs(count: int) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(count)
+    normal = generator.standard_normal(count).astype(np.float32)
+    spoilt = normal.copy()
+    spoilt[-1:] = np.inf
+    return {
+        "normal": normal,
+        "ties": generator.integers(-2, 3, count).astype(np.float32),
+        "zero": np.zeros(count, np.float32),
+        "tiny": normal * np.float32(1e-39),
+        "signed zeros": np.copysign(np.float32(0), normal),
+        "large": normal * np.float32(1e30),
+        "not finite": spoilt,
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HIPRESS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_bytes_states_and_values_are_the_interpreters(name: str, options: dict[str, Any], isa: str) -> None:  # noqa: F811
+    file = PROGRAMS / f"{name}.cll"
+    assert hipress.load_codec(file) == name
+    codec = _core.create_codec(f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})")
+    reference = Interpreter(compile_file(file), **options)
+    for count in (0, 1, 7, 48, 1000, 4097, 9000):
+        assert codec.max_encoded_bytes(count) == reference.max_encoded_bytes(count)
+        for kind, gradient in inputs(count).items():
+            states, expected = reference.new_state(count), reference.new_state(count)
+            for step in range(2):
+                where = (name, options, count, kind, step)
+                numbers = {"seed": 5, "step": step, "tensor": 3, "first_element": 2, "scale": 1.5}
+                message = codec.encode(gradient, states, **numbers)
+                assert message == reference.encode(gradient, expected, **numbers), where
+                for state, values in expected.items():
+                    assert states[state].tobytes() == values.tobytes(), (*where, state)
+                for accumulate in (False, True):
+                    ours, theirs = np.ones(count, np.float32), np.ones(count, np.float32)
+                    codec.decode_into(message, ours, accumulate=accumulate)
+                    reference.decode_into(message, theirs, accumulate=accumulate)
+                    np.testing.assert_array_equal(ours, theirs, str(where))

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether there is a GPU, its memory, and kernels on it: by the driver, which may be the stand-in for one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hipress.compll.build.kernels import compile_kernels
+from hipress.compll.build.nvrtc import find_nvrtc
+from hipress.errors import Unsupported
+from tests.compiled import compiled
+from tests.compll.emit.cuda.build import ROOT
+from tests.compll.emit.cuda.table import Array, Memory
+
+DRIVER = "libcuda.so.1"
+_MAJOR, _MINOR = 75, 76
+
+
+def missing() -> str | None:
+    """Why codecs cannot run on a GPU here; None if they can."""
+    try:
+        driver = ctypes.CDLL(DRIVER)
+    except OSError:
+        return "there is no CUDA driver (libcuda.so.1)"
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
+        return "the CUDA driver finds no GPU"
+    try:
+        find_nvrtc()
+    except Unsupported as error:
+        return str(error)
+    return None
+
+
+def require_gpu(reason: str | None) -> None:
+    """Skips the test where codecs cannot run on a GPU, or fails it where HIPRESS_REQUIRE_GPU asks for one."""
+    if reason is None:
+        return
+    if os.environ.get("HIPRESS_REQUIRE_GPU"):
+        pytest.fail(f"this cannot run on a GPU here: {reason}")
+    pytest.skip(reason)
+
+
+def _launcher_library() -> ctypes.CDLL:
+    sources = [Path(__file__).with_name("launcher.cc")]
+    sources += [ROOT / "core" / "device" / "cuda" / name for name in ("kernels.cc", "gpu.cc", "driver.cc")]
+    flags = ("-std=c++20", "-O1", "-fPIC", "-shared", f"-I{ROOT}")
+    library = compiled("launcher.so", [os.environ.get("CXX", "c++"), *flags, *map(str, sources)])
+    functions = ctypes.CDLL(str(library))
+    functions.hipress_test_launcher.restype = ctypes.c_void_p
+    return functions
+
+
+class Runtime:
+    """Functions of the driver, on the first GPU; a failure raises RuntimeError."""
+
+    def __init__(self, driver: str = DRIVER, compiler: Callable[[str, str, int, int], bytes] = compile_kernels) -> None:
+        self._driver, self._compiler, self._name = ctypes.CDLL(driver), compiler, driver
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        self("Init", 0)
+        self("DeviceGet", ctypes.byref(device), 0)
+        self._capability = (self._attribute(device, _MAJOR), self._attribute(device, _MINOR))
+        self("DevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self("CtxPushCurrent_v2", context)
+        self._library = _launcher_library()
+        self._launchers: dict[str, ctypes.c_void_p] = {}
+
+    def __call__(self, function: str, *arguments: Any) -> None:
+        error = getattr(self._driver, f"cu{function}")(*arguments)
+        if error:
+            name = ctypes.c_char_p()
+            self._driver.cuGetErrorName(error, ctypes.byref(name))
+            raise RuntimeError(f"cu{function}: {(name.value or b'?').decode()}")
+
+    def copy(self, to: int | None, source: int | None, size: int) -> None:
+        """Between any two places; waits for everything that was started before."""
+        self.start_copy(to, source, size)
+        self("StreamSynchronize", None)
+        for launcher in self._launchers.values():
+            if error := self._library.hipress_test_launch_status(launcher):
+                raise RuntimeError(f"a kernel could not be started: error {error} of the driver")
+
+    def start_copy(self, to: int | None, source: int | None, size: int) -> None:
+        if size:
+            self("MemcpyAsync", ctypes.c_void_p(to), ctypes.c_void_p(source), ctypes.c_size_t(size), None)
+
+    def launcher(self, kernels: str) -> ctypes.c_void_p:
+        """Starts the kernels of a text: the stream argument of codecs' functions."""
+        if kernels not in self._launchers:
+            image = self._compiler("tests", kernels, *self._capability)
+            launcher = self._library.hipress_test_launcher(self._name.encode(), image, ctypes.c_size_t(len(image)))
+            self._launchers[kernels] = ctypes.c_void_p(launcher)
+        return self._launchers[kernels]
+
+    def _attribute(self, device: ctypes.c_int, number: int) -> int:
+        value = ctypes.c_int()
+        self("DeviceGetAttribute", ctypes.byref(value), number, device)
+        return value.value
+
+
+class _Block:
+    """Memory of the GPU; the garbage collector frees it."""
+
+    def __init__(self, runtime: Runtime, size: int) -> None:
+        self.runtime, self.size, self.address = runtime, size, ctypes.c_void_p()
+        runtime("MemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(max(1, size)))
+
+    def __del__(self) -> None:
+        self.runtime("MemFree_v2", self.address)
+
+
+class DeviceMemory(Memory):
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def put(self, values: Array) -> _Block:
+        block = _Block(self._runtime, values.nbytes)
+        source = np.ascontiguousarray(values)
+        self._runtime.copy(block.address.value, source.ctypes.data, block.size)
+        return block
+
+    def room(self, size: int) -> _Block:
+        return self.put(np.full(size, 0xA5, np.uint8))
+
+    def address(self, kept: _Block) -> int:
+        return kept.address.value or 0
+
+    def launcher(self, kernels: str) -> Any:
+        return self._runtime.launcher(kernels)
+
+    def get(self, kept: _Block, dtype: Any) -> Array:
+        values = np.empty(kept.size, np.uint8)
+        self._runtime.copy(values.ctypes.data, kept.address.value, kept.size)
+        result: Array = values.view(dtype)
+        return result

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of functions of a generated codec (core/ops/cuda/cuda_codec.h), called through ctypes.
+
+`Memory` holds the codec's vectors: the processor's memory here, a GPU's in device.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress.compll import ir
+from hipress.compll.emit.text import gpu_table
+from hipress.compll.reference.instantiate import bind_params
+
+Array = NDArray[Any]
+_ALIGNMENT = 256
+
+
+class _Encode(ctypes.Structure):
+    _fields_ = (
+        ("params", ctypes.POINTER(ctypes.c_double)),
+        ("gradient", ctypes.c_void_p),
+        ("count", ctypes.c_size_t),
+        ("before", ctypes.POINTER(ctypes.c_void_p)),
+        ("after", ctypes.POINTER(ctypes.c_void_p)),
+        ("seed", ctypes.c_uint64),
+        ("step", ctypes.c_uint64),
+        ("first_element", ctypes.c_uint64),
+        ("tensor", ctypes.c_uint32),
+        ("scale", ctypes.c_float),
+        ("message", ctypes.c_void_p),
+        ("message_bytes", ctypes.c_void_p),
+        ("error", ctypes.c_void_p),
+        ("scratch", ctypes.c_void_p),
+    )
+
+
+class _Decode(ctypes.Structure):
+    _fields_ = (
+        ("params", ctypes.POINTER(ctypes.c_double)),
+        ("payload", ctypes.c_void_p),
+        ("payload_bytes", ctypes.c_void_p),
+        ("capacity", ctypes.c_size_t),
+        ("output", ctypes.c_void_p),
+        ("count", ctypes.c_size_t),
+        ("accumulate", ctypes.c_uint32),
+        ("error", ctypes.c_void_p),
+        ("scratch", ctypes.c_void_p),
+    )
+
+
+_Doubles = ctypes.POINTER(ctypes.c_double)
+
+
+class _Table(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("kernels", ctypes.c_char_p),
+        ("states", ctypes.c_size_t),
+        ("params", ctypes.c_size_t),
+        ("max_encoded_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, _Doubles, ctypes.c_size_t)),
+        ("encode_scratch_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, _Doubles, ctypes.c_size_t)),
+        ("decode_scratch_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, _Doubles, ctypes.c_size_t, ctypes.c_size_t)),
+        ("encode", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Encode), ctypes.c_void_p)),
+        ("decode", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Decode), ctypes.c_void_p)),
+        ("refusal", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_uint32)),
+    )
+
+
+class Refused(Exception):
+    """The codec set its error."""
+
+
+class Memory:
+    """Vectors in the processor's memory."""
+
+    def put(self, values: Array) -> Any:
+        """A copy of an array; give it to address() and get()."""
+        kept = self.room(values.nbytes)
+        kept[:] = values.view(np.uint8)
+        return kept
+
+    def room(self, size: int) -> Any:
+        """Memory of `size` bytes with any content, aligned as codecs want it."""
+        memory = np.full(size + _ALIGNMENT, 0xA5, np.uint8)
+        start = -memory.ctypes.data % _ALIGNMENT
+        return memory[start : start + size]
+
+    def address(self, kept: Any) -> int:
+        return int(kept.ctypes.data)
+
+    def launcher(self, kernels: str) -> Any:
+        """The stream argument for functions that start these kernels; None: the library has them, and runs them."""
+        return None
+
+    def get(self, kept: Any, dtype: Any) -> Array:
+        """The content, once all calls that were started have ended."""
+        values: Array = kept.view(dtype).copy()
+        return values
+
+
+@dataclass(frozen=True)
+class Call:
+    seed: int = 0
+    step: int = 0
+    tensor: int = 0
+    first_element: int = 0
+    scale: float = 1.0
+
+
+def table_of(library: Path, name: str) -> Any:
+    """A codec's functions."""
+    function = getattr(ctypes.CDLL(str(library)), gpu_table(name))
+    function.restype = ctypes.POINTER(_Table)
+    return function().contents
+
+
+class CudaCodec:
+    """A generated codec with values for its parameters; the interface is like the interpreter's."""
+
+    def __init__(self, library: Path, program: ir.Program, memory: Memory, params: Mapping[str, Any]) -> None:
+        values = bind_params(program.params, dict(params))
+        self.table = table_of(library, program.name)
+        self.launcher = memory.launcher(self.table.kernels.decode())
+        assert self.table.params == len(program.params)
+        self.params = (ctypes.c_double * max(1, len(program.params)))(*(float(values[p.name]) for p in program.params))
+        assert program.encode is not None
+        self.states, self.memory = program.encode.states, memory
+
+    def max_encoded_bytes(self, count: int) -> int:
+        return int(self.table.max_encoded_bytes(self.params, count))
+
+    def new_state(self, count: int) -> dict[str, Array]:
+        return {name: np.zeros(count, np.float32) for name in self.states}
+
+    def encode(self, gradient: Array, state: dict[str, Array] | None, call: Call) -> bytes:
+        """The message; states change in place."""
+        prepared = Prepared(self, gradient, state, call)
+        prepared.encode()
+        size = prepared.check()
+        if size and state is not None:
+            for name, values in zip(self.states, prepared.before, strict=True):
+                state[name][:] = self.memory.get(values, np.float32)
+        assert size <= self.max_encoded_bytes(len(gradient))
+        return bytes(self.memory.get(prepared.message, np.uint8)[:size])
+
+    def decode_into(self, data: bytes, output: Array, *, accumulate: bool = False, spare: int = 0) -> None:
+        """With `spare` more bytes of room, the size is given on the device. Raises Refused."""
+        memory, count, capacity = self.memory, len(output), len(data) + spare
+        payload = memory.put(np.frombuffer(data + bytes(spare), np.uint8))
+        target = memory.put(output)
+        size = memory.put(np.array([len(data)], np.uint32))
+        error = memory.put(np.full(1, 0xFFFFFFFF, np.uint32))
+        scratch = memory.room(self.table.decode_scratch_bytes(self.params, count, capacity))
+        self.table.decode(
+            _Decode(
+                params=self.params,
+                payload=memory.address(payload),
+                payload_bytes=memory.address(size) if spare else None,
+                capacity=capacity,
+                output=memory.address(target),
+                count=count,
+                accumulate=int(accumulate),
+                error=memory.address(error),
+                scratch=memory.address(scratch),
+            ),
+            self.launcher,
+        )
+        code = int(memory.get(error, np.uint32)[0])
+        output[:] = memory.get(target, np.float32)
+        if code:
+            raise Refused(self.table.refusal(code).decode())
+
+
+class Prepared:
+    """Calls of a codec with memory of their own: ready to be repeated, step after step."""
+
+    def __init__(self, codec: CudaCodec, gradient: Array, state: dict[str, Array] | None, call: Call) -> None:
+        memory, count = codec.memory, len(gradient)
+        room = codec.max_encoded_bytes(count)
+        self._codec, self._call, self.message = codec, call, memory.room(room)
+        self._step = call.step
+        self.before = [] if state is None else [memory.put(state[name]) for name in codec.states]
+        self._after = [memory.room(4 * count) for _ in self.before]
+        self._results = memory.put(np.full(3, 0xFFFFFFFF, np.uint32))
+        self._source, self._count, self._stateless = memory.put(gradient), count, state is None
+        self._scratch = memory.room(codec.table.encode_scratch_bytes(codec.params, count))
+        self._output = memory.put(np.zeros(count, np.float32))
+        self._decode_scratch = memory.room(codec.table.decode_scratch_bytes(codec.params, count, room))
+        self._decode = _Decode(
+            params=codec.params,
+            payload=memory.address(self.message),
+            payload_bytes=memory.address(self._results),
+            capacity=room,
+            output=memory.address(self._output),
+            count=count,
+            accumulate=1,
+            error=memory.address(self._results) + 8,
+            scratch=memory.address(self._decode_scratch),
+        )
+
+    def encode(self) -> None:
+        """The next step, which reads the states that the step before has written."""
+        memory, call = self._codec.memory, self._call
+        pointers = ctypes.c_void_p * max(1, len(self.before))
+        self._codec.table.encode(
+            _Encode(
+                params=self._codec.params,
+                gradient=memory.address(self._source),
+                count=self._count,
+                before=None if self._stateless else pointers(*map(memory.address, self.before)),
+                after=None if self._stateless else pointers(*map(memory.address, self._after)),
+                seed=call.seed,
+                step=self._step,
+                first_element=call.first_element,
+                tensor=call.tensor,
+                scale=call.scale,
+                message=memory.address(self.message),
+                message_bytes=memory.address(self._results),
+                error=memory.address(self._results) + 4,
+                scratch=memory.address(self._scratch),
+            ),
+            self._codec.launcher,
+        )
+        self.before, self._after = self._after, self.before
+        self._step += 1
+
+    def decode(self) -> None:
+        """Adds the values of the last message to a vector."""
+        self._codec.table.decode(self._decode, self._codec.launcher)
+
+    def check(self) -> int:
+        """Bytes of the last message. Raises Refused if the codec set its error."""
+        size, *errors = map(int, self._codec.memory.get(self._results, np.uint32))
+        for error in errors:
+            if error not in (0, 0xFFFFFFFF):
+                raise Refused(self._codec.table.refusal(error).decode())
+        return size

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated kernels, run on the processor: the bytes of the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from hipress.compll import compile_text
+from tests.cases import each
+from tests.compll.emit.cuda import compare
+from tests.compll.emit.cuda.build import emit, host_library
+from tests.compll.emit.cuda.programs import NAMES, SIZES, VARIANTS, program
+from tests.compll.emit.cuda.table import Call, CudaCodec, Memory, Refused
+from tests.compll.programs import floats
+
+Library = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    directory = tmp_path_factory.mktemp("cuda_on_host")
+    return cache(lambda name: host_library(program(name), directory))
+
+
+@pytest.mark.slow
+@each("size", SIZES)
+@pytest.mark.parametrize("name", NAMES)
+def test_bytes_states_and_decoded_values(library: Library, name: str, size: int) -> None:
+    for params in VARIANTS.get(name, [{}]):
+        compare.same_steps(name, library(name), Memory(), size, params)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_states_are_optional(library: Library, name: str) -> None:
+    compare.same_without_states(name, library(name), Memory())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_malformed_payloads_are_refused(library: Library, name: str) -> None:
+    compare.same_refusals(name, library(name), Memory())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_elements(library: Library, name: str) -> None:
+    compare.nothing_of_nothing(name, library(name), Memory())
+
+
+def test_a_program_that_scatters_in_no_order_is_refused(tmp_path: Path) -> None:
+    wrong = compile_text("""
+        void WrongEncode(float* gradient, uint8* compressed) {
+            int* at = sort(range(gradient.size), [&](int i) -> int { return -i; });
+            float* x = scatter(gradient, at, 0.0);
+            compressed = concat(x);
+        }
+        void WrongDecode(uint8* compressed, float* gradient) {
+            extract(compressed, float x[gradient.size]);
+            gradient = x;
+        }""")
+    codec = CudaCodec(host_library(wrong, tmp_path), wrong, Memory(), {})
+    with pytest.raises(Refused, match="scatter: indices must be in the vector and increase"):
+        codec.encode(floats(1, 2), None, Call())
+
+
+def test_short_reductions_of_a_block_share_one_kernel(tmp_path: Path) -> None:
+    """Fusion is the point of a plan: onebit makes its three reductions in one pass over the elements."""
+    text = emit(program("onebit"), tmp_path).read_text().partition("namespace decoding")[0]
+    assert text.count("block.elements(") == 3
+    assert text.count("cuda::feedLanes<") == 3

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVRTC compiles all kernels: of the language for three generations of GPUs, of tensors' elements for one."""
+
+from __future__ import annotations
+
+import pytest
+
+from hipress import _core
+from hipress.compll import compile_text
+from tests.compll.emit.cuda.build import ARCHITECTURES, kernels, kernels_without_spilling, listed
+from tests.compll.emit.cuda.programs import NAMES, program
+from tests.compll.programs import BUILTIN, EXAMPLES
+from tests.docs import pages
+
+pytestmark = pytest.mark.slow
+
+ELEMENTS = dict(_core.element_kernels())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", [*BUILTIN, *EXAMPLES])
+def test_kernels_compile_for_all_architectures_without_spilling(name: str, architecture: str) -> None:
+    text = kernels(program(name))
+    assert set(listed(text)) <= set(kernels_without_spilling(text, architecture))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*BUILTIN, *EXAMPLES)])
+def test_programs_with_the_rest_of_the_language_compile(name: str) -> None:
+    """Also full sorts, branches and numbers of every kind, for which no program above has a use."""
+    assert kernels_without_spilling(kernels(program(name)), "90")
+
+
+@pytest.mark.parametrize("text", pages.blocks("docs/extending/codec.md", "cpp"))
+def test_the_programs_of_the_page_compile(text: str) -> None:
+    assert kernels_without_spilling(kernels(compile_text(text)), "90")
+
+
+def test_fp16_compiles() -> None:
+    text = _core.create_codec("fp16").kernels
+    assert text is not None
+    for architecture in ARCHITECTURES:
+        assert len(kernels_without_spilling(text, architecture)) == 3
+
+
+@pytest.mark.parametrize("kind", ["conversion", "merge sum", "merge min", "merge max", "merge product"])
+def test_kernels_of_elements_compile(kind: str) -> None:
+    for title, text in ELEMENTS.items():
+        if title.startswith(kind):
+            assert set(kernels_without_spilling(text, "90")) == set(listed(text)), title

@@ -1,0 +1,919 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made by `hipress compll build` from compll/algorithms/graddrop.cll.
+#include "core/ops/cuda/generated.h"
+
+namespace hipress::generated_cuda::codec_graddrop {
+
+using namespace hipress;
+
+struct Params {
+  double p_ratio{};
+  double p_sample_rate{};
+};
+
+namespace encoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  uint8_t* message = nullptr;
+  uint32_t* messageBytes = nullptr;
+  uint32_t* error = nullptr;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+  int32_t s_n{};
+  int32_t s_limit{};
+  int32_t s_samples{};
+  double s_every{};
+  size_t n_range = 0;
+  double s_rank{};
+  int32_t s_last{};
+  size_t n_range_1 = 0;
+  size_t o_1 = 0;
+  uint32_t* k_sorted = nullptr;
+  int32_t i_0 = 0;
+  cuda::Selection<uint32_t>* qr_0 = nullptr;
+  uint32_t* yl_k_sorted = nullptr;
+  uint32_t* ye_k_sorted = nullptr;
+  float s_threshold{};
+  size_t n_chosen = 0;
+  uint32_t* m_chosen = nullptr;
+  uint32_t* y_chosen = nullptr;
+  int32_t* v_chosen = nullptr;
+  uint32_t* k_largest = nullptr;
+  size_t n_largest = 0;
+  int32_t* v_largest = nullptr;
+  cuda::Selection<uint32_t>* q_largest = nullptr;
+  uint32_t* yl_k_largest = nullptr;
+  uint32_t* ye_k_largest = nullptr;
+  int32_t* v_index = nullptr;
+  size_t o_2 = 0;
+};
+
+template <bool kStates>
+HIPRESS_DEVICE inline float at_value([[maybe_unused]] const Frame* f, int32_t i);
+template <bool kStates>
+HIPRESS_DEVICE inline float at_sample([[maybe_unused]] const Frame* f, int32_t i);
+template <bool kStates>
+HIPRESS_DEVICE inline int32_t at_range_1([[maybe_unused]] const Frame* f, int32_t i);
+template <bool kStates>
+HIPRESS_DEVICE inline int32_t at_chosen([[maybe_unused]] const Frame* f, int32_t i);
+template <bool kStates>
+HIPRESS_DEVICE inline int32_t at_largest([[maybe_unused]] const Frame* f, int32_t i);
+
+template <bool kStates>
+HIPRESS_DEVICE inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
+  [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
+  [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x3 = (x1 + x2);
+  return x3;
+}
+
+template <bool kStates>
+HIPRESS_DEVICE inline float at_sample([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n_range) return {};
+  [[maybe_unused]] const float x1 = ops::absolute(at_value<kStates>(
+      f, ops::uniformInt(ops::philoxWord(f->random, 0u, static_cast<uint64_t>(i)),
+                         ops::toInt(ops::floorOf((static_cast<double>(i) * f->s_every))),
+                         ops::toInt(ops::floorOf((static_cast<double>(ops::addInt(i, 1)) * f->s_every))))));
+  return x1;
+}
+
+template <bool kStates>
+HIPRESS_DEVICE inline int32_t at_range_1([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n_range_1) return {};
+
+  return i;
+}
+
+template <bool kStates>
+HIPRESS_DEVICE inline int32_t at_chosen([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n_chosen) return {};
+  [[maybe_unused]] const int32_t x1 = f->v_chosen[i];
+  return x1;
+}
+
+template <bool kStates>
+HIPRESS_DEVICE inline int32_t at_largest([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n_largest) return {};
+  [[maybe_unused]] const int32_t x1 = f->v_largest[i];
+  return x1;
+}
+
+template <bool kStates>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.s_n = static_cast<int32_t>(f.n);
+        f.s_limit = ops::toInt(ops::lesser(static_cast<double>(f.s_n),
+                                           ops::ceilOf((static_cast<double>(f.s_n) * f.params.p_ratio))));
+        f.s_samples = ops::toInt(
+            ops::lesser(static_cast<double>(f.s_n),
+                        ops::greater(ops::ceilOf((static_cast<double>(f.s_n) * f.params.p_sample_rate)),
+                                     ops::ceilOf((0x1.0000000000000p+6 / f.params.p_ratio)))));
+        f.s_every = static_cast<double>(
+            (static_cast<float>(f.s_n) / (static_cast<float>(f.s_samples) * 0x1.0000000000000p+0f)));
+        f.n_range = ops::asCount(f.s_samples);
+        f.s_rank = (static_cast<double>(f.s_samples) * f.params.p_ratio);
+        f.s_last = ops::toInt(((f.s_samples < f.s_n)
+                                   ? (f.s_rank + (0x1.0000000000000p+2 * ops::squareRoot(f.s_rank)))
+                                   : static_cast<double>(ops::subtractInt(f.s_limit, 1))));
+        f.n_range_1 = ops::asCount(f.s_n);
+        f.o_1 = 4;
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kStates>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      const ops::RandomKey random = f->random;
+      [[maybe_unused]] const auto s_every = f->s_every;
+      [[maybe_unused]] const auto k_sorted = f->k_sorted;
+      [[maybe_unused]] const auto length = f->n_range;
+      HIPRESS_SHARED uint32_t w_0[cuda::kTile];
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        cuda::philoxTile(block, random, 0u, tile, count, w_0);
+        block.sync();
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = ops::absolute(at_value<kStates>(
+              f,
+              ops::uniformInt(w_0[j], ops::toInt(ops::floorOf((static_cast<double>(i) * s_every))),
+                              ops::toInt(ops::floorOf((static_cast<double>(ops::addInt(i, 1)) * s_every))))));
+          [[maybe_unused]] const float x2 = (-x1);
+          k_sorted[i] = cuda::orderKey((x2));
+        });
+        block.sync();
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.i_0 = ops::lesser(f.s_last, ops::subtractInt(f.s_samples, 1));
+        }
+      });
+      block.sync();
+      if (f->stop == 0) {
+        cuda::beginSelection(block, f->qr_0, f->i_0, f->n_range);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::countKeys(block, f->k_sorted, f->n_range, f->qr_0);
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::pickBucket(block, f->qr_0);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel3 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::countKeys(block, f->k_sorted, f->n_range, f->qr_0);
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::pickBucket(block, f->qr_0);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel4 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::countKeys(block, f->k_sorted, f->n_range, f->qr_0);
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::pickBucket(block, f->qr_0);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel5 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::countTies(block, f->k_sorted, f->n_range, f->qr_0, f->yl_k_sorted, f->ye_k_sorted);
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::scanTies(block, f->qr_0, f->yl_k_sorted, f->ye_k_sorted, f->n_range);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel6 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::findPosition(block, f->k_sorted, f->n_range, f->qr_0, f->yl_k_sorted, f->ye_k_sorted);
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.s_threshold =
+              (static_cast<size_t>(f.i_0) < f.n_range ? at_sample<kStates>(&f, f.qr_0->position) : float{});
+        }
+      });
+      block.sync();
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel7 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto s_threshold = f->s_threshold;
+      [[maybe_unused]] const auto m_chosen = f->m_chosen;
+      [[maybe_unused]] const auto y_chosen = f->y_chosen;
+      [[maybe_unused]] const auto after_residual = f->after_residual;
+      [[maybe_unused]] const auto length = f->n_range_1;
+      HIPRESS_SHARED uint8_t t_x5[cuda::kTile];
+      [[maybe_unused]] int32_t bad = 0;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x3 = (x1 + x2);
+          [[maybe_unused]] const bool x4 =
+              static_cast<bool>((ops::absolute(x3) >= s_threshold) & (x3 != 0x0.0p+0f));
+          [[maybe_unused]] const bool x5 = x4 != 0;
+          t_x5[j] = static_cast<uint8_t>(x5);
+          bad += ops::isFinite(x3) ? 0 : 1;
+          if (kStates) after_residual[i] = x3;
+          bad += ops::isFinite(x1) ? 0 : 1;
+        });
+        block.sync();
+        cuda::maskTile(block, t_x5, count, tile, m_chosen, y_chosen);
+        block.sync();
+      }
+      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::scanCounts(block, f->y_chosen, (f->n_range_1 + cuda::kTile - 1) / cuda::kTile, &f->n_chosen);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel8 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::compact(block, f->m_chosen, f->y_chosen, f->n_range_1, [&](size_t place, size_t i) {
+        f->v_chosen[place] = at_range_1<kStates>(f, static_cast<int32_t>(i));
+      });
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel9 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto v_chosen = f->v_chosen;
+      [[maybe_unused]] const auto k_largest = f->k_largest;
+      [[maybe_unused]] const auto length = f->n_chosen;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = cuda::load(v_chosen + i);
+          [[maybe_unused]] const float x2 = (-ops::absolute(at_value<kStates>(f, x1)));
+          k_largest[i] = cuda::orderKey((x2));
+        });
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.n_largest = cuda::atMost(ops::asCount(f.s_limit), f.n_chosen);
+        }
+      });
+      block.sync();
+      if (f->stop == 0) {
+        cuda::beginSelection(block, f->q_largest, static_cast<int64_t>(f->n_largest) - 1, f->n_chosen);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel10 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::countKeys(block, f->k_largest, f->n_chosen, f->q_largest);
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::pickBucket(block, f->q_largest);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel11 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::countKeys(block, f->k_largest, f->n_chosen, f->q_largest);
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::pickBucket(block, f->q_largest);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel12 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::countKeys(block, f->k_largest, f->n_chosen, f->q_largest);
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::pickBucket(block, f->q_largest);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel13 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::countTies(block, f->k_largest, f->n_chosen, f->q_largest, f->yl_k_largest, f->ye_k_largest);
+    }
+    if (block.last(&f->ticket)) {
+      if (f->stop == 0) {
+        cuda::scanTies(block, f->q_largest, f->yl_k_largest, f->ye_k_largest, f->n_chosen);
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel14 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::smallestSet(block, f->k_largest, f->n_chosen, f->n_largest, f->q_largest, f->yl_k_largest,
+                        f->ye_k_largest, [&](size_t place, size_t i) {
+                          f->v_largest[place] = at_chosen<kStates>(f, static_cast<int32_t>(i));
+                        });
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel15 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      for (size_t tile = block.index * cuda::kTile; tile < f->n_largest; tile += block.count * cuda::kTile) {
+        block.elements(cuda::tileCount(tile, f->n_largest), [&](unsigned j) {
+          f->v_index[tile + j] = at_largest<kStates>(f, static_cast<int32_t>(tile + j));
+        });
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel16 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::checkIndices(block, f->v_index, f->n_largest, f->n, true, 1u, &f->stop);
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.o_2 = 4 + ops::packedBytes(f.n_largest, 32u);
+        }
+      });
+      block.sync();
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel17 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto v_index = f->v_index;
+      [[maybe_unused]] const auto after_residual = f->after_residual;
+      [[maybe_unused]] const auto field_1 = f->message + f->o_1;
+      [[maybe_unused]] const auto typed_1 = reinterpret_cast<int32_t*>(f->message + f->o_1);
+      [[maybe_unused]] const auto field_2 = f->message + f->o_2;
+      [[maybe_unused]] const auto typed_2 = reinterpret_cast<float*>(f->message + f->o_2);
+      [[maybe_unused]] const auto length = f->n_largest;
+      [[maybe_unused]] int32_t bad = 0;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = cuda::load(v_index + i);
+          bad -= ops::isFinite(kStates ? after_residual[x1] : at_value<kStates>(f, x1)) ? 0 : 1;
+          bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
+          if (kStates) after_residual[x1] = 0x0.0p+0f;
+          typed_1[i] = x1;
+          [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
+          typed_2[i] = x2;
+        });
+      }
+      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          ops::putScalar<int32_t>(f.message + 0, static_cast<int32_t>(static_cast<int32_t>(f.n_largest)));
+          f.bytes = 4 + ops::packedBytes(f.n_largest, 32u) + ops::packedBytes(f.n_largest, 32u);
+        }
+      });
+      block.sync();
+      block.once([&] {
+        *f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;
+        *f->error = f->bad == 0 ? f->stop : 0u;
+      });
+    }
+  }
+};
+
+}  // namespace encoding
+
+namespace decoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const uint8_t* payload = nullptr;
+  const uint32_t* payloadBytes = nullptr;
+  size_t capacity = 0;
+  float* output = nullptr;
+  uint32_t* error = nullptr;
+  int32_t s_count{};
+  size_t n_index = 0;
+  const int32_t* v_index = nullptr;
+  size_t n_value = 0;
+  const float* v_value = nullptr;
+  size_t n_filled = 0;
+};
+
+template <bool kAccumulate>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.bytes = f.payloadBytes != nullptr ? *f.payloadBytes : f.capacity;
+        if (f.bytes > f.capacity) f.stop = 2u;
+        if (f.bytes == 0) f.stop = cuda::kLost;
+      }
+    });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        cuda::PayloadReader reader(f.payload, f.bytes, &f.stop);
+        f.s_count = reader.scalarInt(3u);
+        f.n_index = reader.count(f.s_count, 4u);
+        f.v_index = reinterpret_cast<const int32_t*>(reader.numbers(f.n_index, 4, 4u));
+        f.n_value = reader.count(f.s_count, 5u);
+        f.v_value = reinterpret_cast<const float*>(reader.numbers(f.n_value, 4, 5u));
+        reader.finish(6u);
+      }
+    });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        if (f.stop == 0 &&
+            !((static_cast<double>(f.s_count) <=
+               ops::ceilOf((static_cast<double>(static_cast<int32_t>(f.n)) * f.params.p_ratio)))))
+          f.stop = 7;
+      }
+    });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.n_filled = ops::asCount(static_cast<int32_t>(f.n));
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::checkIndices(block, f->v_index, f->n_index, f->n_filled, true, 1u, &f->stop);
+    }
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::fillAll(block, f->output, f->n, 0.0f);
+    }
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel3 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto v_index = f->v_index;
+      [[maybe_unused]] const auto v_value = f->v_value;
+      [[maybe_unused]] const auto output = f->output;
+      [[maybe_unused]] const auto length = f->n_index;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = cuda::load(v_index + i);
+          [[maybe_unused]] const float x2 = cuda::load(v_value + i);
+          output[x1] = kAccumulate ? output[x1] + x2 : x2;
+        });
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
+    }
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel4 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == cuda::kLost) {
+      cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
+    }
+  }
+};
+
+}  // namespace decoding
+
+HIPRESS_KERNEL(graddrop_nothing, cuda::Nothing)
+HIPRESS_KERNEL(graddrop_encode_0, encoding::Kernel0<false>)
+HIPRESS_KERNEL(graddrop_encode_states_0, encoding::Kernel0<true>)
+HIPRESS_KERNEL(graddrop_encode_1, encoding::Kernel1<false>)
+HIPRESS_KERNEL(graddrop_encode_states_1, encoding::Kernel1<true>)
+HIPRESS_KERNEL(graddrop_encode_2, encoding::Kernel2<false>)
+HIPRESS_KERNEL(graddrop_encode_states_2, encoding::Kernel2<true>)
+HIPRESS_KERNEL(graddrop_encode_3, encoding::Kernel3<false>)
+HIPRESS_KERNEL(graddrop_encode_states_3, encoding::Kernel3<true>)
+HIPRESS_KERNEL(graddrop_encode_4, encoding::Kernel4<false>)
+HIPRESS_KERNEL(graddrop_encode_states_4, encoding::Kernel4<true>)
+HIPRESS_KERNEL(graddrop_encode_5, encoding::Kernel5<false>)
+HIPRESS_KERNEL(graddrop_encode_states_5, encoding::Kernel5<true>)
+HIPRESS_KERNEL(graddrop_encode_6, encoding::Kernel6<false>)
+HIPRESS_KERNEL(graddrop_encode_states_6, encoding::Kernel6<true>)
+HIPRESS_KERNEL(graddrop_encode_7, encoding::Kernel7<false>)
+HIPRESS_KERNEL(graddrop_encode_states_7, encoding::Kernel7<true>)
+HIPRESS_KERNEL(graddrop_encode_8, encoding::Kernel8<false>)
+HIPRESS_KERNEL(graddrop_encode_states_8, encoding::Kernel8<true>)
+HIPRESS_KERNEL(graddrop_encode_9, encoding::Kernel9<false>)
+HIPRESS_KERNEL(graddrop_encode_states_9, encoding::Kernel9<true>)
+HIPRESS_KERNEL(graddrop_encode_10, encoding::Kernel10<false>)
+HIPRESS_KERNEL(graddrop_encode_states_10, encoding::Kernel10<true>)
+HIPRESS_KERNEL(graddrop_encode_11, encoding::Kernel11<false>)
+HIPRESS_KERNEL(graddrop_encode_states_11, encoding::Kernel11<true>)
+HIPRESS_KERNEL(graddrop_encode_12, encoding::Kernel12<false>)
+HIPRESS_KERNEL(graddrop_encode_states_12, encoding::Kernel12<true>)
+HIPRESS_KERNEL(graddrop_encode_13, encoding::Kernel13<false>)
+HIPRESS_KERNEL(graddrop_encode_states_13, encoding::Kernel13<true>)
+HIPRESS_KERNEL(graddrop_encode_14, encoding::Kernel14<false>)
+HIPRESS_KERNEL(graddrop_encode_states_14, encoding::Kernel14<true>)
+HIPRESS_KERNEL(graddrop_encode_15, encoding::Kernel15<false>)
+HIPRESS_KERNEL(graddrop_encode_states_15, encoding::Kernel15<true>)
+HIPRESS_KERNEL(graddrop_encode_16, encoding::Kernel16<false>)
+HIPRESS_KERNEL(graddrop_encode_states_16, encoding::Kernel16<true>)
+HIPRESS_KERNEL(graddrop_encode_17, encoding::Kernel17<false>)
+HIPRESS_KERNEL(graddrop_encode_states_17, encoding::Kernel17<true>)
+HIPRESS_KERNEL(graddrop_decode_0, decoding::Kernel0<false>)
+HIPRESS_KERNEL(graddrop_decode_accumulate_0, decoding::Kernel0<true>)
+HIPRESS_KERNEL(graddrop_decode_1, decoding::Kernel1<false>)
+HIPRESS_KERNEL(graddrop_decode_accumulate_1, decoding::Kernel1<true>)
+HIPRESS_KERNEL(graddrop_decode_2, decoding::Kernel2<false>)
+HIPRESS_KERNEL(graddrop_decode_accumulate_2, decoding::Kernel2<true>)
+HIPRESS_KERNEL(graddrop_decode_3, decoding::Kernel3<false>)
+HIPRESS_KERNEL(graddrop_decode_accumulate_3, decoding::Kernel3<true>)
+HIPRESS_KERNEL(graddrop_decode_4, decoding::Kernel4<false>)
+HIPRESS_KERNEL(graddrop_decode_accumulate_4, decoding::Kernel4<true>)
+
+}  // namespace hipress::generated_cuda::codec_graddrop
+
+namespace hipress::generated_cuda::codec_graddrop {
+
+extern const char* const kernels;
+
+inline Params parameters([[maybe_unused]] const double* values) {
+  Params params;
+  params.p_ratio = static_cast<double>(values[0]);
+  params.p_sample_rate = static_cast<double>(values[1]);
+  return params;
+}
+
+inline size_t bound([[maybe_unused]] size_t n, [[maybe_unused]] const Params& params) {
+  [[maybe_unused]] const int32_t s_n = static_cast<int32_t>(n);
+  [[maybe_unused]] const int32_t s_limit = ops::toInt(
+      ops::lesser(static_cast<double>(s_n), ops::ceilOf((static_cast<double>(s_n) * params.p_ratio))));
+  [[maybe_unused]] const int32_t s_samples = ops::toInt(ops::lesser(
+      static_cast<double>(s_n), ops::greater(ops::ceilOf((static_cast<double>(s_n) * params.p_sample_rate)),
+                                             ops::ceilOf((0x1.0000000000000p+6 / params.p_ratio)))));
+  [[maybe_unused]] const double s_every = static_cast<double>(
+      (static_cast<float>(s_n) / (static_cast<float>(s_samples) * 0x1.0000000000000p+0f)));
+  [[maybe_unused]] const size_t n_range = ops::asCount(s_samples);
+  [[maybe_unused]] const double s_rank = (static_cast<double>(s_samples) * params.p_ratio);
+  [[maybe_unused]] const int32_t s_last =
+      ops::toInt(((s_samples < s_n) ? (s_rank + (0x1.0000000000000p+2 * ops::squareRoot(s_rank)))
+                                    : static_cast<double>(ops::subtractInt(s_limit, 1))));
+  [[maybe_unused]] const size_t n_range_1 = ops::asCount(s_n);
+  [[maybe_unused]] const size_t most_largest = std::min(ops::asCount(s_limit), n_range_1);
+  return 4 + ops::packedBytes(most_largest, 32u) + ops::packedBytes(most_largest, 32u);
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kStates>
+size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace encoding;
+  [[maybe_unused]] const int32_t s_n = static_cast<int32_t>(n);
+  [[maybe_unused]] const int32_t s_limit = ops::toInt(
+      ops::lesser(static_cast<double>(s_n), ops::ceilOf((static_cast<double>(s_n) * params.p_ratio))));
+  [[maybe_unused]] const int32_t s_samples = ops::toInt(ops::lesser(
+      static_cast<double>(s_n), ops::greater(ops::ceilOf((static_cast<double>(s_n) * params.p_sample_rate)),
+                                             ops::ceilOf((0x1.0000000000000p+6 / params.p_ratio)))));
+  [[maybe_unused]] const double s_every = static_cast<double>(
+      (static_cast<float>(s_n) / (static_cast<float>(s_samples) * 0x1.0000000000000p+0f)));
+  [[maybe_unused]] const size_t n_range = ops::asCount(s_samples);
+  [[maybe_unused]] const double s_rank = (static_cast<double>(s_samples) * params.p_ratio);
+  [[maybe_unused]] const int32_t s_last =
+      ops::toInt(((s_samples < s_n) ? (s_rank + (0x1.0000000000000p+2 * ops::squareRoot(s_rank)))
+                                    : static_cast<double>(ops::subtractInt(s_limit, 1))));
+  [[maybe_unused]] const size_t n_range_1 = ops::asCount(s_n);
+  [[maybe_unused]] const size_t most_largest = std::min(ops::asCount(s_limit), n_range_1);
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  initial.k_sorted = arena.take<uint32_t>(n_range);
+  initial.qr_0 = arena.take<cuda::Selection<uint32_t>>(1);
+  initial.yl_k_sorted = arena.take<uint32_t>(cuda::tileCounts(n_range));
+  initial.ye_k_sorted = arena.take<uint32_t>(cuda::tileCounts(n_range));
+  initial.m_chosen = arena.take<uint32_t>(cuda::maskWords(n_range_1));
+  initial.y_chosen = arena.take<uint32_t>(cuda::tileCounts(n_range_1));
+  initial.v_chosen = arena.take<int32_t>(n_range_1);
+  initial.k_largest = arena.take<uint32_t>(n_range_1);
+  initial.v_largest = arena.take<int32_t>(most_largest);
+  initial.q_largest = arena.take<cuda::Selection<uint32_t>>(1);
+  initial.yl_k_largest = arena.take<uint32_t>(cuda::tileCounts(n_range_1));
+  initial.ye_k_largest = arena.take<uint32_t>(cuda::tileCounts(n_range_1));
+  initial.v_index = arena.take<int32_t>(most_largest);
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.gradient = call->gradient;
+  initial.scale = call->scale;
+  initial.random = {call->seed, call->step, call->tensor, call->firstElement};
+  initial.message = call->message;
+  initial.messageBytes = call->messageBytes;
+  initial.error = call->error;
+  initial.before_residual = kStates ? call->before[0] : nullptr;
+  initial.after_residual = kStates ? call->after[0] : nullptr;
+  cuda::launch(stream, kStates ? "graddrop_encode_states_0" : "graddrop_encode_0", 1,
+               Kernel0<kStates>{frame, initial});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_1" : "graddrop_encode_1", cuda::gridFor(n_range),
+               Kernel1<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_2" : "graddrop_encode_2", cuda::gridFor(n_range),
+               Kernel2<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_3" : "graddrop_encode_3", cuda::gridFor(n_range),
+               Kernel3<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_4" : "graddrop_encode_4", cuda::gridFor(n_range),
+               Kernel4<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_5" : "graddrop_encode_5", cuda::gridFor(n_range),
+               Kernel5<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_6" : "graddrop_encode_6", cuda::gridFor(n_range),
+               Kernel6<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_7" : "graddrop_encode_7", cuda::gridFor(n_range_1),
+               Kernel7<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_8" : "graddrop_encode_8", cuda::gridFor(n_range_1),
+               Kernel8<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_9" : "graddrop_encode_9", cuda::gridFor(n_range_1),
+               Kernel9<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_10" : "graddrop_encode_10", cuda::gridFor(n_range_1),
+               Kernel10<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_11" : "graddrop_encode_11", cuda::gridFor(n_range_1),
+               Kernel11<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_12" : "graddrop_encode_12", cuda::gridFor(n_range_1),
+               Kernel12<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_13" : "graddrop_encode_13", cuda::gridFor(n_range_1),
+               Kernel13<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_14" : "graddrop_encode_14", cuda::gridFor(n_range_1),
+               Kernel14<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_15" : "graddrop_encode_15",
+               cuda::gridFor(most_largest), Kernel15<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_16" : "graddrop_encode_16",
+               cuda::gridFor(most_largest), Kernel16<kStates>{frame});
+  cuda::launch(stream, kStates ? "graddrop_encode_states_17" : "graddrop_encode_17",
+               cuda::gridFor(most_largest), Kernel17<kStates>{frame});
+  return arena.bytes();
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kAccumulate>
+size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace decoding;
+  [[maybe_unused]] const size_t most_index = capacity * 8 / 32u;
+  [[maybe_unused]] const size_t most_value = capacity * 8 / 32u;
+  [[maybe_unused]] const size_t n_filled = ops::asCount(static_cast<int32_t>(n));
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.payload = call->payload;
+  initial.payloadBytes = call->payloadBytes;
+  initial.capacity = capacity;
+  initial.output = call->output;
+  initial.error = call->error;
+  cuda::launch(stream, kAccumulate ? "graddrop_decode_accumulate_0" : "graddrop_decode_0", 1,
+               Kernel0<kAccumulate>{frame, initial});
+  cuda::launch(stream, kAccumulate ? "graddrop_decode_accumulate_1" : "graddrop_decode_1",
+               cuda::gridFor(most_index), Kernel1<kAccumulate>{frame});
+  if (!kAccumulate)
+    cuda::launch(stream, kAccumulate ? "graddrop_decode_accumulate_2" : "graddrop_decode_2", cuda::gridFor(n),
+                 Kernel2<kAccumulate>{frame});
+  cuda::launch(stream, kAccumulate ? "graddrop_decode_accumulate_3" : "graddrop_decode_3",
+               cuda::gridFor(most_index), Kernel3<kAccumulate>{frame});
+  cuda::launch(stream, kAccumulate ? "graddrop_decode_accumulate_4" : "graddrop_decode_4",
+               cuda::gridFor(n / 16), Kernel4<kAccumulate>{frame});
+  return arena.bytes();
+}
+
+inline size_t maxEncodedBytes(const double* values, size_t count) {
+  return count == 0 ? 0 : bound(count, parameters(values));
+}
+
+inline size_t encodeScratchBytes(const double* values, size_t count) {
+  return encodeWith<false>(nullptr, count, parameters(values), nullptr);
+}
+
+inline size_t decodeScratchBytes(const double* values, size_t count, size_t capacity) {
+  return decodeWith<false>(nullptr, count, capacity, parameters(values), nullptr);
+}
+
+inline void encode(const cuda::CudaEncode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "graddrop_nothing", 1, cuda::Nothing{call.messageBytes, nullptr, 0});
+    cuda::launch(stream, "graddrop_nothing", 1, cuda::Nothing{call.error, nullptr, 0});
+  } else if (call.before != nullptr) {
+    encodeWith<true>(&call, call.count, parameters(call.params), stream);
+  } else {
+    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+  }
+}
+
+inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "graddrop_nothing", 1, cuda::Nothing{call.error, call.payloadBytes, call.capacity});
+  } else if (call.accumulate != 0) {
+    decodeWith<true>(&call, call.count, call.capacity, parameters(call.params), stream);
+  } else {
+    decodeWith<false>(&call, call.count, call.capacity, parameters(call.params), stream);
+  }
+}
+
+inline const char* refusal(uint32_t error) {
+  static const char* const reasons[] = {"none",
+                                        "scatter: indices must be in the vector and increase",
+                                        "the payload has more bytes than there is room for",
+                                        "'count' is not in the payload as it must be",
+                                        "'index' is not in the payload as it must be",
+                                        "'value' is not in the payload as it must be",
+                                        "the payload is longer than its fields",
+                                        "the requirement in line 32 does not hold"};
+  constexpr size_t known = sizeof(reasons) / sizeof(reasons[0]);
+  return error < known ? reasons[error] : "unknown";
+}
+
+}  // namespace hipress::generated_cuda::codec_graddrop
+
+extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec*
+hipress_cuda_codec_graddrop() {
+  namespace codec = hipress::generated_cuda::codec_graddrop;
+  static const hipress::cuda::CudaCodec table{"graddrop",
+                                              codec::kernels,
+                                              1,
+                                              2,
+                                              &codec::maxEncodedBytes,
+                                              &codec::encodeScratchBytes,
+                                              &codec::decodeScratchBytes,
+                                              &codec::encode,
+                                              &codec::decode,
+                                              &codec::refusal};
+  return &table;
+}

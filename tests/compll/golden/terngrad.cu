@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made by `hipress compll build` from compll/algorithms/terngrad.cll.
+#include "core/ops/cuda/generated.h"
+
+namespace hipress::generated_cuda::codec_terngrad {
+
+using namespace hipress;
+
+struct Params {
+  int32_t p_bitwidth{};
+  bool p_stochastic{};
+  int32_t p_block{};
+};
+
+namespace encoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  uint8_t* message = nullptr;
+  uint32_t* messageBytes = nullptr;
+  uint32_t* error = nullptr;
+  int32_t s_levels{};
+  size_t n_least = 0;
+  float* v_least = nullptr;
+  size_t n_greatest = 0;
+  float* v_greatest = nullptr;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+  size_t o_2 = 0;
+  float* r_least = nullptr;
+  float* r_greatest = nullptr;
+  float* v_unit_1 = nullptr;
+  float* v_inverse = nullptr;
+};
+
+struct Combine0 {
+  const Frame* f;
+  HIPRESS_DEVICE float operator()(float a, float b) const {
+    [[maybe_unused]] const float x1 = ops::lesser(a, b);
+    return x1;
+  }
+};
+
+struct Combine1 {
+  const Frame* f;
+  HIPRESS_DEVICE float operator()(float a, float b) const {
+    [[maybe_unused]] const float x1 = ops::greater(a, b);
+    return x1;
+  }
+};
+
+template <bool kStates>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.s_levels = ops::subtractInt(ops::shiftLeft(1, f.params.p_bitwidth), 1);
+        f.n_least = ops::blockCount(f.n, ops::atLeastOne(f.params.p_block));
+        f.n_greatest = ops::blockCount(f.n, ops::atLeastOne(f.params.p_block));
+        f.o_0 = 0;
+        f.o_1 = ops::packedBytes(f.n_least, 32u);
+        f.o_2 = ops::packedBytes(f.n_least, 32u) + ops::packedBytes(f.n_least, 32u);
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kStates>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      [[maybe_unused]] const auto v_least = f->v_least;
+      [[maybe_unused]] const auto r_least = f->r_least;
+      [[maybe_unused]] const auto init_least = static_cast<float>(0x1.fffffe0000000p+127f);
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto r_greatest = f->r_greatest;
+      [[maybe_unused]] const auto init_greatest = static_cast<float>((-0x1.fffffe0000000p+127f));
+      HIPRESS_SHARED float t_x1[cuda::kTile];
+      HIPRESS_SHARED float lanes_least[ops::kLanes];
+      HIPRESS_SHARED float lanes_greatest[ops::kLanes];
+      [[maybe_unused]] int32_t bad = 0;
+      const cuda::BlockParts parts(f->n, size);
+      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
+        const size_t first = parts.first(unit);
+        const size_t last = parts.last(unit);
+        if (first >= last) continue;
+        for (size_t tile = first; tile < last; tile += cuda::kTile) {
+          const unsigned count = cuda::tileCount(tile, last);
+          block.elements(count, [&](unsigned j) {
+            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+            t_x1[j] = static_cast<float>(x1);
+            bad += ops::isFinite(x1) ? 0 : 1;
+          });
+          block.sync();
+          if (parts.isShort()) {
+            cuda::reduceShortBlocks(block, t_x1, count, static_cast<unsigned>(size), init_least,
+                                    v_least + size_t{unit} * parts.each(), Combine0{f});
+            cuda::reduceShortBlocks(block, t_x1, count, static_cast<unsigned>(size), init_greatest,
+                                    v_greatest + size_t{unit} * parts.each(), Combine1{f});
+          } else {
+            cuda::feedLanes<0>(block, t_x1, count, tile == first, lanes_least, Combine0{f});
+            cuda::feedLanes<1>(block, t_x1, count, tile == first, lanes_greatest, Combine1{f});
+          }
+          block.sync();
+        }
+        if (!parts.isShort()) {
+          block.once([&] {
+            r_least[unit] = cuda::finishLanes(lanes_least, last - first, Combine0{f});
+            r_greatest[unit] = cuda::finishLanes(lanes_greatest, last - first, Combine1{f});
+          });
+          block.sync();
+        }
+      }
+      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      [[maybe_unused]] const auto v_least = f->v_least;
+      [[maybe_unused]] const auto r_least = f->r_least;
+      [[maybe_unused]] const auto init_least = static_cast<float>(0x1.fffffe0000000p+127f);
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto r_greatest = f->r_greatest;
+      [[maybe_unused]] const auto init_greatest = static_cast<float>((-0x1.fffffe0000000p+127f));
+      const cuda::BlockParts parts(f->n, size);
+      cuda::finishLongBlocks(block, parts, r_least, init_least, v_least, Combine0{f});
+      cuda::finishLongBlocks(block, parts, r_greatest, init_greatest, v_greatest, Combine1{f});
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel3 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto field_0 = f->message + f->o_0;
+      [[maybe_unused]] const auto v_least = f->v_least;
+      [[maybe_unused]] const auto typed_0 = reinterpret_cast<float*>(f->message + f->o_0);
+      [[maybe_unused]] const auto field_1 = f->message + f->o_1;
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto s_levels = f->s_levels;
+      [[maybe_unused]] const auto typed_1 = reinterpret_cast<float*>(f->message + f->o_1);
+      [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
+      [[maybe_unused]] const auto v_inverse = f->v_inverse;
+      [[maybe_unused]] const auto length = f->n_least;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(v_least + i);
+          typed_0[i] = x1;
+          [[maybe_unused]] const float x2 = cuda::load(v_greatest + i);
+          [[maybe_unused]] const float x3 =
+              ((ops::greater(ops::absolute(x1), ops::absolute(x2)) < 0x1.79ca100000000p-67f)
+                   ? 0x1.0000000000000p+60f
+                   : 0x1.0000000000000p-1f);
+          [[maybe_unused]] const float x4 = ((x2 * x3) - (x1 * x3));
+          [[maybe_unused]] const float x5 =
+              (((x2 * 0x1.0000000000000p-1f) - (x1 * 0x1.0000000000000p-1f)) / static_cast<float>(s_levels));
+          [[maybe_unused]] const float x6 = x3;
+          [[maybe_unused]] const float x7 =
+              ((x4 > 0x0.0p+0f) ? (static_cast<float>(s_levels) / x4) : 0x0.0p+0f);
+          typed_1[i] = x5;
+          v_unit_1[i] = x6;
+          v_inverse[i] = x7;
+        });
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel4 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto field_2 = f->message + f->o_2;
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto v_least = f->v_least;
+      [[maybe_unused]] const auto count_least = f->n_least;
+      [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
+      [[maybe_unused]] const auto count_unit_1 = f->n_least;
+      [[maybe_unused]] const auto v_inverse = f->v_inverse;
+      [[maybe_unused]] const auto count_inverse = f->n_least;
+      [[maybe_unused]] const auto p_stochastic = f->params.p_stochastic;
+      const ops::RandomKey random = f->random;
+      [[maybe_unused]] const auto p_bitwidth = f->params.p_bitwidth;
+      [[maybe_unused]] const auto length = f->n;
+      HIPRESS_SHARED uint16_t w_0[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x3[cuda::kTile];
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
+        block.sync();
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+          [[maybe_unused]] const float x2 = (((x1 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) -
+                                              (cuda::loadInside(v_least, count_least, blocks0.of(j)) *
+                                               cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j)))) *
+                                             cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
+          [[maybe_unused]] const int32_t x3 =
+              ops::toUint((p_stochastic ? ops::floorOf((x2 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
+                                                                          0x1.0000000000000p+0f)))
+                                        : ops::roundOf(x2)),
+                          static_cast<unsigned>(p_bitwidth));
+          t_x3[j] = static_cast<uint8_t>(x3);
+        });
+        block.sync();
+        cuda::packTile(block, t_x3, count, static_cast<unsigned>(p_bitwidth), field_2, tile);
+        block.sync();
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.bytes = ops::packedBytes(f.n_least, 32u) + ops::packedBytes(f.n_least, 32u) +
+                    ops::packedBytes(f.n, static_cast<unsigned>(f.params.p_bitwidth));
+        }
+      });
+      block.sync();
+      block.once([&] {
+        *f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;
+        *f->error = f->bad == 0 ? f->stop : 0u;
+      });
+    }
+  }
+};
+
+}  // namespace encoding
+
+namespace decoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const uint8_t* payload = nullptr;
+  const uint32_t* payloadBytes = nullptr;
+  size_t capacity = 0;
+  float* output = nullptr;
+  uint32_t* error = nullptr;
+  int32_t s_n{};
+  size_t n_least = 0;
+  const float* v_least = nullptr;
+  size_t n_step = 0;
+  const float* v_step = nullptr;
+  size_t n_code = 0;
+  const uint8_t* v_code = nullptr;
+};
+
+template <bool kAccumulate>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.bytes = f.payloadBytes != nullptr ? *f.payloadBytes : f.capacity;
+        if (f.bytes > f.capacity) f.stop = 1u;
+        if (f.bytes == 0) f.stop = cuda::kLost;
+      }
+    });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.s_n = ops::blocksOf(static_cast<int32_t>(f.n), f.params.p_block);
+        cuda::PayloadReader reader(f.payload, f.bytes, &f.stop);
+        f.n_least = reader.count(f.s_n, 2u);
+        f.v_least = reinterpret_cast<const float*>(reader.numbers(f.n_least, 4, 2u));
+        f.n_step = reader.count(f.s_n, 3u);
+        f.v_step = reinterpret_cast<const float*>(reader.numbers(f.n_step, 4, 3u));
+        f.n_code = reader.count(static_cast<int32_t>(f.n), 4u);
+        f.v_code = reader.packed(f.n_code, static_cast<unsigned>(f.params.p_bitwidth), 4u);
+        reader.finish(5u);
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto v_code = f->v_code;
+      [[maybe_unused]] const auto p_bitwidth = f->params.p_bitwidth;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto v_least = f->v_least;
+      [[maybe_unused]] const auto count_least = f->n_least;
+      [[maybe_unused]] const auto v_step = f->v_step;
+      [[maybe_unused]] const auto count_step = f->n_step;
+      [[maybe_unused]] const auto output = f->output;
+      [[maybe_unused]] const auto length = f->n;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, static_cast<unsigned>(p_bitwidth));
+          [[maybe_unused]] const float x2 =
+              (0x1.0000000000000p+1f *
+               ops::lesser(((static_cast<float>(x1) * cuda::loadInside(v_step, count_step, blocks0.of(j))) +
+                            (cuda::loadInside(v_least, count_least, blocks0.of(j)) * 0x1.0000000000000p-1f)),
+                           0x1.fffffe0000000p+126f));
+          output[i] = kAccumulate ? output[i] + x2 : x2;
+        });
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
+    }
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == cuda::kLost) {
+      cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
+    }
+  }
+};
+
+}  // namespace decoding
+
+HIPRESS_KERNEL(terngrad_nothing, cuda::Nothing)
+HIPRESS_KERNEL(terngrad_encode_0, encoding::Kernel0<false>)
+HIPRESS_KERNEL(terngrad_encode_1, encoding::Kernel1<false>)
+HIPRESS_KERNEL(terngrad_encode_2, encoding::Kernel2<false>)
+HIPRESS_KERNEL(terngrad_encode_3, encoding::Kernel3<false>)
+HIPRESS_KERNEL(terngrad_encode_4, encoding::Kernel4<false>)
+HIPRESS_KERNEL(terngrad_decode_0, decoding::Kernel0<false>)
+HIPRESS_KERNEL(terngrad_decode_accumulate_0, decoding::Kernel0<true>)
+HIPRESS_KERNEL(terngrad_decode_1, decoding::Kernel1<false>)
+HIPRESS_KERNEL(terngrad_decode_accumulate_1, decoding::Kernel1<true>)
+HIPRESS_KERNEL(terngrad_decode_2, decoding::Kernel2<false>)
+HIPRESS_KERNEL(terngrad_decode_accumulate_2, decoding::Kernel2<true>)
+
+}  // namespace hipress::generated_cuda::codec_terngrad
+
+namespace hipress::generated_cuda::codec_terngrad {
+
+extern const char* const kernels;
+
+inline Params parameters([[maybe_unused]] const double* values) {
+  Params params;
+  params.p_bitwidth = static_cast<int32_t>(values[0]);
+  params.p_stochastic = static_cast<bool>(values[1]);
+  params.p_block = static_cast<int32_t>(values[2]);
+  return params;
+}
+
+inline size_t bound([[maybe_unused]] size_t n, [[maybe_unused]] const Params& params) {
+  [[maybe_unused]] const int32_t s_levels = ops::subtractInt(ops::shiftLeft(1, params.p_bitwidth), 1);
+  [[maybe_unused]] const size_t n_least = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t most_least = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t n_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t most_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  return ops::packedBytes(most_least, 32u) + ops::packedBytes(most_least, 32u) +
+         ops::packedBytes(n, static_cast<unsigned>(params.p_bitwidth));
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kStates>
+size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace encoding;
+  [[maybe_unused]] const int32_t s_levels = ops::subtractInt(ops::shiftLeft(1, params.p_bitwidth), 1);
+  [[maybe_unused]] const size_t n_least = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t most_least = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t n_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t most_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  initial.v_least = arena.take<float>(most_least);
+  initial.v_greatest = arena.take<float>(most_greatest);
+  initial.r_least = arena.take<float>(cuda::mostPartials(n));
+  initial.r_greatest = arena.take<float>(cuda::mostPartials(n));
+  initial.v_unit_1 = arena.take<float>(most_least);
+  initial.v_inverse = arena.take<float>(most_least);
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.gradient = call->gradient;
+  initial.scale = call->scale;
+  initial.random = {call->seed, call->step, call->tensor, call->firstElement};
+  initial.message = call->message;
+  initial.messageBytes = call->messageBytes;
+  initial.error = call->error;
+
+  cuda::launch(stream, kStates ? "terngrad_encode_states_0" : "terngrad_encode_0", 1,
+               Kernel0<kStates>{frame, initial});
+  cuda::launch(stream, kStates ? "terngrad_encode_states_1" : "terngrad_encode_1", cuda::gridFor(n),
+               Kernel1<kStates>{frame});
+  cuda::launch(stream, kStates ? "terngrad_encode_states_2" : "terngrad_encode_2",
+               cuda::gridFor(cuda::kTile * most_least), Kernel2<kStates>{frame});
+  cuda::launch(stream, kStates ? "terngrad_encode_states_3" : "terngrad_encode_3", cuda::gridFor(most_least),
+               Kernel3<kStates>{frame});
+  cuda::launch(stream, kStates ? "terngrad_encode_states_4" : "terngrad_encode_4", cuda::gridFor(n),
+               Kernel4<kStates>{frame});
+  return arena.bytes();
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kAccumulate>
+size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace decoding;
+  [[maybe_unused]] const int32_t s_n = ops::blocksOf(static_cast<int32_t>(n), params.p_block);
+  [[maybe_unused]] const size_t n_least = ops::asCount(s_n);
+  [[maybe_unused]] const size_t most_least = capacity * 8 / 32u;
+  [[maybe_unused]] const size_t n_step = ops::asCount(s_n);
+  [[maybe_unused]] const size_t most_step = capacity * 8 / 32u;
+  [[maybe_unused]] const size_t n_code = ops::asCount(static_cast<int32_t>(n));
+  [[maybe_unused]] const size_t most_code = capacity * 8 / static_cast<unsigned>(params.p_bitwidth);
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.payload = call->payload;
+  initial.payloadBytes = call->payloadBytes;
+  initial.capacity = capacity;
+  initial.output = call->output;
+  initial.error = call->error;
+  cuda::launch(stream, kAccumulate ? "terngrad_decode_accumulate_0" : "terngrad_decode_0", 1,
+               Kernel0<kAccumulate>{frame, initial});
+  cuda::launch(stream, kAccumulate ? "terngrad_decode_accumulate_1" : "terngrad_decode_1", cuda::gridFor(n),
+               Kernel1<kAccumulate>{frame});
+  cuda::launch(stream, kAccumulate ? "terngrad_decode_accumulate_2" : "terngrad_decode_2",
+               cuda::gridFor(n / 16), Kernel2<kAccumulate>{frame});
+  return arena.bytes();
+}
+
+inline size_t maxEncodedBytes(const double* values, size_t count) {
+  return count == 0 ? 0 : bound(count, parameters(values));
+}
+
+inline size_t encodeScratchBytes(const double* values, size_t count) {
+  return encodeWith<false>(nullptr, count, parameters(values), nullptr);
+}
+
+inline size_t decodeScratchBytes(const double* values, size_t count, size_t capacity) {
+  return decodeWith<false>(nullptr, count, capacity, parameters(values), nullptr);
+}
+
+inline void encode(const cuda::CudaEncode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "terngrad_nothing", 1, cuda::Nothing{call.messageBytes, nullptr, 0});
+    cuda::launch(stream, "terngrad_nothing", 1, cuda::Nothing{call.error, nullptr, 0});
+  } else if (false) {
+    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+  } else {
+    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+  }
+}
+
+inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "terngrad_nothing", 1, cuda::Nothing{call.error, call.payloadBytes, call.capacity});
+  } else if (call.accumulate != 0) {
+    decodeWith<true>(&call, call.count, call.capacity, parameters(call.params), stream);
+  } else {
+    decodeWith<false>(&call, call.count, call.capacity, parameters(call.params), stream);
+  }
+}
+
+inline const char* refusal(uint32_t error) {
+  static const char* const reasons[] = {"none",
+                                        "the payload has more bytes than there is room for",
+                                        "'least' is not in the payload as it must be",
+                                        "'step' is not in the payload as it must be",
+                                        "'code' is not in the payload as it must be",
+                                        "the payload is longer than its fields"};
+  constexpr size_t known = sizeof(reasons) / sizeof(reasons[0]);
+  return error < known ? reasons[error] : "unknown";
+}
+
+}  // namespace hipress::generated_cuda::codec_terngrad
+
+extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec*
+hipress_cuda_codec_terngrad() {
+  namespace codec = hipress::generated_cuda::codec_terngrad;
+  static const hipress::cuda::CudaCodec table{"terngrad",
+                                              codec::kernels,
+                                              0,
+                                              3,
+                                              &codec::maxEncodedBytes,
+                                              &codec::encodeScratchBytes,
+                                              &codec::decodeScratchBytes,
+                                              &codec::encode,
+                                              &codec::decode,
+                                              &codec::refusal};
+  return &table;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state store: values of every element over swaps, failures and other partitions; its memory; many
+// threads.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/codec/state/state_store.h"
+#include "tests/core/stress/scenarios/scenarios.h"
+#include "tests/core/stress/world/check.h"
+#include "tests/core/stress/world/world.h"
+
+namespace hipress::stress {
+namespace {
+
+using Names = std::vector<std::string>;
+using Counts = std::vector<size_t>;
+
+Counts randomCut(Random& random, size_t count) {
+  Counts counts;
+  while (count > 0 || random.oneIn(4)) {
+    counts.push_back(random.oneIn(3) ? count : random.below(count + 1));
+    count -= counts.back();
+  }
+  if (counts.empty()) counts.push_back(0);
+  return counts;
+}
+
+/// What an encode does: new = old + 1 everywhere; garbage if it fails. Checks the old against `expected`.
+void step(const std::shared_ptr<TensorStates>& states, const Counts& counts, size_t partition, bool fails,
+          std::vector<std::vector<float>>& expected) {
+  StateLease lease(states, partition);
+  const size_t first =
+      std::accumulate(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(partition), size_t{0});
+  const EncodeStates vectors = lease.states();
+  CHECK(vectors.before.size() == expected.size() && vectors.after.size() == expected.size());
+  for (size_t state = 0; state < expected.size(); ++state) {
+    CHECK(reinterpret_cast<uintptr_t>(vectors.before[state]) % 64 == 0);
+    CHECK(reinterpret_cast<uintptr_t>(vectors.after[state]) % 64 == 0);
+    for (size_t i = 0; i < counts[partition]; ++i) {
+      CHECK(vectors.before[state][i] == expected[state][first + i], state, partition, i);
+      vectors.after[state][i] = fails ? -1.0f : vectors.before[state][i] + static_cast<float>(state + 1);
+    }
+    if (fails) continue;
+    for (size_t i = 0; i < counts[partition]; ++i)
+      expected[state][first + i] += static_cast<float>(state + 1);
+  }
+  if (!fails) lease.commit();
+}
+
+void valuesSurviveFailuresAndOtherPartitions(Random& random) {
+  StateStore store;
+  const Names names = {"momentum", "residual"};
+  const size_t count = random.below(random.oneIn(3) ? 20000 : 40);
+  std::vector<std::vector<float>> expected(names.size(), std::vector<float>(count, 0.0f));
+  for (int plan = 0; plan < 6; ++plan) {
+    const Counts counts = randomCut(random, count);
+    const auto states = store.open("w", StateRole::kWorker, names, counts);
+    for (int turn = 0; turn < 8; ++turn)
+      step(states, counts, random.below(counts.size()), random.oneIn(3), expected);
+    for (size_t state = 0; state < names.size(); ++state) {
+      CHECK(store.copy("w", StateRole::kWorker, names[state]) == expected[state], names[state], plan);
+    }
+  }
+  CHECK(store.bytes() == 2 * count * sizeof(float), store.bytes());
+  CHECK(store.entries().size() == 2);
+  CHECK(store.copy("w", StateRole::kAggregator, "residual").empty());
+  CHECK(store.copy("w", StateRole::kWorker, "other").empty());
+  try {
+    store.open("w", StateRole::kWorker, names, {count + 1});
+    CHECK(false, "another count was taken");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kMismatch, error.what());
+  }
+}
+
+/// A lease stays good, and changes nothing any more, when the tensor is erased or cut anew under it.
+void leasesOutliveWhatTheyAreOf() {
+  StateStore store;
+  const Names names = {"residual"};
+  for (const bool erased : {false, true}) {
+    StateLease lease(store.open("w", StateRole::kWorker, names, {100, 100}), 1);
+    if (erased) {
+      store.erase("w");
+    } else {
+      store.open("w", StateRole::kWorker, names, {200});
+    }
+    std::fill_n(lease.states().after[0], 100, 1.0f);
+    lease.commit();
+    const auto values = store.copy("w", StateRole::kWorker, "residual");
+    CHECK(values == (erased ? std::vector<float>{} : std::vector<float>(200, 0.0f)));
+  }
+  store.open("w", StateRole::kAggregator, names, {50});
+  store.clear();
+  CHECK(store.bytes() == 0 && store.entries().empty() && store.bytesHeld() == 0, store.bytesHeld());
+}
+
+/// Spares are for what is encoded at the same time, not for everything there is.
+void memoryIsNotDoubled() {
+  StateStore store;
+  const Names names = {"momentum", "residual"};
+  constexpr size_t kPartition = 65536;
+  constexpr size_t kThreads = 2;
+  constexpr size_t kPartitions = 60;
+  const auto states = store.open("w", StateRole::kWorker, names, Counts(kPartitions, kPartition));
+  CHECK(store.bytesHeld() == 0, "memory for what nobody aggregates here");
+  inThreads(kThreads, [&](int thread) {
+    for (int turn = 0; turn < 2; ++turn) {
+      for (auto partition = static_cast<size_t>(thread); partition < kPartitions; partition += kThreads) {
+        StateLease(states, partition).commit();
+      }
+    }
+  });
+  const size_t one = names.size() * kPartition * sizeof(float);
+  CHECK(store.bytes() == kPartitions * one);
+  CHECK(store.bytesHeld() <= store.bytes() + std::max(3 * kThreads * one, store.bytes() / 8),
+        store.bytesHeld() / one);
+}
+
+/// However large others are: pages fresh from the system cost more than what is written into them.
+void everySizeFindsItsMemoryAgain() {
+  StateStore store;
+  const Names names = {"momentum", "residual"};
+  const Counts counts = {65536, 1024, 4096, 32768, 2048, 16384};
+  const auto states = store.open("w", StateRole::kWorker, names, counts);
+  std::set<const float*> known;
+  for (int turn = 0; turn < 5; ++turn) {
+    for (size_t partition = 0; partition < counts.size(); ++partition) {
+      StateLease lease(states, partition);
+      for (const float* memory : lease.states().after) {
+        const bool isNew = known.insert(memory).second;
+        CHECK(!isNew || turn < 2, turn, partition);
+      }
+      lease.commit();
+    }
+  }
+}
+
+void threadsEncodeWhileOthersCopyAndErase(Random& random) {
+  StateStore store;
+  const Names names = {"momentum", "residual"};
+  const uint64_t seed = random.seed();
+  const Counts shared = {300, 500, 1000};
+  inThreads(4, [&](int thread) {
+    Random own(seed + static_cast<uint64_t>(thread));
+    const std::string name = "own " + std::to_string(thread);
+    std::vector<std::vector<float>> expected(names.size(), std::vector<float>(1000, 0.0f));
+    for (int turn = 0; turn < 60; ++turn) {
+      const Counts counts = randomCut(own, 1000);
+      const auto states = store.open(name, StateRole::kAggregator, names, counts);
+      step(states, counts, own.below(counts.size()), own.oneIn(4), expected);
+      // All threads: whole vectors, old or new, never a mixture within a partition.
+      const StateLease lease(store.open("shared", StateRole::kWorker, names, shared), own.below(3));
+      if (thread == 0 && turn % 16 == 0) store.erase("shared");
+      StateLease written(store.open("shared", StateRole::kWorker, names, shared), 1);
+      const float value = static_cast<float>(own.below(1000));
+      for (float* after : written.states().after) std::fill_n(after, shared[1], value);
+      written.commit();
+      const auto copied = store.copy("shared", StateRole::kWorker, "residual");
+      if (!copied.empty()) {
+        CHECK(std::all_of(copied.begin() + 300, copied.begin() + 800,
+                          [&](float v) { return v == copied[300]; }));
+      }
+      CHECK(store.copy(name, StateRole::kAggregator, "residual") == expected[1]);
+    }
+  });
+}
+
+}  // namespace
+
+void stressStates(Random& random) {
+  valuesSurviveFailuresAndOtherPartitions(random);
+  leasesOutliveWhatTheyAreOf();
+  memoryIsNotDoubled();
+  everySizeFindsItsMemoryAgain();
+  threadsEncodeWhileOthersCopyAndErase(random);
+}
+
+}  // namespace hipress::stress

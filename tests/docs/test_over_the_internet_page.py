@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guide's page on training over the internet: its blocks run as one script, its table is that of the presets."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hipress.torch.diloco import PRESETS
+from tests.docs import pages
+
+PAGE = "docs/guide/over-the-internet.md"
+
+
+@pytest.mark.slow
+def test_the_python_blocks_run_on_two_ranks(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("\n".join(pages.blocks(PAGE, "python")))
+    weights = re.findall(r"weights (\S+)", pages.launch(script, ranks=2))
+    assert len(weights) == 2
+    assert weights[0] == weights[1]
+
+
+def test_the_table_has_the_presets() -> None:
+    text = (pages.ROOT / PAGE).read_text()
+    rows = re.findall(r'^\| `"(\w+)"` \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|', text, re.MULTILINE)
+    listed = {name: tuple(map(float, numbers)) for name, *numbers in rows}
+    assert listed == {
+        name: (each.sync_every, each.fragments, each.overlap_steps, each.mix) for name, each in PRESETS.items()
+    }

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guide's recipes: each page's script runs by the page's command, and shows that gradients were compressed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests import environments
+from tests.docs import pages
+
+#: The environment may have to be downloaded first.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+_LINE = re.compile(
+    r"rank (\d+): loss ([\d.]+) to ([\d.]+); (\d+) bytes in (\d+) steps of (\d+) parameters; checksum (\w{8})"
+)
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    return environments.recipes() / "bin" / "python"
+
+
+def train(page: str, python: Path, directory: Path, *arguments: str, **variables: str) -> str:
+    """Runs the page's command in `directory`; the checksum of the parameters, which both ranks have.
+
+    `arguments`: checkpoints to go on from; without them the loss of each rank falls. Each rank sends less than a tenth
+    of what an all-reduce of float32 sends.
+    """
+    (directory / "train.py").write_text(pages.blocks(page, "python")[0])
+    command = " ".join([pages.blocks(page, "bash")[0].strip(), *arguments])
+    printed = run(["bash", "-euc", command], python, directory, variables)
+    ranks = set(_LINE.findall(printed))  # Ray prints twice what workers print
+    assert {each[0] for each in ranks} == {"0", "1"}, printed
+    for _, first, last, sent, steps, parameters, _ in ranks:
+        assert arguments or float(last) < float(first), printed
+        assert 0 < int(sent) < 0.1 * 4 * int(parameters) * int(steps), printed
+    checksums = {each[-1] for each in ranks}
+    assert len(checksums) == 1, printed
+    return checksums.pop()
+
+
+def run(command: list[str], python: Path, directory: Path, variables: Mapping[str, str]) -> str:
+    """In the recipes' environment, where nothing may ask the network."""
+    path = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
+    own = {"PATH": path, "HOME": str(directory), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **variables}
+    return pages.run(command, directory, timeout=240.0, variables=own)
+
+
+def test_lightning_with_a_checkpoint(python: Path, tmp_path: Path) -> None:
+    page = "docs/guide/lightning.md"
+    whole = train(page, python, tmp_path)
+    assert train(page, python, tmp_path, "checkpoints/epoch=1-step=32.ckpt") == whole
+
+
+_IGNORED = """
+import lightning, torch
+from lightning.pytorch.strategies import DDPStrategy
+
+class Strategy(DDPStrategy):
+    root_device = torch.device("cpu")
+
+def hook(state, bucket):
+    raise AssertionError
+
+strategy = Strategy(ddp_comm_hook=hook)
+strategy._model = object()  # which has no register_comm_hook()
+strategy._register_ddp_hooks()
+"""
+
+
+def test_lightning_ignores_hooks_on_cpus_as_its_page_says(python: Path, tmp_path: Path) -> None:
+    run([str(python), "-c", _IGNORED], python, tmp_path, {})
+
+
+def test_accelerate(python: Path, tmp_path: Path) -> None:
+    train("docs/guide/accelerate.md", python, tmp_path)
+
+
+def test_trainer_with_a_checkpoint(python: Path, tmp_path: Path) -> None:
+    page = "docs/guide/hugging-face-trainer.md"
+    whole = train(page, python, tmp_path)
+    assert train(page, python, tmp_path, "output/checkpoint-20") == whole
+
+
+def test_ray_train(python: Path, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as short:  # for the names of sockets
+        train("docs/guide/ray-train.md", python, tmp_path, RAY_TMPDIR=short, RAY_USAGE_STATS_ENABLED="0")
+
+
+def test_torchft(python: Path, tmp_path: Path) -> None:
+    train("docs/guide/torchft.md", python, tmp_path)
+
+
+def test_pinned_packages_go_together(python: Path) -> None:
+    done = subprocess.run([str(python), "-m", "pip", "check"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank that sums made-up gradients for some seconds, and says as JSON what became of it.
+
+It prints its data port when it has begun, and waits for a line from nobody: strangers do what they do meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import sys
+import time
+
+import numpy as np
+
+from hipress import _core, runtime
+from tests.core.casync.engine_world import spec
+
+TENSORS = {"large": (600_000, "onebit"), "raw": (50_000, "none"), "small": (300, "none")}
+
+
+def data_ports() -> list[int]:
+    """Where this process listens, but for rank 0's control port, which came first."""
+    ports = []
+    for entry in sorted(os.listdir("/proc/self/fd"), key=int):
+        try:
+            with socket.socket(fileno=os.dup(int(entry))) as each:
+                if each.family in (socket.AF_INET, socket.AF_INET6) and each.getsockopt(socket.SOL_SOCKET, 30):
+                    ports.append(each.getsockname()[1])
+        except OSError:
+            continue
+    return ports[1:] if runtime.rank() == 0 else ports
+
+
+def shared_modes() -> list[str]:
+    """The permissions of the System V shared memory that this process has made, as octal digits."""
+    with open("/proc/sysvipc/shm", encoding="ascii") as table:
+        rows = [line.split() for line in table][1:]
+    return [row[2][-3:] for row in rows if int(row[4]) == os.getpid()]
+
+
+def resident_mb() -> float:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def say(**facts: object) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+def main(seconds: float) -> None:
+    runtime.init(timeout=20.0)
+    engine: _core.Engine = runtime.current().engine
+    random = np.random.default_rng(runtime.rank())
+    gradients = {name: random.standard_normal(size).astype(np.float32) for name, (size, _) in TENSORS.items()}
+    handles = engine.declare([spec(name, gradients[name], codec=codec) for name, (_, codec) in TENSORS.items()])
+    state = hashlib.sha256()
+    steps = 0
+    times: list[float] = []
+    stop = np.zeros(1, np.float32)
+    (last,) = engine.declare([spec("stop", stop)])
+    end = time.monotonic() + seconds
+    outputs = {name: np.zeros_like(gradient) for name, gradient in gradients.items()}
+    while True:
+        if steps == 20:
+            say(begun=True, ports=data_ports(), resident=resident_mb(), shared=shared_modes())
+        start = time.monotonic()
+        pairs = zip(handles, gradients, strict=True)
+        for operation in [engine.submit(handle, gradients[name], outputs[name]) for handle, name in pairs]:
+            engine.wait(operation)
+        times.append(time.monotonic() - start)
+        for output in outputs.values():
+            state.update(output.tobytes())
+        # All ranks stop after the same step: the one in which the first has had enough.
+        flag = np.full(1, float(time.monotonic() > end), np.float32)
+        engine.wait(engine.submit(last, flag, stop))
+        steps += 1
+        if stop[0] > 0:
+            break
+    median = float(np.median(times[20:]))
+    counters = engine.counters()
+    say(digest=state.hexdigest(), steps=steps, median=median, resident=resident_mb(), counters=counters)
+    runtime.shutdown()
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]))

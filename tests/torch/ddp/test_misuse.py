@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong calls and lost ranks: each an error with its type that says what to do, and no state is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import hipress.torch as hp
+from hipress.torch import ddp
+from tests.ranks import ROOT, clean_environment
+from tests.torch.ddp import training
+from tests.torch.ranks import outcomes, run
+
+pytestmark = pytest.mark.slow
+
+
+@training.in_process_group
+def _wrong_calls(_rank: int) -> None:
+    net = training.Net()
+    with pytest.raises(hp.InvalidArgument, match="wrap it in torch"):
+        ddp.compress(net, "onebit")  # type: ignore[arg-type]
+    model = DistributedDataParallel(net)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"codec": "onebt"}, "onebt"),
+        ({"topology": "star"}, "topology 'star' does not exist"),
+        ({"codec_for": {"frist.weight": "fp16"}}, "frist.weight"),
+        ({"carrier": "pigeon"}, "carrier='pigeon' does not exist"),
+        ({"min_compress_bytes": -1}, "min_compress_bytes"),
+    ]
+    for arguments, text in wrong:
+        with pytest.raises(hp.InvalidArgument, match=text):
+            ddp.compress(model, **arguments)
+    with pytest.raises(hp.NotInitialized):
+        ddp.compress(model, "onebit", carrier="hipress")
+    torch._dynamo.config.optimize_ddp = "python_reducer"  # type: ignore[assignment]
+    with pytest.raises(hp.Unsupported, match="ddp_optimizer"):
+        ddp.compress(model, "onebit")
+    torch._dynamo.config.optimize_ddp = True
+    ddp.compress(model, "onebit")
+    with pytest.raises(hp.InvalidArgument, match="has a communication hook already"):
+        ddp.compress(model, "onebit")
+
+
+def test_wrong_calls_are_named(tmp_path: Path) -> None:
+    run(_wrong_calls, 2, str(tmp_path))
+
+
+@training.in_process_group
+def _different(rank: int, what: str) -> None:
+    model = DistributedDataParallel(training.Net())
+    codec = "fp16" if what == "codec" and rank == 1 else "onebit"
+    ddp.compress(model, codec, warmup_steps=rank if what == "warm-up" else 0)
+
+
+@pytest.mark.parametrize(("what", "text"), [("codec", "codec fp16"), ("warm-up", "warmup_steps 1")])
+def test_ranks_that_differ_are_told_on_all(tmp_path: Path, what: str, text: str) -> None:
+    for error in outcomes(_different, 2, str(tmp_path), what):
+        assert isinstance(error, hp.Mismatch)
+        assert "rank 1 of the process group differs from rank 0" in str(error)
+        assert text in str(error)
+
+
+_LOST = """
+import os, sys, time
+import torch
+from torch.nn.parallel import DistributedDataParallel
+sys.path.insert(0, sys.argv[1])
+import hipress.torch as hp
+from hipress.torch import ddp
+from tests.torch.ddp import training
+
+torch.set_num_threads(1)
+with training.process_group(sys.argv[2], timeout=10.0) as (rank, world):
+    torch.manual_seed(0)
+    model = DistributedDataParallel(training.Net(), bucket_cap_mb=0.3)
+    state = ddp.compress(model, "onebit")
+    def step(number):
+        inputs, wanted = training.batch(rank, number)
+        (model(inputs) - wanted).square().mean().backward()
+    step(0)
+    step(1)
+    def states():
+        saved = state.state_dict()["states"]
+        return {key: {name: value.tolist() for name, value in each.items()} for key, each in saved.items()}
+    before = states()
+    if rank == 1:
+        if sys.argv[3] == "hangs":
+            time.sleep(60)
+        os._exit(1)
+    kinds = []
+    for number in (2, 3):
+        try:
+            step(number)
+        except Exception as error:
+            kinds.append(type(error).__name__)
+    print(",".join(kinds), "same" if before and states() == before else "changed", flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("how", ["dies", "hangs"])
+def test_a_lost_rank_ends_in_an_error_and_leaves_the_states(tmp_path: Path, how: str) -> None:
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", _LOST, str(ROOT), str(tmp_path), how],
+            env=clean_environment(HIPRESS_RANK=str(rank), HIPRESS_SIZE="2"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    output, errors = ranks[0].communicate(timeout=120)
+    ranks[1].kill()
+    ranks[1].communicate(timeout=120)
+    assert ranks[0].returncode == 0, errors
+    assert output.split() == ["RuntimeError,TransportError", "same"] or output.split() == [
+        "TransportError,TransportError",
+        "same",
+    ], errors
+    assert "averaging gradients failed" in errors

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways in which people use DistributedDataParallel, each with the hook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import hipress.torch as hp
+from hipress.torch import ddp
+from tests.torch.ddp import training
+from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
+
+CARRIERS = ["group", "hipress"]
+
+
+def _one_step(model: nn.Module, rank: int, step: int, dtype: torch.dtype = torch.float32) -> None:
+    inputs, wanted = training.batch(rank, step)
+    (model(inputs.to(dtype)) - wanted.to(dtype)).square().mean().backward()
+
+
+@training.in_process_group
+def _alike(rank: int, carrier: ddp.state.Carrier, how: str) -> bytes:
+    """Some steps with onebit; the parameters."""
+    if carrier == "hipress":
+        hp.init()
+    torch.manual_seed(0)
+    net = training.Net()
+    dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(how, torch.float32)
+    if how == "unused":
+        training.without_spare_on_odd_ranks(net, rank)
+    model = DistributedDataParallel(net.to(dtype), bucket_cap_mb=0.3, find_unused_parameters=how == "unused")
+    state = ddp.compress(model, "onebit", carrier=carrier)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    if how == "two models":
+        other = DistributedDataParallel(training.Net())
+        ddp.compress(other, "fp16", carrier=carrier)
+    for step in range(4):
+        optimizer.zero_grad()
+        if how == "no_sync":
+            with model.no_sync():
+                _one_step(model, rank, 100 + step)
+        if how == "two models":
+            _one_step(other, rank, step)
+        _one_step(model, rank, step, dtype)
+        optimizer.step()
+    assert isinstance(state, ddp.HookState)
+    return training.fingerprint(net)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_replicas_stay_identical(tmp_path: Path, carrier: str) -> None:
+    for how in ("unused", "no_sync", "bfloat16", "float16", "two models"):
+        folder = tmp_path / how
+        folder.mkdir()
+        assert len(set(run(_alike, 2, str(folder), carrier, how))) == 1, how
+
+
+@training.in_process_group
+def _uneven(rank: int, hooked: bool) -> bytes:
+    torch.manual_seed(0)
+    model = DistributedDataParallel(training.Net(), bucket_cap_mb=0.3)
+    if hooked:
+        ddp.compress(model, "none")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with model.join():
+        for step in range(3 + 2 * rank):
+            optimizer.zero_grad()
+            _one_step(model, rank, step)
+            optimizer.step()
+    return training.fingerprint(model)
+
+
+def test_join_with_uneven_inputs_is_as_without_the_hook(tmp_path: Path) -> None:
+    for each in ("plain", "hooked"):
+        (tmp_path / each).mkdir()
+    assert run(_uneven, 2, str(tmp_path / "hooked"), True) == run(_uneven, 2, str(tmp_path / "plain"), False)
+
+
+class _Embedded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(500, 16, sparse=True)
+        self.net = training.Net()
+        self.project = nn.Linear(16, 40)
+
+    def forward(self, indices: torch.Tensor) -> Any:
+        return self.net(self.project(self.table(indices)))
+
+
+@training.in_process_group
+def _sparse(rank: int, hooked: bool) -> bytes:
+    torch.manual_seed(0)
+    model = DistributedDataParallel(_Embedded())
+    if hooked:
+        ddp.compress(model, "none")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(3):
+        optimizer.zero_grad()
+        indices = torch.arange(8) * (rank + 2) + step
+        model(indices).square().mean().backward()
+        optimizer.step()
+    return training.fingerprint(model)
+
+
+def test_sparse_gradients_are_averaged_exactly(tmp_path: Path) -> None:
+    for each in ("plain", "hooked"):
+        (tmp_path / each).mkdir()
+    assert run(_sparse, 2, str(tmp_path / "hooked"), True) == run(_sparse, 2, str(tmp_path / "plain"), False)
+
+
+@training.in_process_group
+def _warmed_up(rank: int, steps: int) -> tuple[bytes, bytes, bytes]:
+    """Parameters after `steps` steps of torch alone, with as many steps of warm-up, and with none."""
+    results = []
+    for warmup in (None, steps, 0):
+        torch.manual_seed(0)
+        model = DistributedDataParallel(training.Net())
+        if warmup is not None:
+            ddp.compress(model, "onebit", warmup_steps=warmup)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for step in range(steps):
+            optimizer.zero_grad()
+            _one_step(model, rank, step)
+            optimizer.step()
+        results.append(training.fingerprint(model))
+    return results[0], results[1], results[2]
+
+
+def test_warm_up_is_exact(tmp_path: Path) -> None:
+    for plain, warm, compressed in run(_warmed_up, 2, str(tmp_path), 4):
+        assert warm == plain
+        assert compressed != plain
+
+
+@training.in_process_group
+def _compiled(rank: int) -> bytes:
+    torch.manual_seed(0)
+    model = DistributedDataParallel(training.Net(), bucket_cap_mb=2)
+    ddp.compress(model, "onebit")
+    compiled = torch.compile(model, backend="aot_eager")
+    for step in range(2):
+        _one_step(compiled, rank, step)
+    return training.fingerprint(model)
+
+
+def test_torch_compile_calls_the_hook(tmp_path: Path) -> None:
+    assert len(set(run(_compiled, 2, str(tmp_path)))) == 1

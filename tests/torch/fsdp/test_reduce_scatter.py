@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FSDP2's reduce-scatter compressed, on the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+import hipress.torch as hp
+from hipress.torch import fsdp
+from tests.torch.ddp import training
+from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
+
+STEPS = 5
+
+
+def _sharded(mesh: Any, **options: Any) -> Any:
+    """The first matrix cannot be cut into three equal shards."""
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Linear(40, 400), nn.ReLU(), nn.Linear(400, 40)) for _ in range(2)]
+    net = nn.Sequential(*blocks, nn.LayerNorm(40), nn.Linear(40, 1))
+    for block in net[:2]:
+        fully_shard(block, mesh=mesh, **options)
+    return fully_shard(net, mesh=mesh, **options)
+
+
+def _train(net: nn.Module, rank: int) -> float:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    loss = torch.zeros(())
+    for step in range(STEPS):
+        inputs, wanted = training.batch(rank, step)
+        optimizer.zero_grad()
+        loss = (net(inputs) - wanted).square().mean()
+        loss.backward()
+        optimizer.step()
+    return float(loss)
+
+
+def _whole(net: nn.Module) -> np.ndarray[Any, Any]:
+    return np.concatenate([each.full_tensor().detach().float().numpy().ravel() for each in net.parameters()])
+
+
+@training.in_process_group
+def _trained(rank: int, codec: str, dtype: torch.dtype, divide: bool) -> tuple[Any, Any, int]:
+    """Parameters with and without compression, and what compression sent."""
+    mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    options = {"mp_policy": MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=dtype)}
+    results, sent = [], 0
+    for compressed in (True, False):
+        net = _sharded(mesh, **options)
+        if divide:
+            for module in net.modules():
+                if isinstance(module, torch.distributed.fsdp.FSDPModule):
+                    module.set_gradient_divide_factor(6.0)
+                    module.set_force_sum_reduction_for_comms(True)
+        if compressed:
+            state = fsdp.compress_reduce_scatter(net, codec)
+        _train(net, rank)
+        results.append(_whole(net))
+        sent = state.sent_bytes
+    return results[0], results[1], sent
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("divide", [False, True])
+def test_without_a_codec_it_is_fsdp_to_the_bit(tmp_path: Path, dtype: torch.dtype, divide: bool) -> None:
+    for net, alone, sent in run(_trained, 3, str(tmp_path), "none", dtype, divide):
+        np.testing.assert_array_equal(net, alone)
+        assert sent == 0
+
+
+@pytest.mark.parametrize(("codec", "bits", "limit"), [("fp16", 16, 1e-3), ("terngrad", 2, 0.02)])
+@pytest.mark.parametrize("divide", [False, True])
+def test_with_a_codec_it_sends_as_many_bits_as_the_codec_has(
+    tmp_path: Path, codec: str, bits: int, limit: float, divide: bool
+) -> None:
+    world = 3
+    for net, alone, sent in run(_trained, world, str(tmp_path), codec, torch.float32, divide):
+        assert 0 < np.abs(net - alone).max() < limit
+        shard = 2 * (134 * 40 + 14 * 400)  # rows are padded; vectors and the last layer are exact
+        raw = STEPS * (world - 1) * shard * bits / 8
+        assert raw <= sent <= raw + STEPS * (world - 1) * 4 * 80  # headers
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_other_types_are_summed_in_float32(tmp_path: Path, dtype: torch.dtype) -> None:
+    for net, alone, sent in run(_trained, 3, str(tmp_path), "fp16", dtype, False):
+        assert sent > 0
+        np.testing.assert_allclose(net, alone, rtol=0, atol=5e-3)
+
+
+@training.in_process_group
+def _both(rank: int) -> tuple[Any, Any]:
+    """Compressed within hosts and between them, and torch's own on all four ranks."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    net = _sharded(mesh["shard"])
+    inner = fsdp.compress_reduce_scatter(net, "fp16")
+    outer = fsdp.compress_replicas(net, mesh["replicate"].get_group(), "fp16")
+    _train(net, rank)
+    assert inner.sent_bytes > 0
+    assert outer.sent_bytes > 0
+    alone = _sharded(init_device_mesh("cpu", (4,)))
+    _train(alone, rank)
+    return _whole(net), _whole(alone)
+
+
+def test_shards_and_replicas_can_both_be_compressed(tmp_path: Path) -> None:
+    results = run(_both, 4, str(tmp_path))
+    for net, alone in results:
+        np.testing.assert_array_equal(net, results[0][0])
+        np.testing.assert_allclose(net, alone, rtol=0, atol=1e-4)
+
+
+@training.in_process_group
+def _misused(rank: int) -> None:
+    mesh = init_device_mesh("cpu", (2,))
+    with pytest.raises(hp.InvalidArgument, match="call fully_shard"):
+        fsdp.compress_reduce_scatter(nn.Linear(4, 4), "fp16")
+    for codec in ("onebit", "dgc(ratio=0.1)"):
+        with pytest.raises(hp.Unsupported, match="without error feedback"):
+            fsdp.compress_reduce_scatter(_sharded(mesh), codec)
+    with pytest.raises(hp.Mismatch, match=r"rank 1 .* 'codec "):
+        fsdp.compress_reduce_scatter(_sharded(mesh), "fp16" if rank == 0 else "terngrad")
+    net = _sharded(mesh)
+    fsdp.compress_reduce_scatter(net, "fp16")
+    for module in net.modules():
+        if isinstance(module, torch.distributed.fsdp.FSDPModule):
+            module.set_gradient_divide_factor(6.0)
+    with pytest.raises(hp.InvalidArgument, match="set_force_sum_reduction_for_comms"):
+        net(torch.randn(4, 40)).sum().backward()
+
+
+def test_misuse_is_named(tmp_path: Path) -> None:
+    run(_misused, 2, str(tmp_path))
