@@ -1,124 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the generated codecs take on a GPU, as multiples of a copy of the same tensor within the GPU's memory.
+"""The command of benchmarks/codec/gpu.py, which says what it measures and which arguments it takes."""
 
-    python -m benchmarks.codec_gpu --size 64M --codec onebit --json FILE
-
-Codecs have their parameters' defaults. The values are Gaussian. Encoding includes error feedback; states go from step
-to step. Decoding adds to a tensor. A row per codec, with the columns
-
-    encode_copy_ratio   time of encode by that of the copy: 1 is as fast as copying, 2 takes twice as long
-    decode_copy_ratio   the same for decoding and adding
-    encode_ms, decode_ms, copy_ms   medians, in milliseconds, from events on the stream
-    bytes               payload of the first step
-    size_bytes, repeats what was measured, and how often
-
-Ratios are medians of pairs: a copy runs directly before each encode and decode. Ends with exit status 2 where there is
-no GPU, or no nvcc.
-"""
-
-from __future__ import annotations
-
-import argparse
-import ctypes
-import statistics
 import sys
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.report import Row, parse_size, print_table, write_json
-from tests.compll.cuda.build import device_library
-from tests.compll.cuda.device import DeviceMemory, Runtime, missing
-from tests.compll.cuda.programs import program
-from tests.compll.cuda.table import Call, CudaCodec, Prepared
-
-CODECS = ("onebit", "tbq", "terngrad", "dgc", "graddrop", "adacomp", "blockquant4")
-WARM_UPS = 5
-
-
-def arguments() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--size", type=parse_size, default="64M", help="of the float32 tensor (default: 64M)")
-    parser.add_argument("--codec", action="append", choices=CODECS, help="may be repeated (default: all)")
-    parser.add_argument("--repeats", type=int, default=50, help="timed repetitions (default: 50)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
-    return parser
-
-
-class Timer:
-    """Milliseconds of what is put on the stream."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._events = [ctypes.c_void_p(), ctypes.c_void_p()]
-        for event in self._events:
-            runtime("event", ctypes.byref(event))
-
-    def __call__(self, start: Callable[[], None]) -> float:
-        first, last = self._events
-        self._runtime("record", first)
-        start()
-        self._runtime("record", last)
-        milliseconds = ctypes.c_float()
-        self._runtime("elapsed", ctypes.byref(milliseconds), first, last)
-        return milliseconds.value
-
-
-def measure(name: str, library: Path, size: int, repeats: int) -> Row:
-    """The figures of one codec."""
-    runtime = Runtime(library)
-    memory, timer = DeviceMemory(runtime), Timer(runtime)
-    gradient = np.random.default_rng(1).standard_normal(size // 4).astype(np.float32)
-    source, target = memory.put(gradient), memory.room(gradient.nbytes)
-    codec = CudaCodec(library, program(name), memory, {})
-    prepared = Prepared(codec, gradient, codec.new_state(len(gradient)), Call(seed=1))
-
-    def copy() -> None:
-        runtime("start_copy", target.address, source.address, ctypes.c_size_t(gradient.nbytes))
-
-    prepared.encode()
-    payload_bytes = prepared.check()
-    copies: list[float] = []
-    encodes: list[float] = []
-    decodes: list[float] = []
-    for repetition in range(-WARM_UPS, repeats):
-        times = [timer(copy), timer(prepared.encode), timer(copy), timer(prepared.decode)]
-        if repetition >= 0:
-            copies += times[::2]
-            encodes.append(times[1])
-            decodes.append(times[3])
-    prepared.check()
-    return {
-        "codec": name,
-        "encode_copy_ratio": statistics.median(e / c for e, c in zip(encodes, copies[::2], strict=True)),
-        "decode_copy_ratio": statistics.median(d / c for d, c in zip(decodes, copies[1::2], strict=True)),
-        "encode_ms": statistics.median(encodes),
-        "decode_ms": statistics.median(decodes),
-        "copy_ms": statistics.median(copies),
-        "bytes": payload_bytes,
-        "size_bytes": size,
-        "repeats": repeats,
-    }
-
-
-def main() -> int:
-    given = arguments().parse_args()
-    reason = missing()
-    if reason is not None:
-        print(f"codec_gpu: nothing can be measured here: {reason}", file=sys.stderr)
-        return 2
-    names = given.codec or list(CODECS)
-    with tempfile.TemporaryDirectory() as directory:
-        library = device_library([program(name) for name in names], Path(directory))
-        rows = [measure(name, library, given.size, given.repeats) for name in names]
-    print_table(rows)
-    if given.json is not None:
-        write_json(given.json, rows)
-    return 0
-
+from benchmarks.codec.gpu import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,94 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What planning and simulating take: seconds of one core.
+"""The command of benchmarks/planning/speed.py, which says what it measures and which arguments it takes."""
 
-    python benchmarks/planning_speed.py --json FILE
-
-Plans are for 400 made-up gradients on 16 nodes, with the costs that come with HiPress and links of 1 to 100 Gbit/s.
-Simulations are of every codec and topology on 1,024 nodes.
-"""
-
-from __future__ import annotations
-
-import argparse
-import random
 import sys
-import time
 from pathlib import Path
 
-from models import HERE
-from report import Row, print_table, write_json
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from hipress.secopa.choice import RAW
-from hipress.secopa.gradients import Gradient, GradientSet, read_gradients
-from hipress.secopa.models.by_name import make_model
-from hipress.secopa.planner import make_plan
-from hipress.secopa.profile import Profile, read_profile
-from hipress.secopa.scenario import Scenario, profile_for
-from hipress.secopa.what_if import Way, simulate_way
-
-_PROFILE = "sosp21-56g"
-_GBITPS = (1, 10, 100)
-_GRADIENTS, _PLANNED_NODES, _SIMULATED_NODES = 400, 16, 1024
-_SIMULATED_MODELS = ("resnet50", "vgg19", "bert-base")
-_BACKWARD_S = 0.5
-
-
-def made_up(count: int) -> GradientSet:
-    """Sizes from 1 KiB to 64 MiB, evenly on a logarithmic scale, one after the other in backward."""
-    sizes = random.Random(1)
-    gradients = (
-        Gradient(name=f"g{index}", elements=int(2 ** sizes.uniform(8, 24)), release_s=_BACKWARD_S * (1 - index / count))
-        for index in range(count)
-    )
-    return GradientSet(model="made up", backward_s=_BACKWARD_S, gradients=tuple(gradients))
-
-
-def plan(profile: Profile, gradients: GradientSet, gbitps: int) -> Row:
-    """One plan from nothing but the profile."""
-    there = profile_for(profile, Scenario(_PLANNED_NODES, bandwidth_bytes_per_s=gbitps * 1e9 / 8))
-    start = time.process_time()
-    made = make_plan(gradients, make_model("timeline", there, _PLANNED_NODES))
-    cpu_s = time.process_time() - start
-    return _row("plan", gradients, _PLANNED_NODES, gbitps, cpu_s, sum(choice.compressed for choice in made.choices()))
-
-
-def simulations(profile: Profile, gradients: GradientSet, gbitps: int) -> Row:
-    """All that `hipress simulate` shows of one network, together."""
-    scenario = Scenario(_SIMULATED_NODES, bandwidth_bytes_per_s=gbitps * 1e9 / 8)
-    ways = [Way(codec, topology) for codec in (RAW, *profile.codecs) for topology in ("ps", "ring", "allgather")]
-    start = time.process_time()
-    for way in ways:
-        simulate_way(profile, gradients, scenario, way)
-    return _row("simulate", gradients, _SIMULATED_NODES, gbitps, time.process_time() - start, None)
-
-
-def _row(what: str, gradients: GradientSet, nodes: int, gbitps: int, cpu_s: float, compressed: int | None) -> Row:
-    return {
-        "what": what,
-        "model": gradients.model,
-        "gradients": len(gradients.gradients),
-        "nodes": nodes,
-        "rate": f"{gbitps}gbit",
-        "compressed": compressed,
-        "cpu_s": cpu_s,
-    }
-
-
-def main() -> int:
-    """Measure; the exit code."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
-    given = parser.parse_args()
-    profile = read_profile(_PROFILE)
-    rows = [plan(profile, made_up(_GRADIENTS), gbitps) for gbitps in _GBITPS]
-    for name in _SIMULATED_MODELS:
-        gradients = read_gradients(HERE / f"{name}.json").model_copy(update={"model": name})
-        rows += [simulations(profile, gradients, gbitps) for gbitps in (_GBITPS[0], _GBITPS[-1])]
-    print_table(rows)
-    if given.json:
-        write_json(given.json, rows)
-    return 0
-
+from benchmarks.planning.speed import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures everything in results/ again, one benchmark after the other: what `make bench` runs.
+"""Measures all results in results/ again, one benchmark after the other. `make bench` runs it.
 
     python benchmarks/regenerate.py [NAME...]      only results and plots whose file names contain one of these
-    python benchmarks/regenerate.py --minutes 60   what matters most, as much as is begun in that time
-    python benchmarks/regenerate.py --draw         measure nothing: plots and pages of the results that are there
+    python benchmarks/regenerate.py --minutes 60   the most important results first; starts nothing after an hour
+    python benchmarks/regenerate.py --draw         measures nothing; writes plots and pages of the existing results
 
-A new benchmark adds its command lines to `RESULTS`, and a plot of results to `PLOTS`. What needs an emulated cluster is
-left out, and said to be, where none can be made.
+A new benchmark adds its command lines to `RESULTS`, and its plots to `PLOTS`. On a machine without emulated clusters
+the benchmarks that need one are left out, with a message.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ import sys
 import time
 from pathlib import Path
 
-from cluster import EXIT_UNAVAILABLE
-from models import MODELS
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.cluster import EXIT_UNAVAILABLE
+from benchmarks.models import MODELS
 
 HERE = Path(__file__).parent
 RESULTS_FOLDER = HERE / "results"
 LOOPBACK = ("sync.py", "--codec", "none,fp16,onebit", "--peer", "gloo-fp32,gloo-fp16")
 RATES = ("1gbit", "5gbit")
-#: What plans are tried on; none: links as fast as the machine.
+#: Rates of links for plans; none: unlimited.
 PLANNED_RATES = ("1gbit", "5gbit", "none")
 PLANNED_MODELS = ("resnet50", "bert-base", "vgg19")
 PEERS = "gloo-fp32,gloo-fp16,powersgd,horovod"
-#: With PowerSGD, four ranks need 20 GB for VGG-19 (sync_memory.py): its residuals are as large as the model, and it
+#: With PowerSGD, four ranks need 20 GB for VGG-19 (sync/memory.py): its residuals are as large as the model, and it
 #: holds three copies of a bucket, of which one is fc6's 411 MB. Without it 13 GB.
 PEERS_OF = {"vgg19": "gloo-fp32,gloo-fp16,horovod"}
-#: Of training: the model, and what else is said. With fewer images or texts there is less to compute and as much to
-#: compress, on the same two cores.
+#: Arguments of train.py by name. With a smaller batch a rank computes less and compresses as much.
 TRAINED = {
     "resnet50": ("resnet50",),
     "resnet50-two-images": ("resnet50", "--batch-size", "2"),
@@ -48,7 +49,7 @@ def _sync(nodes: int, rate: str, model: str, *more: str) -> tuple[str, ...]:
 
 
 def _best(codec: str, peers: str) -> tuple[str, ...]:
-    """Topologies are tried, the fastest are measured."""
+    """Arguments that try all topologies and measure the fastest."""
     return ("--topology", "best", "--codec", codec, "--peer", peers)
 
 
@@ -60,7 +61,7 @@ def _onebit(rate: str, *models: str) -> dict[str, tuple[str, ...]]:
 
 
 def _none(nodes: int, *models: str) -> dict[str, tuple[str, ...]]:
-    """What synchronising costs when no bytes are saved."""
+    """Commands that measure synchronisation without compression."""
     return {
         f"sync-{nodes}-{rate}-{model}-none": _sync(nodes, rate, model, *_best("none", "gloo-fp32"))
         for rate in RATES
@@ -78,11 +79,20 @@ def _ablation(rate: str, release: str, *models: str) -> dict[str, tuple[str, ...
     }
 
 
-#: File name without ending: script and arguments. Of clusters: nodes, ranks per node if several, rate, model, codec.
-#: What matters most comes first: together they take hours.
+#: Script and arguments by file name without suffix. The names of cluster results have the nodes, the ranks per node if
+#: there are several, the rate, the model and the codec. The most important results come first; all together take hours.
 RESULTS: dict[str, tuple[str, ...]] = {
     **_onebit("1gbit", "vgg19", "resnet50", "bert-base"),
     **_onebit("5gbit", "vgg19", "resnet50", "bert-base"),
+    # What DDP's hook makes of the model's own Gloo group, beside DDP's all-reduce and its own hooks.
+    **{
+        f"sync-4-{rate}-{model}-hooks": _sync(
+            *(4, rate, model, "--topology", "ps", "--codec", "onebit"),
+            *("--peer", "gloo-fp32,gloo-fp16,powersgd,hook-onebit,hook-int8"),
+        )
+        for rate in RATES
+        for model in ("resnet50", "bert-base")
+    },
     **_none(4, "vgg19", "resnet50", "bert-base"),
     **_none(2, "vgg19", "resnet50", "bert-base"),
     **{
@@ -90,7 +100,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
             *_sync(4, "1gbit", model, "--ranks-per-node", "2", "--codec", codecs),
             *("--topology", "hierarchical,ps", "--peer", "gloo-fp32"),
         )
-        # Eight copies of the others, or of what more codecs remember, do not fit into the memory of a small machine.
+        # Eight copies of larger models, or of the states of more codecs, exceed the memory of a small machine.
         for model, codecs in (("resnet50", "none,onebit,terngrad,dgc"), ("bert-base", "none,onebit"))
     },
     **_ablation("1gbit", "all", "resnet50", "bert-base"),
@@ -108,7 +118,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     ),
     "adapters-4-1gbit-resnet50-onebit": (
         *("adapters.py", "--nodes", "4", "--rate", "1gbit", "--model", "resnet50", "--codec", "onebit"),
-        # What is compared differs by a few percent.
+        # The compared times differ by a few percent only.
         *("--repeat", "100"),
     ),
     **_onebit("1gbit", "gpt2"),
@@ -118,6 +128,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "codec": ("codec.py", "--size", "64M"),
     "adapter-cost": ("adapter_cost.py",),
     "accuracy": ("accuracy.py",),
+    "optimizers": ("optimizers.py",),
     **{
         f"sync-loopback-{world}x{size}": (*LOOPBACK, "--world", str(world), "--size", size)
         for size in ("100M", "1M")
@@ -135,7 +146,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
         for model in PLANNED_MODELS
         for rate in PLANNED_RATES
     },
-    # More nodes than were measured.
+    # More nodes than in the profile.
     "planning-8-1gbit-resnet50": (
         *("planning.py", "--nodes", "8", "--profile-nodes", "4", "--rate", "1gbit", "--model", "resnet50"),
         *("--codec", "onebit,tbq,terngrad"),
@@ -147,24 +158,24 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "planning-speed": ("planning_speed.py",),
 }
 
-#: File name without ending: the script that draws it, and the results that it shows.
+#: The script that draws a plot and the results in it, by file name without suffix.
 PLOTS: dict[str, tuple[str, tuple[str, ...]]] = {
     **{
-        f"sync-{setting}": ("sync_plot.py", tuple(name.format(model=model) for model in MODELS))
+        f"sync-{setting}": ("sync/plot.py", tuple(name.format(model=model) for model in MODELS))
         for setting, name in (
             *((f"4-{rate}-onebit", f"sync-4-{rate}-{{model}}-onebit") for rate in RATES),
             ("4-1gbit-onebit-backward", "sync-4-1gbit-{model}-onebit-backward"),
             *((f"{nodes}-{rate}-none", f"sync-{nodes}-{rate}-{{model}}-none") for nodes in (2, 4) for rate in RATES),
         )
     },
-    "sync-4x2-1gbit": ("sync_plot.py", ("sync-4x2-1gbit-resnet50", "sync-4x2-1gbit-bert-base")),
-    "ablation": ("ablation_plot.py", tuple(name for name in RESULTS if name.startswith("ablation-"))),
+    "sync-4x2-1gbit": ("sync/plot.py", ("sync-4x2-1gbit-resnet50", "sync-4x2-1gbit-bert-base")),
+    "ablation": ("ablation/plot.py", tuple(name for name in RESULTS if name.startswith("ablation-"))),
 }
 
 
 def _measure(name: str) -> bool:
     script, *arguments = RESULTS[name]
-    # Figures taken beside other work say more about that work.
+    # The load shows whether other work disturbed the measurement.
     print(f"\n{name} (load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores)", flush=True)
     command = [sys.executable, str(HERE / script), *arguments, "--json", str(RESULTS_FOLDER / f"{name}.json")]
     start = time.monotonic()
@@ -178,7 +189,7 @@ def _measure(name: str) -> bool:
 
 
 def _draw(name: str) -> bool:
-    """With what there is: a model that was not measured has no bars."""
+    """Draws a plot of the existing results; a model without a result has no bars."""
     script, results = PLOTS[name]
     files = [file for file in (RESULTS_FOLDER / f"{result}.json" for result in results) if file.exists()]
     if not files:
@@ -190,20 +201,24 @@ def _draw(name: str) -> bool:
 
 
 def _update_pages() -> None:
-    """README and docs/benchmarks.md follow the results."""
+    """Writes the results into README, docs/benchmarks.md and the guides."""
     subprocess.run([sys.executable, str(HERE.parent / "docs" / "update_benchmarks.py")], check=True)
 
 
 def main() -> int:
-    """Run what is asked for, all of it even if some fails; how many benchmarks and plots failed."""
+    """Runs all selected benchmarks and plots, even if some fail. Returns the number of failures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of a file name (default: all)")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="then nothing more is begun (default: no end)")
-    parser.add_argument("--draw", action="store_true", help="measure nothing: plots and pages of what is there")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="start no benchmark after this time (default: no limit)"
+    )
+    parser.add_argument(
+        "--draw", action="store_true", help="measure nothing; write plots and pages of the existing results"
+    )
     given = parser.parse_args()
     parts = given.names or [""]
     results = [] if given.draw else [name for name in RESULTS if any(part in name for part in parts)]
-    # A plot is as old as the newest of its results.
+    # A plot is drawn again if one of its results is new.
     plots = [
         name
         for name in PLOTS

@@ -26,7 +26,7 @@ from .parent import end_with_parent
 
 
 def arguments() -> argparse.ArgumentParser:
-    """The command line."""
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.cluster",
         description=__doc__,
@@ -62,7 +62,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Do what the command line says; the exit code."""
+    """Runs the action of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     if given.action in ("run", "exec"):

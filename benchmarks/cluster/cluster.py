@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emulated nodes on one machine, joined by a switch over links of a given rate.
 
-A node has its own network, host name, process numbers, System V IPC and mounts, with a private /dev/shm and /etc/hosts:
-no transport can take a way around the link. Files, cores and memory are the machine's. The switch is a bridge in a
-namespace of its own, the hub; nothing is added to the machine's own network.
+A node has its own network, host name, process numbers, System V IPC and mounts, with a private /dev/shm and /etc/hosts,
+so no transport can bypass the link. The nodes share the files, cores and memory of the machine. The switch is a bridge
+in a namespace of its own, the hub; the machine's own network does not change.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MAX_NODES = 64
 PROGRAMS = ("ip", "tc", "nsenter", "unshare", "mount")
 _PACKET_BYTES = "1500"
 
-#: "cat" ends when the other end of its standard input is closed, which only the cluster's owner has: so when the owner
-#: dies, however, this first process ends, and with it all of the cluster (the nodes' processes are its descendants).
+#: "cat" ends when the other end of its standard input is closed, and only the cluster's owner has that end. So the
+#: first process ends with its owner, and with it the whole cluster (the nodes' processes are its descendants).
 _HUB = """\
 set -e
 ip link set lo up
@@ -33,8 +33,8 @@ echo ready
 cat > /dev/null
 """
 
-#: What the sysctls say: streams do not start slowly again after each pause between steps, and do not inherit what
-#: earlier ones saw of the link; buffers may grow beyond what any of the rates here needs. For every system alike.
+#: The sysctls, for all systems: streams do not restart slowly after a pause between steps, and do not inherit metrics
+#: of earlier streams; buffers may grow beyond the need of all rates.
 _NODE = """\
 set -e
 echo "$1" > /proc/sys/kernel/hostname
@@ -42,6 +42,7 @@ mount -t tmpfs -o size=50% tmpfs /dev/shm
 echo "$2" > /dev/shm/hosts
 mount --bind /dev/shm/hosts /etc/hosts
 rm /dev/shm/hosts
+mount -t sysfs sysfs /sys
 ip link set lo up
 cd /proc/sys/net/ipv4
 echo 0 > tcp_slow_start_after_idle
@@ -59,8 +60,8 @@ _numbers = itertools.count()
 class Cluster(Network):
     """`with Cluster(nodes=4, rate="1gbit") as cluster: cluster.popen(0, ["hostname"]).wait()`
 
-    It ends with the `with` statement, or with this process, however that ends. Raises ClusterUnavailable if this
-    machine cannot have one, ClusterError for what makes no sense.
+    The cluster ends with the `with` statement, or with this process in any way. Raises ClusterUnavailable if this
+    machine cannot have a cluster, ClusterError for wrong arguments.
     """
 
     def __init__(self, nodes: int, rate: str) -> None:
@@ -68,7 +69,7 @@ class Cluster(Network):
             raise ClusterError(f"a cluster of {nodes} nodes cannot be made; expected 1 to {MAX_NODES}")
         bits_per_second(rate)
         check_available()
-        # The process' number: several clusters may run at once.
+        # The process number distinguishes clusters that run at once.
         super().__init__(f"hipress-cluster-{os.getpid()}-{next(_numbers)}", 0, [])
         self._count = nodes
         self._rate = rate
@@ -90,11 +91,11 @@ class Cluster(Network):
     def close(self) -> None:
         """Ends every process in the cluster, and the cluster."""
         holders, self._holders = self._holders, []
-        for holder in holders:  # The hub first: the nodes' processes end with it.
+        for holder in holders:  # the nodes' processes end with the hub
             holder.end()
 
     def wait(self) -> None:
-        """Waits, without a deadline, until somebody takes the cluster down."""
+        """Waits without a deadline until another process ends the cluster."""
         self._holders[0].process.wait()
 
     def _start(self) -> None:
@@ -106,9 +107,9 @@ class Cluster(Network):
         self.set_rate(self._rate)
 
     def _start_node(self, node: int) -> None:
-        # Within the hub's PID namespace: what kills the hub's first process kills the node too.
+        # In the hub's PID namespace, so that the node ends with the hub's first process.
         inside = ["nsenter", "--target", str(self.hub), "--net", "--mount", "--pid", "--"]
-        # Also as dual-stack sockets see them: whoever looks one up would otherwise ask a name server, in vain.
+        # Also in the form of dual-stack sockets; otherwise a reverse lookup would ask a name server in vain.
         addresses = [f"{form}{address(index)} node{index}" for form in ("", "::ffff:") for index in range(self._count)]
         lines = ["127.0.0.1 localhost", *addresses]
         own = ["--net", "--uts", "--ipc"]
@@ -122,14 +123,14 @@ class Cluster(Network):
         run(on_network(self.hub, ["ip", "link", "set", end, "master", "bridge0", "up"]))
         run(on_network(holder.pid, ["ip", "address", "add", f"{address(node)}/24", "dev", INTERFACE]))
         run(on_network(holder.pid, ["ip", "link", "set", INTERFACE, "up"]))
-        # Per route: outside the first network namespace the sysctl refuses algorithms that are not on a list. cubic,
-        # because bbr, some systems' default, retransmits heavily on such links.
+        # Set per route, because outside the first network namespace the sysctl refuses algorithms that are not on a
+        # list. cubic, because bbr, the default of some systems, retransmits heavily on such links.
         route = ["10.77.0.0/24", "dev", INTERFACE, "scope", "link", "src", address(node), "congctl", "cubic"]
         run(on_network(holder.pid, ["ip", "route", "replace", *route]))
 
 
 def check_available() -> None:
-    """Raises ClusterUnavailable, with what is missing, if this machine or this user cannot have clusters."""
+    """Raises ClusterUnavailable with the missing requirement if this machine or this user cannot have clusters."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing:
         raise ClusterUnavailable(

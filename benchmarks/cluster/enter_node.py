@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between launcher and rank: enters the rank's node and becomes its command.
+"""Runs between the launcher and a rank: it enters the rank's node and becomes the rank's command.
 
     python enter_node.py RANKS_PER_NODE PID,PID,... COMMAND...
 
-The processes are those that hold the nodes.
+PID: the processes that hold the nodes.
 """
 
 import contextlib
@@ -11,22 +11,22 @@ import os
 import sys
 from pathlib import Path
 
-# A script's own directory is on the path, the one that its package is in is not.
-sys.path.insert(0, str(Path(__file__).parents[1]))
+# Python adds only the script's own folder to the path.
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from cluster.network import address, enter, node_environment
+from benchmarks.cluster.network import address, enter, node_environment
 
-#: Nobody else listens in a node.
+#: Ports that are free in every node.
 _RENDEZVOUS_PORT = 29400
 _MASTER_PORT = 29500
 
 
 def main() -> None:
-    """Does not return."""
+    """Becomes the rank's command; it does not return."""
     ranks_per_node, nodes, command = int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]
     rank = int(os.environ["HIPRESS_RANK"])
     node = rank // ranks_per_node
-    # The launcher's socket is in the machine's network, where no node gets: rank 0 binds the address below.
+    # Nodes cannot reach the launcher's socket in the machine's network; rank 0 binds the address below.
     listener = os.environ.pop("HIPRESS_RENDEZVOUS_FD", None)
     if listener is not None:
         with contextlib.suppress(OSError):

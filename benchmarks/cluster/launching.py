@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a job's ranks in the nodes of a cluster, with what `hipress run` does for ranks of one machine."""
+"""Runs the ranks of a job in the nodes of a cluster, as `hipress run` does on one machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hipress.launcher import LaunchOptions, launch
+from hipress.launch.launcher import LaunchOptions, launch
 
 from .network import Network
 
@@ -23,10 +23,10 @@ def launch_on(
     timeout: float | None = None,
     prefix: bool = True,
 ) -> int:
-    """Runs `command` as `ranks_per_node` ranks in each node; the exit code, as `hipress.launcher.launch` has it.
+    """Runs `command` as `ranks_per_node` ranks in each node; the exit code, as `hipress.launch.launcher.launch` has it.
 
-    Ranks 0 to ranks_per_node − 1 are in node 0, and so on. They find in the environment what `hipress run` sets, and
-    the variables of `node_environment`; `MASTER_PORT` is free in node 0.
+    Ranks 0 to ranks_per_node − 1 are in node 0, and so on. Their environment has the variables of `hipress run` and of
+    `node_environment`; `MASTER_PORT` is free in node 0.
     """
     nodes = ",".join(map(str, network.nodes))
     wrapper = (sys.executable, str(_ENTER_NODE), str(ranks_per_node), nodes)

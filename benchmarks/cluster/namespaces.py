@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that hold namespaces, how to start and how to find them.
+"""Starts and finds the processes that hold namespaces.
 
-A holder is the first process of a PID namespace. Its end is the end of every process in there and, as nothing else
-refers to them, of its other namespaces with their devices: the kernel cleans up, however a cluster ends. No namespace
-gets a name in /run/netns, which would outlive its processes.
+A holder is the first process of a PID namespace. When it ends, the kernel ends every process of the namespace, and
+removes its other namespaces with their devices, because nothing else refers to them. So a cluster leaves nothing
+behind. A name in /run/netns would outlive the processes, so the namespaces have none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .errors import ClusterError
 
-#: For a holder to set itself up, or a command to do one thing to a namespace (seconds): they take milliseconds.
+#: Deadline for the start of a holder and for a command in a namespace (seconds); they take milliseconds.
 DEADLINE = 30.0
 READY = b"ready\n"
 
@@ -34,7 +34,7 @@ class Holder:
 
     def end(self) -> None:
         """Kills everything in the namespace and waits for it."""
-        if self.process.poll() is None:  # Else the number may be another process' by now.
+        if self.process.poll() is None:  # otherwise another process may have the number now
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         for stream in (self.process.stdin, self.process.stdout):
@@ -52,7 +52,7 @@ def start_holder(prefix: Sequence[str], unshared: Sequence[str], script: str, na
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        # Ctrl-C is for whoever owns the cluster, who takes it down in order.
+        # Only the owner of the cluster receives Ctrl-C, and ends the cluster in order.
         start_new_session=True,
     )
     try:
@@ -71,7 +71,7 @@ def find_holder(name: str) -> int:
     for holder, pid in holders():
         if holder == name:
             return pid
-    raise ClusterError(f"{name} does not run (any more)")
+    raise ClusterError(f"{name} does not run")
 
 
 def holders() -> list[tuple[str, int]]:
@@ -83,16 +83,16 @@ def holders() -> list[tuple[str, int]]:
         try:
             words = (directory / "cmdline").read_bytes().split(b"\0")
         except OSError:
-            continue  # It has just ended.
+            continue  # it has just ended
         named = words[:2] == [b"sh", b"-c"] and len(words) > 3 and words[3].startswith(b"hipress-cluster-")
-        # Not unshare, nor a child of the shell that has not called exec yet.
+        # Skip unshare, and a child of the shell before its exec.
         if named and _is_first(directory):
             found.append((words[3].decode(), int(directory.name)))
     return sorted(found)
 
 
 def run(command: Sequence[str]) -> None:
-    """Runs a command that changes something. Raises ClusterError with what it says."""
+    """Runs a command. Raises ClusterError with its output if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:

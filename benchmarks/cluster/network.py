@@ -23,7 +23,7 @@ INTERFACE = "eth0"
 
 
 def address(node: int) -> str:
-    """Of a node. All clusters use the same ones: each has a network of its own."""
+    """The address of a node. All clusters use the same addresses, because each has a network of its own."""
     return f"10.77.0.{node + 1}"
 
 
@@ -39,7 +39,7 @@ def enter(pid: int, command: Sequence[str]) -> list[str]:
 
 
 def on_network(pid: int, command: Sequence[str]) -> list[str]:
-    """The command that runs `command` with the network of the holder `pid` and all else of the caller."""
+    """The command that runs `command` in the network of the holder `pid`, and otherwise in the caller's namespaces."""
     return ["nsenter", "--target", str(pid), "--net", "--", *command]
 
 
@@ -64,7 +64,7 @@ class Network:
     def running(
         self, node: int, command: Sequence[str], env: Mapping[str, str] | None = None, **options: object
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A command that runs while inside and is killed afterwards."""
+        """Runs a command inside a `with` statement, and kills it afterwards."""
         process = self.popen(node, command, env, **options)
         with process:
             try:
@@ -73,18 +73,18 @@ class Network:
                 kill(process)
 
     def set_rate(self, rate: str, node: int | None = None) -> None:
-        """Changes the rate of a node's link, or of all, both ways. What is queued stays queued."""
+        """Changes the rate of a node's link, or of all links, in both directions. Queued packets stay queued."""
         for index in range(len(self.nodes)) if node is None else [node]:
             run(on_network(self.holder(index), ["tc", *queue_arguments(INTERFACE, rate)]))
             run(on_network(self.hub, ["tc", *queue_arguments(port(index), rate)]))
 
     def cut(self, node: int) -> None:
-        """Takes a node's link down: packets are lost both ways, nobody is told."""
+        """Takes a node's link down: packets in both directions are lost without any notice."""
         self.holder(node)
         run(on_network(self.hub, ["ip", "link", "set", port(node), "down"]))
 
     def restore(self, node: int) -> None:
-        """Takes a link that was cut up again."""
+        """Takes a cut link up again."""
         self.holder(node)
         run(on_network(self.hub, ["ip", "link", "set", port(node), "up"]))
 
@@ -106,25 +106,25 @@ class Network:
 
 
 def node_environment(node: int, nodes: int) -> dict[str, str]:
-    """What a process in a node finds in its environment."""
+    """The environment variables of a process in a node."""
     return {
         "NODE_RANK": str(node),
         "NODE_COUNT": str(nodes),
         "NODE_ADDRESS": address(node),
         "MASTER_ADDR": address(0),
-        # Gloo would otherwise ask the name service which interface is this host's.
+        # Otherwise Gloo asks the name service for the interface of this host.
         "GLOO_SOCKET_IFNAME": INTERFACE,
     }
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends what `Network.popen` started. Not process.kill(): that is nsenter, whose child would live on."""
+    """Ends a process of `Network.popen`. process.kill() would end only nsenter, and its child would live on."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def attach(name: str) -> Network:
-    """The cluster of that name, made by whomever. Raises ClusterError if it does not run."""
+    """The running cluster of that name, from any process. Raises ClusterError if it does not run."""
     hub = find_holder(f"{name}-hub")
     prefix = f"{name}-node"
     numbered = sorted((int(held.removeprefix(prefix)), pid) for held, pid in holders() if held.startswith(prefix))
@@ -132,5 +132,5 @@ def attach(name: str) -> Network:
 
 
 def names() -> list[str]:
-    """Of all clusters that run on this machine."""
+    """The names of all clusters that run on this machine."""
     return [name.removesuffix("-hub") for name, _ in holders() if name.endswith("-hub")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends this process when the one that started it has ended."""
+"""Ends this process when its parent has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """From now on SIGTERM comes when the parent ends. Raises ClusterError if it has ended, or the system refuses."""
+    """Requests SIGTERM at the end of the parent. Raises ClusterError if the parent has ended or the system refuses."""
     parent = os.getppid()
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM)) != 0:
         raise ClusterError(f"prctl(PR_SET_PDEATHSIG): {os.strerror(ctypes.get_errno())}")

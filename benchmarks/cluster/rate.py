@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rate of a link, as tc(8) writes it, and the queue that holds a link to it."""
+"""The rate of a link, as tc(8) writes it, and the queue that enforces it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from .errors import ClusterError
 
-#: No shaping: a link is as fast as the machine.
+#: The rate of an unlimited link.
 UNSHAPED = "none"
 #: Of a TCP stream at MTU 1500: of the 1514 bytes of a frame that a queue counts, 1448 are payload.
 PAYLOAD_SHARE = 1448 / 1514
@@ -16,33 +16,36 @@ _UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 #: A queue passes packets of up to 64 KiB (segmentation offload); with a bucket of two it does not wait for tokens with
 #: the first one still in hand.
 _MIN_BURST = 128 << 10
-#: As much as a shallow switch buffer holds.
+#: The size of a shallow switch buffer.
 _MIN_LIMIT = 1 << 20
 
 
 def bits_per_second(rate: str) -> int | None:
-    """What "1gbit" or "2.5mbit" says; None for "none". Raises ClusterError for anything else."""
+    """Bits per second of a text such as "1gbit" or "2.5mbit"; None for "none". Raises ClusterError for other texts."""
     text = rate.strip().lower()
     if text == UNSHAPED:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?bit)", text)
     bits = round(float(match[1]) * _UNITS[match[2]]) if match else 0
-    # Below, the smallest burst is more than a second's worth: the link would seem faster than it is.
+    # At a lower rate the smallest burst would last more than a second, and the link would seem faster than it is.
     if bits < 1_000_000:
         raise ClusterError(f"{rate!r} is not a rate; expected at least 1mbit, such as 100mbit or 2.5gbit, or none")
     return bits
 
 
 def queue_arguments(device: str, rate: str) -> list[str]:
-    """The arguments of tc that shape what leaves `device`, whatever shapes it now. tbf, because it is accurate here:
-    an iperf3 stream gets 95.5 % of a rate of 1 Gbit/s as payload, of 95.6 % that headers leave."""
+    """The arguments of tc that shape the packets that leave `device`, and replace its present queue.
+
+    The queue is tbf, because it is accurate here: an iperf3 stream gets 95.5 % of 1 Gbit/s as payload, and headers
+    leave 95.6 %.
+    """
     bits = bits_per_second(rate)
     if bits is None:
-        # What such a device has by itself. Not del, which fails where nothing shapes.
+        # The default queue of the device; del would fail without a queue.
         return ["qdisc", "replace", "dev", device, "root", "noqueue"]
     # Half a millisecond and five milliseconds of the line rate.
     burst = max(_MIN_BURST, bits // 8 // 2000)
     limit = max(_MIN_LIMIT, bits // 8 // 200)
-    # In plain numbers: tc's own parser of units differs between versions.
+    # Plain numbers, because the units of tc differ between versions.
     values = ["rate", f"{bits}bit", "burst", str(burst), "limit", str(limit)]
     return ["qdisc", "replace", "dev", device, "root", "tbf", *values]

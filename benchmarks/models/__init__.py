@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradients of real models: one JSON file each, written by generate.py from the architectures beside it."""
+"""The gradients of real models, a JSON file each; generate.py writes them from the architectures in this folder."""
 
 from .gradient_set import HERE, MODELS, Gradient, GradientSet, load, one_tensor
 

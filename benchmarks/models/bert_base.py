@@ -14,7 +14,7 @@ _VOCABULARY = 30522
 
 
 class _Dense(nn.Module):
-    """A layer whose output is added to what entered the block before it, and normalised."""
+    """A layer whose output is added to the block's input and normalised."""
 
     def __init__(self, inputs: int) -> None:
         super().__init__()
@@ -88,6 +88,6 @@ class BertBase(nn.Module):
 
 
 def loss(model: nn.Module, batch: int) -> torch.Tensor:
-    """Of random sentences of 128 tokens, to run backward from."""
+    """The loss of random sentences of 128 tokens."""
     result: torch.Tensor = model(torch.randint(_VOCABULARY, (batch, _TOKENS))).square().mean()
     return result

@@ -3,9 +3,9 @@
 
     python -m benchmarks.models.generate [--keep-times] [MODEL...]
 
-Names and shapes are those of the modules. Times are measured: backward on one thread of this machine with a batch of
-two, noting when each parameter's gradient is accumulated; the median of the repetitions, on an idle machine. With
---keep-times those in the file stay.
+Names and shapes come from the modules. Release times are measured on one thread of this machine with a batch of two:
+the median time at which backward accumulates each gradient. Measure on an idle machine. --keep-times keeps the times of
+the file.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ ARCHITECTURES: dict[str, tuple[type[nn.Module], Callable[[nn.Module, int], torch
 
 
 def without_times(model: str) -> GradientSet:
-    """Names and shapes only; takes no memory."""
+    """The gradient set with names and shapes only; it needs no memory for values."""
     with torch.device("meta"):
         module = ARCHITECTURES[model][0]()
     return GradientSet(model, tuple(Gradient(name, tuple(p.shape), 0.0) for name, p in module.named_parameters()))
 
 
 def measured(model: str) -> GradientSet:
-    """With the times of backward here."""
+    """The gradient set with the release times of this machine."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     architecture, loss = ARCHITECTURES[model]
@@ -61,7 +61,7 @@ def measured(model: str) -> GradientSet:
         value.backward()
         totals.append(time.perf_counter() - start)
         module.zero_grad()
-        if repeat == 0:  # It warms up.
+        if repeat == 0:  # warm-up
             totals.clear()
             for times in ready.values():
                 times.clear()
@@ -74,7 +74,7 @@ def measured(model: str) -> GradientSet:
 
 
 def main() -> None:
-    """Write what is asked for."""
+    """Writes the gradient sets."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--keep-times", action="store_true", help="measure nothing")
     parser.add_argument("model", nargs="*", choices=[*MODELS, []], help="default: all")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPT-2 small (Radford et al.) with the names of Hugging Face's GPT2Model. The head that predicts tokens is tied to
-their embedding, so it adds no tensor; the loss here uses it."""
+"""GPT-2 small (Radford et al.) with the names of Hugging Face's GPT2Model.
+
+The head that predicts tokens shares the weights of the embedding, so it adds no tensor; the loss uses it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _VOCABULARY = 50257
 
 
 class _Projection(nn.Module):
-    """A layer whose weight is stored as (inputs, outputs), as GPT-2's are."""
+    """A layer whose weight has the shape (inputs, outputs), as in GPT-2."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -67,14 +69,14 @@ class Gpt2(nn.Module):
         self.ln_f = nn.LayerNorm(_WIDTH)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Scores of the next token."""
+        """The scores of the next token."""
         values = self.ln_f(self.h(self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))))
         result: torch.Tensor = values @ self.wte.weight.t()
         return result
 
 
 def loss(model: nn.Module, batch: int) -> torch.Tensor:
-    """Of random texts of 128 tokens, to run backward from."""
+    """The loss of random texts of 128 tokens."""
     tokens = torch.randint(_VOCABULARY, (batch, _TOKENS + 1))
     scores = model(tokens[:, :-1])
     return nn.functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())

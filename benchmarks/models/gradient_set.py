@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model's gradients as benchmarks take them: names, shapes, and when backward has each one."""
+"""The gradients of a model in the form of the benchmarks: names, shapes and release times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-#: Those that have a file.
+#: The models with a file.
 MODELS = ("vgg19", "resnet50", "bert-base", "gpt2")
 
 
@@ -29,8 +29,8 @@ class Gradient:
 
 @dataclass(frozen=True)
 class GradientSet:
-    """All gradients of a model in the order in which its parameters are registered. `backward_s`: what backward takes
-    in all; `measured`: how times were measured; empty: they were not, and all are 0."""
+    """All gradients of a model in the order of registration. `backward_s`: duration of backward. `measured`: how the
+    times were measured; empty if they were not, and then all times are 0."""
 
     model: str
     gradients: tuple[Gradient, ...]
@@ -52,7 +52,7 @@ class GradientSet:
 
 
 def load(model: str) -> GradientSet:
-    """One of `MODELS`."""
+    """The gradient set of a model of `MODELS`."""
     content = json.loads((HERE / f"{model}.json").read_text())
     gradients = tuple(Gradient(name, tuple(shape), ready_s) for name, shape, ready_s in content["tensors"])
     return GradientSet(content["model"], gradients, content["backward_s"], content["measured"])

@@ -38,6 +38,6 @@ class Vgg19(nn.Module):
 
 
 def loss(model: nn.Module, batch: int) -> torch.Tensor:
-    """Of random images, to run backward from."""
+    """The loss of random images."""
     scores = model(torch.randn(batch, 3, 224, 224))
     return nn.functional.cross_entropy(scores, torch.randint(1000, (batch,)))

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The meeting of ranks in torch.distributed over Gloo."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+
+from benchmarks.harness.meeting import Meeting
+
+T = TypeVar("T")
+
+
+def join(timeout_s: float, port: int = 0) -> None:
+    """Joins as the rank of the environment. `port`: the port where ranks of this machine meet; 0: the environment's."""
+    # One thread for all systems: more threads would compete with the other ranks of this machine.
+    torch.set_num_threads(1)
+    address = f"127.0.0.1:{port}" if port else f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://{address}",
+        rank=int(os.environ["HIPRESS_RANK"]),
+        world_size=int(os.environ["HIPRESS_SIZE"]),
+        timeout=timedelta(seconds=timeout_s),
+    )
+
+
+def gather(mine: T) -> list[T]:
+    """The values of all ranks, by rank."""
+    every: list[T] = [mine] * dist.get_world_size()
+    dist.all_gather_object(every, mine)
+    return every
+
+
+class TorchMeeting(Meeting):
+    """A meeting of the ranks that have joined."""
+
+    def __init__(self) -> None:
+        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+
+    def gather(self, mine: T) -> list[T]:
+        return gather(mine)
+
+    def barrier(self) -> None:
+        dist.barrier()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job that optimizers.py gives to its ranks, and their answer; both are JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+#: torch's DistributedDataParallel over Gloo, the reference of all trainings.
+DDP = "ddp"
+#: Optimizer, learning rate and momentum by name. The steps of both SGDs are equally long: 0.3 and 0.03 / (1 - 0.9).
+OPTIMIZERS: dict[str, tuple[str, float, float]] = {
+    "adamw": ("AdamW", 1e-3, 0.0),
+    "adamw-fast": ("AdamW", 3e-3, 0.0),
+    "sgd": ("SGD", 0.3, 0.0),
+    "momentum": ("SGD", 0.03, 0.9),
+}
+#: The training with dgc in which codec and optimizer both have momentum.
+TWICE = "momentum-twice"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training. `system`: DDP or a codec's text; `name`: a name of OPTIMIZERS, or TWICE."""
+
+    system: str
+    name: str
+    optimizer: str
+    learning_rate: float
+    momentum: float
+
+
+def trials(systems: list[str], names: list[str]) -> list[Trial]:
+    """All systems with each optimizer. With dgc the codec has the momentum and the optimizer none, so it applies
+    once."""
+    made = []
+    for name in names:
+        optimizer, rate, momentum = OPTIMIZERS[name]
+        for system in systems:
+            if not system.startswith("dgc"):
+                made.append(Trial(system, name, optimizer, rate, momentum))
+                continue
+            plain = _with_option(system, "momentum=0") if name == "sgd" else system
+            made.append(Trial(plain, name, optimizer, rate, 0.0))
+            if name == "momentum" and system == "dgc":
+                made.append(Trial(system, TWICE, optimizer, rate, momentum))
+    return made
+
+
+def _with_option(codec: str, option: str) -> str:
+    return f"{codec[:-1]}, {option})" if codec.endswith(")") else f"{codec}({option})"
+
+
+@dataclass(frozen=True)
+class Job:
+    """`sequences`: per rank and step. `gloo_port`: the port where ranks meet; `result`: the file of rank 0's answer."""
+
+    trials: list[Trial]
+    steps: int
+    sequences: int
+    seed: int
+    gloo_port: int
+    result: str
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Job:
+        fields = json.loads(text)
+        return Job(**{**fields, "trials": [Trial(**trial) for trial in fields["trials"]]})
+
+
+@dataclass(frozen=True)
+class Trained:
+    """`loss`: on sequences that are not in the training data; None if it is not finite. `bytes_sent`: per step, of the
+    rank that sends most; None for DDP."""
+
+    loss: float | None
+    bytes_sent: int | None
+    parameters: int

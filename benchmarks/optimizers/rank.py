@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of optimizers.py: it trains the model once for each codec and optimizer."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import hashlib
+import json
+import math
+import sys
+import time
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # Python adds only the script's own folder to the path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.harness.hipress_session import hipress_session
+from benchmarks.harness.torch_meeting import gather, join
+from benchmarks.optimizers.job import DDP, Job, Trained, Trial
+from benchmarks.optimizers.model import CharacterModel, Text, loss, read_text
+
+#: Deadline of waits (seconds), generous because other work may delay a rank.
+_TIMEOUT = 300.0
+
+
+class ReplicasDiffer(Exception):
+    """The ranks' parameters differ after a training, so it has no result."""
+
+
+def _optimizer(trial: Trial, model: nn.Module) -> torch.optim.Optimizer:
+    if trial.optimizer == "AdamW":
+        return torch.optim.AdamW(model.parameters(), lr=trial.learning_rate)
+    return torch.optim.SGD(model.parameters(), lr=trial.learning_rate, momentum=trial.momentum)
+
+
+def _train(model: nn.Module, optimizer: torch.optim.Optimizer, text: Text, job: Job) -> None:
+    """Trains, and ends early if the loss is not finite. All ranks see this in the same step."""
+    generator = torch.Generator().manual_seed(1000 * job.seed + dist.get_rank())
+    for _ in range(job.steps):
+        optimizer.zero_grad()
+        loss(model, text.batch(job.sequences, generator)).backward()
+        optimizer.step()
+        if not all(parameter.isfinite().all() for parameter in model.parameters()):
+            return
+
+
+def _trained(trial: Trial, text: Text, job: Job) -> Trained:
+    torch.manual_seed(job.seed)  # the same initial weights on all ranks and in all trials
+    model = CharacterModel(text.characters)
+    sent = None
+    if trial.system == DDP:
+        # One bucket gives all trainings the same order of reduction; otherwise it would depend on the machine's first
+        # steps.
+        _train(DistributedDataParallel(model), _optimizer(trial, model), text, job)
+    else:
+        import hipress.torch as hp
+
+        with hipress_session(_TIMEOUT), warnings.catch_warnings():
+            warnings.simplefilter("ignore", hp.CodecWarning)  # the benchmark is about these codecs
+            optimizer = hp.DistributedOptimizer(_optimizer(trial, model), model.named_parameters(), codec=trial.system)
+            before = hp.counters()["bytes_sent"]
+            _train(model, optimizer, text, job)
+            sent = max(gather(hp.counters()["bytes_sent"] - before)) // job.steps
+    digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).digest()
+    if len(set(gather(digest))) > 1:
+        raise ReplicasDiffer(f"after {trial}")
+    with torch.no_grad():
+        judged = loss(model, text.judged).item()
+    return Trained(judged if math.isfinite(judged) else None, sent, sum(each.numel() for each in model.parameters()))
+
+
+def main() -> None:
+    """Trains as the job of the only argument says."""
+    job = Job.from_json(sys.argv[1])
+    join(_TIMEOUT, job.gloo_port)
+    text = read_text()
+    results = []
+    for trial in job.trials:
+        start = time.monotonic()
+        results.append(_trained(trial, text, job))
+        gc.collect()
+        if dist.get_rank() == 0:
+            print(
+                f"{trial.system}, {trial.name}: {results[-1].loss} ({time.monotonic() - start:.0f} s)",
+                file=sys.stderr,
+                flush=True,
+            )
+    if dist.get_rank() == 0:
+        Path(job.result).write_text(json.dumps([dataclasses.asdict(one) for one in results]))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

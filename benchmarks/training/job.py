@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job that train.py gives to its ranks, and their answer; both are JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from dataclasses import dataclass
+
+#: MXNet's own kvstore, without and with its 2-bit compression.
+DIST_SYNC = ("dist-sync", "dist-sync-2bit")
+#: The peers by framework. They are listed here, so that the command line needs no framework. powerSGD_hook is missing:
+#: over Gloo it starts the operations of several buckets in an order that differs between ranks, and the process ends.
+PEERS = {"torch": ("ddp", "ddp-fp16", "horovod"), "mxnet": (*DIST_SYNC, "horovod")}
+MODELS = {"torch": ("resnet50", "bert-base"), "mxnet": ("resnet50",)}
+#: Default batch sizes of each rank, in images or texts: computing takes about as long as uncompressed synchronisation
+#: at 1 Gbit/s, with four ranks on two cores.
+BATCH_SIZES = {"resnet50": 3, "bert-base": 4}
+#: Peers with processes or an environment of their own. If one of them fails, the others are measured.
+APART = (*DIST_SYNC, "horovod")
+
+
+@dataclass(frozen=True)
+class Job:
+    """The settings, equal on all ranks. `interface`: over which Horovod talks; empty: the loopback. `gloo_port`:
+    where the ranks of a job on this machine meet; 0: the environment says where. `result`: where rank 0 leaves it."""
+
+    model: str
+    batch_size: int
+    systems: list[str]
+    steps: int
+    timeout: float
+    interface: str
+    gloo_port: int
+    result: str
+
+    def to_json(self) -> str:
+        """The job as JSON, for a rank's command line."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Job:
+        """Parses the JSON of `to_json`."""
+        return Job(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of each step of the slowest rank, seconds of the steps that only compute, in turn with them, and mean
+    processor seconds of the ranks."""
+
+    system: str
+    seconds: list[float]
+    alone_seconds: list[float]
+    cpu_seconds: list[float]
+    bytes_sent: int | None
+
+    @property
+    def compute_ratio(self) -> float:
+        """The ratio of a step to computing alone: the median over pairs."""
+        return statistics.median(mine / alone for mine, alone in zip(self.seconds, self.alone_seconds, strict=True))

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ResNet-50 and BERT-base in plain torch operations, with random batches: the cost of a step does not depend on values.
+
+The models have as many parameters as in models/*.json; in BERT torch keeps queries, keys and values in one tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+CLASSES = 1000
+IMAGE = 224
+TOKENS = 128
+VOCABULARY = 30522
+#: Of BERT-base: width, layers, heads, width of the feed-forward part.
+WIDTH, LAYERS, HEADS, INNER = 768, 12, 12, 3072
+
+
+class Bottleneck(nn.Module):
+    """1×1, 3×3 and 1×1 convolutions around a shortcut (He et al., 2015), the stride at the 3×3 as in torchvision."""
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        outputs = 4 * width
+        self.inner = nn.Sequential(
+            nn.Conv2d(inputs, width, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, outputs, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+        same = inputs == outputs and stride == 1
+        self.shortcut: nn.Module = (
+            nn.Identity()
+            if same
+            else nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        )
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """[N, C, H, W] → [N, 4·width, H/stride, W/stride]."""
+        return functional.relu(self.inner(images) + self.shortcut(images))
+
+
+def resnet50() -> nn.Module:
+    """25,557,032 parameters in 161 tensors."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    layers.append(nn.MaxPool2d(3, 2, 1))
+    inputs = 64
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        width = 64 << stage
+        for block in range(blocks):
+            layers.append(Bottleneck(inputs, width, 2 if stage > 0 and block == 0 else 1))
+            inputs = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, CLASSES))
+
+
+class Bert(nn.Module):
+    """The encoder of BERT-base (Devlin et al., 2018) with its pooler; a loss on the pooled output stands for a task."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(VOCABULARY, WIDTH)
+        self.positions = nn.Embedding(512, WIDTH)
+        self.kinds = nn.Embedding(2, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(WIDTH, HEADS, INNER, dropout=0.1, activation="gelu", batch_first=True)
+            for _ in range(LAYERS)
+        )
+        self.pooler = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """[N, tokens] → [N, WIDTH]."""
+        places = torch.arange(tokens.shape[1])
+        values = self.norm(self.words(tokens) + self.positions(places) + self.kinds(torch.zeros_like(tokens)))
+        for layer in self.layers:
+            values = layer(values)
+        return torch.tanh(self.pooler(values[:, 0]))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model with its loss and batches."""
+
+    make: Callable[[], nn.Module]
+    batch: Callable[[int], tuple[torch.Tensor, torch.Tensor]]
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def _images(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(count, 3, IMAGE, IMAGE), torch.randint(CLASSES, (count,))
+
+
+def _texts(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randint(VOCABULARY, (count, TOKENS)), torch.randn(count, WIDTH)
+
+
+WORKLOADS = {
+    "resnet50": Workload(resnet50, _images, functional.cross_entropy),
+    "bert-base": Workload(Bert, _texts, functional.mse_loss),
+}

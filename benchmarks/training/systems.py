@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: disable-error-code="import-not-found"
+"""The systems of PyTorch, each as a user writes it: from a model and an optimizer to a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.training.models import Workload
+
+#: Learning rate of plain SGD. The models need not learn anything here.
+LEARNING_RATE = 1e-3
+
+
+@dataclass(frozen=True)
+class Training:
+    """A step on inputs and targets, and the model that it trains."""
+
+    step: Callable[[torch.Tensor, torch.Tensor], None]
+    model: nn.Module
+
+
+def _training(model: nn.Module, optimizer: Any, workload: Workload) -> Training:
+    def step(inputs: torch.Tensor, targets: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        workload.loss(model(inputs), targets).backward()
+        optimizer.step()
+
+    return Training(step, model)
+
+
+def _sgd(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+
+
+def alone(workload: Workload) -> Training:
+    """Computing alone, the lower bound of all systems."""
+    model = workload.make()
+    return _training(model, _sgd(model), workload)
+
+
+def ours(workload: Workload, codec: str, topology: str) -> Training:
+    """hipress.torch.DistributedOptimizer."""
+    import hipress.torch as hp
+
+    model = workload.make()
+    hp.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hp.DistributedOptimizer(_sgd(model), model.named_parameters(), codec=codec, topology=topology)
+    return _training(model, optimizer, workload)
+
+
+def ddp(workload: Workload) -> Training:
+    """DistributedDataParallel over Gloo."""
+    model = DistributedDataParallel(workload.make())
+    return _training(model, _sgd(model), workload)
+
+
+def ddp_fp16(workload: Workload) -> Training:
+    """The same with its fp16_compress_hook."""
+    model = DistributedDataParallel(workload.make())
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    return _training(model, _sgd(model), workload)
+
+
+def horovod(workload: Workload) -> Training:
+    """horovod.torch.DistributedOptimizer; Horovod runs already."""
+    import horovod.torch as hvd
+
+    model = workload.make()
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(_sgd(model), model.named_parameters())
+    return _training(model, optimizer, workload)
+
+
+PEERS: dict[str, Callable[[Workload], Training]] = {
+    "ddp": ddp,
+    "ddp-fp16": ddp_fp16,
+    "horovod": horovod,
+}
+
+
+def make(system: str, workload: Workload) -> Training:
+    """Training with a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"."""
+    if system == "alone":
+        return alone(workload)
+    if system in PEERS:
+        return PEERS[system](workload)
+    _, codec, topology = system.split(" ")
+    return ours(workload, codec, topology)
