@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of benchmarks as tables of Markdown. A result is a list of rows, as benchmarks/README.md describes them, or
-None: it was not measured."""
+"""Results of benchmarks as tables of Markdown.
+
+A result is a list of rows, which benchmarks/README.md describes; None if it was not measured.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ NOT_MEASURED = "not measured"
 
 
 def table(heads: str, lines: Iterable[Sequence[str]]) -> str:
-    """`heads` with "|" between; a head that ends with ":" is one of numbers, which are set to the right."""
+    """A table. `heads` has "|" between the heads; a column whose head ends with ":" is aligned on the right."""
     names = [head.strip() for head in heads.split("|")]
     rule = "|".join("--:" if name.endswith(":") else "---" for name in names)
     rows = ["|".join(f" {cell} " for cell in line) for line in lines]
@@ -21,31 +23,31 @@ def table(heads: str, lines: Iterable[Sequence[str]]) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Three digits, in milliseconds below a second."""
+    """Seconds with three digits, in milliseconds below one second."""
     if value is None:
         return "–"
     return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
 
 
 def times(value: float | None, digits: int = 2) -> str:
-    """A quotient."""
+    """A ratio."""
     return "–" if value is None else f"{value:.{digits}f} ×"
 
 
 def fastest(result: Result, codec: str | None = None) -> Row | None:
-    """Of ours, the fastest topology; None if there is no such row."""
+    """The row of HiPress with the fastest topology; None if there is no row of HiPress."""
     ours = [row for row in result or [] if row.get("topology") and row["system"] != "best"]
     ours = [row for row in ours if codec is None or row["codec"] == codec]
     return min(ours, key=lambda row: float(row["time_s"]), default=None)
 
 
 def time_of(result: Result, system: str) -> float | None:
-    """A peer's; None if it was not measured."""
+    """The time of a peer system; None if it was not measured."""
     return next((row["time_s"] for row in result or [] if row["system"] == system), None)
 
 
 def sync_table(results: Mapping[str, Result]) -> str:
-    """Of each model all systems, ours first."""
+    """A row for each model and system, those of HiPress first."""
     lines: list[tuple[str, ...]] = []
     for model, result in results.items():
         if result is None:
@@ -55,7 +57,7 @@ def sync_table(results: Mapping[str, Result]) -> str:
         ours = sorted((row for row in rows if row.get("topology")), key=lambda row: float(row["time_s"]))
         lines += [(model, *_system_cells(row)) for row in [*ours, *(row for row in rows if not row.get("topology"))]]
     return table(
-        "Model | System | Time: | Speedup: | Limit of the link: | of the codec: | Time by limit: | Cores busy:", lines
+        "Model | System | Time: | Speedup: | Limit of the link: | of the codec: | Time / limit: | Cores busy:", lines
     )
 
 
@@ -63,7 +65,9 @@ def _system_cells(row: Row) -> tuple[str, ...]:
     if row["time_s"] is None:
         return (str(row["system"]), NOT_MEASURED, *[""] * 5)
     name = str(row["system"])
-    if row.get("topology"):
+    if name.startswith("hook-"):
+        name = f"DDP's hook, `{row['codec']}`"
+    elif row.get("topology"):
         name = f"HiPress `{row['codec']}`, `{row['topology']}`"
     busy = row.get("cpu_limit_s")
     return (
@@ -78,7 +82,7 @@ def _system_cells(row: Row) -> tuple[str, ...]:
 
 
 def none_table(results: Mapping[tuple[str, str, str], Result]) -> str:
-    """Ours against Gloo, uncompressed. Keys: nodes, rate, model."""
+    """HiPress and Gloo without compression. The keys are hosts, rate and model."""
     lines = []
     for key, result in results.items():
         ours, gloo = fastest(result, "none"), time_of(result, "gloo-fp32")
@@ -87,11 +91,11 @@ def none_table(results: Mapping[tuple[str, str, str], Result]) -> str:
             continue
         time_s = float(ours["time_s"])
         lines.append((*key, f"{seconds(time_s)} (`{ours['topology']}`)", seconds(gloo), f"{time_s / gloo:.2f}"))
-    return table("Nodes | Links | Model | HiPress `none`: | Gloo: | Ours by Gloo's:", lines)
+    return table("Hosts | Links | Model | HiPress `none`: | Gloo: | HiPress / Gloo:", lines)
 
 
 def adapters_table(result: Result) -> str:
-    """Of one gradient set all frameworks."""
+    """The adapters of all frameworks with one gradient set."""
     if result is None:
         return NOT_MEASURED.capitalize() + ".\n"
     first = result[0]
@@ -104,14 +108,14 @@ def adapters_table(result: Result) -> str:
         longer = f"{row['time_s'] / first['time_s']:.2f}"
         sent = f"{row['bytes_sent'] / 1e6:.2f} MB"
         lines.append((f"`{row['system']}`", seconds(row["time_s"]), spread, longer, seconds(row["cpu_s"]), sent))
-    caption = f"{first['model']}, {first['nodes']} nodes, links of {first['rate']}, `{first['codec']}`, "
+    caption = f"{first['model']}, {first['nodes']} hosts, links of {first['rate']}, `{first['codec']}`, "
     caption += f"`{first['topology']}`.\n\n"
-    heads = "Adapter | Time: | From, to: | By the first's: | Processor time of a rank: | Sent by a rank:"
+    heads = "Adapter | Time: | From, to: | Time / first: | Processor time of a rank: | Sent by a rank:"
     return caption + table(heads, lines)
 
 
 def ablation_table(result: Result) -> str:
-    """One result's; the caption says which."""
+    """The table of one ablation, with a caption."""
     if result is None:
         return NOT_MEASURED.capitalize() + ".\n"
     first = result[0]
@@ -127,13 +131,13 @@ def ablation_table(result: Result) -> str:
         for row in result
     ]
     backward = "all gradients at once" if first["backward_s"] is None else f"backward {seconds(first['backward_s'])}"
-    caption = f"{first['nodes']} nodes at {first['rate']}, `{first['topology']}`; {backward}, forward "
-    caption += f"{seconds(first['forward_s'])}; {max(row['rounds'] for row in result)} rounds.\n\n"
+    caption = f"{first['nodes']} hosts at {first['rate']}, `{first['topology']}`; {backward}, forward "
+    caption += f"{seconds(first['forward_s'])}; {max(row['rounds'] for row in result)} turns.\n\n"
     return caption + table("Row | Averaged after: | Gain: | Next forward over after: | Gain: | Waits:", lines)
 
 
 def train_table(results: Mapping[str, Result]) -> str:
-    """Of each model all systems."""
+    """A row for each model and system."""
     lines: list[tuple[str, ...]] = []
     for model, result in results.items():
         if result is None:
@@ -144,11 +148,11 @@ def train_table(results: Mapping[str, Result]) -> str:
                 continue
             alone, ratio = seconds(row["alone_s"]), times(row["time_alone_ratio"])
             lines.append((model, str(row["system"]), seconds(row["time_s"]), alone, ratio, times(row["speedup_ratio"])))
-    return table("Model | System | Step: | Computing alone: | Step by computing: | Speedup:", lines)
+    return table("Model | System | Step: | Computing alone: | Step / computing: | Speedup:", lines)
 
 
 def codec_table(result: Result) -> str:
-    """Of one tensor."""
+    """A row for each codec."""
     lines = [
         (
             f"`{row['codec']}`",
@@ -161,7 +165,7 @@ def codec_table(result: Result) -> str:
     ]
     if not lines:
         return NOT_MEASURED.capitalize() + ".\n"
-    return table("Codec | Encode by memcpy: | Decode by memcpy: | Faster than in torch: | Smaller:", lines)
+    return table("Codec | Encode / memcpy: | Decode / memcpy: | Faster than in torch: | Smaller:", lines)
 
 
 def loopback_table(results: Mapping[tuple[str, str], Result]) -> str:
@@ -177,7 +181,7 @@ def loopback_table(results: Mapping[tuple[str, str], Result]) -> str:
 
 
 def adapter_table(result: Result) -> str:
-    """Of each framework."""
+    """A row for each framework."""
     lines = [
         (
             str(row["framework"]),
@@ -194,7 +198,7 @@ def adapter_table(result: Result) -> str:
 
 
 def accuracy_table(result: Result) -> str:
-    """A line for each topology and codec, with all frameworks."""
+    """A row for each topology and codec, a column for each framework."""
     if not result:
         return NOT_MEASURED.capitalize() + ".\n"
     frameworks = list(dict.fromkeys(str(row["framework"]) for row in result))
@@ -210,7 +214,7 @@ def accuracy_table(result: Result) -> str:
         lines.append((f"`{topology}`", f"`{codec}`", *cells, f"{sent / 1000:,.1f} kB"))
     first = result[0]
     caption = (
-        f"{first['ranks']} ranks, {first['epochs']} epochs; means of {first['seeds']} seeds. Frameworks differ by "
+        f"{first['ranks']} ranks, {first['epochs']} epochs; means of {first['seeds']} seeds. The frameworks differ by "
     )
     caption += f"at most {max(differences):.2f} points.\n\n"
     heads = " | ".join(f"{name}:" for name in frameworks)

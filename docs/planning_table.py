@@ -10,7 +10,7 @@ import benchmark_tables as tables
 
 
 def decision_table(results: Mapping[str, tables.Result]) -> str:
-    """One model over several links, by their rate: what to expect of compressing it, and what came of the plan."""
+    """A row for each rate of links: the uncompressed run, the best uniform run, and the plan of one model."""
     lines: list[tuple[str, ...]] = []
     for rate, result in results.items():
         links = "unshaped" if rate == "none" else rate
@@ -36,8 +36,35 @@ def decision_table(results: Mapping[str, tables.Result]) -> str:
     )
 
 
+def codecs_table(results: Mapping[str, tables.Result]) -> str:
+    """A row for each codec with one model: its time over each link, and the ratio to no codec."""
+    links = {rate: "no limit" if rate == "none" else rate.replace("gbit", " Gbit/s") for rate in results}
+    lines = [
+        (text, *(_against_none(result, system, codec) for result in results.values()))
+        for text, system, codec in (
+            *((f"`{codec}`", "uniform", codec) for codec in ("none", "onebit", "tbq", "terngrad", "dgc")),
+            ("chosen by a plan", "plan", None),
+        )
+    ]
+    return tables.table("Codec | " + " | ".join(f"{text}:" for text in links.values()), lines)
+
+
+def _against_none(result: tables.Result, system: str, codec: str | None) -> str:
+    """The fastest run with a codec, or the plan that may use every codec; bold if it is slower than no codec."""
+    if result is None:
+        return tables.NOT_MEASURED
+    raw = min((row for row in result if row["system"] == "uniform" and row["codec"] == "none"), key=_time)
+    rows = [row for row in result if row["system"] == system and (codec is None or row["codec"] == codec)]
+    if not rows:
+        return tables.NOT_MEASURED
+    row = max(rows, key=lambda row: len(row["codec"].split(","))) if codec is None else min(rows, key=_time)
+    gain = raw["time_s"] / row["time_s"]
+    text = f"{tables.seconds(row['time_s'])} ({tables.times(gain, 1)})"
+    return f"**{text}**" if gain < 1 else text
+
+
 def replanning_table(result: tables.Result) -> str:
-    """A training whose links change."""
+    """A row for each plan of a training in which the links change."""
     if result is None:
         return tables.NOT_MEASURED.capitalize() + ".\n"
     lines = []
@@ -56,7 +83,7 @@ def replanning_table(result: tables.Result) -> str:
 
 
 def speed_table(result: tables.Result) -> str:
-    """Processor time of plans and simulations."""
+    """The processor time of plans and simulations."""
     if result is None:
         return tables.NOT_MEASURED.capitalize() + ".\n"
     names = {"plan": "planned", "simulate": "simulated, every codec and topology"}
@@ -70,11 +97,11 @@ def speed_table(result: tables.Result) -> str:
         )
         for row in result
     ]
-    return tables.table("What | Gradients | Nodes: | Links | Processor time:", lines)
+    return tables.table("What | Gradients | Hosts: | Links | Processor time:", lines)
 
 
 def planning_table(results: Mapping[tuple[str, str], tables.Result]) -> str:
-    """By rate and model."""
+    """A row for each rate, model and codec."""
     lines: list[tuple[str, ...]] = []
     for (rate, model), result in results.items():
         links = "unshaped" if rate == "none" else rate
@@ -102,7 +129,7 @@ def planning_table(results: Mapping[tuple[str, str], tables.Result]) -> str:
                     f"{max(off):.0%}",
                 )
             )
-    heads = "Gradients of | Links | Codec | Uncompressed: | Best uniform: | Plan: | Compressed: | Plan by best: "
+    heads = "Gradients of | Links | Codec | Uncompressed: | Best uniform: | Plan: | Compressed: | Plan / best: "
     return tables.table(heads + "| Prediction off: | at most:", lines)
 
 

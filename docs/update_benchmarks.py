@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the numbers of benchmarks/results into docs/benchmarks.md, README.md and docs/guide/planning.md, so that none
-is typed by hand.
+"""Writes the numbers of benchmarks/results into docs/benchmarks.md, README.md, docs/guide/planning.md and
+docs/guide/choosing-a-codec.md, so that none is typed by hand.
 
 make bench                                      measure; writes the pages, too
 python docs/update_benchmarks.py                write
@@ -16,83 +16,119 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs")]
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
-from models import MODELS  # noqa: E402
-from planning_table import decision_table, planning_table, replanning_table, speed_table  # noqa: E402
-from regenerate import PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS, TRAINED  # noqa: E402
+from optimizers_table import optimizers_table  # noqa: E402
+from planning_table import codecs_table, decision_table, planning_table, replanning_table, speed_table  # noqa: E402
+
+from benchmarks.models import MODELS  # noqa: E402
+from benchmarks.regenerate import PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS, TRAINED  # noqa: E402
 
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
 GUIDE = ROOT / "docs" / "guide" / "planning.md"
+CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
 BEGIN, END = "<!-- benchmarks: begin (docs/update_benchmarks.py) -->\n", "<!-- benchmarks: end -->\n"
 Load = Callable[[str], tables.Result]
 
 _HEAD = """\
-# What was measured
+# Measurements
 
-<!-- Written by docs/update_benchmarks.py from benchmarks/results: change that, or measure again. -->
+<!-- docs/update_benchmarks.py writes this page from benchmarks/results: change the script, or measure again.
+     It is longer than 500 lines because it has a row for each measurement. -->
 
-All nodes are [emulated on one machine](../benchmarks/README.md#cluster): links have the rate that is said, but all
-ranks share the machine's cores, so what costs processor time weighs more here than on nodes with cores of their own.
-Peers are measured in the same run, in turn with ours. [benchmarks/README.md](../benchmarks/README.md) says how, and
-what each column means; `make bench` measures again and writes this page. Times are medians.
+The hosts are [emulated on one machine](../benchmarks/README.md#cluster) with 2 cores (AMD EPYC with AVX-512): each
+link has the stated rate, but all ranks share the two cores. So processor time weighs more here than on hosts with
+cores of their own. Peers are measured in the same run, in turn with HiPress. All times are medians.
+[benchmarks/README.md](../benchmarks/README.md) describes each benchmark and each column; every section links to its
+result files. `make bench` measures everything again and writes this page.
+
+| question | section |
+|---|---|
+| How fast is it beside Gloo, PowerSGD and Horovod? | [Beside other systems](#beside-other-systems) |
+| How long does averaging take with compression? | [onebit](#averaging-gradients-with-onebit) |
+| What does a hook of DDP gain over its own group? | [DDP's hook](#through-the-hook-of-distributeddataparallel) |
+| How long does it take without? | [Without compression](#without-compression) |
+| What do bundles, pipelining, priorities and link rounds gain? | [What each part gains](#what-each-part-gains) |
+| When does `hierarchical` pay? | [Two ranks per host](#two-ranks-per-host) |
+| How exact are predictions, and do plans pay? | [Predictions and plans](#predictions-and-plans) |
+| How long does planning take? | [What planning takes](#what-planning-takes) |
+| How long is a training step? | [Training steps](#training-steps) |
+| How fast are the codecs? | [Codecs](#codecs) |
+| What does an adapter cost? | [What an adapter costs](#what-an-adapter-costs) |
+| Does training reach the same accuracy? | [Accuracy](#accuracy-in-each-framework) |
+"""
+_HOOKS = """\
+The rows of DDP's hook are what [hipress.torch.ddp](guide/pytorch.md) does with DDP's buckets over the model's own Gloo
+group; the row of HiPress is its engine in the same run. *Speedup*: the time of DDP's all-reduce, divided by the time of
+this system.
+"""
+_PEERS = """\
+The time until all gradients are averaged over four hosts with `onebit`, and how many times as long other systems took
+in the same run. The last column is HiPress' time divided by the time that the link or the codec needs at least.
+PowerSGD loses to plain Gloo at 5 Gbit/s on these cores: it computes too long.
 """
 _SYNC = """\
-*Speedup*: by the first peer, Gloo as DistributedDataParallel uses it. *Limit of the link*: what the bytes that this
-system sends take at the link's rate. *Limit of the codec*: what the cores would need for encoding and decoding alone.
-*Time by limit*: by the larger of the two; 1 would be the limit itself. *Cores busy*: the share of the time that would
-be enough for all that the processes computed, if all cores were busy all the time. What of it is above the codec's part
-is the cost of copies, TCP and the runtime; what is missing to 100 % is waiting.
+*Speedup*: the time of the first peer (Gloo as DistributedDataParallel uses it), divided by the time of this system.
+*Limit of the link*: the bytes that this system sends, divided by the rate of the link. *Limit of the codec*: the time
+that the cores need for encoding and decoding alone. *Time / limit*: the time divided by the larger limit; 1 is the
+best possible value. *Cores busy*: the processor time of all ranks, divided by the time and the number of cores. The
+processor time that exceeds the limit of the codec is for copies, TCP and the runtime; in the rest of the time the
+cores are idle.
 """
 _ADAPTERS = """\
-Each adapter in its own framework's environment, in turn with the others: from all gradients there to all averages.
+Each adapter runs in the environment of its framework, in turn with the others. The time is from the moment when all
+gradients are complete until all averages are.
 """
 _TWO_PER_NODE = """\
-4 nodes, links of 1gbit. `hierarchical` sends half of what `ps` sends: it wins by as much as the links count. Where
-eight ranks on two cores wait for the processor instead, as with the cheapest codec, adding up a neighbour's gradient
-costs what encoding it would.
+4 hosts, links of 1gbit. `hierarchical` sends half as many bytes as `ps`, so it gains where the links are the limit.
+Where the two cores are the limit for the eight ranks, it gains less: with a cheap codec the addition of a neighbour's
+gradient costs as much as its encoding.
 """
 _ABLATION = """\
-*Averaged after*: until every rank had all averages. *Next forward over after*: until a forward pass could be over that
-needs them in order. *Gain*: what the row's part is worth, as a ratio of times, the median of pairs; below 1 it loses.
-*Waits*: for how long training would stand still.
+*Averaged after*: the time until every rank has all averages. *Next forward over after*: the time until the end of a
+forward pass that uses the averages in the order of the layers. *Gain*: the ratio of the times without and with the
+part, as the median of pairs; a part with a gain below 1 costs time. *Waits*: the time in which training would stand
+still.
 """
 _ADAPTER_COST = """\
-Models of many one-element tensors, in one process, so that nothing travels. Processor time of all threads: what
-training needs for a step, and with a distributed optimizer. The difference is the adapter's, with the engine's part.
+The model has many tensors of one element, and there is only one rank, which sends nothing. The table has the
+processor time of all threads for a step of plain training, and with a distributed optimizer. The difference is the
+cost of the adapter and the engine.
 """
 _ACCURACY = """\
-Handwritten digits: the share of test images that the trained network gets right; 0.17 % is one image. The frameworks
-draw first weights and orders of images in their own ways. A training in which replicas differ has no result.
+The task is handwritten digits. The accuracy is the share of correctly classified test images; one image is 0.17 %.
+The frameworks draw initial weights and the order of images differently. A training with differing replicas has no
+result.
 """
 _PLANNING = """\
-All gradients of a model on 4 nodes, from all there to all averages. *Best uniform*: the fastest topology with that
-codec for all of them. *Plan*: made from a profile that was measured just before, over the same links; *compressed* is
-how many of its gradients are. *Plan by best*: its time by that of the best uniform run with its codecs or with none.
-*Prediction off*: how far the timeline model's time is from the measured one, in the middle and at most, of the runs
-with that codec, the plan and the uncompressed one.
+All gradients of a model on 4 hosts; the time is from the moment when all gradients are complete until all averages
+are. *Best uniform*: the fastest topology with that codec for all gradients. *Plan*: a plan from a profile that was
+measured just before over the same links; *compressed* is the number of compressed gradients. *Plan / best*: the
+plan's time divided by the time of the best uniform run with one of its codecs or with none. *Prediction off*: the
+relative error of the timeline model's prediction, as median and maximum over the runs with that codec, the plan and
+the uncompressed run.
 """
 _MORE_NODES = """\
-8 nodes, links of 1gbit; the profile was measured on 4 of such nodes.
+8 hosts, links of 1gbit; the profile was measured on 4 such hosts.
 """
 _REPLANNING = """\
-`plan="auto"` in a training on 2 nodes with the gradients of ResNet-50 and a backward pass of 0.5 s that leaves the
-processors free. The links' rate changes; all ranks change plans in the same step, with identical parameters at the end
-and nothing lost of what codecs held back.
+`plan="auto"` in a training on 2 hosts with the gradients of ResNet-50. Its backward takes 0.5 s and leaves the
+processors idle. The rate of the links changes during the training. All ranks change plans in the same step; at the
+end their parameters are identical, and no residual is lost.
 """
 _SPEED = """\
-With the costs of the profile `sosp21-56g`, on one core.
+The planner uses the costs of the profile `sosp21-56g`, and runs on one core.
 """
 _TRAINING = """\
-4 nodes, links of 1gbit, on the CPU; each rank has three images or four texts, if nothing else is said. With fewer
-computing takes less, compressing as much, on the same two cores.
+4 hosts, links of 1gbit; the models compute on the CPU. Unless a row says otherwise, the batch of a rank has three
+images or four texts. With a smaller batch a rank computes less and compresses as much, on the same two cores.
 """
 
 
 def loader(folder: Path) -> Load:
-    """What reads a result of that folder."""
+    """A function that reads a result of the folder by its name."""
 
     def load(name: str) -> tables.Result:
         file = folder / f"{name}.json"
@@ -103,45 +139,79 @@ def loader(folder: Path) -> Load:
 
 def page(load: Load, folder: Path) -> str:
     """The whole page."""
-    parts = [_HEAD, "## Averaging gradients with onebit\n", _SYNC]
+    parts = [_HEAD, "## Beside other systems\n", _PEERS, peers_block(load)]
+    parts += ["## Averaging gradients with onebit\n", _SYNC]
     for rate in RATES:
         results = {model: load(f"sync-4-{rate}-{model}-onebit") for model in MODELS}
-        parts += [f"### 4 nodes, links of {rate}\n", tables.sync_table(results), _plot(f"sync-4-{rate}-onebit", folder)]
+        parts += [f"### 4 hosts, links of {rate}\n", tables.sync_table(results), _plot(f"sync-4-{rate}-onebit", folder)]
+        parts += [_sources(folder, *(f"sync-4-{rate}-{model}-onebit" for model in MODELS))]
+    hooked = ("resnet50", "bert-base")
+    parts += ["## Through the hook of DistributedDataParallel\n", _HOOKS]
+    for rate in RATES:
+        results = {model: load(f"sync-4-{rate}-{model}-hooks") for model in hooked}
+        parts += [f"### 4 hosts, links of {rate}, DDP's buckets\n", tables.sync_table(results)]
+        parts += [_sources(folder, *(f"sync-4-{rate}-{model}-hooks" for model in hooked))]
     parts += ["## Without compression\n", tables.none_table(_none(load))]
     parts += [_plot(f"sync-{nodes}-{rate}-none", folder) for nodes in (2, 4) for rate in RATES]
+    parts += [
+        _sources(folder, *(f"sync-{n}-{rate}-{model}-none" for n in (2, 4) for rate in RATES for model in MODELS))
+    ]
     both = {model: load(f"sync-4x2-1gbit-{model}") for model in ("resnet50", "bert-base")}
-    parts += ["## Two ranks per node\n", _TWO_PER_NODE, tables.sync_table(both)]
-    parts += [_plot("sync-4x2-1gbit", folder)]
+    parts += ["## Two ranks per host\n", _TWO_PER_NODE, tables.sync_table(both)]
+    parts += [_plot("sync-4x2-1gbit", folder), _sources(folder, *(f"sync-4x2-1gbit-{model}" for model in both))]
     backward = {model: load(f"sync-4-1gbit-{model}-onebit-backward") for model in MODELS}
-    parts += ["## Released in backward order\n", "4 nodes, links of 1gbit; times count from the start of backward.\n"]
+    parts += ["## Released in backward order\n", "4 hosts, links of 1gbit. Times count from the start of backward.\n"]
     parts += [tables.sync_table(backward), _plot("sync-4-1gbit-onebit-backward", folder)]
+    parts += [_sources(folder, *(f"sync-4-1gbit-{model}-onebit-backward" for model in MODELS))]
     parts += ["## The same gradients through each framework\n", _ADAPTERS]
     parts += [tables.adapters_table(load("adapters-4-1gbit-resnet50-onebit"))]
+    parts += [_sources(folder, "adapters-4-1gbit-resnet50-onebit")]
     planned = {(rate, model): load(f"planning-4-{rate}-{model}") for rate in PLANNED_RATES for model in PLANNED_MODELS}
     parts += ["## Predictions and plans\n", _PLANNING, planning_table(planned)]
-    parts += ["### More nodes than were measured\n", _MORE_NODES]
+    parts += [_sources(folder, *(f"planning-4-{rate}-{model}" for rate, model in planned))]
+    parts += ["### More hosts than were measured\n", _MORE_NODES]
     parts += [planning_table({("1gbit", "resnet50"): load("planning-8-1gbit-resnet50")})]
+    parts += [_sources(folder, "planning-8-1gbit-resnet50")]
     parts += ["### Links that change in training\n", _REPLANNING, replanning_table(load(REPLANNING))]
+    parts += [_sources(folder, REPLANNING)]
     parts += ["### What planning takes\n", _SPEED, speed_table(load("planning-speed"))]
+    parts += [_sources(folder, "planning-speed")]
     parts += ["## What each part gains\n", _ABLATION]
     for name in RESULTS:
         if name.startswith("ablation-"):
-            parts += [f"### {name.removeprefix('ablation-')}\n", tables.ablation_table(load(name))]
+            parts += [
+                f"### {name.removeprefix('ablation-')}\n",
+                tables.ablation_table(load(name)),
+                _sources(folder, name),
+            ]
     trained = {name.replace("-two-", ", two "): load(f"train-4-1gbit-{name}") for name in TRAINED}
     trained["resnet50, MXNet"] = load("train-4-1gbit-resnet50-mxnet")
     parts += [_plot("ablation", folder), "## Training steps\n", _TRAINING]
-    parts += [tables.train_table(trained), "## Codecs\n", "One tensor of 64 MB, one thread.\n"]
-    parts += [tables.codec_table(load("codec")), "## On this machine's loopback\n"]
-    parts += ["Ranks of one host read each other's memory; Gloo takes TCP.\n"]
+    parts += [tables.train_table(trained), _sources(folder, *(name for name in RESULTS if name.startswith("train-")))]
+    parts += ["## Codecs\n", "The tensor has 64 MB; the codec uses one thread.\n", tables.codec_table(load("codec"))]
+    parts += [_sources(folder, "codec"), "## On this machine's loopback\n"]
+    parts += ["The ranks of HiPress read each other's memory; Gloo uses TCP.\n"]
     loopback = {(str(n), size): load(f"sync-loopback-{n}x{size}") for n in (4, 2) for size in ("100M", "1M")}
-    parts += [tables.loopback_table(loopback)]
+    parts += [tables.loopback_table(loopback), _sources(folder, *(f"sync-loopback-{n}x{size}" for n, size in loopback))]
     parts += ["## What an adapter costs\n", _ADAPTER_COST, tables.adapter_table(load("adapter-cost"))]
-    parts += ["## Accuracy in each framework\n", _ACCURACY, tables.accuracy_table(load("accuracy"))]
+    parts += [_sources(folder, "adapter-cost"), "## Accuracy in each framework\n", _ACCURACY]
+    parts += [tables.accuracy_table(load("accuracy")), _sources(folder, "accuracy")]
     return "\n".join(part for part in parts if part)
 
 
-def readme_block(load: Load) -> str:
-    """What onebit saves, and what HiPress costs without it."""
+def codecs_block(load: Load) -> str:
+    """The table of codecs over several links, and a sentence about ranks that share memory."""
+    block = codecs_table({rate: load(f"planning-4-{rate}-resnet50") for rate in PLANNED_RATES})
+    rows = {row["system"]: row for row in load("sync-loopback-4x100M") or []}
+    found = [rows[f"hipress {codec}"] for codec in ("none", "fp16", "onebit") if f"hipress {codec}" in rows]
+    if not found:
+        return block
+    shown = ", ".join(f"`{row['codec']}` {tables.seconds(row['time_s'])}" for row in found)
+    return f"{block}\nFour ranks of one host, which exchange 100 MB through memory: {shown}.\n"
+
+
+def peers_block(load: Load) -> str:
+    """The table of onebit, and a sentence about averaging without compression."""
     lines = []
     measured = 0
     for rate in RATES:
@@ -158,23 +228,23 @@ def readme_block(load: Load) -> str:
             lines.append((model, rate, tables.seconds(time_s), *speedups, tables.times(ours.get("limit_ratio"))))
     if not measured:
         return f"{tables.NOT_MEASURED.capitalize()} yet.\n"
-    peers_heads = "faster than Gloo: | its fp16 hook: | PowerSGD: | Horovod:"
-    heads = f"Gradients of | Links | HiPress `onebit`: | {peers_heads} | Time by limit:"
+    peers_heads = "Gloo: | Gloo, fp16 hook: | PowerSGD: | Horovod:"
+    heads = f"Gradients of | Links | HiPress `onebit`: | {peers_heads} | Time / limit:"
     return tables.table(heads, lines) + "\n" + _without(load)
 
 
 def guide_block(load: Load) -> str:
-    """What came of planning ResNet-50."""
+    """The plans for ResNet-50."""
     return decision_table({rate: load(f"planning-4-{rate}-resnet50") for rate in PLANNED_RATES})
 
 
 def changing_block(load: Load) -> str:
-    """What came of links that changed."""
+    """The training in which the links change."""
     return replanning_table(load(REPLANNING))
 
 
 def _without(load: Load) -> str:
-    """A sentence about the uncompressed ones."""
+    """A sentence about averaging without compression."""
     ratios = [
         float(ours["time_s"]) / gloo
         for result in _none(load).values()
@@ -184,7 +254,7 @@ def _without(load: Load) -> str:
         return "Without compression (`none`): not measured.\n"
     return (
         f"Without compression (`none`) HiPress takes {min(ratios):.2f} to {max(ratios):.2f} times as long as Gloo, in "
-        f"{len(ratios)} of {len(_none(load))} settings of 2 and 4 nodes.\n"
+        f"{len(ratios)} of {len(_none(load))} settings of 2 and 4 hosts.\n"
     )
 
 
@@ -197,8 +267,14 @@ def _none(load: Load) -> dict[tuple[str, str, str], tables.Result]:
     }
 
 
+def _sources(folder: Path, *names: str) -> str:
+    """Links to the result files that exist."""
+    files = [f"[{name}](../benchmarks/results/{name}.json)" for name in names if (folder / f"{name}.json").exists()]
+    return f"Results: {', '.join(files)}.\n" if files else ""
+
+
 def _plot(name: str, folder: Path) -> str:
-    """Nothing where there is none."""
+    """The plot; empty if it does not exist."""
     assert name in PLOTS
     return f"![{name}](../benchmarks/results/{name}.svg)\n" if (folder / f"{name}.svg").exists() else ""
 
@@ -224,8 +300,9 @@ def main() -> int:
     load = loader(RESULTS_FOLDER)
     pages = {
         PAGE: page(load, RESULTS_FOLDER),
-        README: with_blocks(README, readme_block(load)),
+        README: with_blocks(README, codecs_block(load)),
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
+        CHOOSING: with_blocks(CHOOSING, optimizers_table(load("optimizers"))),
     }
     stale = [file for file, text in pages.items() if not file.exists() or file.read_text() != text]
     if check and stale:

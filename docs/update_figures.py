@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the numbers of a recorded demo into README.md, so that none of them is typed by hand.
+"""Writes the numbers of a recorded demo into docs/guide/choosing-a-codec.md, so that none of them is typed by hand.
 
 python examples/torch/demo.py --output docs/images      record
 python docs/update_figures.py                           write
-python docs/update_figures.py --check                   fail if README is not in step with the record
+python docs/update_figures.py --check                   fail if the page is not in step with the record
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 RECORD = ROOT / "docs" / "images" / "digits.json"
 BEGIN, END = "<!-- figures: begin (docs/update_figures.py) -->\n", "<!-- figures: end -->\n"
 
@@ -50,21 +50,21 @@ def render(record: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the recorded demo's numbers into README.md.")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if README is out of step")
+    parser = argparse.ArgumentParser(description="Write the recorded demo's numbers into choosing-a-codec.md.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if the page is out of step")
     check = parser.parse_args().check
-    text = README.read_text()
+    text = PAGE.read_text()
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"{README.name} has no lines {BEGIN.strip()} and {END.strip()}")
+        raise SystemExit(f"{PAGE.name} has no lines {BEGIN.strip()} and {END.strip()}")
     updated = before + BEGIN + render(json.loads(RECORD.read_text())) + END + after
     if updated == text:
         return 0
     if check:
-        print(f"{README.name} is not in step with {RECORD.relative_to(ROOT)}: run python docs/update_figures.py")
+        print(f"{PAGE.name} is not in step with {RECORD.relative_to(ROOT)}: run python docs/update_figures.py")
         return 1
-    README.write_text(updated)
+    PAGE.write_text(updated)
     return 0
 
 

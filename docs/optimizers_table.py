@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of benchmarks/optimizers.py as a table for the page about choosing a codec."""
+
+from __future__ import annotations
+
+import benchmark_tables as tables
+
+#: Columns, by the optimizers' names in the result.
+_HEADS = {"sgd": "SGD", "momentum": "with momentum", "adamw": "AdamW", "adamw-fast": "AdamW"}
+#: Losses so far above DDP's are printed in bold (nats).
+FAR = 0.1
+
+
+def optimizers_table(result: tables.Result) -> str:
+    """A row for each codec, and a sentence about dgc with the momentum of both the codec and the optimizer."""
+    if not result:
+        return tables.NOT_MEASURED.capitalize() + ".\n"
+    rates = {row["optimizer"]: row["learning_rate"] for row in result}
+    names = [name for name in _HEADS if name in rates]
+    lines = []
+    for label in dict.fromkeys(_label(row) for row in result if row["optimizer"] in names):
+        rows = {row["optimizer"]: row for row in result if _label(row) == label}
+        sent = [row["bytes"] for name, row in rows.items() if name in names and row["bytes"] is not None]
+        cells = [_loss(rows[name]) if name in rows else "" for name in names]
+        lines.append((label, *cells, f"{sum(sent) / len(sent) / 1000:,.0f} kB" if sent else "–"))
+    first = result[0]
+    caption = (
+        f"{first['parameters']:,} parameters, {first['ranks']} ranks, {first['steps']} steps, each of "
+        f"{first['sequences']} sequences of 64 characters per rank; the text of Python {first['python']}.\n\n"
+    )
+    heads = " | ".join(f"{_HEADS[name]}, {rates[name]:g}:" for name in names)
+    return caption + tables.table(f"Codec | {heads} | Sent per step and rank:", lines) + _twice(result)
+
+
+def _label(row: tables.Row) -> str:
+    if row["codec"] is None:
+        return "DistributedDataParallel"
+    # With SGD dgc has no momentum either.
+    return f"`{row['codec'].replace(', momentum=0)', ')').replace('(momentum=0)', '')}`"
+
+
+def _loss(row: tables.Row) -> str:
+    if row["loss_nats"] is None:
+        return "**no number**"
+    far = row["above_ddp_nats"] is None or row["above_ddp_nats"] > FAR
+    return f"**{row['loss_nats']:.3f}**" if far else f"{row['loss_nats']:.3f}"
+
+
+def _twice(result: list[tables.Row]) -> str:
+    lines = [row for row in result if row["optimizer"] == "momentum-twice"]
+    return "".join(f"\n`{row['codec']}` and an optimizer that has momentum, too: {_loss(row)}.\n" for row in lines)
