@@ -1,4 +1,4 @@
-# Two commands set everything up: `make demo` and `make test`. Both keep their Python environment in .venv.
+# Three commands set everything up: `make demo`, `make check` and `make test`. All keep their Python environment in .venv.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 PYTHON ?= python3
@@ -8,16 +8,25 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SOURCES := $(shell find core bindings compll secopa frameworks cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
-# The one that the other frameworks' headers are of, too; torch's are in .venv.
-WHEEL := build/wheel/built
+# torch's headers are in .venv. The other frameworks' operators are in the wheel that `make test` and `make wheel` build, and
+# in every wheel after that: their headers, once downloaded, stay in build/headers. The build tree is the same for both wheels.
+OTHERS := $(if $(filter test wheel,$(MAKECMDGOALS))$(wildcard build/headers),tensorflow mxnet)
+WHEEL := build/wheel/built-for-$(if $(OTHERS),all,torch)
+# Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
+WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 
-.PHONY: demo test wheel lint typecheck format sanitize install clean bench test-gpu bench-gpu fuzz soak
+.PHONY: demo check test wheel lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu fuzz soak
 
 install: $(VENV)/installed
 
-$(VENV)/requirements: requirements/build.txt requirements/dev.txt
+$(VENV)/requirements: requirements/build.txt requirements/demo.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -r requirements/build.txt -r requirements/dev.txt
+	$(PIP) install -r requirements/build.txt -r requirements/demo.txt
+	touch $@
+
+# What `make demo` does without.
+$(VENV)/development: $(VENV)/requirements requirements/dev.txt
+	$(PIP) install -r requirements/build.txt -r requirements/demo.txt -r requirements/dev.txt
 	touch $@
 
 $(VENV)/installed: $(WHEEL)
@@ -26,57 +35,73 @@ $(VENV)/installed: $(WHEEL)
 
 wheel: $(WHEEL)
 
-# Compiled once, with the operators of all frameworks: it is what .venv and each environment of the tests install.
-$(WHEEL): $(VENV)/requirements requirements/tensorflow.txt requirements/mxnet.txt $(SOURCES)
+# Compiled once: .venv and each environment of the tests install this wheel.
+$(WHEEL): $(VENV)/requirements $(OTHERS:%=requirements/%.txt) $(SOURCES)
 	rm -rf build/wheel && mkdir -p build/wheel
-	$(BIN)/python frameworks/fetch_headers.py tensorflow mxnet > build/wheel/headers
-	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir build/wheel . \
+	$(BIN)/python frameworks/fetch_headers.py $(OTHERS) > build/wheel/headers
+	MAKEFLAGS= $(PIP) wheel --no-build-isolation --no-deps --wheel-dir build/wheel . $(WERROR) \
 	  $$(sed 's/^-D/--config-settings=cmake.define./' build/wheel/headers)
 	touch $@
 
 demo: install
 	$(BIN)/python examples/torch/demo.py
 
-# noxfile.py has the parts, each in an environment of its own.
-test: install lint typecheck
+# The tier for every commit: lint, and unit tests of everything in .venv. Tests marked `slow` are not in it: they start
+# processes that import a framework, compile, compute for seconds or wait for deadlines.
+check: install lint
+	$(BIN)/python -m pytest -n auto -m "not slow" --ignore=tests/tensorflow --ignore=tests/mxnet
+
+# noxfile.py has the parts, each in an environment of its own. Environments are downloaded while the wheel is compiled.
+test: $(VENV)/development
+	+$(MAKE) --jobs=2 OTHERS='$(OTHERS)' $(WHEEL) environments
+	+$(MAKE) OTHERS='$(OTHERS)' install lint typecheck
 	$(BIN)/nox
 
-lint: $(VENV)/requirements
+# What the tests use beside .venv: the environments of nox, launchers and a browser.
+environments: $(VENV)/development
+	$(BIN)/python -m tests.environments
+	HIPRESS_ENVIRONMENTS_ONLY=1 $(BIN)/nox --install-only --session tensorflow mxnet bare
+
+lint: $(VENV)/development threads
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	find core bindings frameworks tests -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
 
+# Clang's thread-safety analysis: what a mutex guards is used only by functions that hold it. It needs no build.
+threads: $(VENV)/development
+	@UCX=$$($(BIN)/python -c 'import libucx; print(libucx.__path__[0])')/include; export UCX; \
+	find core/casync core/control -name '*.cc' | xargs --max-procs=2 --max-args=8 sh -c '$(BIN)/clang-tidy --quiet \
+	  --allow-no-checks --checks="-*,clang-diagnostic-thread-safety*" --warnings-as-errors="*" "$$@" -- \
+	  -std=c++20 -Wthread-safety -I. -isystem "$$UCX"' clang-tidy
+
 # mypy sees the package as users do: installed.
-typecheck: install
+typecheck: install $(VENV)/development
 	$(BIN)/mypy -p hipress
 
-format: $(VENV)/requirements
+format: $(VENV)/development
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	find core bindings frameworks tests -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format -i
 
-bench: install
+bench: install $(VENV)/development
 	$(BIN)/python benchmarks/regenerate.py
 
-# What needs a GPU and nvcc. Both fail, and say why, where there is none. The first installs HiPress with CUDA.
-test-gpu: $(VENV)/requirements
-	$(PIP) install --no-build-isolation --no-deps --force-reinstall . \
-	  --config-settings=cmake.define.HIPRESS_BUILD_CUDA=ON --config-settings=cmake.define.CMAKE_CUDA_ARCHITECTURES=native
-	touch $(VENV)/installed
-	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest tests/compll/cuda/test_gpu.py tests/core/device \
+# What needs a GPU. Both fail, and say why, where there is none.
+test-gpu: install $(VENV)/development
+	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest tests/compll/emit/cuda/test_gpu.py tests/core/device \
 	  tests/core/casync/test_devices.py tests/torch/test_gpu_tensors.py
 
-bench-gpu: install
+bench-gpu: install $(VENV)/development
 	$(BIN)/python -m benchmarks.codec_gpu --json benchmarks/results/codec_gpu.json
 
 # The core's stress test under the address and undefined-behaviour sanitizers, then under the thread sanitizer.
 # UCX must not hook memory functions here: it does so within the sanitizers' own, in threads that have ended for them.
-sanitize: $(VENV)/requirements
+sanitize: $(VENV)/development
 	@status=0; for kinds in address,undefined thread; do \
 	  tree=build/sanitize/$${kinds%,*}; log=$$tree/stress.log; \
 	  $(BIN)/cmake -G Ninja -S . -B $$tree -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" \
 	    -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" -DHIPRESS_BUILD_PYTHON=OFF -DHIPRESS_BUILD_TORCH=OFF \
-	    -DHIPRESS_BUILD_STRESS=ON -DHIPRESS_SANITIZE=$$kinds -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DHIPRESS_BUILD_STRESS=ON -DHIPRESS_SANITIZE=$$kinds -DHIPRESS_WERROR=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	    -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -fno-sanitize-recover=all" --log-level=WARNING > /dev/null; \
 	  $(BIN)/cmake --build $$tree --target hipress_stress -- --quiet; \
 	  if UCX_MEM_EVENTS=no ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:fast_unwind_on_malloc=0 \
@@ -91,7 +116,7 @@ sanitize: $(VENV)/requirements
 FUZZ_SECONDS ?= 3600
 FUZZ := build/fuzz
 
-fuzz: install
+fuzz: install $(VENV)/development
 	$(BIN)/python -m tests.fuzz.build
 	mkdir -p $(FUZZ)/corpus/parser $(FUZZ)/crashes/parser
 	@seed=$$(date +%s); status=0; \
@@ -101,7 +126,7 @@ fuzz: install
 	  exit $$one) & other=$$!; \
 	$(BIN)/python -m tests.fuzz.fuzz_parser -max_total_time=$(FUZZ_SECONDS) -seed=$$((seed % 4294967295)) \
 	  -artifact_prefix=$(FUZZ)/crashes/parser/ -verbosity=0 -print_final_stats=1 $(FUZZ)/corpus/parser \
-	  compll/algorithms examples/compll tests/compll/wrong > $(FUZZ)/parser.log 2>&1 || status=1; \
+	  compll/algorithms examples/compll tests/compll/check/wrong > $(FUZZ)/parser.log 2>&1 || status=1; \
 	wait $$other || status=1; \
 	for log in decoders wire parser; do echo "$$log (seed $$seed):"; tail -n 12 $(FUZZ)/$$log.log; done; exit $$status
 
@@ -109,7 +134,7 @@ fuzz: install
 # SOAK_ROUND repeat what was found; what the ranks of that round wrote stays in build/soak.
 SOAK_SECONDS ?= 1800
 
-soak: install
+soak: install $(VENV)/development
 	$(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) \
 	  $(if $(SOAK_ROUND),--round $(SOAK_ROUND)) --logs build/soak
 

@@ -8,12 +8,13 @@ make test                     all of it, from nothing
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import nox
 
-#: Those that have an adapter and cannot be installed beside torch.
+#: Frameworks with an adapter that cannot be installed beside torch.
 FRAMEWORKS = [name for name in ("tensorflow", "mxnet") if Path("frameworks", name).is_dir()]
 
 nox.options.sessions = ["torch", *FRAMEWORKS, "bare"]
@@ -28,7 +29,7 @@ def torch(session: nox.Session) -> None:
     # What frameworks wrote in an earlier run is not compared with this one's.
     shutil.rmtree("build/conformance", ignore_errors=True)
     which = {"HIPRESS_FRAMEWORKS": "torch"}
-    session.run(".venv/bin/python", "-m", "pytest", *others, *session.posargs, external=True, env=which)
+    _pytest(session, ".venv/bin/python", others, which, external=True)
 
 
 @nox.session
@@ -47,7 +48,7 @@ def mxnet(session: nox.Session) -> None:
 def bare(session: nox.Session) -> None:
     """The package itself and its launchers, where there is no framework: requirements/bare.txt."""
     _install(session, "bare")
-    session.run("python", "-m", "pytest", "tests/bare", "tests/launch", *session.posargs)
+    _pytest(session, "python", ["tests/bare", "tests/launch"], {})
 
 
 def _test_adapter(session: nox.Session, framework: str) -> None:
@@ -56,12 +57,22 @@ def _test_adapter(session: nox.Session, framework: str) -> None:
     session.run("python", "-c", f"import hipress.{framework}")
     # The suite that all frameworks pass, and what is said of this one alone.
     folders = ["tests/frameworks", f"tests/{framework}"]
-    session.run("python", "-m", "pytest", *folders, *session.posargs, env={"HIPRESS_FRAMEWORKS": framework})
+    _pytest(session, "python", folders, {"HIPRESS_FRAMEWORKS": framework})
+
+
+def _pytest(
+    session: nox.Session, python: str, arguments: list[str], variables: dict[str, str], *, external: bool = False
+) -> None:
+    """One process more than there are cores, because many tests wait for deadlines."""
+    processes = str(len(os.sched_getaffinity(0)) + 1)
+    session.run(python, "-m", "pytest", "-n", processes, *arguments, *session.posargs, external=external, env=variables)
 
 
 def _install(session: nox.Session, environment: str) -> None:
+    session.install("--no-deps", "-r", f"requirements/{environment}.txt")
+    if "HIPRESS_ENVIRONMENTS_ONLY" in os.environ:  # The wheel may be about to be built.
+        return
     wheels = list(Path("build/wheel").glob("*.whl"))
     if len(wheels) != 1:
         session.error(f"expected one wheel in build/wheel, found {len(wheels)}: run make wheel")
-    session.install("--no-deps", "-r", f"requirements/{environment}.txt")
     session.install("--no-deps", "--force-reinstall", str(wheels[0]))

@@ -6,9 +6,9 @@
     python data_parallel_train.py --numprocess 2 --model resnet50 --topo Ring --comp-alg onebit
     python data_parallel_train.py --numprocess 4 --model vgg19 --topo PS --comp-alg onebit --comprplan SeCoPaPlan.txt
 
-It starts itself once per process: with `horovodrun` (Horovod's launcher) if --horovodrun is given, otherwise with
-`hipress run`, which hands jobs on several hosts over to a launcher that is installed. The data are random images, the
-same in every step, as in the original: what is measured is images per second.
+The program starts itself once per rank: with `horovodrun` (Horovod's launcher) if --horovodrun is given, otherwise with
+`hipress run`, which gives a job on several hosts to a launcher that is installed. The data are random images, the same
+in every step, as in the original. The program measures images per second.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import subprocess
 import sys
 import time
 
-#: What the original called them.
+#: By the original's names.
 TOPOLOGIES = {"PS": "ps", "RING": "ring"}
-#: Names of mxnet.gluon.model_zoo.vision.
+#: Networks of mxnet.gluon.model_zoo.vision by the original's names.
 MODELS = {"resnet50": "resnet50_v1", "resnet152": "resnet152_v1", "inception-v3": "inceptionv3"}
-#: Set for the processes that train.
+#: This variable is set for the processes that train.
 _TRAINS = "DATA_PARALLEL_TRAIN_RANK"
 
 
@@ -36,9 +36,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--servers", default="", metavar="HOST:N,…", help="processes per host; empty: this machine")
     parser.add_argument("--model", default="vgg19", help="vgg19, resnet50, or any of MXNet's model zoo")
     parser.add_argument("--topo", default="PS", help="PS or Ring; or allgather, hierarchical")
-    parser.add_argument("--comp-alg", default="none", help="codec: tbq, onebit, terngrad, dgc, graddrop; none")
+    parser.add_argument("--comp-alg", default="none", help="codec: int8, tbq, onebit, terngrad, dgc, graddrop; none")
     parser.add_argument(
-        "--comp-threshold", type=int, default=262144, metavar="FLOATS", help="smaller gradients go as they are"
+        "--comp-threshold", type=int, default=262144, metavar="FLOATS", help="smaller gradients are sent raw"
     )
     parser.add_argument(
         "--comprplan",
@@ -49,16 +49,16 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--horovodrun", action="store_true", help="start the processes with Horovod's launcher")
     parser.add_argument("--interface", default="", help="network interface that the processes use")
-    parser.add_argument("--batch-size", type=int, default=16, help="images per process and step")
+    parser.add_argument("--batch-size", type=int, default=16, help="images per rank and step")
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--num-iterations", type=int, default=50, help="steps that are measured")
-    parser.add_argument("--warmup-iterations", type=int, default=5, help="steps before these")
+    parser.add_argument("--warmup-iterations", type=int, default=5, help="steps before the measured steps")
     parser.add_argument("--lr", type=float, default=0.01)
     return parser.parse_args()
 
 
 def launch(arguments: argparse.Namespace) -> int:
-    """Starts this script's processes; their exit code."""
+    """Starts this script's ranks; returns the exit code of the job."""
     script = [sys.executable, os.path.abspath(__file__), *sys.argv[1:]]
     if arguments.horovodrun:
         hosts = ["-H", arguments.servers] if arguments.servers else []
@@ -77,7 +77,7 @@ def launch(arguments: argparse.Namespace) -> int:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """What each process does."""
+    """Trains; each rank calls it."""
     import mxnet as mx
     from mxnet import autograd, gluon
 

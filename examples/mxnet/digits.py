@@ -5,7 +5,7 @@
     hipress run -np 4 python digits.py --codec onebit           four, on this machine
     hipress run -np 4 python digits.py --codec "dgc(ratio=0.01)" --warmup-epochs 2
 
-The same network, data and learning rates as in examples/torch/digits.py, which says more about them.
+Network, data and learning rates are those of examples/torch/digits.py, which says more about them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from sklearn.model_selection import train_test_split
 import hipress.mxnet as hp
 from hipress._core import describe_codecs
 
-#: What an epoch of warm-up leaves of the values that the epoch before sent.
+#: The ratio of a warm-up epoch divided by the ratio of the epoch before.
 WARMUP_FACTOR = 1 / 4
 
 
 def warmup_codecs(codec: str, epochs: int) -> list[str]:
-    """The codec of each warm-up epoch; none for codecs that have no ratio."""
+    """The codec of each warm-up epoch; an empty list for codecs without a ratio."""
     name, _, text = codec.replace(" ", "").rstrip(")").partition("(")
     given = dict(option.split("=") for option in text.split(",") if option)
     defaults = {each["name"]: each["default"] for c in describe_codecs() if c["name"] == name for each in c["options"]}
@@ -47,20 +47,20 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--codec", default="none", help="what travels, with any options: dgc(ratio=0.01)")
+    parser.add_argument("--codec", default="none", help="codec of the gradients, as in dgc(ratio=0.01)")
     parser.add_argument("--warmup-epochs", type=int, default=4, help="epochs in which dgc and graddrop send more")
-    parser.add_argument("--topology", default="ps", help="which way it travels")
-    parser.add_argument("--partitions", type=int, default=0, help="pieces per gradient; 0: by size")
+    parser.add_argument("--topology", default="ps", help="ps, ring, allgather or hierarchical")
+    parser.add_argument("--partitions", type=int, default=0, help="partitions per gradient; 0: by size")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=8, help="images per rank and step")
     parser.add_argument("--lr", type=float, default=0.03, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="of the first weights and of the order of images")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first weights and of the order of images")
     parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes results here")
     return parser.parse_args()
 
 
 def load_images() -> tuple[mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDArray]:
-    """Training images and labels, then those of the test: the same third of all images, whatever the seed is."""
+    """Images and labels for training, then for the test. The test set is the same third of all images for any seed."""
     digits = load_digits()
     images = digits.images.astype(np.float32)[:, None]
     images = (images - images.mean()) / images.std(ddof=1)
@@ -74,7 +74,7 @@ def load_images() -> tuple[mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDArray, mx.nd.ND
 
 
 def build_network() -> gluon.nn.HybridSequential:
-    """Nearly all of its 417 000 weights are in one layer, as in the networks for which compression was invented."""
+    """Nearly all of its 417 000 weights are in one layer, as in the networks that gain most from compression."""
     network = gluon.nn.HybridSequential()
     network.add(
         gluon.nn.Conv2D(32, kernel_size=3, padding=1, activation="relu"),
@@ -89,7 +89,7 @@ def build_network() -> gluon.nn.HybridSequential:
 
 
 def learning_rate(step: int, steps: int, highest: float) -> float:
-    """Rises over the first fifth of the steps, then falls to almost nothing, each along half a cosine."""
+    """The rate rises over the first fifth of the steps, then falls to almost nothing, each along half a cosine."""
     lowest = highest / 25
     rise = 0.2 * steps - 1
     if step <= rise:
@@ -112,7 +112,7 @@ def main() -> None:
     steps = arguments.epochs * steps_per_epoch
 
     network = build_network()
-    momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own
+    momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own momentum
     # MXNet learns the shapes of the parameters in the first forward pass, and broadcasts them then.
     hp.broadcast_parameters(network.collect_params(), root_rank=0)
     trainer = hp.DistributedTrainer(
@@ -132,7 +132,7 @@ def main() -> None:
     order_generator = np.random.default_rng(arguments.seed)
     for epoch in range(arguments.epochs):
         sent_before = hp.counters()["bytes_sent"]
-        # Every rank draws the same order and takes its own part of it, so that no image is used twice.
+        # Every rank draws the same order and takes its own part, so no image is used twice.
         order = order_generator.permutation(len(images))[hp.rank() :: hp.size()]
         of_epoch = []
         for step in range(steps_per_epoch):
@@ -141,11 +141,11 @@ def main() -> None:
                 loss = criterion(network(images.take(batch)), labels.take(batch))
             loss.backward()
             if step == 0 and warmup and epoch <= len(warmup):
-                # The first epochs' codec, then the one asked for: what was held back so far lives on.
+                # First the codecs of the warm-up, then the codec of --codec. The residuals stay.
                 trainer.set_codec(warmup[epoch] if epoch < len(warmup) else arguments.codec)
             trainer.set_learning_rate(learning_rate(epoch * steps_per_epoch + step, steps, arguments.lr))
             trainer.step(arguments.batch_size)
-            of_epoch.append(loss.mean())  # a future: nothing waits for it within the epoch
+            of_epoch.append(loss.mean())  # MXNet computes the mean later: no step waits for it
         losses += [each.asscalar() for each in of_epoch]
         mx.nd.waitall()
         sent_by_epoch.append(hp.counters()["bytes_sent"] - sent_before)
@@ -156,7 +156,7 @@ def main() -> None:
                 f"epoch {epoch + 1:2}/{arguments.epochs}   loss {mean:.4f}   test accuracy {accuracy:.2%}", flush=True
             )
 
-    # Averages over the ranks: each has seen its own images and has aggregated its own share of the gradients.
+    # Averages over the ranks: each rank has seen its own images and has aggregated its own share.
     mean_losses = hp.allreduce(mx.nd.array(losses), name="losses").asnumpy()
     mean_sent = hp.allreduce(mx.nd.array(sent_by_epoch, dtype=np.float64), name="bytes sent").asnumpy()
     if hp.rank() == 0 and arguments.json is not None:

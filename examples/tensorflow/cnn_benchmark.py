@@ -4,7 +4,7 @@
     hipress run -np 2 python cnn_benchmark.py --model vgg19 --batch_size 16 --variable_update hipress --comp_alg dgc
     horovodrun -np 2 -H node1:1,node2:1 python cnn_benchmark.py --model resnet50 --comp_alg tbq
 
-The data are random images, the same in every step, as in the original: what is measured is images per second.
+The data are random images, the same in every step, as in the original. The program measures images per second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tensorflow as tf
 
 import hipress.tensorflow as hp
 
-#: Of keras.applications; others go by its own names.
+#: Networks of keras.applications by the original's names. Other networks keep their names.
 MODELS = {
     "vgg16": "VGG16",
     "vgg19": "VGG19",
@@ -27,7 +27,7 @@ MODELS = {
     "resnet152": "ResNet152",
     "inception3": "InceptionV3",
 }
-#: The original was run with `horovod`, whose operators were HiPress'.
+#: The original ran with `horovod`, because its operators replaced Horovod's.
 VARIABLE_UPDATES = ("hipress", "horovod", "independent")
 
 
@@ -36,21 +36,21 @@ def parse_arguments() -> argparse.Namespace:
         description="Train a network on random images.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--model", default="vgg19", help=f"{', '.join(MODELS)}, or any of keras.applications")
-    parser.add_argument("--batch_size", type=int, default=16, help="images per process and step")
+    parser.add_argument("--batch_size", type=int, default=16, help="images per rank and step")
     parser.add_argument("--image_size", type=int, default=224)
     parser.add_argument(
         "--variable_update",
         choices=VARIABLE_UPDATES,
         default="hipress",
-        help="hipress, or horovod as the original calls it: gradients are synchronised; independent: they are not",
+        help="hipress, or horovod as in the original: gradients are synchronised; independent: they are not",
     )
-    parser.add_argument("--comp_alg", default="none", help="codec: tbq, onebit, terngrad, dgc, graddrop; none")
+    parser.add_argument("--comp_alg", default="none", help="codec: int8, tbq, onebit, terngrad, dgc, graddrop; none")
     parser.add_argument(
-        "--comp_threshold", type=int, default=262144, metavar="BYTES", help="smaller gradients go as is"
+        "--comp_threshold", type=int, default=262144, metavar="BYTES", help="smaller gradients are sent raw"
     )
     parser.add_argument("--topology", default="ps", help="ps, ring, allgather or hierarchical")
     parser.add_argument("--num_batches", type=int, default=50, help="steps that are measured")
-    parser.add_argument("--num_warmup_batches", type=int, default=5, help="steps before these")
+    parser.add_argument("--num_warmup_batches", type=int, default=5, help="steps before the measured steps")
     parser.add_argument("--learning_rate", type=float, default=0.01)
     parser.add_argument(
         "--num_threads", type=int, default=0, help="TensorFlow's threads for one operator; 0: all cores"

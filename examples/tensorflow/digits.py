@@ -5,7 +5,7 @@
     hipress run -np 4 python digits.py --codec onebit           four, on this machine
     hipress run -np 4 python digits.py --codec "dgc(ratio=0.01)" --warmup-epochs 2
 
-The same network, data and learning rates as in examples/torch/digits.py, which says more about them.
+Network, data and learning rates are those of examples/torch/digits.py, which says more about them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from sklearn.model_selection import train_test_split
 import hipress.tensorflow as hp
 from hipress._core import describe_codecs
 
-#: What an epoch of warm-up leaves of the values that the epoch before sent.
+#: The ratio of a warm-up epoch divided by the ratio of the epoch before.
 WARMUP_FACTOR = 1 / 4
 
 
 def warmup_codecs(codec: str, epochs: int) -> list[str]:
-    """The codec of each warm-up epoch; none for codecs that have no ratio."""
+    """The codec of each warm-up epoch; an empty list for codecs without a ratio."""
     name, _, text = codec.replace(" ", "").rstrip(")").partition("(")
     given = dict(option.split("=") for option in text.split(",") if option)
     defaults = {each["name"]: each["default"] for c in describe_codecs() if c["name"] == name for each in c["options"]}
@@ -45,20 +45,20 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--codec", default="none", help="what travels, with any options: dgc(ratio=0.01)")
+    parser.add_argument("--codec", default="none", help="codec of the gradients, as in dgc(ratio=0.01)")
     parser.add_argument("--warmup-epochs", type=int, default=4, help="epochs in which dgc and graddrop send more")
-    parser.add_argument("--topology", default="ps", help="which way it travels")
-    parser.add_argument("--partitions", type=int, default=0, help="pieces per gradient; 0: by size")
+    parser.add_argument("--topology", default="ps", help="ps, ring, allgather or hierarchical")
+    parser.add_argument("--partitions", type=int, default=0, help="partitions per gradient; 0: by size")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=8, help="images per rank and step")
     parser.add_argument("--lr", type=float, default=0.03, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="of the first weights and of the order of images")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first weights and of the order of images")
     parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes results here")
     return parser.parse_args()
 
 
 def load_images() -> tuple[Any, Any, Any, Any]:
-    """Training images and labels, then those of the test: the same third of all images, whatever the seed is."""
+    """Images and labels for training, then for the test. The test set is the same third of all images for any seed."""
     digits = load_digits()
     images = digits.images.astype(np.float32)[..., np.newaxis]
     images = (images - images.mean()) / images.std(ddof=1)
@@ -67,10 +67,10 @@ def load_images() -> tuple[Any, Any, Any, Any]:
 
 
 def build_model() -> Any:
-    """Nearly all of its 417 000 weights are in one layer, as in the networks for which compression was invented."""
+    """Nearly all of its 417 000 weights are in one layer, as in the networks that gain most from compression."""
 
     def initial(inputs: int) -> dict[str, Any]:
-        limit = 1 / math.sqrt(inputs)  # as PyTorch draws them
+        limit = 1 / math.sqrt(inputs)  # the range from which PyTorch draws first weights
         uniform = keras.initializers.RandomUniform(-limit, limit)
         return {"kernel_initializer": uniform, "bias_initializer": uniform.clone()}
 
@@ -88,7 +88,7 @@ def build_model() -> Any:
 
 
 def learning_rate(step: int, steps: int, highest: float) -> float:
-    """It rises over the first fifth of the steps, then falls to almost nothing: PyTorch's OneCycleLR."""
+    """The rate rises over the first fifth of the steps, then falls to almost nothing, as PyTorch's OneCycleLR."""
     rising = 0.2 * steps - 1
 
     def between(start: float, end: float, part: float) -> float:
@@ -112,7 +112,7 @@ def main() -> None:
     steps = arguments.epochs * steps_per_epoch
 
     model = build_model()
-    momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own
+    momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own momentum
     optimizer = hp.DistributedOptimizer(
         keras.optimizers.SGD(arguments.lr, momentum=momentum),
         codec=arguments.codec,
@@ -137,10 +137,10 @@ def main() -> None:
     orders = np.random.default_rng(arguments.seed)
     for epoch in range(arguments.epochs):
         if warmup and epoch <= len(warmup):
-            # The first epochs' codec, then the one asked for: what was held back so far lives on.
+            # First the codecs of the warm-up, then the codec of --codec. The residuals stay.
             optimizer.set_codec(warmup[epoch] if epoch < len(warmup) else arguments.codec)
         sent_before = hp.counters()["bytes_sent"]
-        # Every rank draws the same order and takes its own part of it, so that no image is used twice.
+        # Every rank draws the same order and takes its own part, so no image is used twice.
         order = orders.permutation(len(images))[hp.rank() :: hp.size()]
         for step in range(steps_per_epoch):
             optimizer.learning_rate = learning_rate(epoch * steps_per_epoch + step, steps, arguments.lr)
@@ -154,7 +154,7 @@ def main() -> None:
                 f"epoch {epoch + 1:2}/{arguments.epochs}   loss {loss:.4f}   test accuracy {accuracy:.2%}", flush=True
             )
 
-    # Averages over the ranks: each has seen its own images and has aggregated its own share of the gradients.
+    # Averages over the ranks: each rank has seen its own images and has aggregated its own share.
     mean_losses = hp.allreduce(np.array(losses), name="losses").numpy()
     mean_sent = hp.allreduce(np.array(sent_by_epoch, np.float64), name="bytes sent").numpy()
     if hp.rank() == 0 and arguments.json is not None:

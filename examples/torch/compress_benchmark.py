@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MergeComp's benchmark, with its command line: what compressing gradients in merged groups is worth.
+"""MergeComp's benchmark, with its command line: the gain of compressing gradients in merged groups.
 
     hipress run -np 4 python compress_benchmark.py --compress --compressor onebit --comm allgather --memory residual \\
         --fusion-num 1 --model resnet50
-    hipress run -np 4 python compress_benchmark.py --model resnet50                 what it is compared with
+    hipress run -np 4 python compress_benchmark.py --model resnet50                 without compression, to compare
 
-Images are random: what is measured is images per second, and what is sent.
+The images are random. The program measures images per second and the bytes that a rank sends.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from torch.nn import functional
 
 import hipress.torch as hp
 from hipress._core import describe_codecs
-from hipress.secopa.gradients import Gradient, of_tensors
-from hipress.secopa.plan import Decision, Plan
+from hipress.secopa.plan.plan import Decision, Plan
+from hipress.secopa.profile.gradients import Gradient
+from hipress.secopa.profile.model_gradients import gradients_of_tensors
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the models are those that the benchmarks measure
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the benchmarks have the models
 from benchmarks.models.resnet50 import Resnet50
 from benchmarks.models.vgg19 import Vgg19
 
 MODELS: dict[str, type[nn.Module]] = {"resnet50": Resnet50, "vgg19": Vgg19}
-#: What MergeComp calls its ways to send.
+#: Topologies by MergeComp's names.
 TOPOLOGIES = {"allreduce": "ring", "allgather": "allgather", "ps": "ps"}
-#: And what others call codecs.
+#: Codecs by other names.
 COMPRESSORS = {"fp32": "none"}
 
 
@@ -45,12 +46,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", choices=MODELS, default="resnet50")
     parser.add_argument("--batch-size", type=int, default=32, help="images per rank and iteration")
     parser.add_argument("--image-size", type=int, default=224, help="pixels; VGG-19 takes 224 only")
-    parser.add_argument("--compress", action="store_true", help="without it gradients travel as they are")
+    parser.add_argument("--compress", action="store_true", help="without it gradients are sent raw")
     parser.add_argument("--compressor", default="onebit", help="fp32, fp16, or a codec of HiPress")
-    parser.add_argument("--comm", choices=TOPOLOGIES, default="allgather", help="how gradients travel")
-    parser.add_argument("--memory", choices=("residual", "dgc", "none"), default="residual", help="what is remembered")
+    parser.add_argument("--comm", choices=TOPOLOGIES, default="allgather", help="how ranks exchange gradients")
+    parser.add_argument("--memory", choices=("residual", "dgc", "none"), default="residual", help="the codec's states")
     parser.add_argument(
-        "--fusion-num", type=int, default=0, help="in so many groups gradients are merged; 0: each travels alone"
+        "--fusion-num", type=int, default=0, help="number of groups into which gradients are merged; 0: no groups"
     )
     parser.add_argument("--num-warmup-batches", type=int, default=3)
     parser.add_argument("--num-iters", type=int, default=10, help="iterations that are measured")
@@ -58,7 +59,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def codec_of(compressor: str, memory: str) -> str:
-    """The codec's text. Ends the program if there is none of that name, or if it remembers something else."""
+    """The codec's text. Exits if no codec has that name, or if the codec has other states."""
     name = COMPRESSORS.get(compressor.lower(), compressor.lower())
     options = {codec["name"]: {option["name"] for option in codec["options"]} for codec in describe_codecs()}
     if name not in options:
@@ -71,7 +72,7 @@ def codec_of(compressor: str, memory: str) -> str:
 
 
 def groups_of(gradients: Sequence[Gradient], number: int) -> list[str | None]:
-    """The group of each: neighbours, of nearly equal size, the last ones first, as backward has them first."""
+    """The group of each gradient: consecutive gradients of nearly equal size, from the last one on, as in backward."""
     if number == 0:
         return [None] * len(gradients)
     total = sum(gradient.elements for gradient in gradients)
@@ -84,8 +85,8 @@ def groups_of(gradients: Sequence[Gradient], number: int) -> list[str | None]:
 
 
 def plan_of(model: nn.Module, arguments: argparse.Namespace) -> Plan:
-    """The compressor on everything, merged as asked."""
-    gradients = of_tensors(arguments.model, model.named_parameters()).gradients
+    """A plan that compresses every gradient, in --fusion-num groups."""
+    gradients = gradients_of_tensors(arguments.model, model.named_parameters()).gradients
     codec = codec_of(arguments.compressor, arguments.memory)
     topology = TOPOLOGIES[arguments.comm]
     decisions = tuple(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make demo` shows: the same training with every codec, its accuracy, its traffic and its speed.
+"""`make demo`: the same training with every codec, with its accuracy, its bytes and its step time.
 
-Runs digits.py with four processes once per codec, through `hipress run` as a user would, and writes digits.png and
-digits.json. Fails if a run fails, or if a codec costs more than 1.5 points of accuracy.
+Starts four processes with `hipress run`, as a user does. They train as digits.py does, once with each codec; importing
+torch takes as long as a training, so the same processes make all of them. Writes digits.png and digits.json. Fails if a
+training fails, or if a codec costs more than 1.5 points of accuracy.
 """
 
 from __future__ import annotations
@@ -27,18 +28,25 @@ TOLERANCE = 0.015
 Results = dict[str, Any]
 
 
-def train(codec: str, ranks: int, extra: list[str]) -> Results:
-    """One run of digits.py; its output goes straight to ours. Exits if it fails."""
-    script = Path(__file__).with_name("digits.py")
+def train_all(ranks: int, extra: list[str]) -> list[Results]:
+    """The trainings with all codecs, which print to this program's output. Exits if one fails."""
     with tempfile.TemporaryDirectory() as directory:
-        report = Path(directory) / "results.json"
         launcher = [sys.executable, "-m", "hipress.cli", "run", "--no-prefix", "-np", str(ranks)]
-        training = [sys.executable, str(script), "--codec", codec, "--json", str(report), *extra]
+        training = [sys.executable, __file__, "--as-rank", directory, "--", *extra]
         code = subprocess.call(launcher + training)
         if code != 0:
-            raise SystemExit(f"demo: training with codec {codec} failed with exit code {code}")
-        results: Results = json.loads(report.read_text())
-        return results
+            raise SystemExit(f"demo: the training failed with exit code {code}")
+        return [json.loads((Path(directory) / f"{codec}.json").read_text()) for codec in CODECS]
+
+
+def be_a_rank(directory: Path, extra: list[str]) -> None:
+    """One process of the training, codec after codec."""
+    import digits
+
+    for codec in CODECS:
+        if os.environ["HIPRESS_RANK"] == "0":
+            print(f"\ncodec {codec}: {os.environ['HIPRESS_SIZE']} processes train on handwritten digits", flush=True)
+        digits.main(["--codec", codec, "--json", str(directory / f"{codec}.json"), *extra])
 
 
 def make_table(runs: list[Results]) -> Table:
@@ -61,7 +69,7 @@ def make_table(runs: list[Results]) -> Table:
 
 
 def smooth(values: list[float], weight: float = 0.9) -> list[float]:
-    """The running mean of a loss, which jumps from batch to batch."""
+    """The running mean of a loss; the loss itself jumps from batch to batch."""
     smoothed, mean = [], values[0]
     for value in values:
         mean = weight * mean + (1 - weight) * value
@@ -70,14 +78,14 @@ def smooth(values: list[float], weight: float = 0.9) -> list[float]:
 
 
 def megabytes_sent(run: Results) -> list[float]:
-    """By each step since the start: epochs differ where a codec warms up."""
+    """The bytes sent up to each step. Epochs differ where a codec warms up."""
     steps = len(run["loss"]) // len(run["bytes_by_epoch"])
     per_step = [sent / steps / 1e6 for sent in run["bytes_by_epoch"] for _ in range(steps)]
     return list(itertools.accumulate(per_step))
 
 
 def plot_losses(runs: list[Results], file: Path) -> None:
-    """The same loss curves twice: against steps, where they should end alike, and against bytes sent."""
+    """The same loss curves twice: against steps, where they should end at the same loss, and against bytes sent."""
     import matplotlib
 
     matplotlib.use("Agg")  # no display needed
@@ -86,7 +94,7 @@ def plot_losses(runs: list[Results], file: Path) -> None:
     figure, (by_step, by_bytes) = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
     for index, run in enumerate(runs):
         loss = smooth(run["loss"])
-        # The reference is black; styles help where colours lie over one another.
+        # The curve of `none` is black. Line styles tell curves apart where they cover each other.
         look = {"color": "black" if index == 0 else f"C{index - 1}", "linestyle": ("-", "--", "-.")[index % 3]}
         by_step.plot(loss, linewidth=1.2, **look)
         by_bytes.plot(megabytes_sent(run), loss, label=run["codec"], linewidth=1.2, **look)
@@ -103,15 +111,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, default=Path("demo"), help="directory of digits.png and digits.json")
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--as-rank", type=Path, metavar="DIRECTORY", help=argparse.SUPPRESS)
     parser.add_argument("training", nargs="*", help="options for digits.py, after --")
     arguments = parser.parse_args()
+    if arguments.as_rank is not None:
+        be_a_rank(arguments.as_rank, arguments.training)
+        return 0
     console = Console()
 
     load = os.getloadavg()[0]
-    runs = []
-    for codec in CODECS:
-        console.print(f"\n[bold]codec {codec}[/bold]: {arguments.ranks} processes train on handwritten digits")
-        runs.append(train(codec, arguments.ranks, arguments.training))
+    runs = train_all(arguments.ranks, arguments.training)
 
     arguments.output.mkdir(parents=True, exist_ok=True)
     cores = len(os.sched_getaffinity(0))
@@ -122,8 +131,8 @@ def main() -> int:
     console.print()
     console.print(make_table(runs))
     console.print(
-        f"The processes share {cores} cores and exchange bytes through memory: these step times include what "
-        "compression costs, but not what it saves on a network."
+        f"The ranks share {cores} cores and exchange bytes through memory: these step times contain the cost of "
+        "compression, but not its gain on a network."
     )
     console.print(f"Loss curves: {arguments.output / 'digits.png'}")
 

@@ -6,11 +6,11 @@
     torchrun --nproc-per-node 4 digits.py --codec onebit        the same, started by PyTorch's launcher
     hipress run -np 4 python digits.py --codec "dgc(ratio=0.01)" --warmup-epochs 2
 
-dgc and graddrop send few values: in warm-up epochs they send more, 1/4 of them, then 1/16, and so on until it is what
-was asked for (Lin et al., Deep Gradient Compression, section 3.3). dgc applies momentum before it drops values: the
-optimizer then has none.
+dgc and graddrop send few values. In warm-up epochs they send more: 1/4 of the values, then 1/16, and so on until the
+ratio of --codec is reached (Lin et al., Deep Gradient Compression, section 3.3). dgc applies momentum before it drops
+values, so the optimizer has no momentum then.
 
-The data are the 1797 real images of 8×8 pixels that come with scikit-learn: nothing is downloaded.
+The data are the 1797 real images of 8×8 pixels that come with scikit-learn. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -30,7 +31,7 @@ from torch.nn import functional
 import hipress.torch as hp
 from hipress._core import describe_codecs
 
-#: What an epoch of warm-up leaves of the values that the epoch before sent.
+#: The ratio of a warm-up epoch divided by the ratio of the epoch before.
 WARMUP_FACTOR = 1 / 4
 
 
@@ -45,7 +46,7 @@ def codec_text(name: str, options: dict[str, str]) -> str:
 
 
 def warmup_codecs(codec: str, epochs: int) -> list[str]:
-    """The codec of each warm-up epoch; none for codecs that have no ratio."""
+    """The codec of each warm-up epoch; an empty list for codecs without a ratio."""
     name, _, text = codec.replace(" ", "").rstrip(")").partition("(")
     options = dict(option.split("=") for option in text.split(",") if option)
     ratio = options.get("ratio", codec_options().get(name, {}).get("ratio"))
@@ -55,25 +56,25 @@ def warmup_codecs(codec: str, epochs: int) -> list[str]:
     return [codec_text(name, {**options, "ratio": str(each)}) for each in ratios]
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     codecs = "; ".join(codec_text(name, options) for name, options in codec_options().items())
     parser = argparse.ArgumentParser(
         description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--codec", default="none", help=f"what travels, with any options: {codecs}")
+    parser.add_argument("--codec", default="none", help=f"codec of the gradients, with any options: {codecs}")
     parser.add_argument("--warmup-epochs", type=int, default=4, help="epochs in which dgc and graddrop send more")
-    parser.add_argument("--topology", default="ps", help="which way it travels")
-    parser.add_argument("--partitions", type=int, default=0, help="pieces per gradient; 0: by size")
+    parser.add_argument("--topology", default="ps", help="ps, ring, allgather or hierarchical")
+    parser.add_argument("--partitions", type=int, default=0, help="partitions per gradient; 0: by size")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=8, help="images per rank and step")
     parser.add_argument("--lr", type=float, default=0.03, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="of the first weights and of the order of images")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first weights and of the order of images")
     parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes results here")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def load_images() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Training images and labels, then those of the test: the same third of all images, whatever the seed is."""
+    """Images and labels for training, then for the test. The test set is the same third of all images for any seed."""
     digits = load_digits()
     images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1)
     images = (images - images.mean()) / images.std()
@@ -83,7 +84,7 @@ def load_images() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def build_model() -> nn.Module:
-    """Nearly all of its 417 000 weights are in one layer, as in the networks for which compression was invented."""
+    """Nearly all of its 417 000 weights are in one layer, as in the networks that gain most from compression."""
     return nn.Sequential(
         nn.Conv2d(1, 32, kernel_size=3, padding=1),
         nn.ReLU(),
@@ -102,8 +103,9 @@ def measure_accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
         return float((model(images).argmax(dim=1) == labels).double().mean())
 
 
-def main() -> None:
-    arguments = parse_arguments()
+def main(options: Sequence[str] | None = None) -> None:
+    """Trains once; `options` are those of the command line."""
+    arguments = parse_arguments(options)
     hp.init()
     torch.set_num_threads(1)  # several ranks share the cores of this machine
     torch.manual_seed(arguments.seed)
@@ -114,7 +116,7 @@ def main() -> None:
     steps = arguments.epochs * steps_per_epoch
 
     model = build_model()
-    momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own
+    momentum = 0.0 if arguments.codec.startswith("dgc") else 0.9  # dgc has its own momentum
     optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=momentum)
     warmup = warmup_codecs(arguments.codec, arguments.warmup_epochs)
     optimizer = hp.DistributedOptimizer(
@@ -124,7 +126,7 @@ def main() -> None:
         topology=arguments.topology,
         partitions=arguments.partitions,
     )
-    # The rate rises over the first fifth of the steps, then falls to almost nothing.
+    # The learning rate rises over the first fifth of the steps, then falls to almost nothing.
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=arguments.lr, total_steps=steps, pct_start=0.2, cycle_momentum=False
     )
@@ -137,14 +139,14 @@ def main() -> None:
     sent_by_epoch: list[int] = []
     order_generator = torch.Generator().manual_seed(arguments.seed)
     for epoch in range(arguments.epochs):
-        # The first epochs' codec, then the one asked for: what was held back so far lives on.
+        # First the codecs of the warm-up, then the codec of --codec. The residuals stay.
         codec = warmup[epoch] if epoch < len(warmup) else arguments.codec
         if warmup and epoch <= len(warmup):
             optimizer.set_codec(codec)
             if hp.rank() == 0:
                 print(f"epoch {epoch + 1:2}/{arguments.epochs}   codec {codec}", flush=True)
         sent_before = hp.counters()["bytes_sent"]
-        # Every rank draws the same order and takes its own part of it, so that no image is used twice.
+        # Every rank draws the same order and takes its own part, so no image is used twice.
         order = torch.randperm(len(images), generator=order_generator)[hp.rank() :: hp.size()]
         for step in range(steps_per_epoch):
             started = time.perf_counter()
@@ -165,7 +167,7 @@ def main() -> None:
                 flush=True,
             )
 
-    # Averages over the ranks: each has seen its own images and has aggregated its own share of the gradients.
+    # Averages over the ranks: each rank has seen its own images and has aggregated its own share.
     mean_losses = hp.allreduce(torch.tensor(losses, dtype=torch.float64), name="losses")
     mean_sent = hp.allreduce(torch.tensor(sent_by_epoch, dtype=torch.float64), name="bytes sent")
     if hp.rank() == 0 and arguments.json is not None:

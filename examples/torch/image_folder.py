@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images in a folder per class, as ImageNet is laid out; or random ones in memory, where there is no such folder."""
+"""Images in a folder per class, as ImageNet has them, or random images in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = {".jpeg", ".jpg", ".png"}
 
 
 class ImageFolder(Dataset[tuple[Tensor, int]]):
-    """`root`/CLASS/*.JPEG. For training each image is a random part, perhaps mirrored; otherwise its centre."""
+    """`root`/CLASS/*.JPEG. For training, a random part of each image, perhaps mirrored; otherwise its centre."""
 
     def __init__(self, root: Path, size: int, *, training: bool) -> None:
         classes = sorted(folder.name for folder in root.iterdir() if folder.is_dir())
@@ -56,7 +56,7 @@ def synthetic_images(count: int, size: int) -> TensorDataset:
 
 
 def _random_part(width: int, height: int) -> tuple[float, float, float, float]:
-    """From 8 % to all of the area, at most a third longer than wide or wider than long."""
+    """A part of 8 % to 100 % of the area, with sides in a ratio between 3/4 and 4/3."""
     area = width * height * random.uniform(0.08, 1)
     ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
     part_width = min(width, math.sqrt(area * ratio))

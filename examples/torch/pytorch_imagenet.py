@@ -6,7 +6,7 @@
     hipress run -np 2 python pytorch_imagenet.py --model resnet50 --algorithm onebit \\
         --train-dir imagenet/train --val-dir imagenet/val
 
-Without --train-dir the images are random: then the numbers that matter are the images per second.
+Without --train-dir the images are random; then only the images per second have a meaning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 import hipress.torch as hp
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the models are those that the benchmarks measure
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the benchmarks have the models
 from benchmarks.models.resnet50 import Resnet50
 from benchmarks.models.vgg19 import Vgg19
 
@@ -39,7 +39,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--model", choices=MODELS, default="vgg19")
     parser.add_argument("--algorithm", default="none", help="codec of the gradients: none, onebit, tbq, terngrad, ...")
-    parser.add_argument("--topology", default="ps", help="which way gradients travel")
+    parser.add_argument("--topology", default="ps", help="ps, ring, allgather or hierarchical")
     parser.add_argument("--batch-size", type=int, default=16, help="images per rank and iteration")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--num-iterations", type=int, default=300, help="per epoch; fewer if the images run out")
@@ -47,8 +47,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--val-dir", type=Path, help="the same, to measure accuracy after each epoch")
     parser.add_argument("--image-size", type=int, default=224, help="pixels; VGG-19 takes 224 only")
     parser.add_argument("--base-lr", type=float, default=0.0125, help="learning rate per rank")
-    parser.add_argument("--warmup-epochs", type=float, default=5, help="in which the rate rises to that of all ranks")
-    parser.add_argument("--momentum", type=float, default=0.9, help="dgc has its own: the optimizer then has none")
+    parser.add_argument("--warmup-epochs", type=float, default=5, help="epochs in which the learning rate rises")
+    parser.add_argument("--momentum", type=float, default=0.9, help="not used with dgc, which has its own")
     parser.add_argument("--wd", type=float, default=0.00005, help="weight decay")
     parser.add_argument("--workers", type=int, default=0, help="processes that read images, per rank")
     parser.add_argument("--seed", type=int, default=42)
@@ -61,7 +61,7 @@ class Batches:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._limit = arguments.num_iterations
         if arguments.train_dir is None:
-            # A few batches, again and again: memory, not a disk, is what they come from.
+            # A few batches, again and again, from memory: no disk slows the training.
             count = 4 * arguments.batch_size * hp.size()
             self._images, self._repeats = synthetic_images(count, arguments.image_size), -(-self._limit // 4)
         else:
@@ -91,15 +91,17 @@ class Batches:
 
 
 def learning_rate(arguments: argparse.Namespace, epochs: float) -> float:
-    """Goyal et al., Accurate, Large Minibatch SGD: from that of one rank to that of all, then a tenth from epoch 30,
-    60 and 80 on."""
+    """The rate rises from one rank's to all ranks' rate, and falls to a tenth at epochs 30, 60 and 80.
+
+    Goyal et al., Accurate, Large Minibatch SGD.
+    """
     warmup = min(1.0, epochs / arguments.warmup_epochs) if arguments.warmup_epochs > 0 else 1.0
     scale = 1 + warmup * (hp.size() - 1)
     return float(arguments.base_lr * scale * 0.1 ** sum(epochs >= end for end in (30, 60, 80)))
 
 
 def measure_accuracy(model: nn.Module, arguments: argparse.Namespace) -> float:
-    """Over all ranks, each of which looks at its share of the images."""
+    """The accuracy over all ranks; each rank tests its share of the images."""
     images = ImageFolder(arguments.val_dir, arguments.image_size, training=False)
     share = DistributedSampler(images, hp.size(), hp.rank(), shuffle=False)
     right = []
@@ -151,7 +153,7 @@ def main() -> None:
         if hp.rank() == 0:
             print(f"epoch {epoch + 1}/{arguments.epochs}   last loss {mean_loss:.4f}{accuracy}", flush=True)
     if hp.rank() == 0:
-        # The first iteration allocates and connects.
+        # Without the first iteration, which allocates memory and connects.
         median = statistics.median(seconds[1:] or seconds)
         rate = arguments.batch_size * hp.size() / median
         sent = (hp.counters()["bytes_sent"] - sent_before) / len(seconds)
