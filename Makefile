@@ -15,7 +15,7 @@ WHEEL := build/wheel/built-for-$(if $(OTHERS),all,torch)
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
 WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 
-.PHONY: demo check test wheel lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu fuzz soak
+.PHONY: demo check test docs wheel lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu fuzz soak
 
 install: $(VENV)/installed
 
@@ -65,6 +65,7 @@ environments: $(VENV)/development
 lint: $(VENV)/development threads
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/prose/lint.py
 	find core bindings frameworks tests -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
 
 # Clang's thread-safety analysis: what a mutex guards is used only by functions that hold it. It needs no build.
@@ -82,6 +83,10 @@ format: $(VENV)/development
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	find core bindings frameworks tests -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format -i
+
+# The site of the documentation, in build/docs/site.
+docs: install $(VENV)/development
+	$(BIN)/python docs/site/build.py
 
 bench: install $(VENV)/development
 	$(BIN)/python benchmarks/regenerate.py

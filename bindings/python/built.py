@@ -7,22 +7,27 @@ from hipress.errors import Unsupported
 
 
 def mpi_built() -> bool:
+    """False: HiPress does not use MPI."""
     return False
 
 
 def mpi_enabled() -> bool:
+    """False: HiPress does not use MPI."""
     return False
 
 
 def mpi_threads_supported() -> bool:
+    """False: HiPress does not use MPI."""
     return False
 
 
 def gloo_built() -> bool:
+    """False: HiPress does not use Gloo."""
     return False
 
 
 def gloo_enabled() -> bool:
+    """False: HiPress does not use Gloo."""
     return False
 
 
@@ -32,10 +37,12 @@ def nccl_built() -> int:
 
 
 def ddl_built() -> bool:
+    """False: HiPress does not use IBM's DDL."""
     return False
 
 
 def ccl_built() -> bool:
+    """False: HiPress does not use Intel's oneCCL."""
     return False
 
 
@@ -51,4 +58,5 @@ def cuda_built() -> bool:
 
 
 def rocm_built() -> bool:
+    """False: HiPress has no kernels for AMD's GPUs."""
     return False

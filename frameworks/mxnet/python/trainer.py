@@ -46,7 +46,8 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
 
     Arguments:
         params: `net.collect_params()`. Their order is their priority on the network: first what forward needs first.
-        optimizer, optimizer_params: as of Gluon's Trainer. A DistributedOptimizer is refused: this is one.
+        optimizer: as of Gluon's Trainer. A DistributedOptimizer is refused: this is one.
+        optimizer_params: as of Gluon's Trainer.
         {options}
 
     Warns (CodecWarning) of a codec that does not go with the optimizer, as error feedback does not go with Adam, and

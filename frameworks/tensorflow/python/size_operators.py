@@ -10,18 +10,22 @@ from hipress.adapter.process_sets import global_process_set
 
 
 def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
+    """The world size, as an int32 scalar."""
     return tf.constant(runtime.size(), tf.int32, name=name)
 
 
 def local_size_op(name: str | None = None) -> tf.Tensor:
+    """How many ranks this host has, as an int32 scalar."""
     return tf.constant(runtime.local_size(), tf.int32, name=name)
 
 
 def rank_op(name: str | None = None) -> tf.Tensor:
+    """This process' rank, as an int32 scalar."""
     return tf.constant(runtime.rank(), tf.int32, name=name)
 
 
 def local_rank_op(name: str | None = None) -> tf.Tensor:
+    """This process' rank on its host, as an int32 scalar."""
     return tf.constant(runtime.local_rank(), tf.int32, name=name)
 
 

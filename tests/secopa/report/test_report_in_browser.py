@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from hipress.secopa.plan.plan import Decision, Plan
 from hipress.secopa.report.page import page
 from hipress.secopa.report.run import Run
 from hipress.secopa.report.trace import read_trace
-from tests.environments import environment
+from tests.browser import look
 from tests.secopa.profiles import profile
 from tests.secopa.report.traces import recorded
 
@@ -49,19 +47,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trace = read_trace(recorded(folder / "trace.json", NAMES, 400_000))
     (folder / "page.html").write_text(page(Run(trace, plan, profile())), encoding="utf-8")
     return folder / "page.html"
-
-
-def look(file: Path, width: int) -> dict[str, Any]:
-    """What is to be seen; a picture of it is beside the page."""
-    browser = environment("browser", ["browser"]) / "bin" / "python"
-    picture = file.with_name(f"page-{width}.png")
-    program = str(Path(__file__).with_name("look_at_page.py"))
-    done = subprocess.run(
-        [str(browser), program, str(file), str(picture), str(width)], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One exchange with PMIx. Run by `pmix.py`: _pmix_client.py KEY SECONDS LIBRARY...
+"""One exchange with PMIx. Run by `pmix.py`: _pmix_client.py KEY SECONDS LIBRARY [LIBRARY].
 
 Rank 0 publishes the text that it reads from standard input; the others wait for the text. All print it. Exit codes: 0;
 3 if rank 0 has not published it within SECONDS; 1 for anything else, told on standard error.

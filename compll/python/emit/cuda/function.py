@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One function of a codec while it is emitted for GPUs: its frame is in the device's memory, its vectors in scratch.
 
-More members of the frame than emit/function.py names: m_ masks of filters, y_ their tiles' counts, q_ and qr_
-selections of ranks, yl_ and ye_ counts of smaller and equal keys, i_ ranks, pi_ ko_ pc_ kc_ sort_ memory for sorting,
-c_ whether a branch runs, u_ fields of the message at addresses that their type does not allow, codes_ unpacked vectors.
+The frame has more members than emit/function.py names. Of filters: m_ masks, y_ counts of the tiles. Of selections of
+ranks: q_ and qr_ selections, yl_ and ye_ counts of smaller and equal keys, i_ ranks; pi_ ko_ pc_ kc_ sort_ memory for
+sorting. Others: c_ whether a branch runs, u_ fields of the message at addresses that their type does not allow, codes_
+unpacked vectors.
 """
 
 from __future__ import annotations

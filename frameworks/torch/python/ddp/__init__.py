@@ -7,7 +7,7 @@
 or by hand: `model.register_comm_hook(hipress.torch.ddp.HookState(model, codec="onebit"), hipress.torch.ddp.hook)`.
 """
 
-from hipress.torch.ddp.hook import compress, hook
+from hipress.torch.ddp.comm_hook import compress, hook
 from hipress.torch.ddp.state import HookState
 
 __all__ = ["HookState", "compress", "hook"]

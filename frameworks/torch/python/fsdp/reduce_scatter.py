@@ -44,8 +44,10 @@ def compress_reduce_scatter(
         model: sharded by `fully_shard`, on the CPU.
         codec: one without error feedback, such as "fp16" or "terngrad": a rank would have to keep a residual of the
             whole model, which FSDP exists to avoid.
-        min_compress_bytes, compress_vectors, codec_for, seed: as those of `hipress.torch.ddp.compress()`; sizes are
-            those of this rank's shards.
+        min_compress_bytes: smaller shards of this rank travel as they are.
+        compress_vectors: as of `hipress.torch.ddp.compress()`.
+        codec_for: as of `hipress.torch.ddp.compress()`.
+        seed: as of `hipress.torch.ddp.compress()`.
 
     Raises InvalidArgument, Unsupported; Mismatch, on all ranks, if their shards or arguments differ.
     """

@@ -29,7 +29,10 @@ class CompressingGroup(dist.ProcessGroup):
     A step ends when an optimizer of torch.optim has stepped, or with end_step().
 
     Arguments:
-        store, rank, size, timeout: of the group.
+        store: of the group, as torch gives it to a backend.
+        rank: of this process in the group.
+        size: how many ranks the group has.
+        timeout: of the group's collectives.
         options: the same on all ranks.
 
     Raises InvalidArgument; Mismatch, on all ranks, if their options differ.

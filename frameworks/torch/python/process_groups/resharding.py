@@ -2,9 +2,9 @@
 """States of another number of ranks, for the ranks that go on: what residuals held back is not lost.
 
 A worker's residual joins the next gradient of its rank, which the average divides by the world size; an aggregator's
-joins the average itself. So the next average on M ranks gets the same sum as on N ranks before, if a new worker takes
-M/N of the residuals of the old workers that it follows, and a new aggregator takes the residuals of its elements from
-the old aggregators. Other states (a momentum) are averaged over the ranks that have them.
+joins the average itself. So a new worker takes M/N of the residuals of the old workers that it follows, and a new
+aggregator takes the residuals of its elements from the old aggregators. The next average on M ranks then gets the same
+sum as on N ranks before. Other states (a momentum) are averaged over the ranks that have them.
 
 With topology "hierarchical" a rank is a worker for its piece of a tensor only, with the residual of its host's sum.
 """
