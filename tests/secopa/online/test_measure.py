@@ -29,7 +29,7 @@ from hipress.secopa.online.measure.session import Session
 from hipress.secopa.online.measure.step_parts import Parts, Prediction, Step, compared
 from hipress.secopa.online.measure.turns import link_turns, neighbours, turns_of
 from hipress.secopa.online.measure.typical_link import better, typical, unlike
-from hipress.secopa.online.measure.whole_steps import most_raw_elements, tried
+from hipress.secopa.online.measure.whole_steps import in_steps, most_raw_elements, tried
 from hipress.secopa.plan.choice import Choice
 from hipress.secopa.profile.curves import CostPoint, MeasuredCurve
 from hipress.secopa.profile.gradients import Gradient, GradientSet
@@ -74,6 +74,15 @@ def test_what_is_measured_stays_behind_on_no_rank() -> None:
         return engine.memory_stats()["unexpected_bytes"], len(engine.states())
 
     assert run_ranks(3, body) == [(0, 0)] * 3
+
+
+def test_a_second_measurement_may_come_to_the_same_numbers_with_other_gradients() -> None:
+    def body(engine: _core.Engine) -> None:
+        for elements in (4096, 5000):
+            gradients = GradientSet(gradients=(Gradient(name="weight", elements=elements),))
+            in_steps(Session(engine, 60.0), profile().model_copy(update={"gradients": gradients}), 0.05)
+
+    run_ranks(2, body)
 
 
 def test_a_codec_that_does_not_exist_is_refused_before_anything_is_measured() -> None:

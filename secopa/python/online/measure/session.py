@@ -32,6 +32,6 @@ class Session:
         return left
 
     def numbered(self, name: str) -> str:
-        """A tensor name that this session has not used before."""
+        """A name that this session has not used before. Another session of the job may have."""
         self._tensors += 1
         return f"profile {name} {self._tensors}"

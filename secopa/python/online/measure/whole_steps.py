@@ -131,7 +131,8 @@ class _Trial:
     def _specs(self, codec: str, topology: str, partitions: int) -> Sequence[_core.TensorSpec]:
         return [
             _core.TensorSpec(
-                f"{self._name} {index}",
+                # With its size: a later measurement in the job may come to the same number with other gradients.
+                f"{self._name} {index} {count}",
                 count=count,
                 shape=f"[{count}]",
                 codec=codec,
