@@ -126,6 +126,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     **_none(4, "gpt2"),
     **_none(2, "gpt2"),
     "codec": ("codec.py", "--size", "64M"),
+    "weight-stream": ("weight_stream.py",),
     "adapter-cost": ("adapter_cost.py",),
     "accuracy": ("accuracy.py",),
     "optimizers": ("optimizers.py",),

@@ -168,6 +168,26 @@ def codec_table(result: Result) -> str:
     return table("Codec | Encode / memcpy: | Decode / memcpy: | Faster than in torch: | Smaller:", lines)
 
 
+def weight_stream_table(result: Result) -> str:
+    """A row for each share of changed elements."""
+    if not result:
+        return NOT_MEASURED.capitalize() + ".\n"
+    lines = [
+        (
+            f"{row['changed_percent']:g} %",
+            f"{row['sent_percent']:.2f} %",
+            f"{row['publish_gbps']:.1f} GB/s",
+            f"{row['follow_gbps']:.1f} GB/s",
+            times(row["publish_memcpy_ratio"], 1),
+            times(row["follow_memcpy_ratio"], 1),
+        )
+        for row in result
+    ]
+    heads = "Changed | Sent: | Published per core: | Followed per core: | Publish / memcpy: | Follow / memcpy:"
+    size = f"{result[0]['size_bytes'] / 1e6:.0f} MB of bfloat16"
+    return f"{size}, changed at random places; bytes of the model per second.\n\n" + table(heads, lines)
+
+
 def loopback_table(results: Mapping[tuple[str, str], Result]) -> str:
     """Keys: ranks, size."""
     lines = []

@@ -27,6 +27,7 @@ from benchmarks.regenerate import PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, R
 
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
 GUIDE = ROOT / "docs" / "guide" / "planning.md"
+STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
 BEGIN, END = "<!-- benchmarks: begin (docs/update_benchmarks.py) -->\n", "<!-- benchmarks: end -->\n"
@@ -302,6 +303,7 @@ def main() -> int:
         PAGE: page(load, RESULTS_FOLDER),
         README: with_blocks(README, codecs_block(load)),
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
+        STREAMS: with_blocks(STREAMS, tables.weight_stream_table(load("weight-stream"))),
         CHOOSING: with_blocks(CHOOSING, optimizers_table(load("optimizers"))),
     }
     stale = [file for file, text in pages.items() if not file.exists() or file.read_text() != text]

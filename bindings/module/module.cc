@@ -15,4 +15,5 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindPartitions(module);
   hipress::bindings::bindBlocks(module);
   hipress::bindings::bindSimulation(module);
+  hipress::bindings::bindWeights(module);
 }

@@ -19,5 +19,6 @@ void bindGraphs(pybind11::module_& module);
 void bindPartitions(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
 void bindSimulation(pybind11::module_& module);
+void bindWeights(pybind11::module_& module);
 
 }  // namespace hipress::bindings

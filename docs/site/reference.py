@@ -18,6 +18,7 @@ MODULES = (
     "hipress.tensorflow.keras.callbacks",
     "hipress.mxnet",
     "hipress.compll",
+    "hipress.weights",
     "hipress.network",
 )
 FOLDER = Path("docs/reference")

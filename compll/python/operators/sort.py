@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """sort(vector, key): the elements in ascending order of the key; stable, elements with NaN keys last.
 
-A loop computes the keys. The step plan.Order then sorts as far as the program needs it: sometimes only single elements, or
-the set of the smallest elements.
+A loop computes the keys. The step plan.Order then sorts as far as the program needs it: sometimes only single elements,
+or the set of the smallest elements.
 """
 
 from __future__ import annotations

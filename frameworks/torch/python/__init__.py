@@ -116,6 +116,7 @@ from hipress.torch.state import (  # noqa: E402
     broadcast_parameters,
 )
 from hipress.torch.synchronizer import GradientSynchronizer  # noqa: E402
+from hipress.torch.weight_stream import WeightStream  # noqa: E402
 
 register_codecs()
 
@@ -145,6 +146,7 @@ __all__ = [
     "Timeout",
     "TransportError",
     "Unsupported",
+    "WeightStream",
     "add_process_set",
     "allgather",
     "allgather_async",

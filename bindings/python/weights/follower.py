@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applies versions of weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from hipress._library import load_core
+from hipress.errors import CorruptPayload, InvalidArgument, Timeout
+from hipress.weights.store import Store, name_of, versions
+from hipress.weights.version import Version, read
+from hipress.weights.weight import Weight, check_names, check_same_model
+
+#: Between two looks at the store (seconds): from the first to the longest.
+_PAUSES = (0.02, 1.0)
+
+
+class Follower:
+    """A reader of a stream: brings weights to the newest version, in place.
+
+    A stream has any number of followers. They read the store and write nothing there.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._version = 0
+        self._sums: dict[str, int] = {}
+
+    @property
+    def version(self) -> int:
+        """The version that the weights have; 0: none yet."""
+        return self._version
+
+    def follow(self, weights: Sequence[Weight], timeout: float, *, from_anchor: bool = False) -> int:
+        """Brings the weights to the newest version, and returns its number.
+
+        Waits up to `timeout` seconds for a version newer than the last one. `from_anchor` takes all values anew: the
+        weights may have been changed since the last call.
+
+        Raises Timeout; Mismatch with the first difference if the stream is of another model; CorruptPayload with the
+        name of a file that is cut off or altered; InvalidArgument if the weights are not those of the last call;
+        Unsupported. The weights are then as before the call.
+        """
+        check_names(weights)
+        deadline = time.monotonic() + timeout
+        pause = _PAUSES[0]
+        while True:
+            found = versions(self._store)
+            if found and (found[-1] > self._version or from_anchor):
+                chain = self._chain(found, from_anchor)
+                if chain is not None:
+                    return self._apply(weights, chain)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Timeout(
+                    f"{self._store} has no version after {self._version} after {timeout:g} s: "
+                    "does the publisher still run, and is this its folder?"
+                )
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _PAUSES[1])
+
+    def _chain(self, found: list[int], from_anchor: bool) -> list[Version] | None:
+        """The versions to apply, the oldest first. None: one was deleted meanwhile."""
+        chain: list[Version] = []
+        number = found[-1]
+        while True:
+            name = name_of(number)
+            try:
+                data = self._store.read(name)
+            except FileNotFoundError:
+                return None
+            version = read(data, f"{name} in {self._store}")
+            if version.header.version != number:
+                raise CorruptPayload(f"{name} in {self._store} says that it is version {version.header.version}")
+            chain.append(version)
+            base = version.header.base
+            if base is None or (base == self._version and not from_anchor):
+                return chain[::-1]
+            if base >= number:
+                raise CorruptPayload(f"{name} in {self._store} is based on version {base}, which is not older")
+            number = base
+
+    def _apply(self, weights: Sequence[Weight], chain: list[Version]) -> int:
+        kinds = [(weight.name, weight.kind) for weight in weights]
+        for version in chain:
+            theirs = [(entry.name, entry.kind) for entry in version.header.tensors]
+            check_same_model(kinds, theirs, f"version {version.header.version} in {self._store}")
+        for weight in weights:
+            if not weight.bytes.flags.writeable:
+                raise InvalidArgument(f"the weight '{weight.name}' is read-only")
+        core = load_core()
+        by_name = {weight.name: weight for weight in weights}
+        if not chain[0].is_anchor:
+            for weight in weights:
+                if core.crc32c(weight.bytes) != self._sums[weight.name]:
+                    raise InvalidArgument(
+                        f"the weight '{weight.name}' was changed since version {self._version} was applied to it: "
+                        "follow with from_anchor=True, or follow with the weights of the last call"
+                    )
+        for version in chain:
+            for entry, part in version.parts():
+                if entry.encoding == "raw":
+                    by_name[entry.name].bytes[:] = np.frombuffer(part, np.uint8)
+                elif entry.encoding == "changes":
+                    core.apply_changes(by_name[entry.name].bytes, part, entry.element_bytes)
+        last = chain[-1].header
+        for entry in last.tensors:
+            if core.crc32c(by_name[entry.name].bytes) != entry.after:
+                raise CorruptPayload(
+                    f"the weight '{entry.name}' is not what the publisher had in version {last.version}: another "
+                    "thread wrote to it meanwhile, or the publisher's versions do not fit together; follow with "
+                    "from_anchor=True"
+                )
+        self._version = last.version
+        self._sums = {entry.name: entry.after for entry in last.tensors}
+        return self._version

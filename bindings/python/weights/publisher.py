@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes versions of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress._library import load_core
+from hipress.errors import InvalidArgument
+from hipress.weights.store import Store, name_of, versions
+from hipress.weights.version import Buffer, Encoding, Entry, Header, written
+from hipress.weights.weight import Weight, check_names, check_same_model
+
+
+class Publisher:
+    """The one writer of a stream. It keeps a copy of the last version, to see what changed.
+
+    Arguments:
+        store: where the versions go. A stream that is there already goes on with its next number, as an anchor.
+        anchor_every: every so many versions one has all values, for followers that begin or missed versions.
+        keep_anchors: versions before the last so many anchors are deleted.
+
+    Raises InvalidArgument.
+    """
+
+    def __init__(self, store: Store, *, anchor_every: int = 50, keep_anchors: int = 2) -> None:
+        for name, value in (("anchor_every", anchor_every), ("keep_anchors", keep_anchors)):
+            if value < 1:
+                raise InvalidArgument(f"{name}={value} is too small: expected at least 1")
+        self._store, self._anchor_every, self._keep_anchors = store, anchor_every, keep_anchors
+        self._version = max(versions(store), default=0)
+        self._copies: dict[str, NDArray[np.uint8]] = {}
+        self._kinds: list[tuple[str, str]] = []
+        self._anchors: list[int] = []
+
+    @property
+    def version(self) -> int:
+        """The last version; 0: there is none yet."""
+        return self._version
+
+    def publish(self, weights: Sequence[Weight]) -> int:
+        """Writes the next version, and returns its number.
+
+        Raises InvalidArgument, also if another publisher wrote to the stream; Mismatch if the model is another one.
+        A store's own errors pass through. After an error the next version is an anchor.
+        """
+        check_names(weights)
+        kinds = [(weight.name, weight.kind) for weight in weights]
+        if self._kinds:
+            check_same_model(kinds, self._kinds, "the version before")
+        copies, self._copies = self._copies, {}  # an error leaves copies that followers may not have
+        version = self._version + 1
+        anchor = not copies or version - self._anchors[-1] >= self._anchor_every
+        entries, payload = [], []
+        for weight in weights:
+            entry, part = _entry(weight, None if anchor else copies[weight.name], copies)
+            entries.append(entry)
+            payload.append(part)
+        header = Header(version=version, base=None if anchor else self._version, tensors=tuple(entries))
+        try:
+            self._store.write(name_of(version), written(header, payload))
+        except FileExistsError:
+            raise InvalidArgument(
+                f"version {version} is in {self._store} already: another publisher writes there, and a stream has one"
+            ) from None
+        self._version, self._copies, self._kinds = version, copies, kinds
+        if anchor:
+            self._anchors.append(version)
+            self._delete_old()
+        return version
+
+    def _delete_old(self) -> None:
+        self._anchors = self._anchors[-self._keep_anchors :]
+        for version in versions(self._store):
+            if len(self._anchors) == self._keep_anchors and version < self._anchors[0]:
+                self._store.delete(name_of(version))
+
+
+def _entry(weight: Weight, old: NDArray[np.uint8] | None, copies: dict[str, NDArray[np.uint8]]) -> tuple[Entry, Buffer]:
+    """A tensor's entry and its part of the payload. Its copy becomes what it is now."""
+    core = load_core()
+    after = core.crc32c(weight.bytes)
+    changes = None
+    if old is not None:
+        copies[weight.name] = old
+        changes = core.encode_changes(old, weight.bytes, weight.element_bytes, max(0, weight.bytes.size - 1))
+    else:
+        copies[weight.name] = weight.bytes.copy()
+    # All values are the copy's: the caller may train on while a store writes.
+    part: Buffer = copies[weight.name].data if changes is None else changes
+    encoding: Encoding = "raw" if changes is None else "changes" if changes else "same"
+    entry = Entry(
+        name=weight.name,
+        dtype=weight.dtype,
+        shape=weight.shape,
+        element_bytes=weight.element_bytes,
+        encoding=encoding,
+        bytes=len(part),
+        crc=after if changes is None else core.crc32c(changes),
+        after=after,
+    )
+    return entry, part

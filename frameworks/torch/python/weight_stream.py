@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions of a model's weights through a folder or an object store, from a trainer to any number of followers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import torch
+
+from hipress.errors import InvalidArgument, Unsupported
+from hipress.weights import FolderStore, Follower, Publisher, Store, Weight
+
+
+class WeightStream:
+    """A trainer publishes versions of its weights; evaluators, rollout workers and other machines follow them.
+
+        stream = hipress.torch.WeightStream("/shared/weights")     # in the trainer, on one rank
+        stream.publish(model.state_dict())
+
+        stream = hipress.torch.WeightStream("/shared/weights")     # in each follower
+        stream.follow(model.state_dict(), timeout=600)
+
+    Followers get the trainer's bytes exactly. A version has only the elements whose bytes changed since the version
+    before, and their new values (as PULSE, arXiv 2602.03839); of bfloat16 weights few change in a step of training. Now
+    and then a version has all values, so a follower may begin late or miss versions. No engine and no other rank is
+    needed.
+
+    Arguments:
+        store: a folder, or an object with the methods of `hipress.weights.Store`, for an object store.
+        anchor_every: of every so many versions one has all values.
+        keep_anchors: versions before the last so many of these are deleted.
+
+    Raises InvalidArgument.
+    """
+
+    def __init__(self, store: str | os.PathLike[str] | Store, *, anchor_every: int = 50, keep_anchors: int = 2) -> None:
+        place = FolderStore(store) if isinstance(store, str | os.PathLike) else store
+        self._publisher = Publisher(place, anchor_every=anchor_every, keep_anchors=keep_anchors)
+        self._follower = Follower(place)
+
+    @property
+    def version(self) -> int:
+        """The last version that this object published or applied; 0: none."""
+        return self._follower.version or self._publisher.version
+
+    def publish(self, weights: Mapping[str, torch.Tensor]) -> int:
+        """Writes the next version, and returns its number: 1 for the first.
+
+        Arguments:
+            weights: dense tensors by name, on any device, such as `model.state_dict()`. They keep their names, types
+                and shapes from version to version. The call copies them: training may go on when it returns.
+
+        Raises InvalidArgument, also if another process publishes to the same store; Mismatch if the tensors are others
+        than those of the last version; Unsupported for sparse and quantised tensors; OSError of the store. After an
+        error the next version has all values.
+        """
+        return self._publisher.publish([_weight(name, _on_host(name, tensor)) for name, tensor in weights.items()])
+
+    def follow(self, weights: Mapping[str, torch.Tensor], timeout: float = 600.0, *, from_anchor: bool = False) -> int:
+        """Brings the weights to the newest version, in place, and returns its number.
+
+        Arguments:
+            weights: the tensors of the same model, such as `model.state_dict()`.
+            timeout: how long to wait for a version newer than the last one (seconds).
+            from_anchor: read all values anew, because something else wrote to the weights since the last call.
+
+        Raises Timeout; Mismatch with the first difference if the stream is of another model; CorruptPayload, with its
+        name, for a file that is cut off or altered; InvalidArgument if the weights are not those of the last call;
+        Unsupported. The weights are then as they were.
+        """
+        hosts = {name: _on_host(name, tensor) for name, tensor in weights.items()}
+        version = self._follower.follow(
+            [_weight(name, host) for name, host in hosts.items()], timeout, from_anchor=from_anchor
+        )
+        for name, host in hosts.items():
+            if host.data_ptr() != weights[name].data_ptr():
+                weights[name].detach().copy_(host)
+        return version
+
+
+def _on_host(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself if its memory is contiguous and the processor's, else a copy."""
+    if not isinstance(tensor, torch.Tensor):
+        raise InvalidArgument(f"'{name}' is a {type(tensor).__name__}: a stream has tensors only")
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise Unsupported(f"the weight '{name}' is sparse or quantised: give it as dense tensors")
+    return tensor.detach().cpu().contiguous()
+
+
+def _weight(name: str, host: torch.Tensor) -> Weight:
+    dtype = str(host.dtype).removeprefix("torch.")
+    return Weight(name, dtype, tuple(host.shape), host.element_size(), host.flatten().view(torch.uint8).numpy())

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stream of versions: what a follower gets, what is deleted, and what wrong files do."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hipress.errors import CorruptPayload, InvalidArgument, Mismatch, Timeout, Unsupported
+from hipress.weights import FolderStore, Follower, Publisher, Weight
+
+Model = dict[str, Any]
+
+
+def model(seed: int = 0) -> Model:
+    random = np.random.default_rng(seed)
+    return {
+        "embedding": random.standard_normal((50, 8)).astype(np.float32),
+        "bias": random.standard_normal(7).astype(np.float16),
+        "nothing": np.zeros((0, 3), np.float32),
+        "steps": np.array(5, np.int64),
+    }
+
+
+def weights(tensors: Model) -> list[Weight]:
+    return [
+        Weight(name, array.dtype.name, array.shape, array.itemsize, array.reshape(-1).view(np.uint8))
+        for name, array in tensors.items()
+    ]
+
+
+def trained(tensors: Model, step: int) -> None:
+    random = np.random.default_rng(step)
+    for array in tensors.values():
+        flat = array.reshape(-1)
+        chosen = random.random(flat.size) < 0.1
+        flat[chosen] += 1
+
+
+def equal(one: Model, other: Model) -> bool:
+    return all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+def test_followers_get_every_version_exactly(tmp_path: Path) -> None:
+    trainer, evaluator = model(), model(seed=1)
+    publisher, follower = Publisher(FolderStore(tmp_path)), Follower(FolderStore(tmp_path))
+    for step in range(1, 6):
+        trained(trainer, step)
+        assert publisher.publish(weights(trainer)) == publisher.version == step
+        assert follower.follow(weights(evaluator), 1.0) == follower.version == step
+        assert equal(trainer, evaluator)
+
+
+def test_a_follower_that_missed_versions_catches_up(tmp_path: Path) -> None:
+    trainer, early, late = model(), model(seed=1), model(seed=2)
+    publisher = Publisher(FolderStore(tmp_path), anchor_every=4)
+    follower = Follower(FolderStore(tmp_path))
+    publisher.publish(weights(trainer))
+    follower.follow(weights(early), 1.0)
+    for step in range(2, 11):
+        trained(trainer, step)
+        publisher.publish(weights(trainer))
+    assert follower.follow(weights(early), 1.0) == 10
+    assert Follower(FolderStore(tmp_path)).follow(weights(late), 1.0) == 10
+    assert equal(trainer, early)
+    assert equal(trainer, late)
+
+
+def test_versions_before_the_last_anchors_are_deleted(tmp_path: Path) -> None:
+    trainer = model()
+    (tmp_path / "notes.txt").write_text("mine")
+    publisher = Publisher(FolderStore(tmp_path), anchor_every=3, keep_anchors=2)
+    for _ in range(8):
+        publisher.publish(weights(trainer))
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept == [*(f"{number:012d}.weights" for number in range(4, 9)), "notes.txt"]
+
+
+def test_a_publisher_that_begins_again_goes_on_with_the_next_number(tmp_path: Path) -> None:
+    trainer, evaluator = model(), model(seed=1)
+    follower = Follower(FolderStore(tmp_path))
+    for number in (1, 2):
+        trained(trainer, number)
+        assert Publisher(FolderStore(tmp_path)).publish(weights(trainer)) == number
+        assert follower.follow(weights(evaluator), 1.0) == number
+        assert equal(trainer, evaluator)
+
+
+def test_a_follower_waits_for_a_newer_version(tmp_path: Path) -> None:
+    trainer, evaluator = model(), model(seed=1)
+    publisher, follower = Publisher(FolderStore(tmp_path)), Follower(FolderStore(tmp_path))
+    publisher.publish(weights(trainer))
+    follower.follow(weights(evaluator), 1.0)
+    trained(trainer, 1)
+    later = threading.Timer(0.3, publisher.publish, [weights(trainer)])
+    later.start()
+    assert follower.follow(weights(evaluator), 60.0) == 2
+    later.join()
+    with pytest.raises(Timeout, match=r"no version after 2 after 0\.1 s"):
+        follower.follow(weights(evaluator), 0.1)
+
+
+def test_a_tensor_that_does_not_change_takes_no_bytes(tmp_path: Path) -> None:
+    trainer = {"large": np.zeros(1_000_000, np.float32)}
+    publisher = Publisher(FolderStore(tmp_path))
+    for _ in range(2):
+        publisher.publish(weights(trainer))
+    sizes = [path.stat().st_size for path in sorted(tmp_path.iterdir())]
+    assert sizes[0] > 4_000_000
+    assert sizes[1] < 400
+
+
+@pytest.mark.parametrize("cut", [0, 5, 20, 100, -1])
+def test_a_file_that_is_cut_off_is_refused_and_changes_nothing(tmp_path: Path, cut: int) -> None:
+    trainer, evaluator = model(), model(seed=1)
+    Publisher(FolderStore(tmp_path)).publish(weights(trainer))
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(CorruptPayload, match=file.name):
+        Follower(FolderStore(tmp_path)).follow(weights(evaluator), 1.0)
+    assert equal(evaluator, model(seed=1))
+
+
+def test_any_altered_byte_is_found(tmp_path: Path) -> None:
+    trainer, evaluator = model(), model(seed=1)
+    publisher, follower = Publisher(FolderStore(tmp_path)), Follower(FolderStore(tmp_path))
+    publisher.publish(weights(trainer))
+    follower.follow(weights(evaluator), 1.0)
+    trained(trainer, 1)
+    publisher.publish(weights(trainer))
+    before = {name: array.copy() for name, array in evaluator.items()}
+    file = tmp_path / f"{2:012d}.weights"
+    right = file.read_bytes()
+    for place in range(len(right)):
+        altered = bytearray(right)
+        altered[place] ^= 0x10
+        file.write_bytes(altered)
+        with pytest.raises((CorruptPayload, Unsupported), match=file.name):
+            follower.follow(weights(evaluator), 1.0)
+        assert equal(evaluator, before)
+    file.write_bytes(right)
+    assert follower.follow(weights(evaluator), 1.0) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda tensors: tensors.pop("bias"), "has a weight 'bias', the model has none"),
+        (lambda tensors: tensors.update(more=np.zeros(1)), "the model has a weight 'more', version 1 .* has none"),
+        (
+            lambda tensors: tensors.update(bias=np.zeros(8, np.float16)),
+            r"'bias' is float16\[8\] in the model, and float16\[7\] in version 1",
+        ),
+        (lambda tensors: tensors.update(bias=np.zeros(7, np.float32)), r"'bias' is float32\[7\]"),
+    ],
+)
+def test_another_model_is_refused_with_the_first_difference(tmp_path: Path, change: Any, what: str) -> None:
+    Publisher(FolderStore(tmp_path)).publish(weights(model()))
+    other = model(seed=1)
+    change(other)
+    before = {name: array.copy() for name, array in other.items()}
+    with pytest.raises(Mismatch, match=what):
+        Follower(FolderStore(tmp_path)).follow(weights(other), 1.0)
+    assert equal(other, before)
+
+
+def test_a_publisher_refuses_another_model(tmp_path: Path) -> None:
+    publisher = Publisher(FolderStore(tmp_path))
+    publisher.publish(weights(model()))
+    with pytest.raises(Mismatch, match="the version before has a weight 'steps'"):
+        publisher.publish(weights(model())[:-1])
+
+
+def test_weights_that_something_else_changed_are_refused_unless_all_are_read_anew(tmp_path: Path) -> None:
+    trainer, evaluator = model(), model(seed=1)
+    publisher, follower = Publisher(FolderStore(tmp_path)), Follower(FolderStore(tmp_path))
+    publisher.publish(weights(trainer))
+    follower.follow(weights(evaluator), 1.0)
+    trained(trainer, 1)
+    publisher.publish(weights(trainer))
+    evaluator["bias"][3] += 1
+    with pytest.raises(InvalidArgument, match=r"'bias' was changed since version 1 .* from_anchor=True"):
+        follower.follow(weights(evaluator), 1.0)
+    assert follower.follow(weights(evaluator), 1.0, from_anchor=True) == 2
+    assert equal(trainer, evaluator)
+
+
+def test_a_second_publisher_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    first, second = Publisher(FolderStore(tmp_path)), Publisher(FolderStore(tmp_path))
+    trainer, evaluator = model(), model(seed=1)
+    first.publish(weights(trainer))
+    with pytest.raises(InvalidArgument, match=r"version 1 is in .* already: another publisher"):
+        second.publish(weights(trainer))
+    assert first.publish(weights(trainer)) == 2
+    Follower(FolderStore(tmp_path)).follow(weights(evaluator), 1.0)
+    assert equal(trainer, evaluator)
+
+
+class FullStore(FolderStore):
+    """Has no room while it is `full`."""
+
+    full = False
+
+    def write(self, name: str, parts: Any) -> None:
+        """Fails half way."""
+
+        def until_full() -> Any:
+            for index, part in enumerate(parts):
+                if self.full and index == 2:
+                    raise OSError(28, "No space left on device")
+                yield part
+
+        super().write(name, until_full())
+
+
+def test_a_version_that_could_not_be_written_leaves_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    store = FullStore(tmp_path)
+    trainer, evaluator = model(), model(seed=1)
+    publisher, follower = Publisher(store), Follower(store)
+    publisher.publish(weights(trainer))
+    follower.follow(weights(evaluator), 1.0)
+    trained(trainer, 1)
+    store.full = True
+    with pytest.raises(OSError, match="No space"):
+        publisher.publish(weights(trainer))
+    assert len(list(tmp_path.iterdir())) == 1
+    store.full = False
+    assert publisher.publish(weights(trainer)) == 2
+    follower.follow(weights(evaluator), 1.0)
+    assert equal(trainer, evaluator)
+
+
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="anchor_every=0"):
+        Publisher(FolderStore(tmp_path), anchor_every=0)
+    publisher = Publisher(FolderStore(tmp_path))
+    with pytest.raises(InvalidArgument, match="there are no weights"):
+        publisher.publish([])
+    with pytest.raises(InvalidArgument, match="two weights are called 'bias'"):
+        publisher.publish([*weights(model()), weights(model())[1]])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidArgument, match="cannot be made: "):
+        FolderStore(tmp_path / "file" / "folder")
