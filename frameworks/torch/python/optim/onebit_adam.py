@@ -76,9 +76,9 @@ class OneBitAdam(SynchronizingOptimizer):
         if len(betas) != 2 or not all(0.0 <= each < 1.0 for each in betas):
             raise InvalidArgument(f"betas={betas!r}: give two numbers from 0 to below 1")
         self._freeze_step = freeze_step
-        self._travel = Travel(codec, dict(codec_for or {}), min_compress_bytes)
+        travel = Travel(codec, dict(codec_for or {}), min_compress_bytes)
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, options, self._travel, group)
+        super().__init__(params, options, travel, group)
 
     def _agreed(self) -> dict[str, str]:
         return {**super()._agreed(), "freeze_step": str(self._freeze_step), "travel": str(self._travel)}

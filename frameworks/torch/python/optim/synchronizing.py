@@ -27,6 +27,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
 
     def __init__(self, params: Any, defaults: dict[str, Any], travel: Travel, group: dist.ProcessGroup | None) -> None:
         self._carrier: Carrier | None = None
+        self._travel = travel
         super().__init__(params, defaults)
         self._parameters = _named(self)
         travel.check(list(self._parameters))
@@ -56,7 +57,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         first = next(iter(self._parameters.values()))
         return int(self.state[first]["step"]) if self.state[first] else 0
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step. Raises PeerLost, Timeout, CorruptPayload, TransportError; InvalidArgument: see the class."""
         value = None
         if closure is not None:
@@ -122,8 +123,8 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state_dict() of this rank. What codecs held back on another rank, or with another number of
-        ranks, is left out, and the logger "hipress" warns of it.
+        """Goes on from a state_dict() of this rank. What another rank held back, or this one among another
+        number of ranks, is left out, and the logger "hipress" warns of it.
 
         Raises InvalidArgument, with the first difference, for the state of other parameters; nothing has changed then.
         """
@@ -131,14 +132,18 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         self._check_state(state_dict, own)
         carrier = self._exchange()
         codecs = None if own is None else own["codecs"]
-        if own is not None and codecs is not None and (own["rank"], own["world"]) != (carrier.rank, carrier.world):
+        of_another = own is not None and (own["rank"], own["world"]) != (carrier.rank, carrier.world)
+        carrier.load_state_dict(None if of_another else codecs)
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "hipress"})
+        if of_another and (self._forget_held_back() or codecs is not None):
             logger().warning(
-                "the state of %s is of rank %d of %d, and this is rank %d of %d: what codecs held back is left out",
+                "the state of %s is of rank %d of %d, and this is rank %d of %d: what that rank held back is left out",
                 *(type(self).__name__, own["rank"], own["world"], carrier.rank, carrier.world),
             )
-            codecs = None
-        carrier.load_state_dict(codecs)
-        super().load_state_dict({key: value for key, value in state_dict.items() if key != "hipress"})
+
+    def _forget_held_back(self) -> bool:
+        """Forgets state that belongs to one rank; whether there is any."""
+        return False
 
     def _check_state(self, state_dict: Mapping[str, Any], own: Mapping[str, Any] | None) -> None:
         if own is not None and own["optimizer"] != type(self).__name__:
