@@ -20,9 +20,8 @@ def optimizers_table(result: tables.Result) -> str:
     lines = []
     for label in dict.fromkeys(_label(row) for row in result if row["optimizer"] in names):
         rows = {row["optimizer"]: row for row in result if _label(row) == label}
-        sent = [row["bytes"] for name, row in rows.items() if name in names and row["bytes"] is not None]
         cells = [_loss(rows[name]) if name in rows else "" for name in names]
-        lines.append((label, *cells, f"{sum(sent) / len(sent) / 1000:,.0f} kB" if sent else "–"))
+        lines.append((label, *cells, _sent([row for name, row in rows.items() if name in names])))
     first = result[0]
     caption = (
         f"{first['parameters']:,} parameters, {first['ranks']} ranks, {first['steps']} steps, each of "
@@ -35,8 +34,20 @@ def optimizers_table(result: tables.Result) -> str:
 def _label(row: tables.Row) -> str:
     if row["codec"] is None:
         return "DistributedDataParallel"
+    if row.get("system") == "OneBitAdam":
+        return "`OneBitAdam` in place of AdamW"
     # With SGD dgc has no momentum either.
     return f"`{row['codec'].replace(', momentum=0)', ')').replace('(momentum=0)', '')}`"
+
+
+def _sent(rows: list[tables.Row]) -> str:
+    """The mean over the optimizers; of OneBitAdam the bytes of a step after the freeze."""
+    frozen = [row["bytes_frozen"] for row in rows if row.get("bytes_frozen") is not None]
+    sent = frozen or [row["bytes"] for row in rows if row["bytes"] is not None]
+    if not sent:
+        return "–"
+    share = f", after {rows[0]['frozen_after']:.0%} of the steps" if frozen else ""
+    return f"{sum(sent) / len(sent) / 1000:,.0f} kB{share}"
 
 
 def _loss(row: tables.Row) -> str:

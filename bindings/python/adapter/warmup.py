@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from hipress._library import load_core
+from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.errors import InvalidArgument
 
 #: Of deep gradient compression (Lin et al., 2018, section 3.3): sparsity 75 %, 93.75 %, 98.4375 %, 99.6 %, 99.9 %.
@@ -64,21 +65,25 @@ class Warmup:
 
 
 class WarmingUp:
-    """Which codec begins at a step."""
+    """How the gradients of one optimizer travel until its warm-up is over. Raises InvalidArgument."""
 
-    def __init__(self, warmup: Warmup, codec: str) -> None:
-        self.keeps_codec_for = bool(warmup.ratios)
-        self.first, *later = warmup.stages(codec)
-        self._later = dict(later)
-        self._end = warmup.steps
+    def __init__(self, warmup: Warmup, options: SynchronizationOptions) -> None:
+        """`options`: after the warm-up."""
+        self._stages = dict(warmup.stages(options.codec))
+        self._codec_for = options.codec_for
+        self._steps = warmup.steps
+        self._keeps_codec_for = bool(warmup.ratios)
 
-    def starting_at(self, step: int) -> str | None:
-        """The codec from step `step` on (0 is the first), if it is another one than before."""
-        return self._later.get(step)
+    def before(self, options: SynchronizationOptions) -> SynchronizationOptions:
+        """Of the first step. A codec of the warm-up is for all gradients; ratios are for those without own codec."""
+        return replace(options, codec=self._stages[0], codec_for=self._own_codecs(0))
 
-    def is_over(self, step: int) -> bool:
-        """Whether gradients travel as they will for the rest of the training."""
-        return step >= self._end
+    def starting_at(self, step: int) -> tuple[str, Mapping[str, str]] | None:
+        """codec and codec_for from step `step` on (0 is the first), if they are others than before."""
+        return (self._stages[step], self._own_codecs(step)) if step in self._stages else None
+
+    def _own_codecs(self, step: int) -> Mapping[str, str]:
+        return self._codec_for if self._keeps_codec_for or step >= self._steps else {}
 
 
 def warmup_of(given: int | Warmup | None) -> Warmup | None:

@@ -35,6 +35,7 @@ from hipress.adapter.reduce_ops import (  # noqa: E402
     Product,
     Sum,
 )
+from hipress.adapter.warmup import Warmup  # noqa: E402
 from hipress.built import (  # noqa: E402
     ccl_built,
     cuda_built,
@@ -145,6 +146,7 @@ __all__ = [
     "Timeout",
     "TransportError",
     "Unsupported",
+    "Warmup",
     "add_process_set",
     "allgather",
     "allgather_async",
