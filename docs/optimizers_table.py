@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of benchmarks/optimizers.py as a table for the page about choosing a codec."""
+"""The results of benchmarks/optimizers.py as tables for the pages about choosing a codec and about Adam."""
 
 from __future__ import annotations
 
@@ -29,6 +29,25 @@ def optimizers_table(result: tables.Result) -> str:
     )
     heads = " | ".join(f"{_HEADS[name]}, {rates[name]:g}:" for name in names)
     return caption + tables.table(f"Codec | {heads} | Sent per step and rank:", lines) + _twice(result)
+
+
+def adam_table(results: list[tables.Result]) -> str:
+    """Trainings with AdamW of several seeds: a row for each way, with the loss of each seed and their mean."""
+    if not all(results):
+        return tables.NOT_MEASURED.capitalize() + ".\n"
+    seeds = [{_label(row): row for row in result or []} for result in results]
+    lines = []
+    for label in seeds[0]:
+        rows = [seed[label] for seed in seeds]
+        mean = sum(row["loss_nats"] for row in rows) / len(rows)
+        lines.append((label, *(f"{row['loss_nats']:.3f}" for row in rows), f"{mean:.3f}", _sent(rows)))
+    first = (results[0] or [])[0]
+    heads = " | ".join(f"Seed {next(iter(seed.values()))['seed']}:" for seed in seeds)
+    caption = (
+        f"{first['parameters']:,} parameters, {first['ranks']} ranks, {first['steps']} steps, AdamW's learning rate "
+        f"{first['learning_rate']:g}. The loss in nats per character, on text that training did not see.\n\n"
+    )
+    return caption + tables.table(f"Codec | {heads} | Mean: | Sent per step and rank:", lines)
 
 
 def _label(row: tables.Row) -> str:

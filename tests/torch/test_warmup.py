@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import hipress.torch as hp
-from hipress.adapter.warmup import DGC_RATIOS, with_ratio
+from hipress.options.warmup import DGC_RATIOS, with_ratio
 from tests.torch import models
 from tests.torch.ranks import run
 

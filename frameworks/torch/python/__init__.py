@@ -35,7 +35,6 @@ from hipress.adapter.reduce_ops import (  # noqa: E402
     Product,
     Sum,
 )
-from hipress.adapter.warmup import Warmup  # noqa: E402
 from hipress.built import (  # noqa: E402
     ccl_built,
     cuda_built,
@@ -63,6 +62,7 @@ from hipress.errors import (  # noqa: E402
     Unsupported,
 )
 from hipress.horovod import absent  # noqa: E402
+from hipress.options.warmup import Warmup  # noqa: E402
 from hipress.runtime import (  # noqa: E402
     counters,
     cross_rank,

@@ -21,7 +21,7 @@ from hipress.torch.operators import is_dense
 from hipress.torch.synchronizer import GradientSynchronizer
 
 if TYPE_CHECKING:
-    from hipress.adapter.warmup import WarmingUp
+    from hipress.adapter.warming_up import WarmingUp
     from hipress.secopa.online.automatic import AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
 

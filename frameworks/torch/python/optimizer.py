@@ -14,10 +14,11 @@ from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, gradient_options
 from hipress.adapter.planned import automatic_planning, before_planning
 from hipress.adapter.synchronizer import SynchronizationOptions
-from hipress.adapter.warmup import WarmingUp, warmup_of
+from hipress.adapter.warming_up import WarmingUp
 from hipress.errors import DuplicateName, InvalidArgument
 from hipress.options.declaration import declared, filled
 from hipress.options.signatures import in_order, takes
+from hipress.options.warmup import warmup_of
 from hipress.torch.backward import BackwardSynchronization
 from hipress.torch.distributed_optimizer import DistributedTorchOptimizer, made_distributed
 from hipress.torch.optim.synchronizing import SynchronizingOptimizer

@@ -10,8 +10,8 @@ from typing import Annotated
 import torch
 
 from hipress.adapter.gradient_options import GradientOptions
-from hipress.adapter.warmup import Warmup
 from hipress.options.declaration import Option
+from hipress.options.warmup import Warmup
 
 #: What the texts of all frameworks say here.
 WORDS = {

@@ -114,6 +114,7 @@ def _refused() -> None:
     for state, message in [
         (changed(optimizer="DGCSGD"), "of DGCSGD, not of OneBitAdam"),
         (changed(names=["large", "even", "vector", "small", "one"]), "'even' in place of 'odd'"),
+        ({**good, "hipress": {}}, r"lacks 'hipress\.codecs'"),
         (changed(freeze_step=4), "freeze_step 4"),
         (of_element("exp_avg", torch.zeros(3, 3)), r"'exp_avg' of 'odd' has shape \[3, 3\]"),
         (of_element("step", torch.tensor(2.0)), "2 to 5 steps"),

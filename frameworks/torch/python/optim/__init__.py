@@ -5,7 +5,7 @@ Each takes the place of the plain optimizer and of DistributedOptimizer(): backw
 gradients, and step() exchanges.
 """
 
-from hipress.adapter.warmup import DGC_RATIOS, Warmup
+from hipress.options.warmup import DGC_RATIOS, Warmup
 from hipress.torch.optim.dgc_sgd import DGCSGD
 from hipress.torch.optim.onebit_adam import OneBitAdam
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from hipress.adapter.warmup import Warmup, warmup_of
 from hipress.errors import InvalidArgument
 from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.options.warmup import Warmup, warmup_of
 from hipress.torch.optim.sparse_messages import SparseMessages
 from hipress.torch.optim.synchronizing import SynchronizingOptimizer, Values
 from hipress.torch.optim.travel import Travel

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from hipress.options.warmup import Warmup
 from hipress.torch.optim.travel import Travel
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
@@ -30,7 +31,7 @@ class GroupCarrier:
             codec_for=travel.codec_for,
             min_compress_bytes=travel.min_compress_bytes,
             compress_vectors=True,
-            warmup_steps=1,
+            warmup=Warmup(1),
         )
         listed = {name: TensorShape(shape.numel(), 4, len(shape)) for name, shape in shapes.items()}
         self._average = GroupAverage(listed, group, options)

@@ -135,7 +135,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         of_another = own is not None and (own["rank"], own["world"]) != (carrier.rank, carrier.world)
         carrier.load_state_dict(None if of_another else codecs)
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "hipress"})
-        if of_another and (self._forget_held_back() or codecs is not None):
+        if own is not None and of_another and (self._forget_held_back() or codecs is not None):
             logger().warning(
                 "the state of %s is of rank %d of %d, and this is rank %d of %d: what that rank held back is left out",
                 *(type(self).__name__, own["rank"], own["world"], carrier.rank, carrier.world),
@@ -146,6 +146,9 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         return False
 
     def _check_state(self, state_dict: Mapping[str, Any], own: Mapping[str, Any] | None) -> None:
+        missing = set() if own is None else {"optimizer", "names", "rank", "world", "codecs"} - own.keys()
+        if missing:
+            raise InvalidArgument(f"the state lacks 'hipress.{min(missing)}': no state_dict() of HiPress wrote it")
         if own is not None and own["optimizer"] != type(self).__name__:
             raise InvalidArgument(f"the state is of {own['optimizer']}, not of {type(self).__name__}")
         saved = state_dict["state"]

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hipress._library import load_core
-from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.errors import InvalidArgument
 
 #: Of deep gradient compression (Lin et al., 2018, section 3.3): sparsity 75 %, 93.75 %, 98.4375 %, 99.6 %, 99.9 %.
@@ -52,6 +51,10 @@ class Warmup:
         texts = [with_ratio(codec, ratio) for ratio in self.ratios]
         return [*zip(starts, texts, strict=True), (self.steps, codec)]
 
+    def codec_at(self, step: int, codec: str) -> str:
+        """With which codec gradients travel in step `step` (0 is the first)."""
+        return [text for start, text in self.stages(codec) if start <= step][-1]
+
     def ratio_at(self, step: int, ratio: float) -> float:
         """The share of the values that is sent in step `step` (0 is the first), with `ratio` after the warm-up."""
         if step >= self.steps:
@@ -62,28 +65,6 @@ class Warmup:
             for place, each in enumerate(self.ratios or (1.0,))
             if place * self.steps // max(1, len(self.ratios)) <= step
         ][-1]
-
-
-class WarmingUp:
-    """How the gradients of one optimizer travel until its warm-up is over. Raises InvalidArgument."""
-
-    def __init__(self, warmup: Warmup, options: SynchronizationOptions) -> None:
-        """`options`: after the warm-up."""
-        self._stages = dict(warmup.stages(options.codec))
-        self._codec_for = options.codec_for
-        self._steps = warmup.steps
-        self._keeps_codec_for = bool(warmup.ratios)
-
-    def before(self, options: SynchronizationOptions) -> SynchronizationOptions:
-        """Of the first step. A codec of the warm-up is for all gradients; ratios are for those without own codec."""
-        return replace(options, codec=self._stages[0], codec_for=self._own_codecs(0))
-
-    def starting_at(self, step: int) -> tuple[str, Mapping[str, str]] | None:
-        """codec and codec_for from step `step` on (0 is the first), if they are others than before."""
-        return (self._stages[step], self._own_codecs(step)) if step in self._stages else None
-
-    def _own_codecs(self, step: int) -> Mapping[str, str]:
-        return self._codec_for if self._keeps_codec_for or step >= self._steps else {}
 
 
 def warmup_of(given: int | Warmup | None) -> Warmup | None:
