@@ -79,6 +79,9 @@ def _ablation(rate: str, release: str, *models: str) -> dict[str, tuple[str, ...
     }
 
 
+#: Of longer trainings with AdamW.
+ADAM_SEEDS = (0, 1, 2)
+
 #: Script and arguments by file name without suffix. The names of cluster results have the nodes, the ranks per node if
 #: there are several, the rate, the model and the codec. The most important results come first; all together take hours.
 RESULTS: dict[str, tuple[str, ...]] = {
@@ -130,6 +133,13 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "adapter-cost": ("adapter_cost.py",),
     "accuracy": ("accuracy.py",),
     "optimizers": ("optimizers.py",),
+    **{
+        f"adam-seed{seed}": (
+            *("optimizers.py", "--codec", "onebit,OneBitAdam", "--optimizer", "adamw"),
+            *("--steps", "600", "--seed", str(seed)),
+        )
+        for seed in ADAM_SEEDS
+    },
     **{
         f"sync-loopback-{world}x{size}": (*LOOPBACK, "--world", str(world), "--size", size)
         for size in ("100M", "1M")

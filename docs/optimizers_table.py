@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of benchmarks/optimizers.py as a table for the page about choosing a codec."""
+"""The results of benchmarks/optimizers.py as tables for the pages about choosing a codec and about Adam."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ def optimizers_table(result: tables.Result) -> str:
     lines = []
     for label in dict.fromkeys(_label(row) for row in result if row["optimizer"] in names):
         rows = {row["optimizer"]: row for row in result if _label(row) == label}
-        sent = [row["bytes"] for name, row in rows.items() if name in names and row["bytes"] is not None]
         cells = [_loss(rows[name]) if name in rows else "" for name in names]
-        lines.append((label, *cells, f"{sum(sent) / len(sent) / 1000:,.0f} kB" if sent else "–"))
+        lines.append((label, *cells, _sent([row for name, row in rows.items() if name in names])))
     first = result[0]
     caption = (
         f"{first['parameters']:,} parameters, {first['ranks']} ranks, {first['steps']} steps, each of "
@@ -32,11 +31,42 @@ def optimizers_table(result: tables.Result) -> str:
     return caption + tables.table(f"Codec | {heads} | Sent per step and rank:", lines) + _twice(result)
 
 
+def adam_table(results: list[tables.Result]) -> str:
+    """Trainings with AdamW of several seeds: a row for each way, with the loss of each seed and their mean."""
+    if not all(results):
+        return tables.NOT_MEASURED.capitalize() + ".\n"
+    seeds = [{_label(row): row for row in result or []} for result in results]
+    lines = []
+    for label in seeds[0]:
+        rows = [seed[label] for seed in seeds]
+        mean = sum(row["loss_nats"] for row in rows) / len(rows)
+        lines.append((label, *(f"{row['loss_nats']:.3f}" for row in rows), f"{mean:.3f}", _sent(rows)))
+    first = (results[0] or [])[0]
+    heads = " | ".join(f"Seed {next(iter(seed.values()))['seed']}:" for seed in seeds)
+    caption = (
+        f"{first['parameters']:,} parameters, {first['ranks']} ranks, {first['steps']} steps, AdamW's learning rate "
+        f"{first['learning_rate']:g}. The loss in nats per character, on text that training did not see.\n\n"
+    )
+    return caption + tables.table(f"Codec | {heads} | Mean: | Sent per step and rank:", lines)
+
+
 def _label(row: tables.Row) -> str:
     if row["codec"] is None:
         return "DistributedDataParallel"
+    if row.get("system") == "OneBitAdam":
+        return "`OneBitAdam` in place of AdamW"
     # With SGD dgc has no momentum either.
     return f"`{row['codec'].replace(', momentum=0)', ')').replace('(momentum=0)', '')}`"
+
+
+def _sent(rows: list[tables.Row]) -> str:
+    """The mean over the optimizers; of OneBitAdam the bytes of a step after the freeze."""
+    frozen = [row["bytes_frozen"] for row in rows if row.get("bytes_frozen") is not None]
+    sent = frozen or [row["bytes"] for row in rows if row["bytes"] is not None]
+    if not sent:
+        return "–"
+    share = f", after {rows[0]['frozen_after']:.0%} of the steps" if frozen else ""
+    return f"{sum(sent) / len(sent) / 1000:,.0f} kB{share}"
 
 
 def _loss(row: tables.Row) -> str:

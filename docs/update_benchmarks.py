@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the numbers of benchmarks/results into docs/benchmarks.md, README.md, docs/guide/planning.md and
-docs/guide/choosing-a-codec.md, so that none is typed by hand.
+"""Writes the numbers of benchmarks/results into docs/benchmarks.md, README.md and the guide's pages about
+planning, choosing a codec and Adam, so that none is typed by hand.
 
 make bench                                      measure; writes the pages, too
 python docs/update_benchmarks.py                write
@@ -19,16 +19,17 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
-from optimizers_table import optimizers_table  # noqa: E402
+from optimizers_table import adam_table, optimizers_table  # noqa: E402
 from planning_table import codecs_table, decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
 from benchmarks.models import MODELS  # noqa: E402
-from benchmarks.regenerate import PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS, TRAINED  # noqa: E402
+from benchmarks.regenerate import ADAM_SEEDS, PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS, TRAINED  # noqa: E402
 
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
 GUIDE = ROOT / "docs" / "guide" / "planning.md"
 STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
+ADAM = ROOT / "docs" / "guide" / "adam.md"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
 BEGIN, END = "<!-- benchmarks: begin (docs/update_benchmarks.py) -->\n", "<!-- benchmarks: end -->\n"
 Load = Callable[[str], tables.Result]
@@ -305,6 +306,7 @@ def main() -> int:
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
         STREAMS: with_blocks(STREAMS, tables.weight_stream_table(load("weight-stream"))),
         CHOOSING: with_blocks(CHOOSING, optimizers_table(load("optimizers"))),
+        ADAM: with_blocks(ADAM, adam_table([load(f"adam-seed{seed}") for seed in ADAM_SEEDS])),
     }
     stale = [file for file, text in pages.items() if not file.exists() or file.read_text() != text]
     if check and stale:

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.harness.arguments import names_of
 from benchmarks.harness.rank_jobs import RankFailed, exit_code, run_job
 from benchmarks.harness.report import Row, parse_names, print_table, write_json
-from benchmarks.optimizers.job import DDP, OPTIMIZERS, Job, Trained, Trial, trials
+from benchmarks.optimizers.job import DDP, FROZEN_AFTER, ONEBIT_ADAM, OPTIMIZERS, Job, Trained, Trial, trials
 
 _RANK = Path(__file__).with_name("rank.py")
 #: Codecs with default options, without error feedback, and with options that suit these gradients better.
@@ -30,6 +30,7 @@ CODECS = (
     *("graddrop", "graddrop(error_feedback=false)", "graddrop(ratio=0.01)"),
     *("graddrop(ratio=0.01, error_feedback=false)",),
     *("dgc", "dgc(error_feedback=false)"),
+    ONEBIT_ADAM,
 )
 
 
@@ -80,11 +81,13 @@ def rows_of(todo: list[Trial], trained: list[Trained], given: argparse.Namespace
                 "class": trial.optimizer,
                 "learning_rate": trial.learning_rate,
                 "momentum": trial.momentum,
-                "codec": None if trial.system == DDP else trial.system,
-                "system": DDP if trial.system == DDP else "hipress",
+                "codec": {DDP: None, ONEBIT_ADAM: "onebit"}.get(trial.system, trial.system),
+                "system": trial.system if trial.system in (DDP, ONEBIT_ADAM) else "hipress",
+                "frozen_after": FROZEN_AFTER if trial.system == ONEBIT_ADAM else None,
                 "loss_nats": one.loss,
                 "above_ddp_nats": None if one.loss is None or of_ddp is None else one.loss - of_ddp,
                 "bytes": one.bytes_sent,
+                "bytes_frozen": one.bytes_frozen,
                 "parameters": one.parameters,
                 "ranks": given.ranks,
                 "steps": given.steps,

@@ -16,13 +16,16 @@ OPTIMIZERS: dict[str, tuple[str, float, float]] = {
     "sgd": ("SGD", 0.3, 0.0),
     "momentum": ("SGD", 0.03, 0.9),
 }
+#: hipress.torch.optim.OneBitAdam in place of AdamW and DistributedOptimizer: its variance is frozen after this part of
+#: the steps.
+ONEBIT_ADAM, FROZEN_AFTER = "OneBitAdam", 0.2
 #: The training with dgc in which codec and optimizer both have momentum.
 TWICE = "momentum-twice"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One training. `system`: DDP or a codec's text; `name`: a name of OPTIMIZERS, or TWICE."""
+    """One training. `system`: DDP, ONEBIT_ADAM or a codec's text; `name`: a name of OPTIMIZERS, or TWICE."""
 
     system: str
     name: str
@@ -32,12 +35,14 @@ class Trial:
 
 
 def trials(systems: list[str], names: list[str]) -> list[Trial]:
-    """All systems with each optimizer. With dgc the codec has the momentum and the optimizer none, so it applies
-    once."""
+    """All systems with each optimizer, ONEBIT_ADAM only with AdamW. With dgc the codec has the momentum and the
+    optimizer none, so it applies once."""
     made = []
     for name in names:
         optimizer, rate, momentum = OPTIMIZERS[name]
         for system in systems:
+            if system == ONEBIT_ADAM and optimizer != "AdamW":
+                continue
             if not system.startswith("dgc"):
                 made.append(Trial(system, name, optimizer, rate, momentum))
                 continue
@@ -75,8 +80,9 @@ class Job:
 @dataclass(frozen=True)
 class Trained:
     """`loss`: on sequences that are not in the training data; None if it is not finite. `bytes_sent`: per step, of the
-    rank that sends most; None for DDP."""
+    rank that sends most; None for DDP. `bytes_frozen`: of ONEBIT_ADAM, per step with a frozen variance."""
 
     loss: float | None
     bytes_sent: int | None
     parameters: int
+    bytes_frozen: int | None = None

@@ -11,6 +11,7 @@ import math
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # Python adds only the script's own folder to the path
@@ -22,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.harness.hipress_session import hipress_session
 from benchmarks.harness.torch_meeting import gather, join
-from benchmarks.optimizers.job import DDP, Job, Trained, Trial
+from benchmarks.optimizers.job import DDP, FROZEN_AFTER, ONEBIT_ADAM, Job, Trained, Trial
 from benchmarks.optimizers.model import CharacterModel, Text, loss, read_text
 
 #: Deadline of waits (seconds), generous because other work may delay a rank.
@@ -39,21 +40,41 @@ def _optimizer(trial: Trial, model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), lr=trial.learning_rate, momentum=trial.momentum)
 
 
-def _train(model: nn.Module, optimizer: torch.optim.Optimizer, text: Text, job: Job) -> None:
-    """Trains, and ends early if the loss is not finite. All ranks see this in the same step."""
+def _synchronizing(trial: Trial, model: nn.Module, job: Job) -> torch.optim.Optimizer:
+    """The optimizer that averages over all ranks with HiPress."""
+    import hipress.torch as hp
+    from hipress.torch.optim import OneBitAdam
+
+    if trial.system != ONEBIT_ADAM:
+        return hp.DistributedOptimizer(_optimizer(trial, model), model.named_parameters(), codec=trial.system)
+    return OneBitAdam(model.named_parameters(), lr=trial.learning_rate, freeze_step=_frozen_after(job))
+
+
+def _frozen_after(job: Job) -> int:
+    return max(1, round(FROZEN_AFTER * job.steps))
+
+
+def _train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, text: Text, job: Job, sent: Callable[[], int] | None = None
+) -> list[int]:
+    """Trains, and ends early if the loss is not finite. All ranks see this in the same step. What `sent()` returns
+    before each step."""
     generator = torch.Generator().manual_seed(1000 * job.seed + dist.get_rank())
+    before = []
     for _ in range(job.steps):
+        before.append(0 if sent is None else sent())
         optimizer.zero_grad()
         loss(model, text.batch(job.sequences, generator)).backward()
         optimizer.step()
         if not all(parameter.isfinite().all() for parameter in model.parameters()):
-            return
+            break
+    return before
 
 
 def _trained(trial: Trial, text: Text, job: Job) -> Trained:
     torch.manual_seed(job.seed)  # the same initial weights on all ranks and in all trials
     model = CharacterModel(text.characters)
-    sent = None
+    sent = frozen = None
     if trial.system == DDP:
         # One bucket gives all trainings the same order of reduction; otherwise it would depend on the machine's first
         # steps.
@@ -61,18 +82,24 @@ def _trained(trial: Trial, text: Text, job: Job) -> Trained:
     else:
         import hipress.torch as hp
 
+        def sent_bytes() -> int:
+            return int(hp.counters()["bytes_sent"])
+
         with hipress_session(_TIMEOUT), warnings.catch_warnings():
             warnings.simplefilter("ignore", hp.CodecWarning)  # the benchmark is about these codecs
-            optimizer = hp.DistributedOptimizer(_optimizer(trial, model), model.named_parameters(), codec=trial.system)
-            before = hp.counters()["bytes_sent"]
-            _train(model, optimizer, text, job)
-            sent = max(gather(hp.counters()["bytes_sent"] - before)) // job.steps
+            optimizer = _synchronizing(trial, model, job)
+            counts = [*_train(model, optimizer, text, job, sent_bytes), sent_bytes()]
+            sent = max(gather(counts[-1] - counts[0])) // job.steps
+            first = _frozen_after(job)
+            if trial.system == ONEBIT_ADAM and first + 1 < len(counts):
+                frozen = max(gather(counts[-1] - counts[first])) // (len(counts) - 1 - first)
     digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).digest()
     if len(set(gather(digest))) > 1:
         raise ReplicasDiffer(f"after {trial}")
     with torch.no_grad():
         judged = loss(model, text.judged).item()
-    return Trained(judged if math.isfinite(judged) else None, sent, sum(each.numel() for each in model.parameters()))
+    parameters = sum(each.numel() for each in model.parameters())
+    return Trained(judged if math.isfinite(judged) else None, sent, parameters, frozen)
 
 
 def main() -> None:

@@ -25,6 +25,8 @@ class OptimizerTraits:
     name: str
     second_moments: bool
     momentum: bool
+    of_torch: bool = False
+    """PyTorch's, or derived from one of PyTorch's."""
 
 
 def traits_of(optimizer: Any) -> OptimizerTraits:
@@ -40,6 +42,7 @@ def traits_of(optimizer: Any) -> OptimizerTraits:
         second_moments=not _WITHOUT.intersection(classes) and (named or has_betas),
         momentum=any(_is_positive(each.get("momentum", each.get("_momentum"))) for each in options)
         or any(_is_positive(_beta(each, 0)) for each in options),
+        of_torch=any(kind.__module__.startswith("torch.optim.") for kind in type(optimizer).__mro__),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, TypedDict
 
 from hipress.options.declaration import Option
 from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.options.warmup import Warmup
 
 
 class BesideCodec(TypedDict, total=False):
@@ -41,9 +42,13 @@ class BesideCodec(TypedDict, total=False):
             default=None,
         ),
     ]
-    warmup_steps: Annotated[
-        int,
-        Option("In so many first steps all values are averaged exactly.{group_only}", default=0, at_least=0),
+    warmup: Annotated[
+        int | Warmup | None,
+        Option(
+            "In so many first steps all values are averaged exactly. hipress.torch.Warmup in place of a number says "
+            "with which other codec, or with which ratios of `codec` in turn.",
+            default=None,
+        ),
     ]
     seed: Annotated[int, Option("Of random rounding.{group_only_seed}", default=0, at_least=0)]
 

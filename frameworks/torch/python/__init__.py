@@ -62,6 +62,7 @@ from hipress.errors import (  # noqa: E402
     Unsupported,
 )
 from hipress.horovod import absent  # noqa: E402
+from hipress.options.warmup import Warmup  # noqa: E402
 from hipress.runtime import (  # noqa: E402
     counters,
     cross_rank,
@@ -146,6 +147,7 @@ __all__ = [
     "Timeout",
     "TransportError",
     "Unsupported",
+    "Warmup",
     "WeightStream",
     "add_process_set",
     "allgather",

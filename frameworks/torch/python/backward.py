@@ -21,6 +21,7 @@ from hipress.torch.operators import is_dense
 from hipress.torch.synchronizer import GradientSynchronizer
 
 if TYPE_CHECKING:
+    from hipress.adapter.warming_up import WarmingUp
     from hipress.secopa.online.automatic import AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
 
@@ -98,6 +99,8 @@ class BackwardSynchronization:
         self._hooks: dict[int, Any] = {}
         #: Makes plans from the times of steps; None: there are no automatic plans.
         self.planning: AutomaticPlanning | None = None
+        #: Which codecs the first steps have; None: those of all steps.
+        self.warming_up: WarmingUp | None = None
         self._round_s = 0.0  # from a round's first gradient to its last average
         self._core = load_core()
         self._process = runtime.current()
@@ -124,13 +127,13 @@ class BackwardSynchronization:
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None) -> None:
         """From the next round on: see GradientSynchronizer.set_codec(). Raises InvalidArgument within backward."""
         self._check_idle("set_codec")
-        self.planning = None
+        self.planning = self.warming_up = None
         self._synchronizer.set_codec(codec, codec_for)
 
     def set_plan(self, plan: Plan | None) -> None:
         """From the next round on: see GradientSynchronizer.set_plan(). Raises InvalidArgument within backward."""
         self._check_idle("set_plan")
-        self.planning = None
+        self.planning = self.warming_up = None
         self._synchronizer.set_plan(plan)
 
     def _check_idle(self, doing: str) -> None:
@@ -247,6 +250,8 @@ class BackwardSynchronization:
         self._passes_done = 0
         if self.planning is not None:
             self.planning.step_ended(self._round_s)
+        if self.warming_up is not None and (codecs := self.warming_up.starting_at(self._steps)) is not None:
+            self._synchronizer.set_codec(*codecs)
 
     def groups_are_safe(self) -> bool:
         """Whether every parameter has a dense gradient: a group waits for all of its members."""

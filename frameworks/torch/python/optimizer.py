@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,11 +13,15 @@ from hipress.adapter import process_sets, reduce_ops
 from hipress.adapter.compression import compressor_of
 from hipress.adapter.gradient_options import GradientTravel, gradient_options
 from hipress.adapter.planned import automatic_planning, before_planning
+from hipress.adapter.synchronizer import SynchronizationOptions
+from hipress.adapter.warming_up import WarmingUp
 from hipress.errors import DuplicateName, InvalidArgument
 from hipress.options.declaration import declared, filled
 from hipress.options.signatures import in_order, takes
+from hipress.options.warmup import warmup_of
 from hipress.torch.backward import BackwardSynchronization
 from hipress.torch.distributed_optimizer import DistributedTorchOptimizer, made_distributed
+from hipress.torch.optim.synchronizing import SynchronizingOptimizer
 from hipress.torch.options import WORDS, TorchOptions
 from hipress.torch.synchronizer import GradientSynchronizer
 
@@ -55,6 +59,15 @@ def _named(
     return named
 
 
+def _warming_up(given: Mapping[str, Any], combining: SynchronizationOptions) -> WarmingUp | None:
+    warmup = warmup_of(given["warmup"])
+    if warmup is None:
+        return None
+    if given["plan"] is not None or compressor_of(given["compression"]) is not None:
+        raise InvalidArgument("a warm-up goes with codec and codec_for: give it without plan and compression")
+    return WarmingUp(warmup, combining)
+
+
 @in_order(
     "optimizer named_parameters compression backward_passes_per_step op gradient_predivide_factor num_groups groups "
     "sparse_as_dense process_set"
@@ -89,6 +102,10 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     process_sets.check(given["process_set"])
     if isinstance(optimizer, DistributedTorchOptimizer):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
+    if isinstance(optimizer, SynchronizingOptimizer):
+        raise InvalidArgument(
+            f"{type(optimizer).__name__} exchanges values with all ranks itself: use it without DistributedOptimizer"
+        )
     named = _named(optimizer, named_parameters)
     combining = gradient_options(
         **{name: given[name] for name in declared(GradientTravel)},
@@ -97,7 +114,9 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         gradient_predivide_factor=given["gradient_predivide_factor"],
         optimizer=optimizer,
     )
-    synchronizer = GradientSynchronizer(named, before_planning(given["plan"], combining))
+    warming_up = _warming_up(given, combining)
+    before = before_planning(given["plan"], combining) if warming_up is None else warming_up.before(combining)
+    synchronizer = GradientSynchronizer(named, before)
     synchronization = BackwardSynchronization(
         synchronizer,
         named,
@@ -106,6 +125,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         compressor=compressor_of(given["compression"]),
         takes_sparse_only=isinstance(optimizer, torch.optim.SparseAdam),
     )
+    synchronization.warming_up = warming_up
     synchronization.planning = automatic_planning(
         given["plan"], synchronizer, combining, synchronization.groups_are_safe
     )

@@ -11,6 +11,7 @@ import torch
 
 from hipress.adapter.gradient_options import GradientOptions
 from hipress.options.declaration import Option
+from hipress.options.warmup import Warmup
 
 #: What the texts of all frameworks say here.
 WORDS = {
@@ -31,6 +32,14 @@ class TorchOptions(GradientOptions, total=False):
     groups: Annotated[
         int | Sequence[Sequence[torch.Tensor]] | None,
         Option("Horovod's; it changes nothing, as num_groups.", default=None, at_least=0),
+    ]
+    warmup: Annotated[
+        int | Warmup | None,
+        Option(
+            "In so many first steps gradients travel without a codec. hipress.torch.Warmup in place of a number says "
+            "with which other codec, or with which ratios of `codec` in turn. Without `plan`; `set_codec()` ends it.",
+            default=None,
+        ),
     ]
     sparse_as_dense: Annotated[
         bool,

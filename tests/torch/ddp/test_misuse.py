@@ -56,10 +56,10 @@ def test_wrong_calls_are_named(tmp_path: Path) -> None:
 def _different(rank: int, what: str) -> None:
     model = DistributedDataParallel(training.Net())
     codec = "fp16" if what == "codec" and rank == 1 else "onebit"
-    ddp.compress(model, codec, warmup_steps=rank if what == "warm-up" else 0)
+    ddp.compress(model, codec, warmup=1 + rank if what == "warm-up" else 0)
 
 
-@pytest.mark.parametrize(("what", "text"), [("codec", "codec fp16"), ("warm-up", "warmup_steps 1")])
+@pytest.mark.parametrize(("what", "text"), [("codec", "codec fp16"), ("warm-up", "warmup Warmup(steps=2")])
 def test_ranks_that_differ_are_told_on_all(tmp_path: Path, what: str, text: str) -> None:
     for error in outcomes(_different, 2, str(tmp_path), what):
         assert isinstance(error, hp.Mismatch)

@@ -124,7 +124,7 @@ def _warmed_up(rank: int, steps: int) -> tuple[bytes, bytes, bytes]:
         torch.manual_seed(0)
         model = DistributedDataParallel(training.Net())
         if warmup is not None:
-            ddp.compress(model, "onebit", warmup_steps=warmup)
+            ddp.compress(model, "onebit", warmup=warmup)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         for step in range(steps):
             optimizer.zero_grad()
@@ -138,6 +138,72 @@ def test_warm_up_is_exact(tmp_path: Path) -> None:
     for plain, warm, compressed in run(_warmed_up, 2, str(tmp_path), 4):
         assert warm == plain
         assert compressed != plain
+
+
+def _with_codecs(model: DistributedDataParallel, rank: int, steps: range) -> bytes:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in steps:
+        optimizer.zero_grad()
+        _one_step(model, rank, step)
+        optimizer.step()
+    return training.fingerprint(model)
+
+
+@training.in_process_group
+def _warmed_up_with(rank: int, warmup: hp.Warmup, codecs: list[str], carrier: str) -> list[bytes]:
+    """After each stage of the warm-up the parameters, and those of a training that has this codec from the start and
+    goes on with what the one before held back."""
+    if carrier == "hipress":
+        hp.init()
+    seen = []
+    model = DistributedDataParallel(_net())
+    ddp.compress(model, codecs[-1], warmup=warmup, carrier=carrier)
+    for first in range(0, 6, 2):
+        seen.append(_with_codecs(model, rank, range(first, first + 2)))
+    if carrier == "hipress":
+        return seen
+    kept, net = None, _net()
+    for place, first in enumerate(range(0, 6, 2)):
+        other = DistributedDataParallel(net)
+        by_hand = ddp.compress(other, codecs[place])
+        if kept is not None:
+            by_hand.load_state_dict(kept)
+        assert _with_codecs(other, rank, range(first, first + 2)) == seen[place], codecs[place]
+        kept = by_hand.state_dict()
+    return seen
+
+
+def _net() -> training.Net:
+    torch.manual_seed(0)
+    return training.Net()
+
+
+@pytest.mark.parametrize(
+    ("warmup", "codecs"),
+    [
+        (hp.Warmup(4, "int8"), ["int8", "int8", "onebit"]),
+        (hp.Warmup(4, ratios=(0.5, 0.1)), ["graddrop(ratio=0.5)", "graddrop(ratio=0.1)", "graddrop(ratio=0.01)"]),
+        (hp.Warmup(2, "onebit"), ["onebit", "graddrop", "graddrop"]),
+    ],
+)
+def test_warm_up_with_other_codecs(tmp_path: Path, warmup: hp.Warmup, codecs: list[str]) -> None:
+    by_carrier = []
+    for carrier in ("group", "hipress"):
+        (tmp_path / carrier).mkdir()
+        first, second = run(_warmed_up_with, 2, str(tmp_path / carrier), warmup, codecs, carrier)
+        assert first == second
+        by_carrier.append(first)
+    assert len(set(by_carrier[0])) == 3
+
+
+@training.in_process_group
+def _lossy_warm_up(rank: int) -> None:
+    with pytest.raises(hp.InvalidArgument, match=r"'onebit' holds values back \(residual\) that 'fp16'"):
+        ddp.compress(DistributedDataParallel(_net()), "fp16", warmup=hp.Warmup(2, "onebit"))
+
+
+def test_a_warm_up_that_would_lose_values_is_refused(tmp_path: Path) -> None:
+    run(_lossy_warm_up, 1, str(tmp_path))
 
 
 @training.in_process_group

@@ -40,7 +40,7 @@ def compress(model: DistributedDataParallel, codec: str = "none", **options: Unp
     Arguments:
         model: what DistributedDataParallel() returned. Parameters keep the names of the wrapped module.
         {codec, carrier, topology, min_compress_bytes, compress_vectors, codec_for, ranks_per_host, host_group}
-        {warmup_steps, plan, seed}
+        {warmup, plan, seed}
 
     Raises InvalidArgument, also for a plan of other tensors or another number of ranks; Unsupported; Mismatch, on all
     ranks, if the ranks' parameters or arguments differ.

@@ -15,6 +15,7 @@ from torch._C._distributed_c10d import GradBucket
 from hipress import runtime
 from hipress.adapter.planned import PlanArgument, is_automatic, plan_of
 from hipress.adapter.synchronizer import SynchronizationOptions
+from hipress.adapter.warming_up import WarmingUp
 from hipress.errors import HipressError, InvalidArgument, Unsupported
 from hipress.log import logger
 from hipress.torch.ddp.exact import ExactAverage
@@ -47,26 +48,29 @@ class EngineCarrier:
                 f"{dist.get_world_size(group)}, HiPress as rank {place.rank} of {place.size}: carrier 'hipress' needs "
                 "the same ranks; start both from the same launcher"
             )
-        if options.warmup_steps or options.seed or options.ranks_per_host:
+        if options.seed or options.ranks_per_host:
             raise Unsupported(
-                "carrier 'hipress' has no warmup_steps, takes its seed from hipress.torch.init(), and knows the hosts "
-                "without ranks_per_host"
+                "carrier 'hipress' takes its seed from hipress.torch.init(), and knows the hosts without ranks_per_host"
             )
+        if plan is not None and options.warmup is not None:
+            raise InvalidArgument("a warm-up goes with codec and codec_for: give it without plan")
         if plan is not None and is_automatic(plan):
             raise Unsupported("the hook makes no plans: give it a file that `hipress plan` has written")
         vectors = {} if options.compress_vectors else {n: "none" for n, each in parameters.items() if each.dim() < 2}
         codec_for = {**vectors, **options.codec_for}
         self._indices = {name: index for index, name in enumerate(parameters)}
-        self._synchronizer = GradientSynchronizer(
-            parameters.items(),
-            SynchronizationOptions(
-                codec=options.codec,
-                topology=options.topology,
-                min_compress_bytes=options.min_compress_bytes,
-                codec_for={} if plan is not None else codec_for,
-                plan=plan_of(plan, options.codec, options.topology),
-            ),
+        travel = SynchronizationOptions(
+            codec=options.codec,
+            topology=options.topology,
+            min_compress_bytes=options.min_compress_bytes,
+            codec_for={} if plan is not None else codec_for,
+            plan=plan_of(plan, options.codec, options.topology),
         )
+        # Vectors that travel as they are later do so from the start.
+        self._warming_up = None if options.warmup is None else WarmingUp(options.warmup, travel, vectors)
+        self._step = 0
+        first = travel if self._warming_up is None else self._warming_up.before(travel)
+        self._synchronizer = GradientSynchronizer(parameters.items(), first)
         self.exact = ExactAverage(group)
         self._error: HipressError | None = None
         reference = weakref.ref(self)
@@ -86,10 +90,19 @@ class EngineCarrier:
         """See CarrierOf."""
         if self._error is not None:
             raise self._error
+        self._begin(step)
         result: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         operations = [self._synchronizer.submit(self._indices[name], tensor) for name, tensor in named]
         self._waiting.put(_Batch(operations, bucket.buffer(), result))
         return result
+
+    def _begin(self, step: int) -> None:
+        """With a step's first bucket the warm-up may change codecs: nothing of an earlier step is in flight."""
+        if step != self._step and self._warming_up is not None:
+            codecs = self._warming_up.starting_at(step)
+            if codecs is not None:
+                self._synchronizer.set_codec(*codecs)
+        self._step = step
 
     def _wait(self, batch: _Batch) -> None:
         try:

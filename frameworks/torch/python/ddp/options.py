@@ -20,7 +20,6 @@ WORDS = {
     "codec_for_example": '{"embedding.weight": "fp16"}',
     "more_topologies": ' "hierarchical": the ranks of a host add raw values, and each averages its share of the sum '
     'with its peers on other hosts. Carrier "hipress" has all topologies of DistributedOptimizer.',
-    "group_only": ' Carrier "group" only.',
     "group_only_seed": ' Carrier "group" only: the engine has the seed of `init()`.',
 }
 

@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from hipress.errors import InvalidArgument, NotInitialized, Unsupported
 from hipress.options.declaration import filled
 from hipress.options.signatures import takes
+from hipress.options.warmup import warmup_of
 from hipress.torch.ddp.engine_carrier import EngineCarrier
 from hipress.torch.ddp.exact import ExactAverage
 from hipress.torch.ddp.group_carrier import GroupCarrier
@@ -68,7 +69,8 @@ class HookState:
             )
         given = filled(HookOptions, {**options, "codec": codec})
         carrier, plan, host_group = given.pop("carrier"), given.pop("plan"), given.pop("host_group")
-        how = GroupOptions(**{**given, "codec_for": dict(given["codec_for"] or {})})
+        special = {"codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])}
+        how = GroupOptions(**{**given, **special})
         parameters = {name: each for name, each in model.module.named_parameters() if each.requires_grad}
         # The bucket gives parameters, not names.
         self._names = {id(each): name for name, each in parameters.items()}

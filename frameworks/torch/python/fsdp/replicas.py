@@ -13,6 +13,7 @@ from hipress.errors import InvalidArgument
 from hipress.options.declaration import filled
 from hipress.options.group_travel import BesideCodec, GroupTravel
 from hipress.options.signatures import takes
+from hipress.options.warmup import warmup_of
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups.average import GroupAverage, TensorShape
 from hipress.torch.process_groups.options import GroupOptions
@@ -42,13 +43,13 @@ def compress_replicas(
         model: sharded by `fully_shard` over a mesh of one dimension, the ranks of a host. FSDP2 must not replicate
             itself: its own all-reduce of a mesh of two dimensions cannot be replaced.
         replicate_group: this rank and the ranks of the other hosts that have the same shards. CPU tensors (Gloo).
-        {codec, topology, min_compress_bytes, compress_vectors, codec_for, warmup_steps, seed}
+        {codec, topology, min_compress_bytes, compress_vectors, codec_for, warmup, seed}
 
     Raises InvalidArgument, Unsupported; Mismatch, on all ranks of the group, if their shards or arguments differ.
     """
     units = units_of(model, "compress_replicas")
     given = filled(GroupTravel, {**options, "codec": codec})
-    how = GroupOptions(**{**given, "codec_for": dict(given["codec_for"] or {})})
+    how = GroupOptions(**{**given, "codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])})
     if how.topology == "hierarchical":
         raise InvalidArgument(
             "compress_replicas() averages over hosts, with one rank of each: choose 'ps' or 'allgather'"

@@ -23,6 +23,7 @@ import torch
 import torch.distributed as dist
 
 from hipress._core import Codec
+from hipress._library import load_core
 from hipress.errors import HipressError, InvalidArgument, TransportError
 from hipress.log import logger
 from hipress.torch.process_groups.agreement import check_alike
@@ -79,7 +80,8 @@ class GroupAverage:
         self._shapes: dict[str, TensorShape] = {}
         self._numbers: dict[str, int] = {}
         self._codecs: dict[str, Codec | None] = {}
-        self._layouts: dict[tuple[str, ...], Layout] = {}
+        self._warm_codecs: dict[str, Codec | None] = {}
+        self._layouts: dict[tuple[tuple[str, str], ...], Layout] = {}
         self._error: HipressError | None = None
         check_alike(self._group, self.options.described(host_group is not None) + "\n" + _described(tensors))
         hosts = self._hosts(host_group)
@@ -135,9 +137,9 @@ class GroupAverage:
                 if piece is not None:
                     self._owners.add(piece)
 
-    def _piece(self, name: str) -> Compressed | None:
-        """What this rank averages of a tensor with its peers."""
-        codec = self._codecs[name]
+    def _piece(self, name: str, step: int | None = None) -> Compressed | None:
+        """What this rank averages of a tensor with its peers, in step `step` or after the warm-up."""
+        codec = self._codecs[name] if step is None else self._codec(name, step)
         assert codec is not None
         if self._sharing is None:
             return Compressed(name, self._shapes[name].count, codec)
@@ -177,7 +179,30 @@ class GroupAverage:
 
     def is_exact(self, name: str, step: int) -> bool:
         """Whether the tensor travels without a codec in this step."""
-        return step < self.options.warmup_steps or self._codecs[name] is None
+        return self._codec(name, step) is None
+
+    def is_warming_up_exactly(self, step: int) -> bool:
+        """Whether tensors without a codec of their own travel without one in this step, and not later."""
+        warmup = self.options.warmup
+        return (
+            warmup is not None
+            and step < warmup.steps
+            and self._created(warmup.codec_at(step, self.options.codec)) is None
+        )
+
+    def _codec(self, name: str, step: int) -> Codec | None:
+        """The codec of a tensor in a step; None: it travels exactly."""
+        after = self._codecs[name]
+        warmup = self.options.warmup
+        if after is None or warmup is None or step >= warmup.steps:
+            return after
+        return self._created(self.options.codec_at(name, step))
+
+    def _created(self, text: str) -> Codec | None:
+        if text not in self._warm_codecs:
+            codec: Codec = load_core().create_codec(text)
+            self._warm_codecs[text] = None if codec.name == "none" else codec
+        return self._warm_codecs[text]
 
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank. Between two steps only."""
@@ -228,7 +253,7 @@ class GroupAverage:
         names = tuple(name for name, _ in compressed)
         tensors = [tensor for _, tensor in compressed]
         done: torch.futures.Future[None] = torch.futures.Future()
-        batch = Batch(step, 1 / self.world if average else 1.0, tensors, exact, self._layout(names), done, finish)
+        batch = Batch(step, 1 / self.world if average else 1.0, tensors, exact, self._layout(names, step), done, finish)
         if self._sharing is not None:
             batch.shards = self._sharing.shards(names, [tensor.numel() for tensor in exact])
         self._first.put(batch)
@@ -243,12 +268,13 @@ class GroupAverage:
             raise InvalidArgument(f"tensor '{name}' has {tensor.numel()} elements, not {self._shapes[name].count}")
         return tensor.detach().as_strided((tensor.numel(),), (1,))
 
-    def _layout(self, names: tuple[str, ...]) -> Layout:
-        if names not in self._layouts:
+    def _layout(self, names: tuple[str, ...], step: int) -> Layout:
+        key = tuple((name, self.options.codec_at(name, step)) for name in names)
+        if key not in self._layouts:
             owners = None if self.options.topology == "allgather" else self._owners.first
-            pieces = [piece for piece in map(self._piece, names) if piece is not None]
-            self._layouts[names] = Layout(pieces, self._exchange.world, owners)
-        return self._layouts[names]
+            pieces = [piece for name in names if (piece := self._piece(name, step)) is not None]
+            self._layouts[key] = Layout(pieces, self._exchange.world, owners)
+        return self._layouts[key]
 
     def _guarded(self, work: Callable[[GroupAverage, Batch], None]) -> Callable[[Batch], None]:
         """`work` for a thread that does not keep this object alive. An error ends the batch, and all later ones."""

@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import Backend
 
 from hipress.errors import InvalidArgument
 from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.options.warmup import Warmup, warmup_of
 from hipress.torch.process_groups.compressing_group import CompressingGroup
 from hipress.torch.process_groups.options import GroupOptions
 
@@ -32,7 +33,7 @@ class BackendOptions(Backend.Options):
         topology: str = "ps",
         ranks_per_host: int = 0,
         min_compress_bytes: int = MIN_COMPRESS_BYTES,
-        warmup_steps: int = 0,
+        warmup: int | Warmup | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(NAME)
@@ -41,7 +42,7 @@ class BackendOptions(Backend.Options):
             topology=topology,
             ranks_per_host=ranks_per_host,
             min_compress_bytes=min_compress_bytes,
-            warmup_steps=warmup_steps,
+            warmup=warmup_of(warmup),
             seed=seed,
         )
 

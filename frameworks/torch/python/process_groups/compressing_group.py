@@ -73,7 +73,7 @@ class CompressingGroup(dist.ProcessGroup):
             return self._inner.allreduce(given, chosen)
         (tensor,) = given
         place, step = self._steps.call()
-        if step < self._options.warmup_steps:
+        if self._average.is_warming_up_exactly(step):
             return self._inner.allreduce(given, chosen)
         name = f"call {place} with {tensor.numel()} elements"
         self._declare({name: tensor.numel()})

@@ -10,6 +10,7 @@ from hipress import _core
 from hipress._library import load_core
 from hipress.errors import InvalidArgument
 from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.options.warmup import Warmup
 
 TOPOLOGIES = ("ps", "allgather", "hierarchical")
 
@@ -32,8 +33,8 @@ class GroupOptions:
     """Whether tensors with one dimension or none (biases, norms) are compressed, too."""
     codec_for: Mapping[str, str] = field(default_factory=dict)
     """Codecs of single tensors, by name. They hold for vectors and small tensors, too."""
-    warmup_steps: int = 0
-    """In so many first steps all values are exact."""
+    warmup: Warmup | None = None
+    """Another codec in the first steps, for tensors that have one later."""
     seed: int = 0
     """Of random rounding."""
 
@@ -43,13 +44,34 @@ class GroupOptions:
             raise InvalidArgument(
                 f"topology '{self.topology}' does not exist here; choose from {', '.join(TOPOLOGIES)}"
             )
-        if self.min_compress_bytes < 0 or self.warmup_steps < 0:
-            raise InvalidArgument("min_compress_bytes and warmup_steps must be 0 or more")
+        if self.min_compress_bytes < 0:
+            raise InvalidArgument("min_compress_bytes must be 0 or more")
         unknown = sorted(set(self.codec_for) - set(names))
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
         for text in (self.codec, *self.codec_for.values()):
             load_core().create_codec(text)
+        if self.warmup is not None:
+            self.warmup.stages(self.codec)
+            self._check_states(self.warmup)
+
+    def _check_states(self, warmup: Warmup) -> None:
+        create = load_core().create_codec
+        for text in () if warmup.ratios else (self.codec, *self.codec_for.values()):
+            for _, before in warmup.stages(self.codec):
+                lost = set(create(before).states) - set(create(text).states)
+                if lost and create(text).name != "none":
+                    raise InvalidArgument(
+                        f"the warm-up's codec '{before}' holds values back ({min(lost)}) that '{text}', which follows, "
+                        "would not send: give it error_feedback=false, or another codec"
+                    )
+
+    def codec_at(self, name: str, step: int) -> str:
+        """The codec's text, in step `step`, of a tensor that has a codec after the warm-up."""
+        own = self.codec_for.get(name)
+        if self.warmup is None or step >= self.warmup.steps or (own is not None and self.warmup.ratios):
+            return self.codec if own is None else own
+        return self.warmup.codec_at(step, self.codec)
 
     def main_codec(self) -> _core.Codec:
         """The codec of a tensor that is large and has no codec of its own."""
@@ -77,7 +99,7 @@ class GroupOptions:
             f"ranks_per_host {'of a group' if with_host_group else self.ranks_per_host}",
             f"min_compress_bytes {self.min_compress_bytes}",
             f"compress_vectors {self.compress_vectors}",
-            f"warmup_steps {self.warmup_steps}",
+            f"warmup {self.warmup}",
             f"seed {self.seed}",
         ]
         return "\n".join(parts + [f"codec for {each}" for each in special])

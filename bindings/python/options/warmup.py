@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first steps of a training, in which gradients travel with another codec or with more of their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hipress._library import load_core
+from hipress.errors import InvalidArgument
+
+#: Of deep gradient compression (Lin et al., 2018, section 3.3): sparsity 75 %, 93.75 %, 98.4375 %, 99.6 %, 99.9 %.
+DGC_RATIOS = (0.25, 0.0625, 0.015625, 0.004, 0.001)
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """How gradients travel in the first steps; then as codec, or ratio, says. The same on all ranks.
+
+    Raises InvalidArgument.
+    """
+
+    steps: int
+    """In all, 1 or more."""
+    codec: str = "none"
+    """Of every gradient in these steps."""
+    ratios: Sequence[float] = ()
+    """In place of `codec`: the shares of the values that are sent in turn, each for as many of the steps; of a codec
+    with an option `ratio`. DGC_RATIOS are those of deep gradient compression."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.steps, int) or isinstance(self.steps, bool) or self.steps < 1:
+            raise InvalidArgument(f"a warm-up has 1 step or more, not {self.steps!r}")
+        if self.ratios and self.codec != "none":
+            raise InvalidArgument(f"a warm-up has codec={self.codec!r} or ratios, not both")
+        if isinstance(self.ratios, str) or not all(_is_share(each) for each in self.ratios):
+            raise InvalidArgument(f"ratios={self.ratios!r}: give numbers above 0, at most 1")
+        if len(self.ratios) > self.steps:
+            raise InvalidArgument(f"a warm-up of {self.steps} steps has no room for {len(self.ratios)} ratios")
+        load_core().create_codec(self.codec)
+
+    def stages(self, codec: str) -> list[tuple[int, str]]:
+        """From which step on (0 is the first) gradients travel with which codec; the last is `codec`.
+
+        Raises InvalidArgument if there are ratios and `codec` has none.
+        """
+        if not self.ratios:
+            return [(0, self.codec), (self.steps, codec)]
+        starts = [place * self.steps // len(self.ratios) for place in range(len(self.ratios))]
+        texts = [with_ratio(codec, ratio) for ratio in self.ratios]
+        return [*zip(starts, texts, strict=True), (self.steps, codec)]
+
+    def codec_at(self, step: int, codec: str) -> str:
+        """With which codec gradients travel in step `step` (0 is the first)."""
+        return [text for start, text in self.stages(codec) if start <= step][-1]
+
+    def ratio_at(self, step: int, ratio: float) -> float:
+        """The share of the values that is sent in step `step` (0 is the first), with `ratio` after the warm-up."""
+        if step >= self.steps:
+            return ratio
+        # The last stage that has begun: see stages().
+        return [
+            each
+            for place, each in enumerate(self.ratios or (1.0,))
+            if place * self.steps // max(1, len(self.ratios)) <= step
+        ][-1]
+
+
+def warmup_of(given: int | Warmup | None) -> Warmup | None:
+    """A number of steps is a warm-up without codec; None and 0: there is none. Raises InvalidArgument."""
+    if given is None or isinstance(given, Warmup):
+        return given
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise InvalidArgument(f"warmup={given!r}: give a number of steps or a Warmup")
+    return Warmup(given) if given else None
+
+
+def with_ratio(codec: str, ratio: float) -> str:
+    """The codec's text with this option in place of its own `ratio`. Raises InvalidArgument if it has none."""
+    if not re.search(r"\bratio=", load_core().create_codec(codec).signature):
+        raise InvalidArgument(f"codec {codec!r} has no option ratio, which a warm-up with ratios changes: give codec=")
+    name, _, rest = codec.partition("(")
+    options = [each.strip() for each in rest.rstrip(")").split(",") if each.strip()]
+    return f"{name.strip()}({', '.join([f'ratio={ratio!r}', *(each for each in options if not _sets_ratio(each))])})"
+
+
+def _sets_ratio(option: str) -> bool:
+    return option.partition("=")[0].strip() == "ratio"
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 < value <= 1.0

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers that belong to codecs: they synchronise what they may compress, over HiPress' engine or a process group.
+
+Each takes the place of the plain optimizer and of DistributedOptimizer(): backward() leaves every rank its own
+gradients, and step() exchanges.
+"""
+
+from hipress.options.warmup import DGC_RATIOS, Warmup
+from hipress.torch.optim.dgc_sgd import DGCSGD
+from hipress.torch.optim.onebit_adam import OneBitAdam
+
+__all__ = ["DGCSGD", "DGC_RATIOS", "OneBitAdam", "Warmup"]

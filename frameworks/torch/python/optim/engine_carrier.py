@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an optimizer exchanges, over HiPress' engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from hipress import runtime
+from hipress.adapter.synchronizer import SynchronizationOptions
+from hipress.torch.collectives import allgather_async
+from hipress.torch.diloco.agreement import agree
+from hipress.torch.optim.travel import Travel
+from hipress.torch.synchronizer import GradientSynchronizer
+
+
+class EngineCarrier:
+    """See Carrier. Each tensor is an operation of the engine, all of a step are under way at the same time."""
+
+    def __init__(self, kind: str, shapes: Mapping[str, torch.Size], travel: Travel) -> None:
+        process = runtime.current()
+        self.world, self.rank = process.place.size, process.place.rank
+        self._kind = process.numbered(f"optim.{kind}")
+        self._travel = travel
+        self._compressed = False
+        self._indices = {name: index for index, name in enumerate(shapes)}
+        self._synchronizer = GradientSynchronizer(
+            [(f"{kind}.{name}", torch.empty(shape)) for name, shape in shapes.items()],
+            SynchronizationOptions(min_compress_bytes=travel.min_compress_bytes),
+        )
+
+    def agree(self, described: Mapping[str, str]) -> None:
+        """See Carrier."""
+        agree(lambda: described)
+
+    def average(self, values: Mapping[str, torch.Tensor], *, compressed: bool) -> None:
+        """See Carrier."""
+        if compressed != self._compressed:
+            if compressed:
+                self._synchronizer.set_codec(self._travel.codec, self._travel.codec_for)
+            else:
+                self._synchronizer.set_codec("none")
+            self._compressed = compressed
+        operations = [self._synchronizer.submit(self._indices[name], each) for name, each in values.items()]
+        for operation in operations:
+            self._synchronizer.wait(operation)
+
+    def gather(self, values: torch.Tensor) -> torch.Tensor:
+        """See Carrier."""
+        gathered = allgather_async(values.reshape(1, -1), name=f"{self._kind}.gathered").wait()
+        assert isinstance(gathered, torch.Tensor)
+        return gathered
+
+    @property
+    def sent_bytes(self) -> int:
+        """See Carrier."""
+        return int(runtime.counters()["bytes_sent"])
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """See Carrier: the engine gives its states to nobody yet."""
+        return None
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """See Carrier: what codecs hold back on this rank stays."""

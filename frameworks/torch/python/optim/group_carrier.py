@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an optimizer exchanges, over a process group of CPU tensors, such as Gloo's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from hipress.options.warmup import Warmup
+from hipress.torch.optim.travel import Travel
+from hipress.torch.process_groups import group_calls
+from hipress.torch.process_groups.agreement import check_alike
+from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.options import GroupOptions
+
+
+class GroupCarrier:
+    """See Carrier. All tensors of a step are one batch."""
+
+    def __init__(self, shapes: Mapping[str, torch.Size], travel: Travel, group: dist.ProcessGroup) -> None:
+        self._group = group
+        self.world, self.rank = group.size(), group.rank()
+        self._gathered_bytes = 0
+        # Its first step is exact, all others are compressed: so a step's number says which of both it is.
+        options = GroupOptions(
+            codec=travel.codec,
+            codec_for=travel.codec_for,
+            min_compress_bytes=travel.min_compress_bytes,
+            compress_vectors=True,
+            warmup=Warmup(1),
+        )
+        listed = {name: TensorShape(shape.numel(), 4, len(shape)) for name, shape in shapes.items()}
+        self._average = GroupAverage(listed, group, options)
+        self._compressed_steps = 0
+
+    def agree(self, described: Mapping[str, str]) -> None:
+        """See Carrier."""
+        check_alike(self._group, "\n".join(f"{key} {value}" for key, value in described.items()))
+
+    def average(self, values: Mapping[str, torch.Tensor], *, compressed: bool) -> None:
+        """See Carrier."""
+        if compressed:
+            self._compressed_steps += 1
+        self._average.start(list(values.items()), self._compressed_steps if compressed else 0).wait()
+
+    def gather(self, values: torch.Tensor) -> torch.Tensor:
+        """See Carrier."""
+        gathered = torch.empty(self.world * values.numel(), dtype=torch.uint8)
+        group_calls.all_gather(self._group, gathered, values).wait()
+        self._gathered_bytes += (self.world - 1) * values.numel()
+        return gathered.reshape(self.world, -1)
+
+    @property
+    def sent_bytes(self) -> int:
+        """See Carrier."""
+        return self._average.sent_bytes + self._gathered_bytes
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """See Carrier."""
+        # As tensors: torch.load() reads no arrays of NumPy unless it trusts the file.
+        kept = {
+            key: {name: torch.from_numpy(values) for name, values in states.items()}
+            for key, states in self._average.state_dict().items()
+        }
+        return {"steps": self._compressed_steps, "states": kept}
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """See Carrier."""
+        kept = {} if state is None else state["states"]
+        self._average.load_state_dict(
+            {key: {name: np.asarray(values) for name, values in states.items()} for key, states in kept.items()}
+        )
+        self._compressed_steps = 0 if state is None else int(state["steps"])

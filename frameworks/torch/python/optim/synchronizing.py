@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the optimizers of this package share: names, refusals, steps, state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from hipress.adapter.not_copied import NotCopied
+from hipress.errors import DuplicateName, InvalidArgument, Unsupported
+from hipress.log import logger
+from hipress.torch.optim.carrier import Carrier, carrier_of
+from hipress.torch.optim.travel import Travel
+
+Values = dict[str, torch.Tensor]
+
+
+class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
+    """An optimizer whose step() exchanges values with all ranks, which all call it in the same order.
+
+    A parameter without gradient has gradient zero. If the exchange raises, nothing has changed.
+    """
+
+    def __init__(self, params: Any, defaults: dict[str, Any], travel: Travel, group: dist.ProcessGroup | None) -> None:
+        self._carrier: Carrier | None = None
+        self._travel = travel
+        super().__init__(params, defaults)
+        self._parameters = _named(self)
+        travel.check(list(self._parameters))
+        kind = type(self).__name__.lower()
+        shapes = {name: each.shape for name, each in self._parameters.items()}
+        self._carrier = carrier_of(kind, shapes, travel, group)
+        self._carrier.agree({"the optimizer": type(self).__name__, **self._agreed()})
+
+    def _agreed(self) -> dict[str, str]:
+        """What must be the same on all ranks: learning rates and other options of the groups."""
+        groups = [{k: v for k, v in each.items() if k not in ("params", "param_names")} for each in self.param_groups]
+        return {"options": str(groups)}
+
+    def _exchange(self) -> Carrier:
+        assert self._carrier is not None
+        return self._carrier
+
+    @property
+    def sent_bytes(self) -> int:
+        """What this rank has sent. Over the engine: all that it has sent since `init()`; over a process group:
+        compressed values, exact ones are not counted."""
+        return self._exchange().sent_bytes
+
+    @property
+    def steps(self) -> int:
+        """Steps so far; those before load_state_dict() count, too."""
+        first = next(iter(self._parameters.values()))
+        return int(self.state[first]["step"]) if self.state[first] else 0
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step. Raises PeerLost, Timeout, CorruptPayload, TransportError; InvalidArgument: see the class."""
+        value = None
+        if closure is not None:
+            with torch.enable_grad():
+                value = closure()
+        for name, parameter in self._parameters.items():
+            if parameter.grad is not None and parameter.grad.layout != torch.strided:
+                raise Unsupported(f"the gradient of '{name}' is sparse: {type(self).__name__} takes dense ones")
+        with torch.no_grad():
+            self._step(self.steps + 1)
+        return value
+
+    def _step(self, step: int) -> None:
+        """Step number `step`, counted from 1, without autograd."""
+        raise NotImplementedError
+
+    def _gradient(self, parameter: torch.Tensor) -> torch.Tensor:
+        """A copy of this rank's gradient, row-major."""
+        gradient = parameter.grad
+        return (
+            torch.zeros(parameter.shape) if gradient is None else gradient.clone(memory_format=torch.contiguous_format)
+        )
+
+    def _by_group(self) -> list[tuple[dict[str, Any], Values]]:
+        """The parameters of each group, by name."""
+        names = iter(self._parameters)
+        return [(group, {next(names): each for each in group["params"]}) for group in self.param_groups]
+
+    def _count(self, step: int) -> None:
+        for parameter in self._parameters.values():
+            self.state[parameter]["step"] = torch.tensor(float(step))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As torch's, but not after the optimizer was made: raises Unsupported."""
+        if self._carrier is not None:
+            raise Unsupported(
+                f"add_param_group(): the ranks have agreed on the parameters of this {type(self).__name__}: make "
+                "another one with all parameters, and give it the state of this one"
+            )
+        super().add_param_group(param_group)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise Unsupported(f"{type(self).__name__} cannot be pickled: save what state_dict() returns")
+
+    def state_dict(self) -> dict[str, Any]:
+        """torch's, and under "hipress" what codecs hold back on this rank. Every rank saves its own.
+
+        Over the engine what codecs hold back is not part of it: after load_state_dict() in a new process they begin
+        with nothing held back.
+        """
+        carrier = self._exchange()
+        own = {
+            "optimizer": type(self).__name__,
+            "names": list(self._parameters),
+            "rank": carrier.rank,
+            "world": carrier.world,
+            "codecs": carrier.state_dict(),
+            **self._own_state(),
+        }
+        return {**super().state_dict(), "hipress": own}
+
+    def _own_state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from a state_dict() of this rank. What another rank held back, or this one among another
+        number of ranks, is left out, and the logger "hipress" warns of it.
+
+        Raises InvalidArgument, with the first difference, for the state of other parameters; nothing has changed then.
+        """
+        own = state_dict.get("hipress")
+        self._check_state(state_dict, own)
+        carrier = self._exchange()
+        codecs = None if own is None else own["codecs"]
+        of_another = own is not None and (own["rank"], own["world"]) != (carrier.rank, carrier.world)
+        carrier.load_state_dict(None if of_another else codecs)
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "hipress"})
+        if own is not None and of_another and (self._forget_held_back() or codecs is not None):
+            logger().warning(
+                "the state of %s is of rank %d of %d, and this is rank %d of %d: what that rank held back is left out",
+                *(type(self).__name__, own["rank"], own["world"], carrier.rank, carrier.world),
+            )
+
+    def _forget_held_back(self) -> bool:
+        """Forgets state that belongs to one rank; whether there is any."""
+        return False
+
+    def _check_state(self, state_dict: Mapping[str, Any], own: Mapping[str, Any] | None) -> None:
+        missing = set() if own is None else {"optimizer", "names", "rank", "world", "codecs"} - own.keys()
+        if missing:
+            raise InvalidArgument(f"the state lacks 'hipress.{min(missing)}': no state_dict() of HiPress wrote it")
+        if own is not None and own["optimizer"] != type(self).__name__:
+            raise InvalidArgument(f"the state is of {own['optimizer']}, not of {type(self).__name__}")
+        saved = state_dict["state"]
+        if own is not None:
+            for theirs, name in zip(own["names"], self._parameters, strict=False):
+                if theirs != name:
+                    raise InvalidArgument(f"the state is of other parameters: it has '{theirs}' in place of '{name}'")
+        if saved and len(saved) != len(self._parameters):
+            raise InvalidArgument(f"the state is of {len(saved)} parameters, the optimizer has {len(self._parameters)}")
+        for number, (name, parameter) in enumerate(self._parameters.items()):
+            for key, value in saved.get(number, {}).items():
+                if isinstance(value, torch.Tensor) and value.dim() and value.shape != parameter.shape:
+                    raise InvalidArgument(
+                        f"the state '{key}' of '{name}' has shape {list(value.shape)}, the parameter "
+                        f"{list(parameter.shape)}"
+                    )
+
+
+def _named(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """The optimizer's parameters by name. Raises DuplicateName, InvalidArgument, Unsupported."""
+    pairs: list[tuple[str, torch.Tensor]] = []
+    for group in optimizer.param_groups:
+        first = len(pairs)
+        names = group.get("param_names") or [f"parameter.{first + place}" for place in range(len(group["params"]))]
+        pairs += zip(names, group["params"], strict=True)
+    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    if twice:
+        raise DuplicateName(f"two parameters are called '{twice[0]}'; give every parameter its own name")
+    for name, each in pairs:
+        if hasattr(each, "to_local"):
+            raise Unsupported(f"parameter '{name}' is sharded (FSDP2): {type(optimizer).__name__} takes whole ones")
+        if each.dtype != torch.float32 or each.device.type != "cpu":
+            raise Unsupported(
+                f"parameter '{name}' is of type {each.dtype} on {each.device}: {type(optimizer).__name__} takes "
+                "float32 on the CPU; keep the parameters float32 and compute under torch.autocast"
+            )
+        if each.numel() == 0:
+            raise InvalidArgument(f"parameter '{name}' has no elements: leave it out")
+    return dict(pairs)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which codec the tensors of an optimizer travel with, once it compresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hipress._library import load_core
+from hipress.errors import InvalidArgument
+from hipress.options.travel import MIN_COMPRESS_BYTES
+
+
+@dataclass(frozen=True)
+class Travel:
+    """The same on all ranks."""
+
+    codec: str = "none"
+    codec_for: Mapping[str, str] = field(default_factory=dict)
+    """Codecs of single parameters, by name."""
+    min_compress_bytes: int = MIN_COMPRESS_BYTES
+    """Smaller tensors travel exactly."""
+
+    def check(self, names: list[str]) -> None:
+        """Raises InvalidArgument for a codec that does not exist, or one of a parameter that does not."""
+        unknown = sorted(set(self.codec_for) - set(names))
+        if unknown:
+            raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
+        for text in (self.codec, *self.codec_for.values()):
+            load_core().create_codec(text)
+        if self.min_compress_bytes < 0:
+            raise InvalidArgument(f"min_compress_bytes={self.min_compress_bytes}: give 0 or more")

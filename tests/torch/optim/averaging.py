@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The average of all ranks' values with onebit over topology "ps", in NumPy: what both carriers must compute.
+
+A tensor is cut into partitions. The owner of a partition adds the others' encoded values and its own unencoded ones,
+in rank order, and encodes the average. Sender and owner each add to what they encode what they dropped before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress import _core
+
+Floats = NDArray[np.float32]
+_BLOCK = 32768
+
+
+def onebit(values: Floats) -> Floats:
+    """Each block's values become the mean of those from 0 on, or of those below 0 (Seide et al., 2014)."""
+    result = np.empty_like(values)
+    for first in range(0, values.size, _BLOCK):
+        block = values[first : first + _BLOCK]
+        high = block >= 0
+        for side in (high, ~high):
+            if side.any():
+                result[first : first + _BLOCK][side] = np.float32(block[side].mean(dtype=np.float64))
+    return result
+
+
+def owner_by_name(name: str, world: int) -> int:
+    """The engine's owner of a tensor's first partition: firstAggregator() of core/casync/graph/shares.cc."""
+    number = 2166136261
+    for each in name.encode():
+        number = ((number ^ each) * 16777619) % 2**32
+    return number % world
+
+
+class TwoSided:
+    """One tensor's averages, step by step."""
+
+    def __init__(self, count: int, world: int, first_owner: int) -> None:
+        pieces = _core.split_elements(count, _core.default_partitions(count, 4, world))
+        self._partitions = [(first, n, (first_owner + index) % world) for index, (first, n) in enumerate(pieces)]
+        self._world = world
+        self._sender: Any = np.zeros((world, count), np.float32)
+        self._owner: Any = np.zeros(count, np.float32)
+
+    def average(self, values: list[Floats]) -> Floats:
+        """`values`: by rank, flat."""
+        result = np.empty_like(values[0])
+        for first, count, owner in self._partitions:
+            part = slice(first, first + count)
+            total = np.zeros(count, np.float32)
+            for rank in range(self._world):
+                if rank == owner:
+                    total += values[rank][part]
+                    continue
+                wanted = values[rank][part] + self._sender[rank, part]
+                sent = onebit(wanted)
+                self._sender[rank, part] = wanted - sent
+                total += sent
+            wanted = total * np.float32(1 / self._world) + self._owner[part]
+            result[part] = onebit(wanted)
+            self._owner[part] = wanted - result[part]
+        return result

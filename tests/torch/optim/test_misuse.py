@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments and gradients that make no step: errors that say so, and nothing has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import hipress.torch as hp
+from hipress.torch.optim import DGCSGD, OneBitAdam, Warmup
+from tests.torch.optim import problem
+from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
+
+
+def _adam(named: Any, **options: Any) -> OneBitAdam:
+    return OneBitAdam(named, **{"freeze_step": 2, **options})
+
+
+def _sgd(named: Any, **options: Any) -> DGCSGD:
+    return DGCSGD(named, **{"lr": 0.1, **options})
+
+
+def _refusals() -> None:
+    named = problem.parameters()
+    with pytest.raises(hp.NotInitialized):
+        _adam(named.items())
+    hp.init()
+    for make, options, message in [
+        (_adam, {"freeze_step": 0}, "freeze_step=0: give 1 or more"),
+        (_adam, {"freeze_step": 2.5}, "freeze_step=2.5"),
+        (_adam, {"freeze_step": True}, "freeze_step=True"),
+        (_adam, {"lr": -1.0}, "lr=-1.0"),
+        (_adam, {"eps": float("nan")}, "eps=nan"),
+        (_adam, {"betas": (0.9, 1.0)}, "betas="),
+        (_adam, {"codec": "unheard"}, "unheard"),
+        (_adam, {"codec_for": {"strange": "fp16"}}, "'strange'"),
+        (_adam, {"min_compress_bytes": -1}, "min_compress_bytes=-1"),
+        (_sgd, {"ratio": 0.0}, "ratio=0.0"),
+        (_sgd, {"momentum": 1.0}, "momentum=1.0"),
+        (_sgd, {"clip_norm": 0.0}, "clip_norm=0.0"),
+        (_sgd, {"weight_decay": -0.1}, "weight_decay=-0.1"),
+        (_sgd, {"warmup": Warmup(3, "onebit")}, "DGCSGD has no codec"),
+        (_sgd, {"warmup": 2.0}, "warmup=2.0"),
+    ]:
+        with pytest.raises(hp.InvalidArgument, match=message):
+            make(named.items(), **options)
+    with pytest.raises(hp.DuplicateName, match="'large'"):
+        _adam([{"params": [("large", named["large"])]}, {"params": [("large", named["odd"])]}])
+    with pytest.raises(hp.Unsupported, match=r"'half' is of type torch\.float16"):
+        _adam([("half", torch.nn.Parameter(torch.ones(3, dtype=torch.float16)))])
+    with pytest.raises(hp.InvalidArgument, match="'none' has no elements"):
+        _adam([("none", torch.nn.Parameter(torch.ones(0)))])
+    with pytest.raises(hp.InvalidArgument, match="OneBitAdam exchanges values with all ranks itself"):
+        hp.DistributedOptimizer(_adam(named.items()), named.items())
+
+
+def test_arguments_that_make_no_optimizer() -> None:
+    run(_refusals, 1)
+
+
+def _unused() -> None:
+    hp.init()
+    named = problem.parameters()
+    optimizer = _adam(named.items())
+    before = problem.values_of(named)
+
+    def step(number: int, without: str) -> None:
+        for name, each in named.items():
+            each.grad = None if name == without else torch.ones_like(each)
+        optimizer.step()
+
+    step(1, "odd")
+    after = problem.values_of(named)
+    assert (after["odd"] == before["odd"] * (1 - 1e-3 * 0.01)).all()  # weight decay alone
+    for _ in range(2):
+        with pytest.raises(hp.InvalidArgument, match="'odd' has had no gradient in the first 2 steps"):
+            step(2, "odd")
+        assert all((each == after[name]).all() for name, each in problem.values_of(named).items())
+        assert optimizer.steps == 1
+    step(2, "")
+    step(3, "odd")  # from now on it may be left out
+    assert optimizer.steps == 3
+    named["odd"].grad = torch.ones(7, 193).to_sparse()
+    with pytest.raises(hp.Unsupported, match="'odd' is sparse"):
+        optimizer.step()
+
+
+def test_a_variance_that_is_zero_is_not_frozen() -> None:
+    run(_unused, 2)
+
+
+def _differing() -> None:
+    hp.init()
+    named = problem.parameters()
+    for make, options, message in [
+        (_adam, {"freeze_step": 2 + hp.rank()}, "freeze_step"),
+        (_adam, {"lr": 0.1 + hp.rank()}, "options"),
+        (_adam, {"codec": "onebit" if hp.rank() else "int8"}, "travel"),
+        (_sgd, {"ratio": 0.1 + 0.1 * hp.rank()}, "ratio"),
+    ]:
+        with pytest.raises(hp.Mismatch, match=message):
+            make(named.items(), **options)
+    with pytest.raises(hp.Mismatch):
+        (_adam if hp.rank() else _sgd)(named.items())
+
+
+def test_ranks_that_differ_all_learn_it() -> None:
+    run(_differing, 2)
+
+
+def _not_finite(kind: str) -> bool:
+    """Whether all ranks have the same bits and NaN after rank 1 alone had one."""
+    hp.init()
+    named = problem.parameters()
+    optimizer: Any = _adam(named.items()) if kind == "onebit" else _sgd(named.items(), ratio=0.01)
+    for number in range(1, 5):
+        problem.step(optimizer, named, hp.rank(), number)
+    for each in named.values():
+        each.grad = torch.ones_like(each)
+        if hp.rank() == 1:
+            each.grad.view(-1)[0] = float("nan")
+    optimizer.step()
+    digest = b"".join(each.tobytes() for each in problem.values_of(named).values())
+    assert len(set(hp.allgather_object(digest))) == 1
+    return all(bool(each.isnan().any()) for each in named.values())
+
+
+@pytest.mark.parametrize("kind", ["onebit", "dgc"])
+def test_a_nan_reaches_every_rank(kind: str) -> None:
+    assert run(_not_finite, 2, kind) == [True, True]
+
+
+def _until_a_rank_leaves(kind: str) -> bool:
+    hp.init()
+    named = problem.parameters()
+    optimizer: Any = _adam(named.items()) if kind == "onebit" else _sgd(named.items(), ratio=0.01)
+    for number in range(1, 5):
+        problem.step(optimizer, named, hp.rank(), number)
+    if hp.rank() == 1:
+        hp.shutdown()
+        return True
+    before = problem.values_of(named)
+    with pytest.raises(hp.PeerLost, match="1"):
+        problem.step(optimizer, named, 0, 5)
+    return optimizer.steps == 4 and all((each == before[name]).all() for name, each in problem.values_of(named).items())
+
+
+@pytest.mark.parametrize("kind", ["onebit", "dgc"])
+def test_a_lost_rank_is_an_error_and_changes_nothing(kind: str) -> None:
+    assert all(run(_until_a_rank_leaves, 2, kind))
