@@ -21,6 +21,8 @@ Floats = NDArray[np.float32]
 FLOATS = ["fp8_e4m3", "fp8_e5m2", "fp4_e2m1"]
 NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4", *FLOATS]
 NAMES += ["efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk"]
+#: They take a sample to find the least value to send.
+SAMPLING = ["dgc", "graddrop"]
 SPARSE = ["dgc", "graddrop", "topk", "threshold", "randomk"]
 
 #: Every codec with its defaults, and with values of options that change the computation.
@@ -40,11 +42,8 @@ TEXTS = [
     "int4(block=16)",
     "int4(block=5000, stochastic=true, error_feedback=false)",
     "fp8_e4m3(block=100, stochastic=true, error_feedback=true)",
-    "fp8_e4m3(power_of_two=true)",
     "fp8_e5m2(stochastic=true, power_of_two=true)",
-    "fp4_e2m1(block=5000, error_feedback=false)",
     "fp4_e2m1(stochastic=true, power_of_two=true)",
-    "efsignsgd(block=100)",
     "qsgd(levels=7, block=100, error_feedback=true)",
     "natural(stochastic=false, error_feedback=true)",
     "topk(ratio=0.3)",

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import torch
 
 from hipress import runtime
+from hipress._library import load_core
 from hipress.adapter.operations import Operation
 from hipress.adapter.reduce_ops import Average
 from hipress.errors import InvalidArgument, Unsupported
@@ -114,7 +115,9 @@ def grace_from_params(params: Mapping[str, Any]) -> Grace:
     if communicator not in TOPOLOGIES:
         _refuse("communicator", communicator, tuple(TOPOLOGIES))
     _check_values(given)
-    return Grace(_codec(compressor, memory, given), TOPOLOGIES[communicator])
+    codec = _codec(compressor, memory, given)
+    load_core().create_codec(codec)  # names the option that is out of range
+    return Grace(codec, TOPOLOGIES[communicator])
 
 
 def _codec(compressor: str, memory: str, given: Mapping[str, Any]) -> str:
