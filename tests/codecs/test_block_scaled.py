@@ -179,11 +179,15 @@ def test_floats_are_the_nearest_ones_of_their_scale(name: str, power_of_two: str
             assert ((decoded == 0) | (np.signbit(decoded) == np.signbit(rows))).all()
 
 
-@pytest.mark.parametrize(("name", "codes"), [("fp8_e4m3", [0x7E, 0xFE, 0x38, 1, 0x81, 0, 0, 0x40]), ("fp4_e2m1", [7, 15, 2, 1, 9, 0, 0, 4])])
+@pytest.mark.parametrize(
+    ("name", "codes"), [("fp8_e4m3", [0x7E, 0xFE, 0x38, 1, 0x81, 0, 0, 0x40]), ("fp4_e2m1", [7, 15, 2, 1, 9, 0, 0, 4])]
+)
 def test_bytes_of_a_block_of_floats(name: str, codes: list[int]) -> None:
     greatest, least = FORMATS[name][2], float(magnitudes(name)[1])
     values = np.array([greatest, -greatest, 1, least, -least, -0.0, least / 2, 2], np.float32)
-    packed = bytes(codes) if name != "fp4_e2m1" else bytes(a | b << 4 for a, b in zip(codes[::2], codes[1::2], strict=True))
+    packed = (
+        bytes(codes) if name != "fp4_e2m1" else bytes(a | b << 4 for a, b in zip(codes[::2], codes[1::2], strict=True))
+    )
     assert _core.create_codec(name).encode(values) == np.float32(1).tobytes() + packed
 
 
@@ -193,7 +197,9 @@ def test_a_constant_block_comes_back(name: str, value: float) -> None:
     values = np.full(100, value, np.float32)
     for options in ("", "stochastic=true, "):
         codec = _core.create_codec(f"{name}({options}error_feedback=false)")
-        np.testing.assert_allclose(codec.decode(codec.encode(values), 100), values, rtol=1e-6 if abs(value) > 1e-30 else 2e-3)
+        np.testing.assert_allclose(
+            codec.decode(codec.encode(values), 100), values, rtol=1e-6 if abs(value) > 1e-30 else 2e-3
+        )
 
 
 @each("power_of_two", ["true", "false"])

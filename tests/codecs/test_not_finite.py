@@ -51,7 +51,10 @@ def test_a_scale_that_makes_values_infinite(name: str, isa: str) -> None:
     assert not any(array.any() for array in states.values())
 
 
-@each("name", ["onebit", "tbq", "int8(error_feedback=true)", "int4", "fp8_e5m2(error_feedback=true)", "fp4_e2m1", "efsignsgd"])
+@each(
+    "name",
+    ["onebit", "tbq", "int8(error_feedback=true)", "int4", "fp8_e5m2(error_feedback=true)", "fp4_e2m1", "efsignsgd"],
+)
 def test_a_residual_that_would_be_infinite(name: str, isa: str) -> None:
     residual = np.full(40, LARGEST)
     assert builtin(name).codec.encode(np.full(40, LARGEST), {"residual": residual}) == b""

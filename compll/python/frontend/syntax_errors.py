@@ -75,9 +75,7 @@ def _unexpected_word(source: Source, span: Span, word: str, expected: set[str]) 
         return CompileError(
             source, span, f"there are no loops: '{word}'", "say what happens to each element: map, reduce, filter"
         )
-    return _no_type(source, span) or CompileError(
-        source, span, f"unexpected '{_shortened(word)}'", _wanted(expected)
-    )
+    return _no_type(source, span) or CompileError(source, span, f"unexpected '{_shortened(word)}'", _wanted(expected))
 
 
 def type_hint(word: str) -> str:

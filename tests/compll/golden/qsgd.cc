@@ -90,7 +90,7 @@ struct Loop0 {
         f->v_total[block] = b_total;
         [[maybe_unused]] const double x100001 = b_total;
         [[maybe_unused]] const float x100002 = static_cast<float>(ops::greater(
-            ops::lesser((ops::squareRoot(x100001) / static_cast<double>(p_levels)), 0x1.02040611bdbd0p+121),
+            (ops::lesser(ops::squareRoot(x100001), 0x1.fffff966ad924p+127) / static_cast<double>(p_levels)),
             0x1.0000000000000p-149));
         ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100002));
         for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -101,8 +101,8 @@ struct Loop0 {
           alignas(64) uint16_t w_0[kBlockTile];
           philoxTile<level>(f->random, 0u, tile, count, w_0);
           struct {
-            alignas(64) float x6[kBlockTile + kApart];
-            alignas(64) uint8_t codes_x7[kBlockTile + kApart];
+            alignas(64) float x7[kBlockTile + kApart];
+            alignas(64) uint8_t codes_x8[kBlockTile + kApart];
           } t;
           int32_t bad = 0;
 #pragma GCC ivdep
@@ -110,20 +110,22 @@ struct Loop0 {
             [[maybe_unused]] const float x1 = gradient[i] * scale;
             [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const float x4 = ops::greater(
-                ops::floorOf(
-                    ((x3 / x100002) + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f, 0x1.0000000000000p+0f))),
-                (-0x1.fc00000000000p+6f));
-            [[maybe_unused]] const int32_t x5 = ops::toSigned(x4, 8u);
-            [[maybe_unused]] const float x6 = (x3 - (x4 * x100002));
-            bad += ops::isFinite(x6) ? 0 : 1;
-            [[maybe_unused]] const int32_t x7 = (x5 & 255);
-            t.x6[i] = x6;
-            t.codes_x7[i] = static_cast<uint8_t>(x7);
+            [[maybe_unused]] const float x4 = static_cast<float>(p_levels);
+            [[maybe_unused]] const float x5 = ops::greater(
+                ops::lesser(ops::floorOf(((x3 / x100002) + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
+                                                                        0x1.0000000000000p+0f))),
+                            x4),
+                (-x4));
+            [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 8u);
+            [[maybe_unused]] const float x7 = (x3 - (x5 * x100002));
+            bad += ops::isFinite(x7) ? 0 : 1;
+            [[maybe_unused]] const int32_t x8 = (x6 & 255);
+            t.x7[i] = x7;
+            t.codes_x8[i] = static_cast<uint8_t>(x8);
           }
           allBad += bad;
-          if (kStates) storeTile<level>(f->after_residual + tile, t.x6, count, f->stream);
-          packTile<level>(t.codes_x7, count, 8u, f->message + f->o_1, tile);
+          if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
+          packTile<level>(t.codes_x8, count, 8u, f->message + f->o_1, tile);
         }
       }
       if (kStates && f->stream) streamFence();

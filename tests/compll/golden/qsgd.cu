@@ -150,7 +150,7 @@ struct Kernel3 {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const double x1 = cuda::load(v_total + i);
           [[maybe_unused]] const float x2 = static_cast<float>(ops::greater(
-              ops::lesser((ops::squareRoot(x1) / static_cast<double>(p_levels)), 0x1.02040611bdbd0p+121),
+              (ops::lesser(ops::squareRoot(x1), 0x1.fffff966ad924p+127) / static_cast<double>(p_levels)),
               0x1.0000000000000p-149));
           typed_0[i] = x2;
           v_scale[i] = x2;
@@ -172,12 +172,13 @@ struct Kernel4 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_total;
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
       const ops::RandomKey random = f->random;
       [[maybe_unused]] const auto after_residual = f->after_residual;
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x7[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x8[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
@@ -189,20 +190,23 @@ struct Kernel4 {
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
           [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const float x4 = ops::greater(
-              ops::floorOf(((x3 / cuda::loadInside(v_scale, count_scale, blocks0.of(j))) +
-                            ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f, 0x1.0000000000000p+0f))),
-              (-0x1.fc00000000000p+6f));
-          [[maybe_unused]] const int32_t x5 = ops::toSigned(x4, 8u);
-          [[maybe_unused]] const float x6 =
-              (x3 - (x4 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(x6) ? 0 : 1;
-          if (kStates) after_residual[i] = x6;
-          [[maybe_unused]] const int32_t x7 = (x5 & 255);
-          t_x7[j] = static_cast<uint8_t>(x7);
+          [[maybe_unused]] const float x4 = static_cast<float>(p_levels);
+          [[maybe_unused]] const float x5 = ops::greater(
+              ops::lesser(
+                  ops::floorOf(((x3 / cuda::loadInside(v_scale, count_scale, blocks0.of(j))) +
+                                ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f, 0x1.0000000000000p+0f))),
+                  x4),
+              (-x4));
+          [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 8u);
+          [[maybe_unused]] const float x7 =
+              (x3 - (x5 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          bad += ops::isFinite(x7) ? 0 : 1;
+          if (kStates) after_residual[i] = x7;
+          [[maybe_unused]] const int32_t x8 = (x6 & 255);
+          t_x8[j] = static_cast<uint8_t>(x8);
         });
         block.sync();
-        cuda::packTile(block, t_x7, count, 8u, field_1, tile);
+        cuda::packTile(block, t_x8, count, 8u, field_1, tile);
         block.sync();
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
