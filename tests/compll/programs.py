@@ -18,7 +18,7 @@ BUILTIN += ["onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk"]
 EXAMPLES = ["adacomp", "blockquant4"]
 BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in ("bf16", "terngrad")]
 #: Values of parameters with which a codec keeps what it does not send, where its defaults do not.
-FEEDBACK = dict.fromkeys(["int8", "fp8_e4m3", "fp8_e5m2", "qsgd", "natural"], {"error_feedback": True})
+FEEDBACK = {name: {"error_feedback": True} for name in ("int8", "fp8_e4m3", "fp8_e5m2", "qsgd", "natural")}
 
 
 def codec(name: str, **params: Any) -> Interpreter:

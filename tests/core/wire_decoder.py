@@ -27,7 +27,7 @@ DEFAULTS: dict[int, dict[str, float]] = {
     GRADDROP: {"ratio": 0.001},
     INT8: {"block": 256},
     INT4: {"block": 256},
-    **dict.fromkeys(SMALL_FLOATS, {"block": 256}),
+    **{number: {"block": 256} for number in SMALL_FLOATS},
     EFSIGNSGD: {"block": 32768},
     QSGD: {"block": 512},
     TOPK: {"ratio": 0.01},

@@ -143,8 +143,8 @@ class RuntimeOptions:
     seed: Annotated[
         int,
         Option(
-            "Seed of random rounding (`terngrad`, `qsgd`, `natural`, and codecs with `stochastic`), and of the places of "
-            "`randomk`.",
+            "Seed of random rounding (`terngrad`, `qsgd`, `natural`, and codecs with `stochastic`), and of the places "
+            "of `randomk`.",
             at_least=0,
             same_on_all_ranks=True,
             of_engine=True,

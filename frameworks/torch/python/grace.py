@@ -125,6 +125,8 @@ def _codec(compressor: str, memory: str, given: Mapping[str, Any]) -> str:
     if memory == "dgc" or compressor == "dgc":
         if compressor not in ("dgc", "topk"):
             raise _no_memory(compressor, memory, "dgc and topk")
+        if memory == "efsignsgd":
+            raise _no_memory(compressor, memory, "efsignsgd")
         if memory == "residual":
             return f"graddrop(ratio={given['compress_ratio']})"
         exact = ", sample_rate=1" if compressor == "topk" else ""
@@ -141,12 +143,12 @@ def _codec(compressor: str, memory: str, given: Mapping[str, Any]) -> str:
 
 def _no_memory(compressor: str, memory: str, others: str) -> Unsupported:
     return Unsupported(
-        f"grace_from_params: compressor '{compressor}' has no memory '{memory}'; take memory 'none', or {others}"
+        f"grace_from_params: compressor '{compressor}' has no memory '{memory}'; take memory 'none', or compressor {others}"
     )
 
 
 def _check_values(given: Mapping[str, Any]) -> None:
-    """Raises InvalidArgument where a value of GRACE's has another meaning here; codecs check the rest of their options."""
+    """Raises InvalidArgument where a value of GRACE's has another meaning here; codecs check their own options."""
     if given["gradient_clipping"]:
         raise InvalidArgument(
             "grace_from_params: gradient_clipping is not part of a memory; clip before step(), "
