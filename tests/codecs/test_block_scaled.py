@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bf16, int8, int4 and block-scaled floats beside definitions in NumPy, which use neither CompLL nor its interpreter."""
+"""bf16, int8, int4 and block-scaled floats beside definitions in NumPy that use neither CompLL nor its interpreter."""
 
 from __future__ import annotations
 

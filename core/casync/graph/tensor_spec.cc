@@ -48,7 +48,8 @@ void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, con
   const size_t many = size_t{1} << 20;
   if (codec->maxEncodedBytes(many) > many * sizeof(float)) {
     throw invalidArgument(where + "codec " + codec->signature() + " may need " +
-                          std::to_string(codec->maxEncodedBytes(many)) + " bytes for " + std::to_string(many) +
+                          std::to_string(codec->maxEncodedBytes(many)) + " bytes for " +
+                          std::to_string(many) +
                           " values, more than the values themselves, so that it would never be used; choose "
                           "options with which it sends fewer, or cut its filter's result with take()");
   }

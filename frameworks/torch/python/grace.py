@@ -143,7 +143,8 @@ def _codec(compressor: str, memory: str, given: Mapping[str, Any]) -> str:
 
 def _no_memory(compressor: str, memory: str, others: str) -> Unsupported:
     return Unsupported(
-        f"grace_from_params: compressor '{compressor}' has no memory '{memory}'; take memory 'none', or compressor {others}"
+        f"grace_from_params: compressor '{compressor}' has no memory '{memory}'; "
+        f"take memory 'none', or compressor {others}"
     )
 
 
