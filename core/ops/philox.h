@@ -22,6 +22,12 @@ struct RandomKey {
   uint64_t step = 0;
   uint32_t tensor = 0;
   uint64_t firstElement = 0;  ///< Place, within the tensor, of the element 0 of the vector being mapped.
+
+  /// For numbers that are the same on all ranks: the seed's upper half has the rank and the purpose of an
+  /// encode.
+  HIPRESS_HOST_DEVICE constexpr RandomKey ofAllRanks() const {
+    return {seed & 0xffffffffu, step, tensor, firstElement};
+  }
 };
 
 namespace philox {

@@ -18,8 +18,12 @@ from tests.core.codec_reference import awkward_inputs
 
 Floats = NDArray[np.float32]
 
-NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4"]
-SPARSE = ["dgc", "graddrop"]
+FLOATS = ["fp8_e4m3", "fp8_e5m2", "fp4_e2m1"]
+NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4", *FLOATS]
+NAMES += ["efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk"]
+#: They take a sample to find the least value to send.
+SAMPLING = ["dgc", "graddrop"]
+SPARSE = ["dgc", "graddrop", "topk", "threshold", "randomk"]
 
 #: Every codec with its defaults, and with values of options that change the computation.
 TEXTS = [
@@ -37,6 +41,14 @@ TEXTS = [
     "int8(stochastic=true, error_feedback=true)",
     "int4(block=16)",
     "int4(block=5000, stochastic=true, error_feedback=false)",
+    "fp8_e4m3(block=100, stochastic=true, error_feedback=true)",
+    "fp8_e5m2(stochastic=true, power_of_two=true)",
+    "fp4_e2m1(stochastic=true, power_of_two=true)",
+    "qsgd(levels=7, block=100, error_feedback=true)",
+    "natural(stochastic=false, error_feedback=true)",
+    "topk(ratio=0.3)",
+    "threshold(threshold=0.5, ratio=0.3)",
+    "randomk(ratio=0.3)",
 ]
 
 
@@ -55,7 +67,7 @@ def builtin(text: str) -> Builtin:
     pairs = [pair.split("=") for pair in inside.rstrip(")").split(", ") if pair]
     words = {"true": True, "false": False}
     options = {key: words[value] if value in words else float(value) for key, value in pairs}
-    whole = {key: int(value) if key in ("block", "bitwidth") else value for key, value in options.items()}
+    whole = {key: int(value) if key in ("block", "bitwidth", "levels") else value for key, value in options.items()}
     return Builtin(name, whole, _core.create_codec(text), Interpreter(compile_builtin(name), **whole))
 
 
@@ -76,8 +88,11 @@ def documented_bytes(of: Builtin, count: int) -> int:
         return 8 * -(-count // int(option(of, "block"))) + -(-count * int(option(of, "bitwidth")) // 8)
     if of.name == "bf16":
         return 2 * count
-    if of.name in ("int8", "int4"):
-        return 4 * -(-count // int(option(of, "block"))) + -(-count * int(of.name[3:]) // 8)
+    if of.name == "natural":
+        return count + -(-count // 8)
+    widths = {"int8": 8, "int4": 4, "fp8_e4m3": 8, "fp8_e5m2": 8, "fp4_e2m1": 4, "efsignsgd": 1, "qsgd": 8}
+    if of.name in widths:
+        return 4 * -(-count // int(option(of, "block"))) + -(-count * widths[of.name] // 8)
     return 4 + 8 * math.ceil(count * option(of, "ratio"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bf16, int8 and int4 beside their definitions in NumPy, which use neither CompLL nor its interpreter."""
+"""bf16, int8, int4 and block-scaled floats beside definitions in NumPy that use neither CompLL nor its interpreter."""
 
 from __future__ import annotations
 
@@ -116,3 +116,104 @@ def test_random_rounding_never_leaves_the_levels(text: str, isa: str) -> None:
             decoded = codec.decode(codec.encode(values, seed=seed), 1000)
             assert np.isfinite(decoded).all()
             np.testing.assert_allclose(np.abs(decoded), np.abs(values), rtol=1e-2, atol=1e-42)
+
+
+#: Bits of exponent and of mantissa, and the greatest magnitude.
+FORMATS = {"fp8_e4m3": (4, 3, 448.0), "fp8_e5m2": (5, 2, 57344.0), "fp4_e2m1": (2, 1, 6.0)}
+
+
+#: The greatest power of two that is a scale.
+GREATEST_POWERS = {"fp8_e4m3": 2.0**119, "fp8_e5m2": 2.0**112, "fp4_e2m1": 2.0**125}
+
+
+def magnitudes(name: str) -> NDArray[np.float64]:
+    """All magnitudes of a format, by code."""
+    exponent, mantissa, greatest = FORMATS[name]
+    codes = np.arange(1 << exponent + mantissa)
+    power, fraction = codes >> mantissa, codes % (1 << mantissa)
+    bias = 2 ** (exponent - 1) - 1
+    values = (fraction + np.where(power > 0, 1 << mantissa, 0)) * 2.0 ** (np.maximum(power, 1) - bias - mantissa)
+    return values[values <= greatest]
+
+
+def test_the_greatest_magnitudes_are_those_of_the_formats() -> None:
+    assert {name: (magnitudes(name).max(), len(magnitudes(name))) for name in FORMATS} == {
+        "fp8_e4m3": (448, 127),
+        "fp8_e5m2": (57344, 124),
+        "fp4_e2m1": (6, 8),
+    }
+
+
+def scales(payload: bytes, blocks: int) -> NDArray[np.float64]:
+    return np.frombuffer(payload[: 4 * blocks], "<f4").astype(np.float64)
+
+
+@each("block", [16, 100, 256, 5000])
+@each("power_of_two", ["true", "false"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_floats_are_the_nearest_ones_of_their_scale(name: str, power_of_two: str, block: int, isa: str) -> None:
+    known, greatest = magnitudes(name), FORMATS[name][2]
+    codec = _core.create_codec(f"{name}(block={block}, power_of_two={power_of_two}, error_feedback=false)")
+    for count in COUNTS:
+        for kind, values in finite_inputs(count).items():
+            payload, rows = codec.encode(values), by_blocks(values, block)
+            scale, most = scales(payload, len(rows)), np.abs(rows).max(axis=1)
+            assert (scale > 0).all(), (count, kind)
+            decoded = by_blocks(codec.decode(payload, count), block)
+            assert np.isfinite(decoded).all(), (count, kind)
+            exact = np.abs(rows) / scale[:, None]
+            if power_of_two == "true":
+                assert (np.log2(scale) % 1 == 0).all()
+                normal_blocks = (most > greatest * 2.0**-126) & (most <= greatest * GREATEST_POWERS[name])
+                assert (exact[normal_blocks] <= greatest).all()
+                assert (exact[normal_blocks].max(axis=1, initial=greatest) >= greatest / 2).all()
+            else:
+                wanted = np.maximum(most / greatest, 2.0**-140 if name != "fp4_e2m1" else 2.0**-148)
+                assert (np.abs(scale - wanted) <= wanted * 2.0**-23 + 2.0**-150).all(), (count, kind)
+            chosen = np.abs(decoded) / scale[:, None]
+            nearest = known[np.abs(exact[..., None] - known).argmin(axis=-1)] if count <= 1000 else None
+            if nearest is not None:
+                # x / s is rounded to a float before it is rounded to the format, and the product is rounded, too.
+                slack = exact * 2.0**-22 + 2.0**-149 / scale[:, None]
+                assert (np.abs(chosen - exact) <= np.abs(nearest - exact) + slack).all(), (count, kind)
+            assert ((decoded == 0) | (np.signbit(decoded) == np.signbit(rows))).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"), [("fp8_e4m3", [0x7E, 0xFE, 0x38, 1, 0x81, 0, 0, 0x40]), ("fp4_e2m1", [7, 15, 2, 1, 9, 0, 0, 4])]
+)
+def test_bytes_of_a_block_of_floats(name: str, codes: list[int]) -> None:
+    greatest, least = FORMATS[name][2], float(magnitudes(name)[1])
+    values = np.array([greatest, -greatest, 1, least, -least, -0.0, least / 2, 2], np.float32)
+    packed = (
+        bytes(codes) if name != "fp4_e2m1" else bytes(a | b << 4 for a, b in zip(codes[::2], codes[1::2], strict=True))
+    )
+    assert _core.create_codec(name).encode(values) == np.float32(1).tobytes() + packed
+
+
+@pytest.mark.parametrize("value", [2.0**-149, -(2.0**-130), 0.1, -1.5, 3e38, float(LARGEST)])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_constant_block_comes_back(name: str, value: float) -> None:
+    values = np.full(100, value, np.float32)
+    for options in ("", "stochastic=true, "):
+        codec = _core.create_codec(f"{name}({options}error_feedback=false)")
+        np.testing.assert_allclose(
+            codec.decode(codec.encode(values), 100), values, rtol=1e-6 if abs(value) > 1e-30 else 2e-3
+        )
+
+
+@each("power_of_two", ["true", "false"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_random_rounding_of_floats_is_right_on_average(name: str, power_of_two: str) -> None:
+    codec = _core.create_codec(f"{name}(stochastic=true, power_of_two={power_of_two}, error_feedback=false, block=64)")
+    values, runs = normal(256, 3), 1000
+    payloads = [codec.encode(values, seed=seed) for seed in range(runs)]
+    decoded = np.array([codec.decode(payload, 256) for payload in payloads], np.float64)
+    scale, known = np.repeat(scales(payloads[0], 4), 64), magnitudes(name)
+    exact = np.minimum(np.abs(values) / scale, known[-1])
+    below = np.maximum(np.searchsorted(known, exact * (1 - 1e-6)) - 1, 0)
+    gap = (known[np.minimum(below + 1, len(known) - 1)] - known[below]) * scale
+    assert (np.abs(decoded - values) <= gap * 1.001).all()
+    deviation = (decoded.mean(axis=0) - values) / (gap / 2 / np.sqrt(runs))
+    assert np.abs(deviation).max() < 4.5
+    assert np.mean(deviation**2) < 1.3

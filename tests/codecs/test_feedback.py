@@ -13,6 +13,9 @@ COUNTS = [1, 7, 17, 1024, 1025, 4097]
 DENSE = [
     *("onebit", "onebit(block=100)", "tbq", "tbq(threshold=0.3)"),
     *("int8(error_feedback=true)", "int8(stochastic=true, error_feedback=true)", "int4", "int4(block=100)"),
+    *("fp8_e4m3(block=100, stochastic=true, error_feedback=true)", "fp8_e5m2(error_feedback=true)"),
+    *("fp4_e2m1", "fp4_e2m1(stochastic=true, power_of_two=true)", "efsignsgd", "efsignsgd(block=100)"),
+    *("qsgd(levels=7, block=100, error_feedback=true)", "natural(stochastic=false, error_feedback=true)"),
 ]
 
 
@@ -63,7 +66,7 @@ def test_every_value_is_sent_whole_or_kept_whole(text: str, isa: str) -> None:
                     assert same(states["velocity"], np.where(sent, np.float32(0), speed)), where
 
 
-@each("text", [*DENSE, "graddrop", "graddrop(ratio=0.05)"])
+@each("text", [*DENSE, "graddrop", "graddrop(ratio=0.05)", "topk", "threshold", "randomk"])
 def test_what_is_held_back_comes_out_later(text: str, isa: str) -> None:
     """The sum of 20 decoded gradients and the last residual is the sum of the 20 gradients."""
     codec, states = builtin(text).codec, new_states(builtin(text), 1000)

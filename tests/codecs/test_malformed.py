@@ -79,10 +79,19 @@ def test_any_bytes_are_refused_or_a_payload(text: str, payload: bytes, count: in
     decoded_as_documented_or_refused(builtin(text), payload, count)
 
 
-@each("text", [text for text in TEXTS if text.startswith(("onebit", "tbq", "terngrad", "int4")) and "=8" not in text])
+@each(
+    "text",
+    [
+        text
+        for text in TEXTS
+        if text.startswith(("onebit", "tbq", "terngrad", "int4", "fp4", "natural", "efsign")) and "=8" not in text
+    ],
+)
 def test_set_padding_bits(text: str) -> None:
     of = builtin(text)
-    width = {"onebit": 1, "tbq": 2, "int4": 4}.get(of.name) or int(of.definition.params["bitwidth"])
+    width = {"onebit": 1, "tbq": 2, "int4": 4, "fp4_e2m1": 4, "natural": 1, "efsignsgd": 1}.get(of.name) or int(
+        of.definition.params["bitwidth"]
+    )
     for count in range(1, 20):
         good = of.codec.encode(normal(count))
         for bit in range(count * width % 8 or 8, 8):

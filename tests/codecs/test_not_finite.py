@@ -51,14 +51,17 @@ def test_a_scale_that_makes_values_infinite(name: str, isa: str) -> None:
     assert not any(array.any() for array in states.values())
 
 
-@each("name", ["onebit", "tbq", "int8(error_feedback=true)", "int4"])
+@each(
+    "name",
+    ["onebit", "tbq", "int8(error_feedback=true)", "int4", "fp8_e5m2(error_feedback=true)", "fp4_e2m1", "efsignsgd"],
+)
 def test_a_residual_that_would_be_infinite(name: str, isa: str) -> None:
     residual = np.full(40, LARGEST)
     assert builtin(name).codec.encode(np.full(40, LARGEST), {"residual": residual}) == b""
     assert (residual == LARGEST).all()
 
 
-@each("name", ["dgc", "graddrop"])
+@each("name", ["dgc", "graddrop", "topk"])
 def test_a_sum_that_is_infinite_is_sent_and_nothing_of_it_kept(name: str, isa: str) -> None:
     """A value that is sent may be infinite: no state gets it. Another value would go to a state, and is refused."""
     of = builtin(f"{name}(ratio=0.1)")

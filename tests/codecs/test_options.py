@@ -26,6 +26,12 @@ from tests.codecs.builtin import NAMES, builtin
         ("graddrop", "sample_rate", ["0", "-0.5"], r"in \(0, 1\]"),
         ("int8", "block", ["15", "0", "-1", "16777217"], r"in \[16, "),
         ("int4", "block", ["15", "16777217"], r"in \[16, "),
+        ("fp8_e4m3", "block", ["15", "16777217"], r"in \[16, "),
+        ("fp4_e2m1", "block", ["15"], r"in \[16, "),
+        ("qsgd", "levels", ["0", "128", "-1"], r"in \[1, 127\]"),
+        ("topk", "ratio", ["0", "1.1"], r"in \(0, 1\]"),
+        ("threshold", "threshold", ["0", "-1"], r"in \(0, inf\)"),
+        ("randomk", "ratio", ["0"], r"in \(0, 1\]"),
     ],
 )
 def test_out_of_range(codec: str, option: str, values: list[str], allowed: str) -> None:

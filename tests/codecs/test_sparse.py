@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dgc and graddrop send the largest values, and nearly as many as their ratio allows."""
+"""Which values the sparse codecs send: the largest, those from a threshold on, or at places that all ranks draw."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import math
 import numpy as np
 
 from tests.cases import each
-from tests.codecs.builtin import SPARSE, builtin, new_states, normal, option
+from tests.codecs.builtin import SAMPLING, SPARSE, builtin, new_states, normal, option
 
 SIZES = [(10_000, 0.001), (10_000, 0.05), (50_001, 0.01), (300_001, 0.001), (300_001, 0.02), (1_000_000, 0.001)]
 
 
-@each("name", SPARSE)
+@each("name", SAMPLING)
 @each(("count", "ratio"), SIZES)
 def test_the_largest_are_sent(name: str, count: int, ratio: float) -> None:
     """Between 0.7·k and k = ⌈count·ratio⌉ values are sent, and no value that is held back is larger than a sent value.
@@ -40,7 +40,7 @@ def test_the_largest_are_sent(name: str, count: int, ratio: float) -> None:
         assert value[index].min() >= value[held_back].max()
 
 
-@each("name", SPARSE)
+@each("name", SAMPLING)
 def test_if_the_sample_would_be_everything_exactly_so_many_are_sent(name: str) -> None:
     for count, ratio in ((10_000, 0.001), (100_003, 0.0005), (999, 0.01)):
         of = builtin(f"{name}(ratio={ratio}, sample_rate=1)")
@@ -49,7 +49,7 @@ def test_if_the_sample_would_be_everything_exactly_so_many_are_sent(name: str) -
             assert number == math.ceil(count * ratio)
 
 
-@each("name", SPARSE)
+@each("name", [*SAMPLING, "topk", "threshold"])
 def test_of_equal_values_the_first_are_sent(name: str) -> None:
     codec = builtin(f"{name}(ratio=0.1)").codec
     for value in (2.0, -2.0):
@@ -57,7 +57,7 @@ def test_of_equal_values_the_first_are_sent(name: str) -> None:
         assert np.flatnonzero(decoded).tolist() == list(range(100))
 
 
-@each("name", SPARSE)
+@each("name", SAMPLING)
 def test_zeros_are_not_sent(name: str) -> None:
     codec = builtin(f"{name}(ratio=0.1)").codec
     assert codec.encode(np.zeros(1000, np.float32)) == bytes(4)
@@ -80,3 +80,58 @@ def test_what_has_no_index_is_not_touched_by_adding(name: str) -> None:
     assert np.isnan(output[7])
     assert np.signbit(output[output == 0]).all()
     assert (output == 0).sum() == 899
+
+
+def places(payload: bytes) -> list[int]:
+    (number,) = np.frombuffer(payload[:4], np.int32)
+    return [int(index) for index in np.frombuffer(payload[4 : 4 + 4 * number], np.int32)]
+
+
+@each(("count", "ratio"), [(1, 0.01), (7, 0.3), (10_000, 0.01), (50_001, 0.3), (300_001, 0.001)])
+def test_topk_sends_exactly_the_largest(count: int, ratio: float, isa: str) -> None:
+    codec, states = builtin(f"topk(ratio={ratio})").codec, new_states(builtin("topk"), count)
+    for step in range(3):
+        value = np.abs(states["residual"] + normal(count, step))
+        payload = codec.encode(normal(count, step), states, step=step)
+        order = np.argsort(-value, kind="stable")
+        assert places(payload) == sorted(order[: math.ceil(count * ratio)].tolist())
+
+
+@each("count", [1, 7, 1000, 50_001])
+def test_threshold_sends_values_from_the_threshold_on(count: int, isa: str) -> None:
+    of = builtin("threshold(threshold=2)")
+    values = normal(count)
+    values[: count // 2 : 5] = 2
+    assert places(of.codec.encode(values)) == np.flatnonzero(np.abs(values) >= 2).tolist()
+
+
+def test_threshold_sends_the_largest_if_too_many_reach_it() -> None:
+    values = normal(1000) + 100 * np.sign(normal(1000))
+    largest = np.argsort(-np.abs(values), kind="stable")[:250]
+    assert places(builtin("threshold").codec.encode(values)) == sorted(largest.tolist())
+
+
+def test_randomk_draws_the_same_places_on_all_ranks() -> None:
+    """Rank and purpose of an encode are in the upper half of a seed, as the engine makes it."""
+    of = builtin("randomk(ratio=0.1)")
+    first = places(of.codec.encode(normal(1000), seed=7))
+    assert first == places(of.codec.encode(normal(1000, 1), seed=7 | 5 << 32))
+    assert first != places(of.codec.encode(normal(1000), seed=8))
+    assert first != places(of.codec.encode(normal(1000), seed=7, step=1))
+    assert first != places(of.codec.encode(normal(1000), seed=7, tensor=1))
+
+
+@each(("count", "ratio"), [(10, 0.3), (1000, 0.01), (1001, 0.7)])
+def test_randomk_sends_one_value_of_each_stretch_and_every_value_some_day(count: int, ratio: float) -> None:
+    of, sent = builtin(f"randomk(ratio={ratio})"), math.ceil(count * ratio)
+    ends = np.append(np.floor(np.arange(sent) * (count / sent)), count)
+    times = np.zeros(count)
+    for step in range(2000):
+        chosen = places(of.codec.encode(np.ones(count, np.float32), step=step))
+        assert len(chosen) == sent
+        assert (ends[:-1] <= chosen).all()
+        assert (chosen < ends[1:]).all()
+        times[chosen] += 1
+    assert times.min() > 0
+    # A place's share is one over the places of its stretch, whose number differs by one at most.
+    assert times.max() < 2000 * sent / count * 2.5

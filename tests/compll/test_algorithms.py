@@ -185,8 +185,8 @@ def test_blockquant4_error() -> None:
     assert (np.abs(run.decode(run.encode(g), 1000) - g) <= steps * 0.50001).all()
 
 
-@pytest.mark.parametrize("name", ["bf16", "int8", "int4"])
-def test_a_safe_codec_is_short(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in BUILTIN if name not in ("dgc", "onebit", "terngrad")])
+def test_a_codec_is_short(name: str) -> None:
     assert len(read(builtin_files()[name]).splitlines()) <= 35
 
 
@@ -194,7 +194,7 @@ def test_lines_of_code() -> None:
     limits = {"onebit": 30, "tbq": 31, "terngrad": 30, "dgc": 44, "graddrop": 50, "bf16": 12, "int8": 25, "int4": 25}
     for name, path in builtin_files().items():
         stats = count(read(path), name)
-        assert stats.logic + stats.functions <= limits[name]
+        assert stats.logic + stats.functions <= limits.get(name, 35)
         assert stats.integration == 0
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hipress import _core
 from hipress.errors import InvalidArgument
+from tests.codecs.builtin import NAMES
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,30 @@ from hipress.errors import InvalidArgument
         ("int8(error_feedback=true)", "int8(block=256, stochastic=false, error_feedback=true)", 22, ("residual",)),
         ("int4", "int4(block=256, stochastic=false, error_feedback=true)", 23, ("residual",)),
         ("int4(error_feedback=false)", "int4(block=256, stochastic=false, error_feedback=false)", 23, ()),
+        (
+            "fp8_e4m3",
+            "fp8_e4m3(block=256, stochastic=false, power_of_two=false, error_feedback=false)",
+            24,
+            (),
+        ),
+        (
+            "fp8_e5m2(block=64)",
+            "fp8_e5m2(block=64, stochastic=false, power_of_two=false, error_feedback=false)",
+            25,
+            (),
+        ),
+        (
+            "fp4_e2m1",
+            "fp4_e2m1(block=256, stochastic=false, power_of_two=false, error_feedback=true)",
+            26,
+            ("residual",),
+        ),
+        ("efsignsgd", "efsignsgd(block=32768, error_feedback=true)", 27, ("residual",)),
+        ("qsgd", "qsgd(levels=127, block=512, error_feedback=false)", 28, ()),
+        ("natural", "natural(stochastic=true, error_feedback=false)", 29, ()),
+        ("topk", "topk(ratio=0.01, error_feedback=true)", 30, ("residual",)),
+        ("threshold", "threshold(threshold=0.01, ratio=0.25, error_feedback=true)", 31, ("residual",)),
+        ("randomk", "randomk(ratio=0.01, error_feedback=true)", 32, ("residual",)),
     ],
 )
 def test_text_to_codec(text: str, signature: str, number: int, states: tuple[str, ...]) -> None:
@@ -60,7 +85,7 @@ def test_descriptions_name_the_states_that_the_codec_can_keep(description: _core
 
 
 def test_descriptions_are_sorted_and_complete() -> None:
-    ours = {"none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4"}
+    ours = {"none", "fp16", *NAMES}
     codecs = {codec["name"]: codec for codec in _core.describe_codecs()}
     assert list(codecs) == sorted(codecs)
     assert ours <= set(codecs)

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from hipress import _core
 from hipress.errors import CorruptPayload
 from tests.cases import each
+from tests.codecs.builtin import NAMES
 from tests.core import wire_decoder
 from tests.core.codec_reference import SIZES, awkward_inputs, same_bits, to_bfloat16, to_half
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "wire-format.md"
 RAW, ABSENT, CHECKSUM = _core.FLAG_RAW, _core.FLAG_ABSENT, _core.FLAG_CHECKSUM
 REFERENCE = _core.FLAG_REFERENCE
-CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4"]
+CODECS = ["none", "fp16", *NAMES]
 AGREED: dict[str, Any] = {"codec": 16, "dtype": "float32", "element_count": 100, "max_payload_bytes": 21}
 
 

@@ -13,6 +13,10 @@ from dataclasses import dataclass
 
 RAW, ABSENT, CHECKSUM = 1, 2, 4
 NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP, BF16, INT8, INT4 = 0, 1, 16, 17, 18, 19, 20, 21, 22, 23
+FP8_E4M3, FP8_E5M2, FP4_E2M1, EFSIGNSGD, QSGD, NATURAL, TOPK, THRESHOLD, RANDOMK = 24, 25, 26, 27, 28, 29, 30, 31, 32
+
+# (bits of exponent, bits of mantissa) of the codecs of small floats.
+SMALL_FLOATS = {FP8_E4M3: (4, 3), FP8_E5M2: (5, 2), FP4_E2M1: (2, 1)}
 
 # What the options are if the ranks agreed on nothing else.
 DEFAULTS: dict[int, dict[str, float]] = {
@@ -23,6 +27,12 @@ DEFAULTS: dict[int, dict[str, float]] = {
     GRADDROP: {"ratio": 0.001},
     INT8: {"block": 256},
     INT4: {"block": 256},
+    **{number: {"block": 256} for number in SMALL_FLOATS},
+    EFSIGNSGD: {"block": 32768},
+    QSGD: {"block": 512},
+    TOPK: {"ratio": 0.01},
+    THRESHOLD: {"ratio": 0.25},
+    RANDOMK: {"ratio": 0.01},
 }
 
 # dtype number: (bytes per element, struct format of one element; bfloat16 has none)
@@ -119,6 +129,31 @@ def decode_block_scaled(payload: bytes, count: int, width: int, block: int) -> l
     return [rounded(level * scales[j // block]) for j, level in enumerate(levels)]
 
 
+def decode_small_floats(payload: bytes, count: int, exponent: int, mantissa: int, block: int) -> list[float]:
+    width, blocks = 1 + exponent + mantissa, (count + block - 1) // block
+    scales = decode_elements(payload[: 4 * blocks], 0, blocks)
+    values, bias = [], 2 ** (exponent - 1) - 1
+    for j, code in enumerate(unpacked(payload[4 * blocks :], width, count)):
+        power, fraction = code >> mantissa & (1 << exponent) - 1, code & (1 << mantissa) - 1
+        whole = fraction + (1 << mantissa if power else 0)
+        value = math.ldexp(whole, max(power, 1) - bias - mantissa)
+        values.append(rounded((-value if code >> width - 1 else value) * scales[j // block]))
+    return values
+
+
+def decode_efsignsgd(payload: bytes, count: int, block: int) -> list[float]:
+    blocks = (count + block - 1) // block
+    means = decode_elements(payload[: 4 * blocks], 0, blocks)
+    signs = unpacked(payload[4 * blocks :], 1, count)
+    return [-means[j // block] if negative else means[j // block] for j, negative in enumerate(signs)]
+
+
+def decode_natural(payload: bytes, count: int) -> list[float]:
+    exponents, signs = payload[:count], unpacked(payload[count:], 1, count)
+    bits = [exponent << 23 | negative << 31 for exponent, negative in zip(exponents, signs, strict=True)]
+    return decode_elements(b"".join(struct.pack("<I", each) for each in bits), 0, count)
+
+
 def decode_sparse(payload: bytes, count: int, ratio: float) -> list[float]:
     assert len(payload) >= 4
     (sent,) = struct.unpack("<i", payload[:4])
@@ -151,12 +186,18 @@ def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str,
         return decode_tbq(payload, count, agreed["threshold"])
     if codec == TERNGRAD:
         return decode_terngrad(payload, count, int(agreed["bitwidth"]), int(agreed["block"]))
-    if codec in (DGC, GRADDROP):
+    if codec in (DGC, GRADDROP, TOPK, THRESHOLD, RANDOMK):
         return decode_sparse(payload, count, agreed["ratio"])
     if codec == BF16:
         return decode_elements(payload, 3, count)
-    if codec in (INT8, INT4):
-        return decode_block_scaled(payload, count, 8 if codec == INT8 else 4, int(agreed["block"]))
+    if codec in (INT8, INT4, QSGD):
+        return decode_block_scaled(payload, count, 4 if codec == INT4 else 8, int(agreed["block"]))
+    if codec in SMALL_FLOATS:
+        return decode_small_floats(payload, count, *SMALL_FLOATS[codec], int(agreed["block"]))
+    if codec == EFSIGNSGD:
+        return decode_efsignsgd(payload, count, int(agreed["block"]))
+    if codec == NATURAL:
+        return decode_natural(payload, count)
     raise ValueError(f"codec {codec} is not in the document")
 
 

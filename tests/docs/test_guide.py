@@ -50,7 +50,7 @@ def test_the_tables_are_complete() -> None:
 
 
 def test_the_options_are_those_that_the_codecs_have() -> None:
-    table = re.findall(r"^\| (`[a-z0-9`, ]+) \| `(\w+)` \| ([\w.]+) \|", TEXT, flags=re.MULTILINE)
+    table = re.findall(r"^\| (`[a-z0-9_`, ]+) \| `(\w+)` \| ([\w.]+) \|", TEXT, flags=re.MULTILINE)
     described = {(name, option, value) for names, option, value in table for name in re.findall(r"\w+", names)}
     assert described == {
         (codec["name"], option["name"], option["default"]) for codec in BUILTIN for option in codec["options"]

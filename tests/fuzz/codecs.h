@@ -36,6 +36,17 @@ inline constexpr const char* kCodecs[] = {
     "int8(block=1000)",
     "int4",
     "int4(block=17)",
+    "fp8_e4m3",
+    "fp8_e5m2(block=16)",
+    "fp4_e2m1",
+    "fp4_e2m1(block=17)",
+    "efsignsgd",
+    "efsignsgd(block=64)",
+    "qsgd(block=16)",
+    "natural",
+    "topk(ratio=0.1)",
+    "threshold",
+    "randomk(ratio=0.1)",
 };
 inline constexpr size_t kCodecCount = sizeof(kCodecs) / sizeof(*kCodecs);
 

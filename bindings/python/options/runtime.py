@@ -143,7 +143,8 @@ class RuntimeOptions:
     seed: Annotated[
         int,
         Option(
-            "Seed of the rounding of `terngrad`, `int8` and `int4`, and of the samples of `graddrop` and `dgc`.",
+            "Seed of random rounding (`terngrad`, `qsgd`, `natural`, and codecs with `stochastic`), and of the places "
+            "of `randomk`.",
             at_least=0,
             same_on_all_ranks=True,
             of_engine=True,

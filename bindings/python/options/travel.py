@@ -20,8 +20,8 @@ class CollectiveOptions(TypedDict, total=False):
     codec: Annotated[
         str,
         Option(
-            'How gradients are compressed: "none", "fp16", "bf16", "int8", "int4", "onebit", "tbq", "terngrad", '
-            '"dgc" or "graddrop", or a loaded codec; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.',
+            'How gradients are compressed: "none", or the name of a codec, such as "fp16", "int8", "onebit", or of a '
+            'loaded one; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.',
             default="none",
         ),
     ]

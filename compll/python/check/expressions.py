@@ -201,7 +201,8 @@ def _random(node: s.Random, scope: Scope) -> ir.Expr:
         raise unit.error(node.span, "a random number has 16 or 32 bits", "write random<float, 16>(0, 1)")
     low, high = (convert(unit, scalar(a, scope), type_, a.span) for a in node.arguments)
     unit.sites += 1
-    return ir.Random(low=low, high=high, bits=int(node.bits), site=unit.sites - 1, type=type_, span=node.span)
+    site, bits = unit.sites - 1, int(node.bits)
+    return ir.Random(low=low, high=high, bits=bits, shared=node.shared, site=site, type=type_, span=node.span)
 
 
 def _bitcast(node: s.Bitcast, scope: Scope) -> ir.Expr:

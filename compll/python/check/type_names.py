@@ -11,6 +11,7 @@ from hipress.compll import ir
 from hipress.compll.check import expressions as check_expressions
 from hipress.compll.check.scope import Scope, Unit
 from hipress.compll.frontend import syntax as s
+from hipress.compll.frontend.syntax_errors import type_hint
 from hipress.compll.ir.source import Span
 from hipress.compll.reference.evaluate import evaluate_static
 
@@ -45,7 +46,7 @@ def resolve_scalar(name: s.TypeName, scope: Scope) -> ir.Scalar:
     unit = scope.unit
     if name.width is None:
         if name.name not in NAMED:
-            raise unit.error(name.span, f"there is no type '{name.name}'")
+            raise unit.error(name.span, f"there is no type '{name.name}'", type_hint(name.name))
         return NAMED[name.name]
     width = check_expressions.scalar(name.width, scope)
     for value in _possible(width, unit, name.span):
@@ -53,8 +54,8 @@ def resolve_scalar(name: s.TypeName, scope: Scope) -> ir.Scalar:
             raise unit.error(
                 name.span, f"a width of {value} bits does not divide a byte", "the widths are 1, 2, 4 and 8"
             )
-    if isinstance(width, ir.Const):
-        return ir.Scalar("uint", int(width.value))
+    if not _params(width, unit, name.span):
+        return ir.Scalar("uint", int(evaluate_static(width, {})))
     return ir.Scalar("uint", 0, unit.key(width), width)
 
 

@@ -107,7 +107,8 @@ class FrameScope(Scope):
 
     def word(self, random: ir.Random) -> str:
         function = "philoxWord" if random.bits == 32 else "philoxHalfWord"
-        return f"ops::{function}({self.frame}random, {random.site}u, static_cast<uint64_t>({self.position()}))"
+        key = f"{self.frame}random{'.ofAllRanks()' if random.shared else ''}"
+        return f"ops::{function}({key}, {random.site}u, static_cast<uint64_t>({self.position()}))"
 
 
 class Anywhere(FrameScope):

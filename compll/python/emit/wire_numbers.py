@@ -15,6 +15,15 @@ BUILTIN = {
     "bf16": 21,
     "int8": 22,
     "int4": 23,
+    "fp8_e4m3": 24,
+    "fp8_e5m2": 25,
+    "fp4_e2m1": 26,
+    "efsignsgd": 27,
+    "qsgd": 28,
+    "natural": 29,
+    "topk": 30,
+    "threshold": 31,
+    "randomk": 32,
 }
 #: Smaller numbers are reserved for codecs that come with HiPress; core/codec/codec.h checks the same limit.
 FIRST_OF_USERS = 1024

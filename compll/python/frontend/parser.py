@@ -177,10 +177,16 @@ class _Builder:
         return s.Call(span, str(children[0]), self.each(children[1:]))
 
     def on_random(self, span: Span, children: list[Any]) -> s.Random:
-        return s.Random(span, self.build(children[0]), "32", self.each(children[1:]))
+        return s.Random(span, self.build(children[0]), "32", False, self.each(children[1:]))
 
     def on_random_of_bits(self, span: Span, children: list[Any]) -> s.Random:
-        return s.Random(span, self.build(children[0]), str(children[1]), self.each(children[2:]))
+        return s.Random(span, self.build(children[0]), str(children[1]), False, self.each(children[2:]))
+
+    def on_shared_random(self, span: Span, children: list[Any]) -> s.Random:
+        return s.Random(span, self.build(children[0]), "32", True, self.each(children[2:]))
+
+    def on_shared_random_of_bits(self, span: Span, children: list[Any]) -> s.Random:
+        return s.Random(span, self.build(children[0]), str(children[1]), True, self.each(children[3:]))
 
     def on_bitcast(self, span: Span, children: list[Any]) -> s.Bitcast:
         return s.Bitcast(span, self.build(children[0]), self.each(children[1:]))

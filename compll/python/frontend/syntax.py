@@ -77,6 +77,7 @@ class Call(Syntax):
 class Random(Syntax):
     type: TypeName
     bits: str
+    shared: bool
     arguments: tuple[Expression, ...]
 
 

@@ -28,17 +28,26 @@ _SHOWN = {
     "TYPE_NAME": "a type",
     "UINT": "a type",
     "AMPERSAND": "'&'",
+    "SHARED": "'shared'",
 }
+_HALF = "16 bits of a float are a uint16: bitcast<int32>(x) >> 16 is a bfloat16, for example"
+_SMALL_FLOAT = "8 bits of a float are a uint8; the built-in codec fp8_e4m3 computes them"
+_WIDE = "32 bits are an int32, with a sign"
 _C_TYPES = {
     "uint": "write the width: uint<4>, or uint4",
-    "uint32": "32 bits are an int32, with a sign",
-    "half": "16 bits of a float are a uint16: bitcast<int32>(x) >> 16 is a bfloat16, for example",
+    **dict.fromkeys(("uint32", "uint32_t", "unsigned", "signed"), _WIDE),
+    **dict.fromkeys(("half", "float16", "bfloat16", "fp16", "bf16"), _HALF),
+    **dict.fromkeys(("float8", "fp8"), _SMALL_FLOAT),
+    **dict.fromkeys(("long", "int64", "int64_t"), "the widest integer type is int32"),
     "size_t": "sizes are int32",
     "float32": "it is called float",
-    "char": "bytes are uint8",
+    "float64": "it is called double",
+    **dict.fromkeys(("char", "byte", "uint8_t"), "bytes are uint8"),
+    "bit": "bits are uint1",
     "auto": "write the type out",
     "const": "every name is assigned once, so all are constant",
 }
+_NAMED = ("uint1", "uint2", "uint4", "uint8", "uint16", "int4", "int8", "int32")
 _INTEGERS = "the integer types are uint1, uint2, uint4, uint8, uint16, int4, int8 and int32"
 
 
@@ -58,14 +67,7 @@ def explain(source: Source, error: UnexpectedInput) -> CompileError:
         end = Span(len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
         return CompileError(source, end, "the program ends before this statement or block does", _wanted(expected))
     span = Span(token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 2)
-    before = _word_before(source, span)
-    hint = _INTEGERS if re.fullmatch(r"u?int\d+", before) else ""
-    hint = _C_TYPES.get(before, hint)
-    if hint:
-        after = len(source.line(span.line)[: span.column - 1].rstrip()) + 1
-        start = Span(span.line, max(1, after - len(before)), span.line, after)
-        return CompileError(source, start, f"there is no type '{before}'", hint)
-    return CompileError(source, span, f"unexpected '{_shortened(token)}'", _wanted(expected))
+    return _no_type(source, span) or CompileError(source, span, f"unexpected '{_shortened(token)}'", _wanted(expected))
 
 
 def _unexpected_word(source: Source, span: Span, word: str, expected: set[str]) -> CompileError:
@@ -73,16 +75,35 @@ def _unexpected_word(source: Source, span: Span, word: str, expected: set[str]) 
         return CompileError(
             source, span, f"there are no loops: '{word}'", "say what happens to each element: map, reduce, filter"
         )
-    return CompileError(source, span, f"unexpected '{_shortened(word)}'", _wanted(expected))
+    return _no_type(source, span) or CompileError(source, span, f"unexpected '{_shortened(word)}'", _wanted(expected))
+
+
+def type_hint(word: str) -> str:
+    """What to write in place of a type of another language; "" if the word is not known as one."""
+    return _C_TYPES.get(word, _INTEGERS if re.fullmatch(r"u?int\d+(_t)?", word) and word not in _NAMED else "")
+
+
+def _no_type(source: Source, span: Span) -> CompileError | None:
+    """The error for a type of another language: at the token, before it, or in parentheses before it, as in a cast."""
+    line, at = source.line(span.line), span.column - 1
+    for pattern in (r"\w+$", r"(\w+)\s+$", r"(?<!\w)\(\s*(\w+)\s*\*?\s*\)\s*$", r"(\w+)\s*$"):
+        # The first pattern is for a token that the lexer has cut: of uint3 it makes uint and 3.
+        rest = re.match(r"\w*", line[at:]) if pattern == r"\w+$" else None
+        head = line[: at + rest.end()] if rest else line[:at]
+        found = re.search(pattern, head)
+        if found is None:
+            continue
+        group = found.lastindex or 0
+        word = found.group(group)
+        hint = type_hint(word)
+        if hint:
+            where = Span(span.line, found.start(group) + 1, span.line, found.end(group) + 1)
+            return CompileError(source, where, f"there is no type '{_shortened(word)}'", hint)
+    return None
 
 
 def _shortened(word: str) -> str:
     return word if len(word) <= 40 else f"{word[:40]}…"
-
-
-def _word_before(source: Source, span: Span) -> str:
-    words = source.line(span.line)[: span.column - 1].replace("(", " ").replace(",", " ").split()
-    return words[-1] if words else ""
 
 
 def _wanted(expected: set[str]) -> str:

@@ -162,11 +162,13 @@ class Call(TypedNode):
 
 @dataclass(frozen=True, kw_only=True)
 class Random(TypedNode):
-    """Uniform in [low, high), from 16 or 32 bits. `site` numbers the calls of a function; see reference/philox.py."""
+    """Uniform in [low, high), from 16 or 32 bits; `shared`: the same on all ranks. `site` numbers the calls of a
+    function; see reference/philox.py."""
 
     low: Expr
     high: Expr
     bits: int
+    shared: bool
     site: int
 
 

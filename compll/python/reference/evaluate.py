@@ -111,7 +111,8 @@ def _evaluate(expr: ir.Expr, env: Environment) -> Any:
         case ir.Random():
             if env.random is None:
                 raise KeyError("random")
-            words = env.random.words(env.indices, expr.site, expr.bits)
+            key = env.random.of_all_ranks() if expr.shared else env.random
+            words = key.words(env.indices, expr.site, expr.bits)
             draw = uniform if expr.type == ir.FLOAT else uniform_int
             drawn = draw(words, _evaluate(expr.low, env), _evaluate(expr.high, env))
             return drawn if np.ndim(env.indices) else drawn[0]

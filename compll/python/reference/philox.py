@@ -14,7 +14,7 @@ eight elements share one evaluation, and a half stands for the middle of all wor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,10 @@ class RandomKey:
     step: int = 0
     tensor: int = 0
     first_element: int = 0
+
+    def of_all_ranks(self) -> RandomKey:
+        """Of the seed only the part that all ranks share: the upper half has the rank and the purpose of an encode."""
+        return replace(self, seed=self.seed & 0xFFFFFFFF)
 
     def words(self, indices: Any, site: int, bits: int) -> NDArray[np.uint32]:
         """A random word for each index into the vector that is being mapped."""

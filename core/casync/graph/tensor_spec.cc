@@ -44,6 +44,15 @@ void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, con
                       " compresses floating-point tensors, not " + std::string(dtypeName(spec.dtype)) +
                       "; use codec \"none\" for it");
   }
+  // A codec whose bound is never below the values would be left out of every message, without a word.
+  const size_t many = size_t{1} << 20;
+  if (codec->maxEncodedBytes(many) > many * sizeof(float)) {
+    throw invalidArgument(where + "codec " + codec->signature() + " may need " +
+                          std::to_string(codec->maxEncodedBytes(many)) + " bytes for " +
+                          std::to_string(many) +
+                          " values, more than the values themselves, so that it would never be used; choose "
+                          "options with which it sends fewer, or cut its filter's result with take()");
+  }
   if (options.partitions < 0 || static_cast<size_t>(options.partitions) > kMaxPartitions) {
     throw invalidArgument(where + "partitions must be in 0.." + std::to_string(kMaxPartitions) + ", not " +
                           std::to_string(options.partitions));

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hipress import _core
+from hipress.errors import InvalidArgument
 from tests.cases import each
 from tests.core.casync.engine_world import LOSSY, run_ranks, spec
 
@@ -96,3 +97,14 @@ def test_an_absent_gradient_costs_a_header() -> None:
         return engine.counters()["bytes_sent"]
 
     assert run_ranks(2, body) == [HEADER] * 2
+
+
+@each("codec", ["dgc(ratio=0.6)", "graddrop(ratio=1)", "topk(ratio=0.7)", "threshold(ratio=0.8)"])
+def test_a_codec_that_would_never_be_used_is_refused(codec: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"w.*codec .* may need \d+ bytes for 1048576 values, .*never be used"):
+        sent_per_step(codec, 1 << 12, 2)
+
+
+def test_the_codec_with_the_longest_messages_that_help_is_used() -> None:
+    for counted in sent_per_step("topk(ratio=0.49)", 1 << 20, 2, partitions=2):
+        assert counted["bytes_sent"] < 0.99 * 4 * (1 << 20)

@@ -43,7 +43,8 @@ class CpuTile(Tile):
 
     def word(self, random: ir.Random) -> str:
         site = random.site
-        draw = f"philoxTile<level>(f->random, {site}u, tile, count, w_{site});"
+        key = "f->random.ofAllRanks()" if random.shared else "f->random"
+        draw = f"philoxTile<level>({key}, {site}u, tile, count, w_{site});"
         self.before[f"random {site}"] = f"alignas(64) uint{random.bits}_t w_{site}[kTile];\n{self.where_chosen(draw)}"
         return f"w_{site}[i]" if random.bits == 32 else f"ops::halfWord(w_{site}[i])"
 

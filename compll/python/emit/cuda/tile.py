@@ -52,6 +52,7 @@ class CudaTile(Tile):
     def word(self, random: ir.Random) -> str:
         site = random.site
         self.shared[f"w_{site}"] = f"HIPRESS_SHARED uint{random.bits}_t w_{site}[cuda::kTile];"
-        self.words[site] = self.where_chosen(f"cuda::philoxTile(block, random, {site}u, tile, count, w_{site});")
+        key = "random.ofAllRanks()" if random.shared else "random"
+        self.words[site] = self.where_chosen(f"cuda::philoxTile(block, {key}, {site}u, tile, count, w_{site});")
         self.prologue["random"] = "const ops::RandomKey random = f->random;"
         return f"w_{site}[j]" if random.bits == 32 else f"ops::halfWord(w_{site}[j])"

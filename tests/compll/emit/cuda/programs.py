@@ -24,6 +24,15 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "adacomp": [{"bin": 500}, {"bin": 7}],
     "blockquant4": [{}, {"block": 32}],
     "int8": [{}, {"error_feedback": True, "block": 100}, {"stochastic": True, "block": 5000}],
+    "fp8_e4m3": [{"error_feedback": True, "block": 100}, {"stochastic": True, "power_of_two": True}],
+    "fp8_e5m2": [{}],
+    "fp4_e2m1": [{}, {"stochastic": True, "block": 5000}],
+    "efsignsgd": [{"block": 100}],
+    "qsgd": [{"levels": 7, "error_feedback": True}],
+    "natural": [{"error_feedback": True}],
+    "topk": [{"ratio": 0.3}],
+    "threshold": [{"threshold": 0.5, "ratio": 0.3}],
+    "randomk": [{"ratio": 0.3}],
     "int4": [{}, {"error_feedback": False, "block": 100}, {"stochastic": True, "block": 5000}],
 }
 

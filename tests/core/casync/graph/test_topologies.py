@@ -19,7 +19,7 @@ from tests.core.casync.engine_world import allreduce, gradients, identical, run_
 TOPOLOGIES = ["ps", "ring", "allgather", "hierarchical", "hierarchical(ring)", "hierarchical(allgather)"]
 CODECS = [
     *("none", "fp16", "onebit", "tbq(threshold=0.5)", "terngrad", "dgc(ratio=0.1)", "graddrop(ratio=0.1)"),
-    *("bf16", "int8", "int4"),
+    *("bf16", "int8", "int4", "fp4_e2m1", "randomk(ratio=0.1)"),
 ]
 WITH_RESIDUALS = [codec for codec in CODECS if codec not in ("none", "fp16", "terngrad", "bf16", "int8")]
 WORLD_SIZES = [1, 2, 3, 4, 5, 7, 8]

@@ -17,8 +17,8 @@ constexpr int kWorldSizes[] = {1, 2, 3, 4, 5, 7, 8};
 constexpr const char* kTopologies[] = {
     "ps", "ring", "allgather", "hierarchical", "hierarchical(ring)", "hierarchical(allgather)"};
 constexpr const char* kCodecs[] = {
-    "none", "fp16", "onebit(block=1024)", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop(ratio=0.05)",
-    "bf16", "int8", "int4(block=100)"};
+    "none", "fp16", "onebit(block=1024)", "tbq",      "terngrad", "dgc(ratio=0.05)",   "graddrop(ratio=0.05)",
+    "bf16", "int8", "int4(block=100)",    "fp8_e4m3", "fp4_e2m1", "randomk(ratio=0.1)"};
 constexpr size_t kSizes[] = {0, 1, 7, 1000, 4097, 8200};
 /// One partition of it is shared out over the compute threads.
 constexpr size_t kShared = (1 << 18) + 1;

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GRACE's way in: `grace_from_params({...})` with GRACE's names gives an object whose `step()` averages a tensor.
+
+    from hipress.torch.grace import grace_from_params
+
+    grace = grace_from_params({"compressor": "topk", "compress_ratio": 0.01, "memory": "residual"})
+    gradient = grace.step(gradient, "layer1.weight")
+
+GRACE (Xu et al., 2021) composes a compressor, a memory and a communicator. Here a codec is compressor and memory, and a
+topology is the communicator. The guide's page on GRACE has the table of names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+
+from hipress import runtime
+from hipress._library import load_core
+from hipress.adapter.operations import Operation
+from hipress.adapter.reduce_ops import Average
+from hipress.errors import InvalidArgument, Unsupported
+from hipress.torch.collectives import allreduce_async
+
+#: GRACE's communicators, and the topology of each. A broadcast from every rank sends what an allgather sends.
+TOPOLOGIES = {"allreduce": "ps", "allgather": "allgather", "broadcast": "allgather"}
+#: GRACE's compressors with a codec: the codec's text, where `{name}` stands for a parameter of GRACE.
+COMPRESSORS = {
+    "none": "none",
+    "fp16": "fp16",
+    "dgc": "dgc(ratio={compress_ratio}, momentum={momentum})",
+    "efsignsgd": "efsignsgd",
+    "natural": "natural",
+    "onebit": "onebit",
+    "qsgd": "qsgd(levels={quantum_num}, block={bucket_size})",
+    "randomk": "randomk(ratio={compress_ratio})",
+    "terngrad": "terngrad",
+    "threshold": "threshold(threshold={threshold})",
+    "topk": "topk(ratio={compress_ratio})",
+}
+MEMORIES = ("none", "residual", "efsignsgd", "dgc")
+#: Compressors and memories of GRACE that are no codecs, with what to take instead.
+WITHOUT_CODEC = {
+    "signsgd": "efsignsgd, which sends the signs and a magnitude",
+    "signum": "efsignsgd, or onebit",
+    "powersgd": "topk or efsignsgd",
+    "adaq": "threshold",
+    "adapsparse": "threshold",
+    "inceptionn": "natural",
+    "sketch": "qsgd",
+    "u8bit": 'codec="int8" of HiPress',
+}
+#: GRACE's parameters and their defaults.
+DEFAULTS: dict[str, Any] = {
+    "compressor": "none",
+    "memory": "none",
+    "communicator": "allreduce",
+    "world_size": None,
+    "compress_ratio": 0.3,
+    "momentum": 0.9,
+    "gradient_clipping": False,
+    "quantum_num": 127,
+    "bucket_size": 128,
+    "threshold": 0.01,
+    "lr": 0.1,
+}
+#: Codecs that keep a residual if they are asked to; the others of COMPRESSORS have none.
+_WITH_RESIDUAL = ("efsignsgd", "natural", "onebit", "qsgd", "randomk", "threshold", "topk")
+
+
+@dataclass(frozen=True)
+class Grace:
+    """What `grace_from_params()` returns. `codec` and `topology` are also what `hipress.torch.DistributedOptimizer`
+    takes, which overlaps the exchange with backward."""
+
+    codec: str
+    topology: str
+
+    def step(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
+        """The average of `tensor` over all ranks, as a new tensor; the memory is kept under `name`.
+
+        Raises Unsupported, Mismatch, DuplicateName, PeerLost, Timeout and NotInitialized, as `hipress.torch.allreduce`.
+        """
+        return self.receive_step(self.send_step(tensor, name))
+
+    def send_step(self, tensor: torch.Tensor, name: str) -> Operation[torch.Tensor]:
+        """Starts `step()`. The tensor must not be changed until `receive_step()`."""
+        return allreduce_async(
+            tensor.detach(), name=f"grace.{name}", op=Average, codec=self.codec, topology=self.topology
+        )
+
+    def receive_step(self, started: Operation[torch.Tensor]) -> torch.Tensor:
+        """Waits for what `send_step()` has started, and returns the average."""
+        return started.wait()
+
+
+def grace_from_params(params: Mapping[str, Any]) -> Grace:
+    """The codec and topology that GRACE's `params` name.
+
+    Raises Unsupported, which lists what there is, for a name of GRACE that has no codec or a memory that the compressor
+    cannot have; InvalidArgument for an unknown name or parameter, and for a value out of range.
+    """
+    unknown = sorted(set(params) - set(DEFAULTS))
+    if unknown:
+        raise InvalidArgument(f"grace_from_params: unknown parameter '{unknown[0]}'; there are {', '.join(DEFAULTS)}")
+    given = {**DEFAULTS, **params}
+    compressor, memory, communicator = given["compressor"], given["memory"], given["communicator"]
+    if compressor not in COMPRESSORS:
+        _refuse("compressor", compressor, tuple(COMPRESSORS))
+    if memory not in MEMORIES:
+        _refuse("memory", memory, MEMORIES)
+    if communicator not in TOPOLOGIES:
+        _refuse("communicator", communicator, tuple(TOPOLOGIES))
+    _check_values(given)
+    codec = _codec(compressor, memory, given)
+    load_core().create_codec(codec)  # names the option that is out of range
+    return Grace(codec, TOPOLOGIES[communicator])
+
+
+def _codec(compressor: str, memory: str, given: Mapping[str, Any]) -> str:
+    """The codec's text. A memory is the codec's error feedback, or for momentum the codec dgc."""
+    if memory == "dgc" or compressor == "dgc":
+        if compressor not in ("dgc", "topk"):
+            raise _no_memory(compressor, memory, "dgc and topk")
+        if memory == "efsignsgd":
+            raise _no_memory(compressor, memory, "efsignsgd")
+        if memory == "residual":
+            return f"graddrop(ratio={given['compress_ratio']})"
+        exact = ", sample_rate=1" if compressor == "topk" else ""
+        kept = ", error_feedback=false" if memory == "none" else ""
+        return COMPRESSORS["dgc"].format(**given).replace(")", f"{exact}{kept})")
+    if memory != "none" and compressor not in (*_WITH_RESIDUAL, "none"):
+        raise _no_memory(compressor, memory, ", ".join(_WITH_RESIDUAL))
+    text = COMPRESSORS[compressor].format(**given)
+    if compressor not in _WITH_RESIDUAL:
+        return text
+    option = f"error_feedback={'false' if memory == 'none' else 'true'}"
+    return text.replace(")", f", {option})") if ")" in text else f"{text}({option})"
+
+
+def _no_memory(compressor: str, memory: str, others: str) -> Unsupported:
+    return Unsupported(
+        f"grace_from_params: compressor '{compressor}' has no memory '{memory}'; "
+        f"take memory 'none', or compressor {others}"
+    )
+
+
+def _check_values(given: Mapping[str, Any]) -> None:
+    """Raises InvalidArgument where a value of GRACE's has another meaning here; codecs check their own options."""
+    if given["gradient_clipping"]:
+        raise InvalidArgument(
+            "grace_from_params: gradient_clipping is not part of a memory; clip before step(), "
+            "with torch.nn.utils.clip_grad_norm_"
+        )
+    sparse = given["compressor"] in ("dgc", "topk", "randomk")
+    if sparse and not 0 < given["compress_ratio"] < 0.5:
+        raise InvalidArgument(
+            f"grace_from_params: compress_ratio {given['compress_ratio']}; values with their indices are fewer bytes "
+            "than all values for a ratio above 0 and below 0.5"
+        )
+    size = given["world_size"]
+    if size is not None and runtime.is_initialized() and size != runtime.size():
+        raise InvalidArgument(f"grace_from_params: world_size {size}, but there are {runtime.size()} ranks")
+
+
+def _refuse(kind: str, name: object, known: tuple[str, ...]) -> NoReturn:
+    there = f"there are {', '.join(known)}"
+    if name in WITHOUT_CODEC:
+        raise Unsupported(f"grace_from_params: {kind} '{name}' has no codec; take {WITHOUT_CODEC[str(name)]} ({there})")
+    raise InvalidArgument(f"grace_from_params: there is no {kind} '{name}'; {there}")
+
+
+__all__ = ["Grace", "grace_from_params"]

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made by `hipress compll build` from compll/algorithms/fp4_e2m1.cll.
+#include "core/codec/generated_codec.h"
+#include "core/ops/cpu/generated.h"
+
+extern "C" const hipress::cuda::CudaCodec* hipress_cuda_codec_fp4_e2m1();
+
+namespace hipress::generated::codec_fp4_e2m1 {
+namespace {
+
+using namespace hipress::ops;
+
+const GeneratedCodecInterface& interface() {
+  static const GeneratedCodecInterface face{
+      "fp4_e2m1",
+      26u,
+      "Block-scaled 4-bit floats, e2m1 (Rouhani et al., 2023): 2 bits of exponent, 1 of mantissa; 6 is a "
+      "block's greatest magnitude.",
+      {{"block", "256", "How many values share a scale: int in [16, 16777216]"},
+       {"stochastic", "false", "Round at random without bias, in place of to the nearest: bool"},
+       {"power_of_two", "false", "Scales are powers of two, rounded up, as in MX formats: bool"},
+       {"error_feedback", "true", "Keep what rounding dropped and add it to the next gradient: bool"}},
+      {"residual"},
+      ""};
+  return face;
+}
+
+struct Params {
+  int32_t p_block{};
+  bool p_stochastic{};
+  bool p_power_of_two{};
+  bool p_error_feedback{};
+};
+
+namespace encoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  bool stream = false;
+  uint8_t* message = nullptr;
+  size_t bytes = 0;
+  size_t n_blocks = 0;
+  float* v_blocks = nullptr;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+};
+
+template <bool kStates>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      if (f->params.p_stochastic) return version<true>(f, begin, end, chunk);
+      return version<false>(f, begin, end, chunk);
+    }
+    template <bool p_stochastic>
+    static void version(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      const float scale = f->scale;
+      ops::Scratch scratch;
+      float* const partials_blocks = scratch.template take<float>(size / ops::kReduceBlock + 1);
+      [[maybe_unused]] const auto p_power_of_two = f->params.p_power_of_two;
+      for (size_t first = begin; first < end; first += size) {
+        [[maybe_unused]] const size_t block = first / size;
+        const size_t last = std::min(end, first + size);
+        RunReducer<level, float, ops::Greatest> reduce_blocks(partials_blocks, ops::Greatest{});
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          const float* const gradient = f->gradient + tile;
+          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+          auto group_reduce_blocks = reduce_blocks.lanes();
+          const size_t whole = count / kLanes * kLanes;
+          for (size_t group = 0; group < whole; group += kLanes) {
+            alignas(64) float lanes_x4[kLanes];
+#pragma GCC ivdep
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+              const size_t i = group + lane;
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = ops::absolute(x3);
+              lanes_x4[lane] = x4;
+            }
+            group_reduce_blocks.combine(lanes_x4);
+          }
+          group_reduce_blocks.store();
+          reduce_blocks.combined(whole);
+          if (whole != count) {
+            alignas(64) float lanes_x4[kLanes];
+            for (size_t lane = 0; lane < count - whole; ++lane) {
+              const size_t i = whole + lane;
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = ops::absolute(x3);
+              lanes_x4[lane] = x4;
+            }
+            reduce_blocks.feed(lanes_x4, count - whole);
+          }
+        }
+        const float b_blocks = ops::Greatest{}(0x0.0p+0f, reduce_blocks.finish());
+        f->v_blocks[block] = b_blocks;
+        [[maybe_unused]] const float x100001 = b_blocks;
+        [[maybe_unused]] const float x100002 =
+            ops::greater((x100001 / 0x1.8000000000000p+2f), 0x1.0000000000000p-148f);
+        [[maybe_unused]] const float x100003 =
+            (p_power_of_two
+                 ? ops::lesser(ops::floatOf((ops::addInt(ops::bitsOf(x100002), 8388607) & 2139095040)),
+                               0x1.0000000000000p+125f)
+                 : x100002);
+        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100003));
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          prefetchElements(f->gradient + tile + size, count);
+          const float* const gradient = f->gradient + tile;
+          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+          alignas(64) uint16_t w_0[kBlockTile];
+          if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+          struct {
+            alignas(64) float x13[kBlockTile + kApart];
+            alignas(64) uint8_t codes_x12[kBlockTile + kApart];
+          } t;
+          int32_t bad = 0;
+#pragma GCC ivdep
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const float x1 = gradient[i] * scale;
+            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const float x4 = ops::absolute((x3 / x100003));
+            [[maybe_unused]] const int32_t x5 =
+                ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 23), 127), 0);
+            [[maybe_unused]] const float x6 =
+                (x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(128, x5), 23)));
+            [[maybe_unused]] const int32_t x7 =
+                ops::toInt((p_stochastic ? ops::floorOf((x6 + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
+                                                                           0x1.0000000000000p+0f)))
+                                         : ops::roundOf(x6)));
+            [[maybe_unused]] const int32_t x8 = ops::addInt(
+                ops::lesser(ops::addInt(x7, ops::multiplyInt(2, x5)), 7), ((x3 < 0x0.0p+0f) ? 8 : 0));
+            [[maybe_unused]] const int32_t x9 = x8;
+            [[maybe_unused]] const int32_t x10 = x9;
+            [[maybe_unused]] const int32_t x11 = ops::subtractInt(x9, 8);
+            [[maybe_unused]] const int32_t x12 = ops::toUint(x8, 4u);
+            [[maybe_unused]] const float x13 =
+                (x3 -
+                 (((x9 < 8)
+                       ? ((x10 < 2) ? (static_cast<float>(x10) * 0x1.0000000000000p-1f)
+                                    : ops::floatOf(ops::addInt(ops::shiftLeft(x10, 22), 1056964608)))
+                       : (-((x11 < 2) ? (static_cast<float>(x11) * 0x1.0000000000000p-1f)
+                                      : ops::floatOf(ops::addInt(ops::shiftLeft(x11, 22), 1056964608))))) *
+                  x100003));
+            bad += ops::isFinite(x13) ? 0 : 1;
+            t.x13[i] = x13;
+            t.codes_x12[i] = static_cast<uint8_t>(x12);
+          }
+          allBad += bad;
+          if (kStates) storeTile<level>(f->after_residual + tile, t.x13, count, f->stream);
+          packTile<level>(t.codes_x12, count, 4u, f->message + f->o_1, tile);
+        }
+      }
+      if (kStates && f->stream) streamFence();
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace encoding
+
+namespace decoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  float* output = nullptr;
+  size_t n_scale = 0;
+  const float* v_scale = nullptr;
+  size_t n_code = 0;
+  const uint8_t* v_code = nullptr;
+};
+
+template <bool kAccumulate>
+inline float at_scale([[maybe_unused]] const Frame* f, int32_t i);
+
+template <bool kAccumulate>
+inline float at_scale([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n_scale) return {};
+  [[maybe_unused]] const float x1 = f->v_scale[i];
+  return x1;
+}
+
+template <bool kAccumulate>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      for (size_t first = begin; first < end; first += size) {
+        [[maybe_unused]] const size_t block = first / size;
+        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const float x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          float* const output = f->output + tile;
+          prefetchTile<kBlockTile>(output + kBlockTile);
+          alignas(64) int32_t u_code[kBlockTile];
+          unpackTile<level>(f->v_code, tile, count, 4u, u_code);
+#pragma GCC ivdep
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const int32_t x1 = u_code[i];
+            [[maybe_unused]] const int32_t x2 = x1;
+            [[maybe_unused]] const int32_t x3 = x2;
+            [[maybe_unused]] const int32_t x4 = ops::subtractInt(x2, 8);
+            [[maybe_unused]] const float x5 =
+                (((x2 < 8) ? ((x3 < 2) ? (static_cast<float>(x3) * 0x1.0000000000000p-1f)
+                                       : ops::floatOf(ops::addInt(ops::shiftLeft(x3, 22), 1056964608)))
+                           : (-((x4 < 2) ? (static_cast<float>(x4) * 0x1.0000000000000p-1f)
+                                         : ops::floatOf(ops::addInt(ops::shiftLeft(x4, 22), 1056964608))))) *
+                 x100001);
+            output[i] = kAccumulate ? output[i] + x5 : x5;
+          }
+        }
+      }
+
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace decoding
+
+class Fp4_e2m1Codec final : public GeneratedCodec {
+ public:
+  Fp4_e2m1Codec(const CodecOptions& given, const Params& values, bool keepsStates)
+      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+
+  std::vector<double> parameters() const override {
+    return {static_cast<double>(params.p_block), static_cast<double>(params.p_stochastic),
+            static_cast<double>(params.p_power_of_two), static_cast<double>(params.p_error_feedback)};
+  }
+  const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_fp4_e2m1(); }
+
+ protected:
+  size_t bound(size_t n) const override {
+    [[maybe_unused]] const size_t n_blocks = ops::blockCount(n, ops::atLeastOne(params.p_block));
+    [[maybe_unused]] const size_t most_blocks = ops::blockCount(n, ops::atLeastOne(params.p_block));
+    return ops::packedBytes(most_blocks, 32u) + ops::packedBytes(n, 4u);
+  }
+
+  size_t encodeValues(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
+                      Bytes output) const override {
+    return states.before.empty() ? encodeWith<false>(input, states, context, output)
+                                 : encodeWith<true>(input, states, context, output);
+  }
+
+  void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode,
+                     Parallel* parallel) const override {
+    return mode == DecodeMode::kAccumulate ? decodeWith<true>(payload, output, parallel)
+                                           : decodeWith<false>(payload, output, parallel);
+  }
+
+ private:
+  template <bool kStates>
+  size_t encodeWith(std::span<const float> input, [[maybe_unused]] const EncodeStates& states,
+                    const EncodeContext& context, Bytes output) const {
+    using namespace encoding;
+    Frame f;
+    f.n = input.size();
+    f.params = params;
+    f.parallel = context.parallel;
+    f.gradient = input.data();
+    f.scale = context.scale;
+    f.random = {context.seed, context.step, context.tensor, context.firstElement};
+    f.stream = input.size() >= ops::kStreamFrom;
+    f.message = reinterpret_cast<uint8_t*>(output.data());
+    f.before_residual = kStates ? states.before[0] : nullptr;
+    f.after_residual = kStates ? states.after[0] : nullptr;
+    f.n_blocks = ops::blockCount(f.n, ops::atLeastOne(f.params.p_block));
+    f.v_blocks = f.scratch.template take<float>(f.n_blocks);
+    f.o_0 = 0;
+    f.o_1 = ops::packedBytes(f.n_blocks, 32u);
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::blockAlignment(ops::atLeastOne(f.params.p_block)));
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kStates>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+    f.bytes = ops::packedBytes(f.n_blocks, 32u) + ops::packedBytes(f.n, 4u);
+    return f.bad.load(std::memory_order_relaxed) == 0 ? f.bytes : 0;
+  }
+
+  template <bool kAccumulate>
+  void decodeWith(ConstBytes payload, std::span<float> output, Parallel* parallel) const {
+    using namespace decoding;
+    checkCount(output.size());
+    Frame f;
+    f.n = output.size();
+    f.params = params;
+    f.parallel = parallel;
+    f.output = output.data();
+    [[maybe_unused]] ops::PayloadReader reader(name(), payload, f.scratch);
+    f.n_scale = reader.count("scale", ops::blocksOf(static_cast<int32_t>(f.n), f.params.p_block));
+    f.v_scale = reader.template vector<float>("scale", f.n_scale);
+    f.n_code = reader.count("code", static_cast<int32_t>(f.n));
+    f.v_code = reader.packed("code", f.n_code, 4u);
+    reader.finish();
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::blockAlignment(ops::atLeastOne(f.params.p_block)));
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kAccumulate>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+  }
+
+  const Params params;
+};
+
+}  // namespace
+
+CodecDescription describe() {
+  return describeGenerated(interface());
+}
+
+CodecPointer create([[maybe_unused]] const CodecOptions& options) {
+  Params params;
+  params.p_block = static_cast<int32_t>(
+      checkedOption(options, "block", options.integer("block"), Interval{16.0, 16777216.0, false, false}));
+  params.p_stochastic = options.boolean("stochastic");
+  params.p_power_of_two = options.boolean("power_of_two");
+  params.p_error_feedback = options.boolean("error_feedback");
+  return std::make_shared<Fp4_e2m1Codec>(options, params, options.boolean("error_feedback"));
+}
+
+}  // namespace hipress::generated::codec_fp4_e2m1

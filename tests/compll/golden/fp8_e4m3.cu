@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made by `hipress compll build` from compll/algorithms/fp8_e4m3.cll.
+#include "core/ops/cuda/generated.h"
+
+namespace hipress::generated_cuda::codec_fp8_e4m3 {
+
+using namespace hipress;
+
+struct Params {
+  int32_t p_block{};
+  bool p_stochastic{};
+  bool p_power_of_two{};
+  bool p_error_feedback{};
+};
+
+namespace encoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  uint8_t* message = nullptr;
+  uint32_t* messageBytes = nullptr;
+  uint32_t* error = nullptr;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+  size_t n_blocks = 0;
+  float* v_blocks = nullptr;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+  float* r_blocks = nullptr;
+  float* v_scale = nullptr;
+};
+
+struct Combine0 {
+  const Frame* f;
+  HIPRESS_DEVICE float operator()(float a, float b) const {
+    [[maybe_unused]] const float x1 = ops::greater(a, b);
+    return x1;
+  }
+};
+
+template <bool kStates>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.n_blocks = ops::blockCount(f.n, ops::atLeastOne(f.params.p_block));
+        f.o_0 = 0;
+        f.o_1 = ops::packedBytes(f.n_blocks, 32u);
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kStates>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      [[maybe_unused]] const auto v_blocks = f->v_blocks;
+      [[maybe_unused]] const auto r_blocks = f->r_blocks;
+      [[maybe_unused]] const auto init_blocks = static_cast<float>(0x0.0p+0f);
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto before_residual = f->before_residual;
+      HIPRESS_SHARED float t_x4[cuda::kTile];
+      HIPRESS_SHARED float lanes_blocks[ops::kLanes];
+      const cuda::BlockParts parts(f->n, size);
+      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
+        const size_t first = parts.first(unit);
+        const size_t last = parts.last(unit);
+        if (first >= last) continue;
+        for (size_t tile = first; tile < last; tile += cuda::kTile) {
+          const unsigned count = cuda::tileCount(tile, last);
+          block.elements(count, [&](unsigned j) {
+            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const float x4 = ops::absolute(x3);
+            t_x4[j] = static_cast<float>(x4);
+          });
+          block.sync();
+          if (parts.isShort()) {
+            cuda::reduceShortBlocks(block, t_x4, count, static_cast<unsigned>(size), init_blocks,
+                                    v_blocks + size_t{unit} * parts.each(), Combine0{f});
+          } else {
+            cuda::feedLanes<0>(block, t_x4, count, tile == first, lanes_blocks, Combine0{f});
+          }
+          block.sync();
+        }
+        if (!parts.isShort()) {
+          block.once([&] { r_blocks[unit] = cuda::finishLanes(lanes_blocks, last - first, Combine0{f}); });
+          block.sync();
+        }
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      [[maybe_unused]] const auto v_blocks = f->v_blocks;
+      [[maybe_unused]] const auto r_blocks = f->r_blocks;
+      [[maybe_unused]] const auto init_blocks = static_cast<float>(0x0.0p+0f);
+      const cuda::BlockParts parts(f->n, size);
+      cuda::finishLongBlocks(block, parts, r_blocks, init_blocks, v_blocks, Combine0{f});
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel3 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto field_0 = f->message + f->o_0;
+      [[maybe_unused]] const auto v_blocks = f->v_blocks;
+      [[maybe_unused]] const auto p_power_of_two = f->params.p_power_of_two;
+      [[maybe_unused]] const auto typed_0 = reinterpret_cast<float*>(f->message + f->o_0);
+      [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto length = f->n_blocks;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(v_blocks + i);
+          [[maybe_unused]] const float x2 =
+              ops::greater((x1 / 0x1.c000000000000p+8f), 0x1.0000000000000p-140f);
+          [[maybe_unused]] const float x3 =
+              (p_power_of_two
+                   ? ops::lesser(ops::floatOf((ops::addInt(ops::bitsOf(x2), 8388607) & 2139095040)),
+                                 0x1.0000000000000p+119f)
+                   : x2);
+          typed_0[i] = x3;
+          v_scale[i] = x3;
+        });
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel4 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto count_scale = f->n_blocks;
+      [[maybe_unused]] const auto p_stochastic = f->params.p_stochastic;
+      const ops::RandomKey random = f->random;
+      [[maybe_unused]] const auto after_residual = f->after_residual;
+      [[maybe_unused]] const auto field_1 = f->message + f->o_1;
+      [[maybe_unused]] const auto length = f->n;
+      HIPRESS_SHARED uint16_t w_0[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x12[cuda::kTile];
+      [[maybe_unused]] int32_t bad = 0;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
+        block.sync();
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x3 = (x1 + x2);
+          [[maybe_unused]] const float x4 =
+              ops::absolute((x3 / cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          [[maybe_unused]] const int32_t x5 =
+              ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 23), 121), 0);
+          [[maybe_unused]] const float x6 =
+              (x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(136, x5), 23)));
+          [[maybe_unused]] const int32_t x7 = ops::toInt((
+              p_stochastic
+                  ? ops::floorOf((x6 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f, 0x1.0000000000000p+0f)))
+                  : ops::roundOf(x6)));
+          [[maybe_unused]] const int32_t x8 = ops::addInt(
+              ops::lesser(ops::addInt(x7, ops::multiplyInt(8, x5)), 126), ((x3 < 0x0.0p+0f) ? 128 : 0));
+          [[maybe_unused]] const int32_t x9 = x8;
+          [[maybe_unused]] const int32_t x10 = x9;
+          [[maybe_unused]] const int32_t x11 = ops::subtractInt(x9, 128);
+          [[maybe_unused]] const int32_t x12 = ops::toUint(x8, 8u);
+          [[maybe_unused]] const float x13 =
+              (x3 - (((x9 < 128)
+                          ? ((x10 < 8) ? (static_cast<float>(x10) * 0x1.0000000000000p-9f)
+                                       : ops::floatOf(ops::addInt(ops::shiftLeft(x10, 20), 1006632960)))
+                          : (-((x11 < 8) ? (static_cast<float>(x11) * 0x1.0000000000000p-9f)
+                                         : ops::floatOf(ops::addInt(ops::shiftLeft(x11, 20), 1006632960))))) *
+                     cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          bad += ops::isFinite(x13) ? 0 : 1;
+          if (kStates) after_residual[i] = x13;
+          t_x12[j] = static_cast<uint8_t>(x12);
+        });
+        block.sync();
+        cuda::packTile(block, t_x12, count, 8u, field_1, tile);
+        block.sync();
+      }
+      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.bytes = ops::packedBytes(f.n_blocks, 32u) + ops::packedBytes(f.n, 8u);
+        }
+      });
+      block.sync();
+      block.once([&] {
+        *f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;
+        *f->error = f->bad == 0 ? f->stop : 0u;
+      });
+    }
+  }
+};
+
+}  // namespace encoding
+
+namespace decoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const uint8_t* payload = nullptr;
+  const uint32_t* payloadBytes = nullptr;
+  size_t capacity = 0;
+  float* output = nullptr;
+  uint32_t* error = nullptr;
+  size_t n_scale = 0;
+  const float* v_scale = nullptr;
+  size_t n_code = 0;
+  const uint8_t* v_code = nullptr;
+};
+
+template <bool kAccumulate>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.bytes = f.payloadBytes != nullptr ? *f.payloadBytes : f.capacity;
+        if (f.bytes > f.capacity) f.stop = 1u;
+        if (f.bytes == 0) f.stop = cuda::kLost;
+      }
+    });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        cuda::PayloadReader reader(f.payload, f.bytes, &f.stop);
+        f.n_scale = reader.count(ops::blocksOf(static_cast<int32_t>(f.n), f.params.p_block), 2u);
+        f.v_scale = reinterpret_cast<const float*>(reader.numbers(f.n_scale, 4, 2u));
+        f.n_code = reader.count(static_cast<int32_t>(f.n), 3u);
+        f.v_code = reader.packed(f.n_code, 8u, 3u);
+        reader.finish(4u);
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto v_code = f->v_code;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto count_scale = f->n_scale;
+      [[maybe_unused]] const auto output = f->output;
+      [[maybe_unused]] const auto length = f->n;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, 8u);
+          [[maybe_unused]] const int32_t x2 = x1;
+          [[maybe_unused]] const int32_t x3 = x2;
+          [[maybe_unused]] const int32_t x4 = ops::subtractInt(x2, 128);
+          [[maybe_unused]] const float x5 =
+              (((x2 < 128) ? ((x3 < 8) ? (static_cast<float>(x3) * 0x1.0000000000000p-9f)
+                                       : ops::floatOf(ops::addInt(ops::shiftLeft(x3, 20), 1006632960)))
+                           : (-((x4 < 8) ? (static_cast<float>(x4) * 0x1.0000000000000p-9f)
+                                         : ops::floatOf(ops::addInt(ops::shiftLeft(x4, 20), 1006632960))))) *
+               cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+          output[i] = kAccumulate ? output[i] + x5 : x5;
+        });
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
+    }
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == cuda::kLost) {
+      cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
+    }
+  }
+};
+
+}  // namespace decoding
+
+HIPRESS_KERNEL(fp8_e4m3_nothing, cuda::Nothing)
+HIPRESS_KERNEL(fp8_e4m3_encode_0, encoding::Kernel0<false>)
+HIPRESS_KERNEL(fp8_e4m3_encode_states_0, encoding::Kernel0<true>)
+HIPRESS_KERNEL(fp8_e4m3_encode_1, encoding::Kernel1<false>)
+HIPRESS_KERNEL(fp8_e4m3_encode_states_1, encoding::Kernel1<true>)
+HIPRESS_KERNEL(fp8_e4m3_encode_2, encoding::Kernel2<false>)
+HIPRESS_KERNEL(fp8_e4m3_encode_states_2, encoding::Kernel2<true>)
+HIPRESS_KERNEL(fp8_e4m3_encode_3, encoding::Kernel3<false>)
+HIPRESS_KERNEL(fp8_e4m3_encode_states_3, encoding::Kernel3<true>)
+HIPRESS_KERNEL(fp8_e4m3_encode_4, encoding::Kernel4<false>)
+HIPRESS_KERNEL(fp8_e4m3_encode_states_4, encoding::Kernel4<true>)
+HIPRESS_KERNEL(fp8_e4m3_decode_0, decoding::Kernel0<false>)
+HIPRESS_KERNEL(fp8_e4m3_decode_accumulate_0, decoding::Kernel0<true>)
+HIPRESS_KERNEL(fp8_e4m3_decode_1, decoding::Kernel1<false>)
+HIPRESS_KERNEL(fp8_e4m3_decode_accumulate_1, decoding::Kernel1<true>)
+HIPRESS_KERNEL(fp8_e4m3_decode_2, decoding::Kernel2<false>)
+HIPRESS_KERNEL(fp8_e4m3_decode_accumulate_2, decoding::Kernel2<true>)
+
+}  // namespace hipress::generated_cuda::codec_fp8_e4m3
+
+namespace hipress::generated_cuda::codec_fp8_e4m3 {
+
+extern const char* const kernels;
+
+inline Params parameters([[maybe_unused]] const double* values) {
+  Params params;
+  params.p_block = static_cast<int32_t>(values[0]);
+  params.p_stochastic = static_cast<bool>(values[1]);
+  params.p_power_of_two = static_cast<bool>(values[2]);
+  params.p_error_feedback = static_cast<bool>(values[3]);
+  return params;
+}
+
+inline size_t bound([[maybe_unused]] size_t n, [[maybe_unused]] const Params& params) {
+  [[maybe_unused]] const size_t n_blocks = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t most_blocks = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  return ops::packedBytes(most_blocks, 32u) + ops::packedBytes(n, 8u);
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kStates>
+size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace encoding;
+  [[maybe_unused]] const size_t n_blocks = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t most_blocks = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  initial.v_blocks = arena.take<float>(most_blocks);
+  initial.r_blocks = arena.take<float>(cuda::mostPartials(n));
+  initial.v_scale = arena.take<float>(most_blocks);
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.gradient = call->gradient;
+  initial.scale = call->scale;
+  initial.random = {call->seed, call->step, call->tensor, call->firstElement};
+  initial.message = call->message;
+  initial.messageBytes = call->messageBytes;
+  initial.error = call->error;
+  initial.before_residual = kStates ? call->before[0] : nullptr;
+  initial.after_residual = kStates ? call->after[0] : nullptr;
+  cuda::launch(stream, kStates ? "fp8_e4m3_encode_states_0" : "fp8_e4m3_encode_0", 1,
+               Kernel0<kStates>{frame, initial});
+  cuda::launch(stream, kStates ? "fp8_e4m3_encode_states_1" : "fp8_e4m3_encode_1", cuda::gridFor(n),
+               Kernel1<kStates>{frame});
+  cuda::launch(stream, kStates ? "fp8_e4m3_encode_states_2" : "fp8_e4m3_encode_2",
+               cuda::gridFor(cuda::kTile * most_blocks), Kernel2<kStates>{frame});
+  cuda::launch(stream, kStates ? "fp8_e4m3_encode_states_3" : "fp8_e4m3_encode_3", cuda::gridFor(most_blocks),
+               Kernel3<kStates>{frame});
+  cuda::launch(stream, kStates ? "fp8_e4m3_encode_states_4" : "fp8_e4m3_encode_4", cuda::gridFor(n),
+               Kernel4<kStates>{frame});
+  return arena.bytes();
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kAccumulate>
+size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace decoding;
+  [[maybe_unused]] const size_t n_scale =
+      ops::asCount(ops::blocksOf(static_cast<int32_t>(n), params.p_block));
+  [[maybe_unused]] const size_t most_scale = capacity * 8 / 32u;
+  [[maybe_unused]] const size_t n_code = ops::asCount(static_cast<int32_t>(n));
+  [[maybe_unused]] const size_t most_code = capacity * 8 / 8u;
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.payload = call->payload;
+  initial.payloadBytes = call->payloadBytes;
+  initial.capacity = capacity;
+  initial.output = call->output;
+  initial.error = call->error;
+  cuda::launch(stream, kAccumulate ? "fp8_e4m3_decode_accumulate_0" : "fp8_e4m3_decode_0", 1,
+               Kernel0<kAccumulate>{frame, initial});
+  cuda::launch(stream, kAccumulate ? "fp8_e4m3_decode_accumulate_1" : "fp8_e4m3_decode_1", cuda::gridFor(n),
+               Kernel1<kAccumulate>{frame});
+  cuda::launch(stream, kAccumulate ? "fp8_e4m3_decode_accumulate_2" : "fp8_e4m3_decode_2",
+               cuda::gridFor(n / 16), Kernel2<kAccumulate>{frame});
+  return arena.bytes();
+}
+
+inline size_t maxEncodedBytes(const double* values, size_t count) {
+  return count == 0 ? 0 : bound(count, parameters(values));
+}
+
+inline size_t encodeScratchBytes(const double* values, size_t count) {
+  return encodeWith<false>(nullptr, count, parameters(values), nullptr);
+}
+
+inline size_t decodeScratchBytes(const double* values, size_t count, size_t capacity) {
+  return decodeWith<false>(nullptr, count, capacity, parameters(values), nullptr);
+}
+
+inline void encode(const cuda::CudaEncode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "fp8_e4m3_nothing", 1, cuda::Nothing{call.messageBytes, nullptr, 0});
+    cuda::launch(stream, "fp8_e4m3_nothing", 1, cuda::Nothing{call.error, nullptr, 0});
+  } else if (call.before != nullptr) {
+    encodeWith<true>(&call, call.count, parameters(call.params), stream);
+  } else {
+    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+  }
+}
+
+inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "fp8_e4m3_nothing", 1, cuda::Nothing{call.error, call.payloadBytes, call.capacity});
+  } else if (call.accumulate != 0) {
+    decodeWith<true>(&call, call.count, call.capacity, parameters(call.params), stream);
+  } else {
+    decodeWith<false>(&call, call.count, call.capacity, parameters(call.params), stream);
+  }
+}
+
+inline const char* refusal(uint32_t error) {
+  static const char* const reasons[] = {"none", "the payload has more bytes than there is room for",
+                                        "'scale' is not in the payload as it must be",
+                                        "'code' is not in the payload as it must be",
+                                        "the payload is longer than its fields"};
+  constexpr size_t known = sizeof(reasons) / sizeof(reasons[0]);
+  return error < known ? reasons[error] : "unknown";
+}
+
+}  // namespace hipress::generated_cuda::codec_fp8_e4m3
+
+extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec*
+hipress_cuda_codec_fp8_e4m3() {
+  namespace codec = hipress::generated_cuda::codec_fp8_e4m3;
+  static const hipress::cuda::CudaCodec table{"fp8_e4m3",
+                                              codec::kernels,
+                                              1,
+                                              4,
+                                              &codec::maxEncodedBytes,
+                                              &codec::encodeScratchBytes,
+                                              &codec::decodeScratchBytes,
+                                              &codec::encode,
+                                              &codec::decode,
+                                              &codec::refusal};
+  return &table;
+}

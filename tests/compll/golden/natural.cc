@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made by `hipress compll build` from compll/algorithms/natural.cll.
+#include "core/codec/generated_codec.h"
+#include "core/ops/cpu/generated.h"
+
+extern "C" const hipress::cuda::CudaCodec* hipress_cuda_codec_natural();
+
+namespace hipress::generated::codec_natural {
+namespace {
+
+using namespace hipress::ops;
+
+const GeneratedCodecInterface& interface() {
+  static const GeneratedCodecInterface face{
+      "natural",
+      29u,
+      "Natural compression (Horváth et al., 2019): the sign and a power of two, the lower or the higher one "
+      "at random without bias.",
+      {{"stochastic", "true", "False: the nearer power of two: bool"},
+       {"error_feedback", "false", "Keep what rounding dropped and add it to the next gradient: bool"}},
+      {"residual"},
+      ""};
+  return face;
+}
+
+struct Params {
+  bool p_stochastic{};
+  bool p_error_feedback{};
+};
+
+namespace encoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  bool stream = false;
+  uint8_t* message = nullptr;
+  size_t bytes = 0;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+};
+
+template <bool kStates>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      if (f->params.p_stochastic) return version<true>(f, begin, end, chunk);
+      return version<false>(f, begin, end, chunk);
+    }
+    template <bool p_stochastic>
+    static void version(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      const float scale = f->scale;
+      for (size_t tile = begin; tile < end; tile += kTile) {
+        [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
+        prefetchTile<kTile>(f->gradient + tile + kTile);
+        const float* const gradient = f->gradient + tile;
+        const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+        alignas(64) uint16_t w_0[kTile];
+        if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+        struct {
+          alignas(64) float x9[kTile + kApart];
+          alignas(64) uint8_t codes_x7[kTile + kApart];
+          alignas(64) uint8_t codes_x8[kTile + kApart];
+        } t;
+        int32_t bad = 0;
+#pragma GCC ivdep
+        for (size_t i = 0; i < count; ++i) {
+          [[maybe_unused]] const float x1 = gradient[i] * scale;
+          [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+          [[maybe_unused]] const float x3 = (x1 + x2);
+          [[maybe_unused]] const int32_t x4 =
+              (p_stochastic ? ops::uniformInt(ops::halfWord(w_0[i]), 0, 8388608) : 4194304);
+          [[maybe_unused]] const int32_t x5 =
+              ops::lesser(ops::shiftRight(ops::addInt(ops::bitsOf(ops::absolute(x3)), x4), 23), 254);
+          [[maybe_unused]] const float x6 = ops::floatOf(ops::shiftLeft(x5, 23));
+          [[maybe_unused]] const int32_t x7 = ops::toUint(x5, 8u);
+          [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
+          [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
+          bad += ops::isFinite(x9) ? 0 : 1;
+          t.x9[i] = x9;
+          t.codes_x7[i] = static_cast<uint8_t>(x7);
+          t.codes_x8[i] = static_cast<uint8_t>(x8);
+        }
+        allBad += bad;
+        if (kStates) storeTile<level>(f->after_residual + tile, t.x9, count, f->stream);
+        packTile<level>(t.codes_x7, count, 8u, f->message + f->o_0, tile);
+        packTile<level>(t.codes_x8, count, 1u, f->message + f->o_1, tile);
+      }
+      if (kStates && f->stream) streamFence();
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace encoding
+
+namespace decoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  float* output = nullptr;
+  size_t n_exponent = 0;
+  const uint8_t* v_exponent = nullptr;
+  size_t n_negative = 0;
+  const uint8_t* v_negative = nullptr;
+};
+
+template <bool kAccumulate>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+
+      for (size_t tile = begin; tile < end; tile += kTile) {
+        [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
+        float* const output = f->output + tile;
+        prefetchTile<kTile>(output + kTile);
+        alignas(64) int32_t u_exponent[kTile];
+        unpackTile<level>(f->v_exponent, tile, count, 8u, u_exponent);
+        alignas(64) int32_t u_negative[kTile];
+        unpackTile<level>(f->v_negative, tile, count, 1u, u_negative);
+#pragma GCC ivdep
+        for (size_t i = 0; i < count; ++i) {
+          [[maybe_unused]] const int32_t x1 = u_exponent[i];
+          [[maybe_unused]] const int32_t x2 = u_negative[i];
+          [[maybe_unused]] const float x3 =
+              ops::floatOf(ops::shiftLeft(ops::addInt(x1, ops::multiplyInt(256, x2)), 23));
+          output[i] = kAccumulate ? output[i] + x3 : x3;
+        }
+      }
+
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace decoding
+
+class NaturalCodec final : public GeneratedCodec {
+ public:
+  NaturalCodec(const CodecOptions& given, const Params& values, bool keepsStates)
+      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+
+  std::vector<double> parameters() const override {
+    return {static_cast<double>(params.p_stochastic), static_cast<double>(params.p_error_feedback)};
+  }
+  const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_natural(); }
+
+ protected:
+  size_t bound(size_t n) const override { return ops::packedBytes(n, 8u) + ops::packedBytes(n, 1u); }
+
+  size_t encodeValues(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
+                      Bytes output) const override {
+    return states.before.empty() ? encodeWith<false>(input, states, context, output)
+                                 : encodeWith<true>(input, states, context, output);
+  }
+
+  void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode,
+                     Parallel* parallel) const override {
+    return mode == DecodeMode::kAccumulate ? decodeWith<true>(payload, output, parallel)
+                                           : decodeWith<false>(payload, output, parallel);
+  }
+
+ private:
+  template <bool kStates>
+  size_t encodeWith(std::span<const float> input, [[maybe_unused]] const EncodeStates& states,
+                    const EncodeContext& context, Bytes output) const {
+    using namespace encoding;
+    Frame f;
+    f.n = input.size();
+    f.params = params;
+    f.parallel = context.parallel;
+    f.gradient = input.data();
+    f.scale = context.scale;
+    f.random = {context.seed, context.step, context.tensor, context.firstElement};
+    f.stream = input.size() >= ops::kStreamFrom;
+    f.message = reinterpret_cast<uint8_t*>(output.data());
+    f.before_residual = kStates ? states.before[0] : nullptr;
+    f.after_residual = kStates ? states.after[0] : nullptr;
+    f.o_0 = 0;
+    f.o_1 = ops::packedBytes(f.n, 8u);
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::kReduceBlock);
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kStates>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+    f.bytes = ops::packedBytes(f.n, 8u) + ops::packedBytes(f.n, 1u);
+    return f.bad.load(std::memory_order_relaxed) == 0 ? f.bytes : 0;
+  }
+
+  template <bool kAccumulate>
+  void decodeWith(ConstBytes payload, std::span<float> output, Parallel* parallel) const {
+    using namespace decoding;
+    checkCount(output.size());
+    Frame f;
+    f.n = output.size();
+    f.params = params;
+    f.parallel = parallel;
+    f.output = output.data();
+    [[maybe_unused]] ops::PayloadReader reader(name(), payload, f.scratch);
+    f.n_exponent = reader.count("exponent", static_cast<int32_t>(f.n));
+    f.v_exponent = reader.packed("exponent", f.n_exponent, 8u);
+    f.n_negative = reader.count("negative", static_cast<int32_t>(f.n));
+    f.v_negative = reader.packed("negative", f.n_negative, 1u);
+    reader.finish();
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::kReduceBlock);
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kAccumulate>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+  }
+
+  const Params params;
+};
+
+}  // namespace
+
+CodecDescription describe() {
+  return describeGenerated(interface());
+}
+
+CodecPointer create([[maybe_unused]] const CodecOptions& options) {
+  Params params;
+  params.p_stochastic = options.boolean("stochastic");
+  params.p_error_feedback = options.boolean("error_feedback");
+  return std::make_shared<NaturalCodec>(options, params, options.boolean("error_feedback"));
+}
+
+}  // namespace hipress::generated::codec_natural

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made by `hipress compll build` from compll/algorithms/natural.cll.
+#include "core/ops/cuda/generated.h"
+
+namespace hipress::generated_cuda::codec_natural {
+
+using namespace hipress;
+
+struct Params {
+  bool p_stochastic{};
+  bool p_error_feedback{};
+};
+
+namespace encoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  uint8_t* message = nullptr;
+  uint32_t* messageBytes = nullptr;
+  uint32_t* error = nullptr;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+};
+
+template <bool kStates>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.o_0 = 0;
+        f.o_1 = ops::packedBytes(f.n, 8u);
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kStates>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_stochastic = f->params.p_stochastic;
+      const ops::RandomKey random = f->random;
+      [[maybe_unused]] const auto after_residual = f->after_residual;
+      [[maybe_unused]] const auto field_0 = f->message + f->o_0;
+      [[maybe_unused]] const auto field_1 = f->message + f->o_1;
+      [[maybe_unused]] const auto length = f->n;
+      HIPRESS_SHARED uint16_t w_0[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x7[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x8[cuda::kTile];
+      [[maybe_unused]] int32_t bad = 0;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
+        block.sync();
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x3 = (x1 + x2);
+          [[maybe_unused]] const int32_t x4 =
+              (p_stochastic ? ops::uniformInt(ops::halfWord(w_0[j]), 0, 8388608) : 4194304);
+          [[maybe_unused]] const int32_t x5 =
+              ops::lesser(ops::shiftRight(ops::addInt(ops::bitsOf(ops::absolute(x3)), x4), 23), 254);
+          [[maybe_unused]] const float x6 = ops::floatOf(ops::shiftLeft(x5, 23));
+          [[maybe_unused]] const int32_t x7 = ops::toUint(x5, 8u);
+          [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
+          [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
+          bad += ops::isFinite(x9) ? 0 : 1;
+          if (kStates) after_residual[i] = x9;
+          t_x7[j] = static_cast<uint8_t>(x7);
+          t_x8[j] = static_cast<uint8_t>(x8);
+        });
+        block.sync();
+        cuda::packTile(block, t_x7, count, 8u, field_0, tile);
+        cuda::packTile(block, t_x8, count, 1u, field_1, tile);
+        block.sync();
+      }
+      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.bytes = ops::packedBytes(f.n, 8u) + ops::packedBytes(f.n, 1u);
+        }
+      });
+      block.sync();
+      block.once([&] {
+        *f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;
+        *f->error = f->bad == 0 ? f->stop : 0u;
+      });
+    }
+  }
+};
+
+}  // namespace encoding
+
+namespace decoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const uint8_t* payload = nullptr;
+  const uint32_t* payloadBytes = nullptr;
+  size_t capacity = 0;
+  float* output = nullptr;
+  uint32_t* error = nullptr;
+  size_t n_exponent = 0;
+  const uint8_t* v_exponent = nullptr;
+  size_t n_negative = 0;
+  const uint8_t* v_negative = nullptr;
+};
+
+template <bool kAccumulate>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.bytes = f.payloadBytes != nullptr ? *f.payloadBytes : f.capacity;
+        if (f.bytes > f.capacity) f.stop = 1u;
+        if (f.bytes == 0) f.stop = cuda::kLost;
+      }
+    });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        cuda::PayloadReader reader(f.payload, f.bytes, &f.stop);
+        f.n_exponent = reader.count(static_cast<int32_t>(f.n), 2u);
+        f.v_exponent = reader.packed(f.n_exponent, 8u, 2u);
+        f.n_negative = reader.count(static_cast<int32_t>(f.n), 3u);
+        f.v_negative = reader.packed(f.n_negative, 1u, 3u);
+        reader.finish(4u);
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto v_exponent = f->v_exponent;
+      [[maybe_unused]] const auto v_negative = f->v_negative;
+      [[maybe_unused]] const auto output = f->output;
+      [[maybe_unused]] const auto length = f->n;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_exponent, i, 8u);
+          [[maybe_unused]] const int32_t x2 = cuda::unpackAt(v_negative, i, 1u);
+          [[maybe_unused]] const float x3 =
+              ops::floatOf(ops::shiftLeft(ops::addInt(x1, ops::multiplyInt(256, x2)), 23));
+          output[i] = kAccumulate ? output[i] + x3 : x3;
+        });
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
+    }
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == cuda::kLost) {
+      cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
+    }
+  }
+};
+
+}  // namespace decoding
+
+HIPRESS_KERNEL(natural_nothing, cuda::Nothing)
+HIPRESS_KERNEL(natural_encode_0, encoding::Kernel0<false>)
+HIPRESS_KERNEL(natural_encode_states_0, encoding::Kernel0<true>)
+HIPRESS_KERNEL(natural_encode_1, encoding::Kernel1<false>)
+HIPRESS_KERNEL(natural_encode_states_1, encoding::Kernel1<true>)
+HIPRESS_KERNEL(natural_decode_0, decoding::Kernel0<false>)
+HIPRESS_KERNEL(natural_decode_accumulate_0, decoding::Kernel0<true>)
+HIPRESS_KERNEL(natural_decode_1, decoding::Kernel1<false>)
+HIPRESS_KERNEL(natural_decode_accumulate_1, decoding::Kernel1<true>)
+HIPRESS_KERNEL(natural_decode_2, decoding::Kernel2<false>)
+HIPRESS_KERNEL(natural_decode_accumulate_2, decoding::Kernel2<true>)
+
+}  // namespace hipress::generated_cuda::codec_natural
+
+namespace hipress::generated_cuda::codec_natural {
+
+extern const char* const kernels;
+
+inline Params parameters([[maybe_unused]] const double* values) {
+  Params params;
+  params.p_stochastic = static_cast<bool>(values[0]);
+  params.p_error_feedback = static_cast<bool>(values[1]);
+  return params;
+}
+
+inline size_t bound([[maybe_unused]] size_t n, [[maybe_unused]] const Params& params) {
+  return ops::packedBytes(n, 8u) + ops::packedBytes(n, 1u);
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kStates>
+size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace encoding;
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.gradient = call->gradient;
+  initial.scale = call->scale;
+  initial.random = {call->seed, call->step, call->tensor, call->firstElement};
+  initial.message = call->message;
+  initial.messageBytes = call->messageBytes;
+  initial.error = call->error;
+  initial.before_residual = kStates ? call->before[0] : nullptr;
+  initial.after_residual = kStates ? call->after[0] : nullptr;
+  cuda::launch(stream, kStates ? "natural_encode_states_0" : "natural_encode_0", 1,
+               Kernel0<kStates>{frame, initial});
+  cuda::launch(stream, kStates ? "natural_encode_states_1" : "natural_encode_1", cuda::gridFor(n),
+               Kernel1<kStates>{frame});
+  return arena.bytes();
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kAccumulate>
+size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace decoding;
+  [[maybe_unused]] const size_t n_exponent = ops::asCount(static_cast<int32_t>(n));
+  [[maybe_unused]] const size_t most_exponent = capacity * 8 / 8u;
+  [[maybe_unused]] const size_t n_negative = ops::asCount(static_cast<int32_t>(n));
+  [[maybe_unused]] const size_t most_negative = capacity * 8 / 1u;
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.payload = call->payload;
+  initial.payloadBytes = call->payloadBytes;
+  initial.capacity = capacity;
+  initial.output = call->output;
+  initial.error = call->error;
+  cuda::launch(stream, kAccumulate ? "natural_decode_accumulate_0" : "natural_decode_0", 1,
+               Kernel0<kAccumulate>{frame, initial});
+  cuda::launch(stream, kAccumulate ? "natural_decode_accumulate_1" : "natural_decode_1", cuda::gridFor(n),
+               Kernel1<kAccumulate>{frame});
+  cuda::launch(stream, kAccumulate ? "natural_decode_accumulate_2" : "natural_decode_2",
+               cuda::gridFor(n / 16), Kernel2<kAccumulate>{frame});
+  return arena.bytes();
+}
+
+inline size_t maxEncodedBytes(const double* values, size_t count) {
+  return count == 0 ? 0 : bound(count, parameters(values));
+}
+
+inline size_t encodeScratchBytes(const double* values, size_t count) {
+  return encodeWith<false>(nullptr, count, parameters(values), nullptr);
+}
+
+inline size_t decodeScratchBytes(const double* values, size_t count, size_t capacity) {
+  return decodeWith<false>(nullptr, count, capacity, parameters(values), nullptr);
+}
+
+inline void encode(const cuda::CudaEncode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "natural_nothing", 1, cuda::Nothing{call.messageBytes, nullptr, 0});
+    cuda::launch(stream, "natural_nothing", 1, cuda::Nothing{call.error, nullptr, 0});
+  } else if (call.before != nullptr) {
+    encodeWith<true>(&call, call.count, parameters(call.params), stream);
+  } else {
+    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+  }
+}
+
+inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "natural_nothing", 1, cuda::Nothing{call.error, call.payloadBytes, call.capacity});
+  } else if (call.accumulate != 0) {
+    decodeWith<true>(&call, call.count, call.capacity, parameters(call.params), stream);
+  } else {
+    decodeWith<false>(&call, call.count, call.capacity, parameters(call.params), stream);
+  }
+}
+
+inline const char* refusal(uint32_t error) {
+  static const char* const reasons[] = {"none", "the payload has more bytes than there is room for",
+                                        "'exponent' is not in the payload as it must be",
+                                        "'negative' is not in the payload as it must be",
+                                        "the payload is longer than its fields"};
+  constexpr size_t known = sizeof(reasons) / sizeof(reasons[0]);
+  return error < known ? reasons[error] : "unknown";
+}
+
+}  // namespace hipress::generated_cuda::codec_natural
+
+extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec*
+hipress_cuda_codec_natural() {
+  namespace codec = hipress::generated_cuda::codec_natural;
+  static const hipress::cuda::CudaCodec table{"natural",
+                                              codec::kernels,
+                                              1,
+                                              2,
+                                              &codec::maxEncodedBytes,
+                                              &codec::encodeScratchBytes,
+                                              &codec::decodeScratchBytes,
+                                              &codec::encode,
+                                              &codec::decode,
+                                              &codec::refusal};
+  return &table;
+}

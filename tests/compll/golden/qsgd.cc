@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made by `hipress compll build` from compll/algorithms/qsgd.cll.
+#include "core/codec/generated_codec.h"
+#include "core/ops/cpu/generated.h"
+
+extern "C" const hipress::cuda::CudaCodec* hipress_cuda_codec_qsgd();
+
+namespace hipress::generated::codec_qsgd {
+namespace {
+
+using namespace hipress::ops;
+
+const GeneratedCodecInterface& interface() {
+  static const GeneratedCodecInterface face{
+      "qsgd",
+      28u,
+      "QSGD (Alistarh et al., 2017): each value is -levels to levels times its block's length over `levels`, "
+      "rounded at random without bias.",
+      {{"levels", "127", "On each side of zero: int in [1, 127]"},
+       {"block", "512", "How many values share their Euclidean length: int in [16, 16777216]"},
+       {"error_feedback", "false", "Keep what rounding dropped and add it to the next gradient: bool"}},
+      {"residual"},
+      ""};
+  return face;
+}
+
+struct Params {
+  int32_t p_levels{};
+  int32_t p_block{};
+  bool p_error_feedback{};
+};
+
+namespace encoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  bool stream = false;
+  uint8_t* message = nullptr;
+  size_t bytes = 0;
+  size_t n_total = 0;
+  double* v_total = nullptr;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+};
+
+template <bool kStates>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      const float scale = f->scale;
+      ops::Scratch scratch;
+      double* const partials_total = scratch.template take<double>(size / ops::kReduceBlock + 1);
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      for (size_t first = begin; first < end; first += size) {
+        [[maybe_unused]] const size_t block = first / size;
+        const size_t last = std::min(end, first + size);
+        RunReducer<level, double, ops::Sum> reduce_total(partials_total, ops::Sum{});
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          const float* const gradient = f->gradient + tile;
+          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+          struct {
+            alignas(64) double codes_x4[kBlockTile + kApart];
+          } t;
+#pragma GCC ivdep
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const float x1 = gradient[i] * scale;
+            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
+            t.codes_x4[i] = x4;
+          }
+          reduce_total.feed(t.codes_x4, count);
+        }
+        const double b_total = ops::Sum{}(0x0.0p+0, reduce_total.finish());
+        f->v_total[block] = b_total;
+        [[maybe_unused]] const double x100001 = b_total;
+        [[maybe_unused]] const float x100002 = static_cast<float>(ops::greater(
+            (ops::lesser(ops::squareRoot(x100001), 0x1.fffff966ad924p+127) / static_cast<double>(p_levels)),
+            0x1.0000000000000p-149));
+        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100002));
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          prefetchElements(f->gradient + tile + size, count);
+          const float* const gradient = f->gradient + tile;
+          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+          alignas(64) uint16_t w_0[kBlockTile];
+          philoxTile<level>(f->random, 0u, tile, count, w_0);
+          struct {
+            alignas(64) float x7[kBlockTile + kApart];
+            alignas(64) uint8_t codes_x8[kBlockTile + kApart];
+          } t;
+          int32_t bad = 0;
+#pragma GCC ivdep
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const float x1 = gradient[i] * scale;
+            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const float x4 = static_cast<float>(p_levels);
+            [[maybe_unused]] const float x5 = ops::greater(
+                ops::lesser(ops::floorOf(((x3 / x100002) + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
+                                                                        0x1.0000000000000p+0f))),
+                            x4),
+                (-x4));
+            [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 8u);
+            [[maybe_unused]] const float x7 = (x3 - (x5 * x100002));
+            bad += ops::isFinite(x7) ? 0 : 1;
+            [[maybe_unused]] const int32_t x8 = (x6 & 255);
+            t.x7[i] = x7;
+            t.codes_x8[i] = static_cast<uint8_t>(x8);
+          }
+          allBad += bad;
+          if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
+          packTile<level>(t.codes_x8, count, 8u, f->message + f->o_1, tile);
+        }
+      }
+      if (kStates && f->stream) streamFence();
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace encoding
+
+namespace decoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  float* output = nullptr;
+  size_t n_scale = 0;
+  const float* v_scale = nullptr;
+  size_t n_level = 0;
+  const uint8_t* v_level = nullptr;
+};
+
+template <bool kAccumulate>
+inline float at_scale([[maybe_unused]] const Frame* f, int32_t i);
+
+template <bool kAccumulate>
+inline float at_scale([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n_scale) return {};
+  [[maybe_unused]] const float x1 = f->v_scale[i];
+  return x1;
+}
+
+template <bool kAccumulate>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      for (size_t first = begin; first < end; first += size) {
+        [[maybe_unused]] const size_t block = first / size;
+        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const float x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          float* const output = f->output + tile;
+          prefetchTile<kBlockTile>(output + kBlockTile);
+          alignas(64) int32_t u_level[kBlockTile];
+          unpackTile<level>(f->v_level, tile, count, 8u, u_level);
+#pragma GCC ivdep
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const int32_t x1 = ops::signExtended(u_level[i], 8u);
+            [[maybe_unused]] const float x2 = (static_cast<float>(x1) * x100001);
+            output[i] = kAccumulate ? output[i] + x2 : x2;
+          }
+        }
+      }
+
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace decoding
+
+class QsgdCodec final : public GeneratedCodec {
+ public:
+  QsgdCodec(const CodecOptions& given, const Params& values, bool keepsStates)
+      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+
+  std::vector<double> parameters() const override {
+    return {static_cast<double>(params.p_levels), static_cast<double>(params.p_block),
+            static_cast<double>(params.p_error_feedback)};
+  }
+  const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_qsgd(); }
+
+ protected:
+  size_t bound(size_t n) const override {
+    [[maybe_unused]] const size_t n_total = ops::blockCount(n, ops::atLeastOne(params.p_block));
+    [[maybe_unused]] const size_t most_total = ops::blockCount(n, ops::atLeastOne(params.p_block));
+    return ops::packedBytes(most_total, 32u) + ops::packedBytes(n, 8u);
+  }
+
+  size_t encodeValues(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
+                      Bytes output) const override {
+    return states.before.empty() ? encodeWith<false>(input, states, context, output)
+                                 : encodeWith<true>(input, states, context, output);
+  }
+
+  void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode,
+                     Parallel* parallel) const override {
+    return mode == DecodeMode::kAccumulate ? decodeWith<true>(payload, output, parallel)
+                                           : decodeWith<false>(payload, output, parallel);
+  }
+
+ private:
+  template <bool kStates>
+  size_t encodeWith(std::span<const float> input, [[maybe_unused]] const EncodeStates& states,
+                    const EncodeContext& context, Bytes output) const {
+    using namespace encoding;
+    Frame f;
+    f.n = input.size();
+    f.params = params;
+    f.parallel = context.parallel;
+    f.gradient = input.data();
+    f.scale = context.scale;
+    f.random = {context.seed, context.step, context.tensor, context.firstElement};
+    f.stream = input.size() >= ops::kStreamFrom;
+    f.message = reinterpret_cast<uint8_t*>(output.data());
+    f.before_residual = kStates ? states.before[0] : nullptr;
+    f.after_residual = kStates ? states.after[0] : nullptr;
+    f.n_total = ops::blockCount(f.n, ops::atLeastOne(f.params.p_block));
+    f.v_total = f.scratch.template take<double>(f.n_total);
+    f.o_0 = 0;
+    f.o_1 = ops::packedBytes(f.n_total, 32u);
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::blockAlignment(ops::atLeastOne(f.params.p_block)));
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kStates>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+    f.bytes = ops::packedBytes(f.n_total, 32u) + ops::packedBytes(f.n, 8u);
+    return f.bad.load(std::memory_order_relaxed) == 0 ? f.bytes : 0;
+  }
+
+  template <bool kAccumulate>
+  void decodeWith(ConstBytes payload, std::span<float> output, Parallel* parallel) const {
+    using namespace decoding;
+    checkCount(output.size());
+    Frame f;
+    f.n = output.size();
+    f.params = params;
+    f.parallel = parallel;
+    f.output = output.data();
+    [[maybe_unused]] ops::PayloadReader reader(name(), payload, f.scratch);
+    f.n_scale = reader.count("scale", ops::blocksOf(static_cast<int32_t>(f.n), f.params.p_block));
+    f.v_scale = reader.template vector<float>("scale", f.n_scale);
+    f.n_level = reader.count("level", static_cast<int32_t>(f.n));
+    f.v_level = reader.packed("level", f.n_level, 8u);
+    reader.finish();
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::blockAlignment(ops::atLeastOne(f.params.p_block)));
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kAccumulate>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+  }
+
+  const Params params;
+};
+
+}  // namespace
+
+CodecDescription describe() {
+  return describeGenerated(interface());
+}
+
+CodecPointer create([[maybe_unused]] const CodecOptions& options) {
+  Params params;
+  params.p_levels = static_cast<int32_t>(
+      checkedOption(options, "levels", options.integer("levels"), Interval{1.0, 127.0, false, false}));
+  params.p_block = static_cast<int32_t>(
+      checkedOption(options, "block", options.integer("block"), Interval{16.0, 16777216.0, false, false}));
+  params.p_error_feedback = options.boolean("error_feedback");
+  return std::make_shared<QsgdCodec>(options, params, options.boolean("error_feedback"));
+}
+
+}  // namespace hipress::generated::codec_qsgd
