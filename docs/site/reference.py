@@ -12,6 +12,7 @@ MODULES = (
     "hipress.torch",
     "hipress.torch.ddp",
     "hipress.torch.fsdp",
+    "hipress.torch.grace",
     "hipress.torch.optim",
     "hipress.torch.process_groups",
     "hipress.tensorflow",
