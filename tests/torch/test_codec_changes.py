@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""set_codec(): another codec in the middle of a training, and what the codec before it has held back."""
+"""set_codec() and warmup=: another codec in the middle of a training, and what the codec before it has held back."""
 
 from __future__ import annotations
 
@@ -188,3 +188,67 @@ def test_the_codec_cannot_change_while_gradients_are_in_flight() -> None:
     for refused in run(_codec_within_backward, 2):
         assert len(refused) == 1
         assert "in flight" in refused[0]
+
+
+def _warmed_up(options: dict[str, Any], changes: dict[int, tuple[Any, ...]]) -> list[str]:
+    """After each of 7 steps the parameters, with `set_codec(*changes[step])` before step `step`."""
+    hp.init()
+    model = mlp(0, 40)
+    optimizer = hp.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), min_compress_bytes=0, **options
+    )
+    seen = []
+    for step in range(7):
+        if step in changes:
+            optimizer.set_codec(*changes[step])
+        optimizer.zero_grad()
+        loss(model, hp.rank(), step).backward()
+        optimizer.step()
+        seen.append(fingerprint(model))
+    return seen
+
+
+_OWN = {"0.weight": "fp16"}
+
+
+@pytest.mark.parametrize(
+    ("warmup", "codec", "first", "changes"),
+    [
+        (3, "onebit", "none", {3: ("onebit", _OWN)}),
+        (hp.Warmup(2, "onebit"), "graddrop(ratio=0.1)", "onebit", {2: ("graddrop(ratio=0.1)", _OWN)}),
+        (
+            hp.Warmup(4, ratios=(0.5, 0.25)),
+            "graddrop(ratio=0.1)",
+            "graddrop(ratio=0.5)",
+            {2: ("graddrop(ratio=0.25)", _OWN), 4: ("graddrop(ratio=0.1)", _OWN)},
+        ),
+        (0, "onebit", "onebit", {}),
+    ],
+)
+def test_a_warm_up_is_what_calls_of_set_codec_would_do(
+    warmup: Any, codec: str, first: str, changes: dict[int, tuple[Any, ...]]
+) -> None:
+    own = _OWN if warmup == 0 or getattr(warmup, "ratios", ()) else {}
+    by_hand = run(_warmed_up, 2, {"codec": first, "codec_for": own}, changes)
+    by_option = run(_warmed_up, 2, {"codec": codec, "codec_for": _OWN, "warmup": warmup}, {})
+    assert by_option == by_hand
+    assert by_option[0] == by_option[1]
+
+
+def _warm_up_ended_by_hand() -> None:
+    assert _warmed_up({"codec": "onebit", "warmup": 4}, {2: ("fp16",)}) == _warmed_up({}, {2: ("fp16",)})
+    hp.shutdown()
+    hp.init()
+    model = mlp(0, 40)
+    for options, message in [
+        ({"warmup": 3, "plan": "auto"}, "without plan"),
+        ({"warmup": "3"}, "warmup='3'"),
+        ({"warmup": -3}, "1 step or more"),
+        ({"warmup": hp.Warmup(3, ratios=(0.5,)), "codec": "fp16"}, "no option ratio"),
+    ]:
+        with pytest.raises(hp.InvalidArgument, match=message):
+            hp.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), model.named_parameters(), **options)
+
+
+def test_set_codec_ends_a_warm_up_and_what_does_not_go_together_is_refused() -> None:
+    run(_warm_up_ended_by_hand, 1)

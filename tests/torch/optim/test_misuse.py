@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import hipress.torch as hp
-from hipress.torch.optim import DGCSGD, OneBitAdam, Warmup
+from hipress.torch.optim import DGCSGD, OneBitAdam, Signum, Warmup
 from tests.torch.optim import problem
 from tests.torch.ranks import run
 
@@ -45,6 +45,8 @@ def _refusals() -> None:
         (_sgd, {"weight_decay": -0.1}, "weight_decay=-0.1"),
         (_sgd, {"warmup": Warmup(3, "onebit")}, "DGCSGD has no codec"),
         (_sgd, {"warmup": 2.0}, "warmup=2.0"),
+        (Signum, {"momentum": 1.0}, "momentum=1.0"),
+        (Signum, {"lr": float("nan")}, "lr=nan"),
     ]:
         with pytest.raises(hp.InvalidArgument, match=message):
             make(named.items(), **options)
@@ -112,11 +114,14 @@ def test_ranks_that_differ_all_learn_it() -> None:
     run(_differing, 2)
 
 
+_MAKERS: dict[str, Any] = {"onebit": _adam, "dgc": lambda named: _sgd(named, ratio=0.01), "signum": Signum}
+
+
 def _not_finite(kind: str) -> bool:
     """Whether all ranks have the same bits and NaN after rank 1 alone had one."""
     hp.init()
     named = problem.parameters()
-    optimizer: Any = _adam(named.items()) if kind == "onebit" else _sgd(named.items(), ratio=0.01)
+    optimizer = _MAKERS[kind](named.items())
     for number in range(1, 5):
         problem.step(optimizer, named, hp.rank(), number)
     for each in named.values():
@@ -129,7 +134,7 @@ def _not_finite(kind: str) -> bool:
     return all(bool(each.isnan().any()) for each in named.values())
 
 
-@pytest.mark.parametrize("kind", ["onebit", "dgc"])
+@pytest.mark.parametrize("kind", ["onebit", "dgc", "signum"])
 def test_a_nan_reaches_every_rank(kind: str) -> None:
     assert run(_not_finite, 2, kind) == [True, True]
 
@@ -137,7 +142,7 @@ def test_a_nan_reaches_every_rank(kind: str) -> None:
 def _until_a_rank_leaves(kind: str) -> bool:
     hp.init()
     named = problem.parameters()
-    optimizer: Any = _adam(named.items()) if kind == "onebit" else _sgd(named.items(), ratio=0.01)
+    optimizer = _MAKERS[kind](named.items())
     for number in range(1, 5):
         problem.step(optimizer, named, hp.rank(), number)
     if hp.rank() == 1:
@@ -149,6 +154,6 @@ def _until_a_rank_leaves(kind: str) -> bool:
     return optimizer.steps == 4 and all((each == before[name]).all() for name, each in problem.values_of(named).items())
 
 
-@pytest.mark.parametrize("kind", ["onebit", "dgc"])
+@pytest.mark.parametrize("kind", ["onebit", "dgc", "signum"])
 def test_a_lost_rank_is_an_error_and_changes_nothing(kind: str) -> None:
     assert all(run(_until_a_rank_leaves, 2, kind))

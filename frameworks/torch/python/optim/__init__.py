@@ -8,5 +8,6 @@ gradients, and step() exchanges.
 from hipress.options.warmup import DGC_RATIOS, Warmup
 from hipress.torch.optim.dgc_sgd import DGCSGD
 from hipress.torch.optim.onebit_adam import OneBitAdam
+from hipress.torch.optim.signum import Signum
 
-__all__ = ["DGCSGD", "DGC_RATIOS", "OneBitAdam", "Warmup"]
+__all__ = ["DGCSGD", "DGC_RATIOS", "OneBitAdam", "Signum", "Warmup"]

@@ -116,7 +116,7 @@ class DGCSGD(SynchronizingOptimizer):
                 state = self.state[parameter]
                 if name in averages:
                     update = averages[name]
-                    state.update(velocity=velocities[name], held_back=sums[name])
+                    state.update(velocity=velocities[name], residual=sums[name])
                 else:
                     update = self._moved(state, "velocity", gradients[name], group)
                 if group["weight_decay"] != 0:
@@ -143,9 +143,9 @@ class DGCSGD(SynchronizingOptimizer):
         velocity = state.get("velocity", zeros) * group["momentum"]
         if group["nesterov"]:
             velocity.add_(gradient, alpha=group["momentum"])
-            return velocity, state.get("held_back", zeros) + velocity + gradient
+            return velocity, state.get("residual", zeros) + velocity + gradient
         velocity.add_(gradient)
-        return velocity, state.get("held_back", zeros) + velocity
+        return velocity, state.get("residual", zeros) + velocity
 
     def _exchanged(self, velocities: Values, sums: Values, ratio: float) -> Values:
         """The average of what all ranks send; takes it out of `velocities` and `sums`."""
@@ -164,9 +164,9 @@ class DGCSGD(SynchronizingOptimizer):
         state[key] = velocity
         return values + group["momentum"] * velocity if group["nesterov"] else velocity
 
-    def _forget_held_back(self) -> bool:
+    def _forget_residuals(self) -> bool:
         for name in self._sparse:
             state = self.state[self._parameters[name]]
             state.pop("velocity", None)
-            state.pop("held_back", None)
+            state.pop("residual", None)
         return bool(self._sparse)

@@ -63,4 +63,4 @@ class EngineCarrier:
         return None
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """See Carrier: what codecs hold back on this rank stays."""
+        """See Carrier: residuals that this process has stay."""

@@ -103,10 +103,9 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         raise Unsupported(f"{type(self).__name__} cannot be pickled: save what state_dict() returns")
 
     def state_dict(self) -> dict[str, Any]:
-        """torch's, and under "hipress" what codecs hold back on this rank. Every rank saves its own.
+        """torch's, and under "hipress" the codecs' residuals on this rank. Every rank saves its own.
 
-        Over the engine what codecs hold back is not part of it: after load_state_dict() in a new process they begin
-        with nothing held back.
+        Over the engine residuals are not part of it: in a new process they begin at zero.
         """
         carrier = self._exchange()
         own = {
@@ -123,8 +122,8 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state_dict() of this rank. What another rank held back, or this one among another
-        number of ranks, is left out, and the logger "hipress" warns of it.
+        """Goes on from a state_dict() of this rank. Residuals of another rank, or of this one among another
+        number of ranks, are left out, and the logger "hipress" warns of it.
 
         Raises InvalidArgument, with the first difference, for the state of other parameters; nothing has changed then.
         """
@@ -135,13 +134,13 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         of_another = own is not None and (own["rank"], own["world"]) != (carrier.rank, carrier.world)
         carrier.load_state_dict(None if of_another else codecs)
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "hipress"})
-        if own is not None and of_another and (self._forget_held_back() or codecs is not None):
+        if own is not None and of_another and (self._forget_residuals() or codecs is not None):
             logger().warning(
-                "the state of %s is of rank %d of %d, and this is rank %d of %d: what that rank held back is left out",
+                "the state of %s is of rank %d of %d, and this is rank %d of %d: its residuals are left out",
                 *(type(self).__name__, own["rank"], own["world"], carrier.rank, carrier.world),
             )
 
-    def _forget_held_back(self) -> bool:
+    def _forget_residuals(self) -> bool:
         """Forgets state that belongs to one rank; whether there is any."""
         return False
 
