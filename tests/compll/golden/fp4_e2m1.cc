@@ -129,8 +129,8 @@ struct Loop0 {
           alignas(64) uint16_t w_0[kBlockTile];
           if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
           struct {
-            alignas(64) float x13[kBlockTile + kApart];
-            alignas(64) uint8_t codes_x12[kBlockTile + kApart];
+            alignas(64) float x11[kBlockTile + kApart];
+            alignas(64) uint8_t codes_x10[kBlockTile + kApart];
           } t;
           int32_t bad = 0;
 #pragma GCC ivdep
@@ -142,32 +142,27 @@ struct Loop0 {
             [[maybe_unused]] const int32_t x5 =
                 ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 23), 127), 0);
             [[maybe_unused]] const float x6 =
-                (x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(128, x5), 23)));
-            [[maybe_unused]] const int32_t x7 =
-                ops::toInt((p_stochastic ? ops::floorOf((x6 + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
-                                                                           0x1.0000000000000p+0f)))
-                                         : ops::roundOf(x6)));
-            [[maybe_unused]] const int32_t x8 = ops::addInt(
-                ops::lesser(ops::addInt(x7, ops::multiplyInt(2, x5)), 7), ((x3 < 0x0.0p+0f) ? 8 : 0));
-            [[maybe_unused]] const int32_t x9 = x8;
-            [[maybe_unused]] const int32_t x10 = x9;
-            [[maybe_unused]] const int32_t x11 = ops::subtractInt(x9, 8);
-            [[maybe_unused]] const int32_t x12 = ops::toUint(x8, 4u);
-            [[maybe_unused]] const float x13 =
-                (x3 -
-                 (((x9 < 8)
-                       ? ((x10 < 2) ? (static_cast<float>(x10) * 0x1.0000000000000p-1f)
-                                    : ops::floatOf(ops::addInt(ops::shiftLeft(x10, 22), 1056964608)))
-                       : (-((x11 < 2) ? (static_cast<float>(x11) * 0x1.0000000000000p-1f)
-                                      : ops::floatOf(ops::addInt(ops::shiftLeft(x11, 22), 1056964608))))) *
-                  x100003));
-            bad += ops::isFinite(x13) ? 0 : 1;
-            t.x13[i] = x13;
-            t.codes_x12[i] = static_cast<uint8_t>(x12);
+                (p_stochastic
+                     ? ops::uniform(ops::halfWord(w_0[i]), (-0x1.0000000000000p-1f), 0x1.0000000000000p-1f)
+                     : 0x0.0p+0f);
+            [[maybe_unused]] const float x7 =
+                (((x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(128, x5), 23))) + x6) +
+                 0x1.8000000000000p+23f);
+            [[maybe_unused]] const float x8 = ops::lesser(
+                ((x7 - 0x1.8000000000000p+23f) * ops::floatOf(ops::shiftLeft(ops::addInt(x5, 126), 23))),
+                0x1.8000000000000p+2f);
+            [[maybe_unused]] const int32_t x9 =
+                ops::lesser(ops::addInt((ops::bitsOf(x7) & 31), ops::multiplyInt(2, x5)), 7);
+            [[maybe_unused]] const int32_t x10 =
+                ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x9, 8) : x9), 4u);
+            [[maybe_unused]] const float x11 = (x3 - (((x3 < 0x0.0p+0f) ? (-x8) : x8) * x100003));
+            bad += ops::isFinite(x11) ? 0 : 1;
+            t.x11[i] = x11;
+            t.codes_x10[i] = static_cast<uint8_t>(x10);
           }
           allBad += bad;
-          if (kStates) storeTile<level>(f->after_residual + tile, t.x13, count, f->stream);
-          packTile<level>(t.codes_x12, count, 4u, f->message + f->o_1, tile);
+          if (kStates) storeTile<level>(f->after_residual + tile, t.x11, count, f->stream);
+          packTile<level>(t.codes_x10, count, 4u, f->message + f->o_1, tile);
         }
       }
       if (kStates && f->stream) streamFence();
@@ -224,16 +219,12 @@ struct Loop0 {
 #pragma GCC ivdep
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const int32_t x1 = u_code[i];
-            [[maybe_unused]] const int32_t x2 = x1;
-            [[maybe_unused]] const int32_t x3 = x2;
-            [[maybe_unused]] const int32_t x4 = ops::subtractInt(x2, 8);
-            [[maybe_unused]] const float x5 =
-                (((x2 < 8) ? ((x3 < 2) ? (static_cast<float>(x3) * 0x1.0000000000000p-1f)
-                                       : ops::floatOf(ops::addInt(ops::shiftLeft(x3, 22), 1056964608)))
-                           : (-((x4 < 2) ? (static_cast<float>(x4) * 0x1.0000000000000p-1f)
-                                         : ops::floatOf(ops::addInt(ops::shiftLeft(x4, 22), 1056964608))))) *
-                 x100001);
-            output[i] = kAccumulate ? output[i] + x5 : x5;
+            [[maybe_unused]] const int32_t x2 = (x1 & 7);
+            [[maybe_unused]] const float x3 =
+                ((x2 < 2) ? (static_cast<float>(x2) * 0x1.0000000000000p-1f)
+                          : ops::floatOf(ops::addInt(ops::shiftLeft(x2, 22), 1056964608)));
+            [[maybe_unused]] const float x4 = (((x1 < 8) ? x3 : (-x3)) * x100001);
+            output[i] = kAccumulate ? output[i] + x4 : x4;
           }
         }
       }

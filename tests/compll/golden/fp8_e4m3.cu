@@ -183,7 +183,7 @@ struct Kernel4 {
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x12[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x10[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
@@ -200,30 +200,27 @@ struct Kernel4 {
           [[maybe_unused]] const int32_t x5 =
               ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 23), 121), 0);
           [[maybe_unused]] const float x6 =
-              (x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(136, x5), 23)));
-          [[maybe_unused]] const int32_t x7 = ops::toInt((
-              p_stochastic
-                  ? ops::floorOf((x6 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f, 0x1.0000000000000p+0f)))
-                  : ops::roundOf(x6)));
-          [[maybe_unused]] const int32_t x8 = ops::addInt(
-              ops::lesser(ops::addInt(x7, ops::multiplyInt(8, x5)), 126), ((x3 < 0x0.0p+0f) ? 128 : 0));
-          [[maybe_unused]] const int32_t x9 = x8;
-          [[maybe_unused]] const int32_t x10 = x9;
-          [[maybe_unused]] const int32_t x11 = ops::subtractInt(x9, 128);
-          [[maybe_unused]] const int32_t x12 = ops::toUint(x8, 8u);
-          [[maybe_unused]] const float x13 =
-              (x3 - (((x9 < 128)
-                          ? ((x10 < 8) ? (static_cast<float>(x10) * 0x1.0000000000000p-9f)
-                                       : ops::floatOf(ops::addInt(ops::shiftLeft(x10, 20), 1006632960)))
-                          : (-((x11 < 8) ? (static_cast<float>(x11) * 0x1.0000000000000p-9f)
-                                         : ops::floatOf(ops::addInt(ops::shiftLeft(x11, 20), 1006632960))))) *
-                     cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(x13) ? 0 : 1;
-          if (kStates) after_residual[i] = x13;
-          t_x12[j] = static_cast<uint8_t>(x12);
+              (p_stochastic
+                   ? ops::uniform(ops::halfWord(w_0[j]), (-0x1.0000000000000p-1f), 0x1.0000000000000p-1f)
+                   : 0x0.0p+0f);
+          [[maybe_unused]] const float x7 =
+              (((x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(136, x5), 23))) + x6) +
+               0x1.8000000000000p+23f);
+          [[maybe_unused]] const float x8 = ops::lesser(
+              ((x7 - 0x1.8000000000000p+23f) * ops::floatOf(ops::shiftLeft(ops::addInt(x5, 118), 23))),
+              0x1.c000000000000p+8f);
+          [[maybe_unused]] const int32_t x9 =
+              ops::lesser(ops::addInt((ops::bitsOf(x7) & 31), ops::multiplyInt(8, x5)), 126);
+          [[maybe_unused]] const int32_t x10 =
+              ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x9, 128) : x9), 8u);
+          [[maybe_unused]] const float x11 = (x3 - (((x3 < 0x0.0p+0f) ? (-x8) : x8) *
+                                                    cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          bad += ops::isFinite(x11) ? 0 : 1;
+          if (kStates) after_residual[i] = x11;
+          t_x10[j] = static_cast<uint8_t>(x10);
         });
         block.sync();
-        cuda::packTile(block, t_x12, count, 8u, field_1, tile);
+        cuda::packTile(block, t_x10, count, 8u, field_1, tile);
         block.sync();
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
@@ -316,16 +313,13 @@ struct Kernel1 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, 8u);
-          [[maybe_unused]] const int32_t x2 = x1;
-          [[maybe_unused]] const int32_t x3 = x2;
-          [[maybe_unused]] const int32_t x4 = ops::subtractInt(x2, 128);
-          [[maybe_unused]] const float x5 =
-              (((x2 < 128) ? ((x3 < 8) ? (static_cast<float>(x3) * 0x1.0000000000000p-9f)
-                                       : ops::floatOf(ops::addInt(ops::shiftLeft(x3, 20), 1006632960)))
-                           : (-((x4 < 8) ? (static_cast<float>(x4) * 0x1.0000000000000p-9f)
-                                         : ops::floatOf(ops::addInt(ops::shiftLeft(x4, 20), 1006632960))))) *
-               cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-          output[i] = kAccumulate ? output[i] + x5 : x5;
+          [[maybe_unused]] const int32_t x2 = (x1 & 127);
+          [[maybe_unused]] const float x3 =
+              ((x2 < 8) ? (static_cast<float>(x2) * 0x1.0000000000000p-9f)
+                        : ops::floatOf(ops::addInt(ops::shiftLeft(x2, 20), 1006632960)));
+          [[maybe_unused]] const float x4 =
+              (((x1 < 128) ? x3 : (-x3)) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+          output[i] = kAccumulate ? output[i] + x4 : x4;
         });
       }
     }

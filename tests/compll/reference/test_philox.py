@@ -61,3 +61,12 @@ def test_sixteen_bits_are_the_middles_of_as_many_intervals() -> None:
     assert np.array_equal(middles, (np.arange(2**16) + 0.5) / 2**16)
     drawn = uniform(RandomKey(seed=3).words(np.arange(1000), 0, 16), 0, 1)
     assert np.isin(drawn, middles).all()
+
+
+def test_shared_numbers_depend_on_the_lower_half_of_the_seed() -> None:
+    """The engine puts the rank and the purpose of an encode into the upper half."""
+    drawn = [RandomKey(seed=7 | rank << 32).of_all_ranks().words(np.arange(100), 0, 32) for rank in range(3)]
+    assert np.array_equal(drawn[0], drawn[1])
+    assert np.array_equal(drawn[0], drawn[2])
+    assert np.array_equal(drawn[0], RandomKey(seed=7).words(np.arange(100), 0, 32))
+    assert not np.array_equal(drawn[0], RandomKey(seed=8).of_all_ranks().words(np.arange(100), 0, 32))
