@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds what is published: a wheel for each version of Python, and the source distribution.
+
+    python -m distribution.wheels [VERSION...]      into build/dist
+
+Every wheel has the operators of PyTorch, TensorFlow and MXNet. Their headers, and UCX, are the same for all versions of
+Python, so with ccache only the module `hipress._core` is compiled again for each version.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from distribution.repair import repaired
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD, DIST = ROOT / "build" / "wheels", ROOT / "build" / "dist"
+#: The versions of Python that wheels are published for.
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+#: In requirements/build.txt, and not needed where its headers are given.
+_NOT_NEEDED = "torch"
+
+
+def main(versions: Sequence[str]) -> int:
+    """Builds, repairs and prints sizes; the exit code."""
+    made = [*map(wheel, versions or VERSIONS), source_distribution()]
+    for one in made:
+        print(f"{one.relative_to(ROOT)}: {one.stat().st_size / 2**20:.1f} MiB")
+    return 0
+
+
+def wheel(version: str) -> Path:
+    """The repaired wheel for one version of Python, such as "3.12"."""
+    python = _environment(version)
+    made = BUILD / version
+    shutil.rmtree(made, ignore_errors=True)
+    options = [f"cmake.define.{name}={folder}" for name, folder in _folders().items()]
+    options += ["cmake.define.HIPRESS_WERROR=ON", f"build-dir=build/wheels/tree-{version}"]
+    settings = [f"--config-settings={option}" for option in options]
+    _run([python, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "-w", made, ".", *settings])
+    (built,) = made.glob("*.whl")
+    return repaired(built, DIST)
+
+
+def source_distribution() -> Path:
+    """The .tar.gz, from which `pip install` builds on any system."""
+    for old in DIST.glob("*.tar.gz"):
+        old.unlink()
+    _run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, "."])
+    (made,) = DIST.glob("*.tar.gz")
+    return made
+
+
+def _folders() -> dict[str, Path]:
+    """CMake's options for the folders with headers: those of UCX and torch in this Python's environment."""
+    from frameworks.fetch_headers import framework_headers
+
+    installed = {name: find_spec(name) for name in ("libucx", "torch")}
+    found = {name: Path(spec.origin).parent for name, spec in installed.items() if spec is not None and spec.origin}
+    if len(found) < len(installed):
+        raise RuntimeError("libucx and torch must be installed beside this Python: run make wheels")
+    return {
+        "HIPRESS_UCX_ROOT": found["libucx"],
+        "HIPRESS_TORCH_ROOT": found["torch"],
+        "HIPRESS_TENSORFLOW_ROOT": framework_headers("tensorflow"),
+        "HIPRESS_MXNET_ROOT": framework_headers("mxnet"),
+    }
+
+
+def _environment(version: str) -> Path:
+    """The Python of an environment with what building needs, which is kept."""
+    folder = BUILD / f"python-{version}"
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        _run([interpreter(version), "-m", "venv", folder])
+        lines = (ROOT / "requirements" / "build.txt").read_text().splitlines()
+        needed = [line for line in lines if line and not line.startswith(("#", _NOT_NEEDED))]
+        _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed])
+        (folder / "complete").touch()
+    return python
+
+
+def interpreter(version: str) -> Path:
+    """The interpreter of a version: in PATH, or among those of pyenv. Raises RuntimeError if there is none."""
+    if found := shutil.which(f"python{version}"):
+        probe = subprocess.run([found, "-c", "pass"], capture_output=True, check=False)
+        if probe.returncode == 0:  # pyenv has a program of that name for versions that are not active, too
+            return Path(found)
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for folder in sorted(kept.glob(f"{version}.*"), reverse=True):
+        if (folder / "bin" / "python").exists():
+            return folder / "bin" / "python"
+    raise RuntimeError(f"no Python {version}: install it, such as by pyenv install {version}")
+
+
+def _run(command: Sequence[str | Path]) -> None:
+    subprocess.run([str(word) for word in command], cwd=ROOT, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
