@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds what is published: a wheel for each version of Python, and the source distribution.
+"""Builds what is published: the source distribution, and a wheel for each version of Python.
 
     python -m distribution.wheels [VERSION...]      into build/dist
 
@@ -9,10 +9,13 @@ Python, so with ccache only the module `hipress._core` is compiled again for eac
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,15 +26,20 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD, DIST = ROOT / "build" / "wheels", ROOT / "build" / "dist"
 #: The versions of Python that wheels are published for.
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+#: The sizes, for docs/update_wheels.py; written when all versions are built.
+RECORD = ROOT / "benchmarks" / "results" / "wheels.json"
 #: In requirements/build.txt, and not needed where its headers are given.
 _NOT_NEEDED = "torch"
 
 
 def main(versions: Sequence[str]) -> int:
     """Builds, repairs and prints sizes; the exit code."""
-    made = [*map(wheel, versions or VERSIONS), source_distribution()]
-    for one in made:
-        print(f"{one.relative_to(ROOT)}: {one.stat().st_size / 2**20:.1f} MiB")
+    made = [source_distribution(), *map(wheel, versions or VERSIONS)]
+    sizes = [{"file": one.name, "bytes": one.stat().st_size, "unpacked_bytes": _unpacked_bytes(one)} for one in made]
+    for one in sizes:
+        print(f"{DIST.relative_to(ROOT)}/{one['file']}: {one['bytes'] / 2**20:.1f} MiB")
+    if len(made) > len(VERSIONS):
+        RECORD.write_text(json.dumps({"files": sizes}, indent=1) + "\n")
     return 0
 
 
@@ -41,7 +49,7 @@ def wheel(version: str) -> Path:
     made = BUILD / version
     shutil.rmtree(made, ignore_errors=True)
     options = [f"cmake.define.{name}={folder}" for name, folder in _folders().items()]
-    options += ["cmake.define.HIPRESS_WERROR=ON", f"build-dir=build/wheels/tree-{version}"]
+    options += ["cmake.define.HIPRESS_WERROR=ON", f"build-dir={BUILD}/tree-{version}"]
     settings = [f"--config-settings={option}" for option in options]
     _run([python, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "-w", made, ".", *settings])
     (built,) = made.glob("*.whl")
@@ -55,6 +63,14 @@ def source_distribution() -> Path:
     _run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, "."])
     (made,) = DIST.glob("*.tar.gz")
     return made
+
+
+def _unpacked_bytes(file: Path) -> int:
+    if file.suffix == ".whl":
+        with zipfile.ZipFile(file) as archive:
+            return sum(one.file_size for one in archive.infolist())
+    with tarfile.open(file) as source:
+        return sum(one.size for one in source)
 
 
 def _folders() -> dict[str, Path]:

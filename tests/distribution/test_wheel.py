@@ -21,7 +21,8 @@ from tests.distribution import installed
 from tests.docs import pages
 from tests.docs.test_requirements import VERSIONS as PROMISED
 
-pytestmark = pytest.mark.slow
+#: Making the environment downloads what the package requires.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 #: Libraries that every Linux has that the tag names.
 _OF_THE_SYSTEM = ("libc.so.", "libstdc++.so.", "libgcc_s.so.", "libm.so.", "ld-linux")
