@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD, DIST = ROOT / "build" / "wheels", ROOT / "build" / "dist"
 #: The versions of Python that wheels are published for.
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
-#: The sizes, for docs/update_wheels.py; written when all versions are built.
+#: The sizes of the last build of each file, for docs/update_wheels.py.
 RECORD = ROOT / "benchmarks" / "results" / "wheels.json"
 #: In requirements/build.txt, and not needed where its headers are given.
 _NOT_NEEDED = "torch"
@@ -35,11 +35,12 @@ _NOT_NEEDED = "torch"
 def main(versions: Sequence[str]) -> int:
     """Builds, repairs and prints sizes; the exit code."""
     made = [source_distribution(), *map(wheel, versions or VERSIONS)]
-    sizes = [{"file": one.name, "bytes": one.stat().st_size, "unpacked_bytes": _unpacked_bytes(one)} for one in made]
+    sizes: list[dict[str, str | int]] = [
+        {"file": one.name, "bytes": one.stat().st_size, "unpacked_bytes": _unpacked_bytes(one)} for one in made
+    ]
     for one in sizes:
-        print(f"{DIST.relative_to(ROOT)}/{one['file']}: {one['bytes'] / 2**20:.1f} MiB")
-    if len(made) > len(VERSIONS):
-        RECORD.write_text(json.dumps({"files": sizes}, indent=1) + "\n")
+        print(f"{DIST.relative_to(ROOT)}/{one['file']}: {int(one['bytes']) / 2**20:.1f} MiB")
+    _record(sizes)
     return 0
 
 
@@ -63,6 +64,17 @@ def source_distribution() -> Path:
     _run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, "."])
     (made,) = DIST.glob("*.tar.gz")
     return made
+
+
+def _record(sizes: Sequence[dict[str, str | int]]) -> None:
+    """Replaces the files of the same version of Python; others stay as they were recorded."""
+
+    def version(one: dict[str, str | int]) -> str:
+        return str(one["file"]).partition("-manylinux")[0]
+
+    before = json.loads(RECORD.read_text())["files"] if RECORD.exists() else []
+    made = {version(one): one for one in [*before, *sizes]}
+    RECORD.write_text(json.dumps({"files": sorted(made.values(), key=version, reverse=True)}, indent=1) + "\n")
 
 
 def _unpacked_bytes(file: Path) -> int:

@@ -22,7 +22,7 @@ def test_it_names_the_versions_that_are_built() -> None:
     (row,) = re.findall(r"^\| Python \| (.*) \|$", TEXT, re.MULTILINE)
     assert tuple(re.findall(r"3\.\d+", row)) == VERSIONS
     built = set(re.findall(r"cp(\d)(\d+)-cp", TEXT))
-    assert {f"{major}.{minor}" for major, minor in built} == set(VERSIONS)
+    assert {f"{major}.{minor}" for major, minor in built} <= set(VERSIONS)
 
 
 def test_it_names_targets_of_make_that_exist() -> None:
