@@ -158,9 +158,12 @@ def build(
 ) -> None:
     """Build the operators for the installed version of a framework, if HiPress came without them: seconds."""
     from hipress.build_tensorflow import build as build_tensorflow
+    from hipress.secopa.commands.progress import progress
 
     try:
-        library = build_tensorflow()
+        with progress("hipress build") as stage:
+            stage(f"compiling the operators for {framework.value}")
+            library = build_tensorflow()
     except HipressError as error:
         _fail(str(error))
     typer.echo(f"HiPress' operators for {framework.value}: {library}")
