@@ -18,10 +18,12 @@ from hipress.secopa.planners.planner import make_plan, topologies_for
 from hipress.secopa.profile.gradients import GradientSet
 from hipress.secopa.profile.profile import Profile
 from hipress.secopa.whatif.scenario import Scenario
-from hipress.secopa.whatif.simulate import POINTLESS, UniformChoice, pointless_from
+from hipress.secopa.whatif.simulate import UniformChoice, pointless_from
 
 #: The name of the plan's row.
 PLAN = "plan"
+#: A smaller share of a step is within the error of predictions: the planner asks for as much before it compresses.
+CERTAIN = PlanningOptions.min_gain
 
 
 class Verdict(str, Enum):
@@ -30,7 +32,7 @@ class Verdict(str, Enum):
     PAYS = "pays"
     LOSES = "loses"
     NEITHER = "no difference"
-    """The steps differ by less than the duration of steps varies."""
+    """The steps differ by less than predictions are exact."""
     DECLINES = "compresses nothing"
     """A plan that compresses no gradient; it may group gradients and choose topologies."""
     BASE = "-"
@@ -154,9 +156,9 @@ def _row(
 
 
 def _verdict(step_s: float, base_s: float) -> Verdict:
-    if step_s < base_s * (1 - POINTLESS):
+    if step_s < base_s * (1 - CERTAIN):
         return Verdict.PAYS
-    return Verdict.LOSES if step_s > base_s * (1 + POINTLESS) else Verdict.NEITHER
+    return Verdict.LOSES if step_s > base_s * (1 + CERTAIN) else Verdict.NEITHER
 
 
 def _pointless(

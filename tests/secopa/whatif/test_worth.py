@@ -61,7 +61,7 @@ def test_beyond_the_rate_that_it_names_compression_does_not_pay() -> None:
     assert Verdict.PAYS not in verdicts(worth).values()
     assert verdicts(worth)[PLAN] is Verdict.DECLINES
     sentence = advice(worth)
-    assert sentence.startswith("Compression does not pay here: averaging ten layers on these 4 ranks takes")
+    assert sentence.startswith("Compression does not pay here: averaging ten layers on these 4 ranks is predicted")
     assert "only with links slower than" in sentence
     assert "with onebit, the fastest codec" in sentence
 
