@@ -15,7 +15,8 @@ WHEEL := build/wheel/built-for-$(if $(OTHERS),all,torch)
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
 WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 
-.PHONY: demo check test docs wheel lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu fuzz soak
+.PHONY: demo check test docs wheel wheels lint typecheck threads environments format sanitize install clean bench test-gpu bench-gpu \
+  fuzz soak
 
 install: $(VENV)/installed
 
@@ -42,6 +43,11 @@ $(WHEEL): $(VENV)/requirements $(OTHERS:%=requirements/%.txt) $(SOURCES)
 	MAKEFLAGS= $(PIP) wheel --no-build-isolation --no-deps --wheel-dir build/wheel . $(WERROR) \
 	  $$(sed 's/^-D/--config-settings=cmake.define./' build/wheel/headers)
 	touch $@
+
+# What is published, in build/dist: wheels for several versions of Python, and the source distribution.
+VERSIONS ?= 3.10 3.11 3.12 3.13
+wheels: $(VENV)/development
+	$(BIN)/python -m distribution.wheels $(VERSIONS)
 
 demo: install
 	$(BIN)/python examples/torch/demo.py

@@ -27,7 +27,9 @@ def main(name: str, folder: str) -> str | None:
         return None
     # Whatever the distribution is called: tensorflow's package comes as tensorflow or tensorflow-cpu.
     for found in importlib.metadata.distributions(path=[str(package.parent)]):
-        if any(str(file) == f"{name}/__init__.py" for file in found.files or ()):
+        # Not found.files, which leaves out files that were not unpacked, from Python 3.12 on.
+        record = found.read_text("RECORD") or ""
+        if any(line.startswith(f"{name}/__init__.py,") for line in record.splitlines()):
             return f"{package};{found.version}"
     print(f"no .dist-info beside {package} says which version it is", file=sys.stderr)
     return None

@@ -89,6 +89,7 @@ def main() -> None:
     makers = [
         *(launcher.environment for launcher in LAUNCHERS.values()),
         lambda: environment("browser", ["browser"]),
+        lambda: environment("distribution", ["bare"]),
         recipes,
     ]
     with ThreadPoolExecutor(max_workers=2) as pool:

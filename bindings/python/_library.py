@@ -32,11 +32,11 @@ def load_core() -> ModuleType:
         if error.name != "hipress._core":
             raise TransportError(f"hipress._core cannot be loaded: {error}") from error
         raise TransportError(
-            "hipress._core is not there: this is not a complete installation. Install the package (pip install "
-            "hipress, or pip install . in its source), and do not run Python from within the source folder."
+            "hipress._core is not there: this is not a complete installation. Install a wheel of "
+            "HiPress, or run pip install . in its source; do not run Python from within the source folder."
         ) from error
     except ImportError as error:
-        advice = "Rebuild it for this system: pip install --force-reinstall --no-cache-dir hipress"
+        advice = "Build it for this system: pip install --force-reinstall --no-cache-dir . in the source of HiPress"
         if without_ucx is not None:
             advice = f"UCX is missing too ({without_ucx}): pip install libucx-cu12"
         elif "libuc" in str(error):

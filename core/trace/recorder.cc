@@ -113,6 +113,7 @@ std::string TraceRecorder::events() const {
             ",\"dur\":" + microseconds(span.endNs - span.startNs) + pid + ",\"tid\":" + std::to_string(tid) +
             ",\"args\":{\"bytes\":" + std::to_string(span.bytes);
     if (span.tensor >= 0) text += ",\"tensor\":" + quoted(names_[static_cast<size_t>(span.tensor)]);
+    if (span.codec >= 0) text += ",\"codec\":" + quoted(names_[static_cast<size_t>(span.codec)]);
     if (span.partition >= 0) text += ",\"partition\":" + std::to_string(span.partition);
     if (span.peer >= 0) text += ",\"peer\":" + std::to_string(span.peer);
     if (span.step >= 0) text += ",\"step\":" + std::to_string(span.step);

@@ -21,6 +21,7 @@ struct TraceSpan {
   int64_t startNs = 0;  ///< TraceRecorder::now().
   int64_t endNs = 0;
   int tensor = -1;  ///< TraceRecorder::intern(), or -1.
+  int codec = -1;   ///< The codec's text, in the same way.
   int partition = -1;
   int peer = -1;
   int64_t step = -1;
@@ -37,7 +38,7 @@ class TraceRecorder {
 
   /// Forgets what was recorded. Spans that began before are not recorded any more.
   void begin();
-  /// A number for a tensor's name. Thread-safe, like record().
+  /// A number for the name of a tensor or a codec. Thread-safe, like record().
   int intern(const std::string& name);
   void record(const TraceSpan& span);
 

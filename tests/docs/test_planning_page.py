@@ -25,6 +25,10 @@ def test_the_page_can_be_followed_from_an_empty_folder(tmp_path: Path) -> None:
             (tmp_path / named[1]).write_text(text)
         elif language == "bash":
             printed += pages.run(["bash", "-euc", text], tmp_path)
+    assert "Compression " in printed
+    assert " here: " in printed
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "bench.json").read_text().startswith("{")
     assert "Sequential: 4 gradients, 3.11 MiB; wrote input.txt" in printed
     assert (tmp_path / "input.txt").read_text() == "0.weight,802816\n0.bias,1024\n2.weight,10240\n2.bias,10\n"
     assert read_gradients(tmp_path / "model.json").backward_s > 0

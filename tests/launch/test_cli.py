@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -32,6 +33,32 @@ def test_help_names_the_commands() -> None:
     assert done.returncode == 0
     assert "run" in done.stdout
     assert "doctor" in done.stdout
+
+
+def test_no_line_of_a_list_of_commands_is_cut() -> None:
+    for group in ((), ("plan",), ("compll",)):
+        done = hipress(*group, "--help")
+        assert done.returncode == 0
+        assert "..." not in done.stdout.replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("hipress be", {"bench"}),
+        ("hipress bench --save", {"--save-profile", "--save-plan"}),
+        ("hipress plan sh", {"show"}),
+        ("hipress run --pre", {"--prefix"}),
+    ],
+)
+def test_the_shell_completes_commands_and_their_options(words: str, expected: set[str]) -> None:
+    asked = {"_HIPRESS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    # As the shell runs it: completion asks for the program's name.
+    program = Path(sys.executable).parent / "hipress"
+    done = subprocess.run(
+        [program], env={**clean_environment(), **asked}, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert set(done.stdout.split()) == expected, done.stderr
 
 
 def test_help_of_run_names_the_options() -> None:

@@ -34,6 +34,7 @@ SMALL_SHARED_MEMORY = 256 << 20
 #: What the codecs' vector code uses, by the names in /proc/cpuinfo.
 INSTRUCTION_SETS = ("sse4_2", "avx2", "f16c", "fma", "avx512f", "avx512bw", "avx512_bf16", "asimd", "sve")
 FRAMEWORKS = ("torch", "tensorflow", "mxnet")
+_AGAIN = "install it again: pip install --force-reinstall --no-deps and the wheel, or . in the source of HiPress"
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def run_probe(*arguments: str, timeout: float) -> dict[str, Any]:
 def check_core(facts: dict[str, Any]) -> Check:
     """Whether the compiled module loads."""
     if "error" in facts:
-        return Check("core", "failed", str(facts["error"]), "reinstall: pip install --force-reinstall hipress", facts)
+        return Check("core", "failed", str(facts["error"]), _AGAIN, facts)
     return Check("core", "ok", f"loaded from {facts.get('file', 'unknown')}", data={"file": facts.get("file")})
 
 
@@ -228,7 +229,7 @@ def check_framework(name: str, timeout: float) -> Check:
         return Check(name, "failed", detail, facts["advice"], data)
     if "adapter_error" in facts:
         detail = f"{facts['version']}, but hipress.{name} does not import: {facts['adapter_error']}"
-        return Check(name, "failed", detail, "reinstall HiPress: pip install --force-reinstall --no-deps hipress", data)
+        return Check(name, "failed", detail, _AGAIN, data)
     return Check(name, "ok", f"{facts['version']}, and hipress.{name} works with it", data=data)
 
 

@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 import enum
-import importlib
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from hipress import __version__
+from hipress.cli.elsewhere import WithCommandsElsewhere
 from hipress.errors import HipressError
 
 app = typer.Typer(
     name="hipress",
+    cls=WithCommandsElsewhere,
     help="Compression-aware gradient synchronisation for data-parallel training.",
     no_args_is_help=True,
-    add_completion=False,
     # Rich markup would take the "[rank]" in the help for a style.
     rich_markup_mode=None,
     # A pretty traceback shows local variables, and with them the environment of the job.
@@ -158,49 +158,15 @@ def build(
 ) -> None:
     """Build the operators for the installed version of a framework, if HiPress came without them: seconds."""
     from hipress.build_tensorflow import build as build_tensorflow
+    from hipress.secopa.commands.progress import progress
 
     try:
-        library = build_tensorflow()
+        with progress("hipress build") as stage:
+            stage(f"compiling the operators for {framework.value}")
+            library = build_tensorflow()
     except HipressError as error:
         _fail(str(error))
     typer.echo(f"HiPress' operators for {framework.value}: {library}")
-
-
-# Arguments are passed on untouched: a subcommand and its modules are imported only when it is asked for.
-_ELSEWHERE = {
-    "compll": ("hipress.compll.cli", "Check, run, build and count codecs written in CompLL's language."),
-    "plan": (
-        "hipress.secopa.commands.plan",
-        "Decide, gradient by gradient, whether to compress it, and how; show, compare and check such plans.",
-    ),
-    "profile": (
-        "hipress.secopa.commands.profile",
-        "Measure codecs, links and the engine where the ranks are: what a plan is made from.",
-    ),
-    "report": (
-        "hipress.secopa.commands.report",
-        "Write one page about a run, from its trace, its plan and its profile.",
-    ),
-    "simulate": (
-        "hipress.secopa.commands.simulate",
-        "Simulate a step on other clusters: more nodes, another network.",
-    ),
-}
-
-
-def _pass_on(name: str, module: str, about: str) -> None:
-    @app.command(
-        name,
-        help=about,
-        add_help_option=False,
-        context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-    )
-    def command(context: typer.Context) -> None:
-        importlib.import_module(module).app(context.args, prog_name=f"hipress {name}")
-
-
-for _name, (_module, _about) in _ELSEWHERE.items():
-    _pass_on(_name, _module, _about)
 
 
 def _fail(message: str) -> NoReturn:

@@ -43,7 +43,10 @@ class TaskTrace {
     span.lane = lane;
     span.startNs = startNs;
     span.endNs = TraceRecorder::now();
-    span.tensor = trace->intern(operation.tensor().spec().name);
+    const Tensor& tensor = operation.tensor();
+    span.tensor = trace->intern(tensor.spec().name);
+    const bool encoded = tensor.spec().allreduce() != nullptr && !tensor.partitions()[task.partition].raw;
+    span.codec = trace->intern(encoded ? tensor.spec().allreduce()->codec : "none");
     span.partition = task.partition;
     span.peer = task.peer;
     span.step = operation.values().step;

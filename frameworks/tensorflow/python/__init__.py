@@ -21,7 +21,7 @@ import importlib.util
 from hipress.errors import Unsupported
 
 if importlib.util.find_spec("tensorflow") is None:
-    raise Unsupported("hipress.tensorflow needs TensorFlow, which is not installed: pip install 'hipress[tensorflow]'")
+    raise Unsupported("hipress.tensorflow needs TensorFlow, which is not installed: pip install 'tensorflow>=2.16'")
 
 from hipress.tensorflow.library import load_operators
 

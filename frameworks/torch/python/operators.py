@@ -36,7 +36,7 @@ try:
 except OSError as error:
     raise TransportError(
         f"HiPress' operators for PyTorch cannot be loaded: {error}. They are built when torch is installed before "
-        "HiPress: run `pip install --no-build-isolation hipress` again; `hipress doctor` shows what is missing."
+        "HiPress: run `pip install --no-build-isolation .` in its source; `hipress doctor` shows what is missing."
     ) from error
 
 

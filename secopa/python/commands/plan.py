@@ -94,6 +94,7 @@ def make(
         raise InvalidArgument(
             "expected --input FILE: the gradients to plan for (or gradients, show, diff, check; see --help)"
         )
+    from hipress.secopa.commands.progress import progress
     from hipress.secopa.models.registry import make_model
     from hipress.secopa.plan.text_format import write_plan
     from hipress.secopa.planners.options import PlanningOptions
@@ -119,7 +120,10 @@ def make(
         max_memory_bytes=None if max_memory is None else int(max_memory * 2**20),
     )
     chosen = model or ("released" if profile is None else "timeline")
-    plan = make_plan(read_gradients(input), make_model(chosen, costs, world), options, planner)
+    found = read_gradients(input)
+    with progress("hipress plan") as stage:
+        stage(f"searching for {len(found.gradients)} gradients on {world} ranks")
+        plan = make_plan(found, make_model(chosen, costs, world), options, planner)
     write_plan(plan, output)
     typer.echo(f"{_predicted(plan)}\nwrote {output}")
 

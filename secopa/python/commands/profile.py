@@ -10,13 +10,11 @@ import typer
 
 from hipress.errors import InvalidArgument
 from hipress.secopa.commands.explained import explained
-from hipress.secopa.profile.gradients import GradientSet, read_gradients
+from hipress.secopa.commands.measured import all_codecs, measured
+from hipress.secopa.profile.gradients import read_gradients
 from hipress.secopa.profile.profile import Profile
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-#: Deadline of waits, as a multiple of the measuring time: ranks wait while other ranks measure.
-_PATIENCE = 20
 
 
 @app.command()
@@ -46,39 +44,13 @@ def profile(
     if not seconds > 0:
         raise InvalidArgument(f"--seconds {seconds:g}: expected more than 0")
     given = None if gradients is None else read_gradients(gradients)
-    found = _measured(tuple(codec or _all_codecs()), seconds, given)
+    found = measured("hipress profile", tuple(codec or all_codecs()), seconds, given)
     if found is None:
         return
     found.write(output)
     for line in summary(found):
         typer.echo(line)
     typer.echo(f"wrote {output}")
-
-
-def _all_codecs() -> list[str]:
-    from hipress._library import load_core
-
-    return [codec["name"] for codec in load_core().describe_codecs() if codec["name"] != "none"]
-
-
-def _measured(codecs: tuple[str, ...], seconds: float, gradients: GradientSet | None) -> Profile | None:
-    """The profile on rank 0, None on the other ranks."""
-    from hipress import runtime
-    from hipress.secopa.online.measure.measured_profile import MeasureOptions, measure_profile
-
-    options = runtime.RuntimeOptions.from_environment()
-    if not options.pipelining:
-        raise InvalidArgument("HIPRESS_PIPELINING=0: the measurement of links needs pipelining; unset this variable")
-    runtime.init(timeout=max(options.timeout, _PATIENCE * seconds))
-    try:
-        process = runtime.current()
-        measuring = MeasureOptions(
-            codecs, seconds, compute_threads=process.options.compute_threads, made="hipress profile"
-        )
-        found = measure_profile(process.engine, measuring, gradients)
-        return found if runtime.rank() == 0 else None
-    finally:
-        runtime.shutdown()
 
 
 def summary(profile: Profile) -> list[str]:

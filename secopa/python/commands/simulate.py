@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,6 +92,7 @@ def simulate(
     """
     from rich.console import Console
 
+    from hipress.secopa.commands.progress import progress
     from hipress.secopa.profile.document import write_text
     from hipress.secopa.profile.profile import read_profile
     from hipress.secopa.profile.quantities import parse_rate, parse_seconds
@@ -111,12 +113,11 @@ def simulate(
         for rate in ([None] if bandwidth is None else map(parse_rate, bandwidth))
         for count in _counts(nodes)
     ]
-    rows = [
-        simulate_uniform(costs, gradients, scenario, UniformChoice(one, name), computing)
-        for scenario in scenarios
-        for one in codecs
-        for name in topologies
-    ]
+    rows = []
+    with progress("hipress simulate") as stage:
+        for scenario, one, name in product(scenarios, codecs, topologies):
+            stage(f"{one} over {name} on {scenario.world} ranks")
+            rows.append(simulate_uniform(costs, gradients, scenario, UniformChoice(one, name), computing))
     title = f"{gradients.model or 'gradients'}, {costs.machine.text}"
     console = Console()
     # A file or a pipe has no width.

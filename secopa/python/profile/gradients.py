@@ -91,7 +91,11 @@ def read_gradients(path: str | Path) -> GradientSet:
 
     Raises InvalidArgument if the file cannot be read, MalformedFile with the first wrong line or field.
     """
-    text = read_text(path)
+    return parse_gradients(read_text(path), path)
+
+
+def parse_gradients(text: str, path: str | Path) -> GradientSet:
+    """The content of such a file. Raises MalformedFile, which names `path`."""
     found = _of_json(text, path) if text.lstrip().startswith("{") else _of_lines(text, path)
     if not found.elements:
         raise MalformedFile(f"{path} has no gradient with elements: there is nothing to plan")

@@ -16,7 +16,7 @@ def decisions(run: Run) -> Markup:
     """Every decision with its reason."""
     title = element("h2", "The plan, and why")
     if run.plan is None:
-        said = "This run had no plan: all gradients had the same codec and topology."
+        said = "No plan was given for this run. The codecs are those of the trace."
         return element("section", title, element("p", said, class_="soft"), _without_plan(run), id="plan")
     plan = run.plan
     compressed = sum(decision.codec != RAW for decision in plan.decisions)
@@ -55,13 +55,14 @@ def _without_plan(run: Run) -> Markup:
     rows = [
         (
             one.label,
+            "not compressed" if one.codec == RAW else one.codec or "-",
             "-" if one.traffic is None else size(one.traffic.raw_bytes),
             "-" if one.traffic is None else size(one.traffic.sent_bytes),
             "-" if one.measured_s is None else seconds(one.measured_s),
         )
         for one in run.outcomes
     ]
-    inside = table(("gradient", "bytes without compression", "sent", "time"), rows, numbers=(1, 2, 3))
+    inside = table(("gradient", "codec", "bytes without compression", "sent", "time"), rows, numbers=(2, 3, 4))
     return element("details", element("summary", f"All {len(rows)} gradients"), inside)
 
 

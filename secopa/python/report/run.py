@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from hipress.secopa.plan.choice import RAW
 from hipress.secopa.plan.plan import Decision, Plan
 from hipress.secopa.profile.profile import Profile
 from hipress.secopa.report.shares import Shares, shares_of
@@ -32,9 +33,12 @@ class Outcome:
     def predicted_s(self) -> float | None:
         return self.decisions[0].predicted_s if self.decisions else None
 
+    traced_codec: str | None = None
+    """The codec that the trace names."""
+
     @property
     def codec(self) -> str | None:
-        return self.decisions[0].codec if self.decisions else None
+        return self.decisions[0].codec if self.decisions else self.traced_codec
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,21 @@ class Run:
         shown: list[Outcome] = []
         for label, tensor, decisions in planned_tensors(self.plan, list(seconds)):
             shown.append(Outcome(label, decisions, seconds.pop(tensor, None), self._traffic.get(tensor)))
-        shown += [Outcome(tensor, (), one, self._traffic.get(tensor)) for tensor, one in seconds.items()]
+        codecs = codecs_of(self.step)
+        shown += [
+            Outcome(tensor, (), one, self._traffic.get(tensor), codecs.get(tensor)) for tensor, one in seconds.items()
+        ]
         return shown
+
+
+def codecs_of(step: Step) -> dict[str, str]:
+    """The codec of each tensor by name, if the trace names it. A tensor may have uncompressed partitions beside
+    encoded ones."""
+    codecs: dict[str, str] = {}
+    for span in step.spans:
+        if span.codec and codecs.get(span.tensor, RAW) == RAW:
+            codecs[span.tensor] = span.codec
+    return codecs
 
 
 def planned_tensors(plan: Plan | None, tensors: Sequence[str]) -> list[tuple[str, str, tuple[Decision, ...]]]:

@@ -109,7 +109,7 @@ def bytes_saved(run: Run) -> Markup:
     by_codec: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     for outcome in run.outcomes:
         if outcome.traffic is not None:
-            found = by_codec[outcome.codec or "not in a plan"]
+            found = by_codec[outcome.codec or "not in the trace"]
             for index, value in enumerate((1, outcome.traffic.raw_bytes, outcome.traffic.sent_bytes)):
                 found[index] += value
     rows = [

@@ -49,6 +49,8 @@ class Span:
     """The tensor's own count of steps."""
     peer: int = -1
     """The receiver or the sender of a message; -1 for computing."""
+    codec: str = ""
+    """The codec's text; "none" for uncompressed values, "" if the trace does not tell."""
 
     @property
     def seconds(self) -> float:
@@ -104,7 +106,7 @@ def _span(work: Work, event: dict[str, Any], origin: float, names: dict[str, str
     start_s, duration_s = (event["ts"] - origin) * 1e-6, event["dur"] * 1e-6
     if not (math.isfinite(start_s) and 0 <= duration_s < math.inf):
         raise ValueError("a span has no place in time")
-    tensor = str(told.get("tensor", ""))
+    tensor, codec = str(told.get("tensor", "")), str(told.get("codec", ""))
     return Span(
         rank=int(event["pid"]),
         work=work,
@@ -115,4 +117,5 @@ def _span(work: Work, event: dict[str, Any], origin: float, names: dict[str, str
         partition=int(told.get("partition", 0)),
         step=int(told.get("step", -1)),
         peer=int(told.get("peer", -1)),
+        codec=names.setdefault(codec, codec),
     )

@@ -93,6 +93,9 @@ def test_bytes_saved_are_those_of_the_same_messages_uncompressed(tmp_path: Path)
 
 def test_a_recorded_trace_is_read(tmp_path: Path) -> None:
     run = Run(read_trace(recorded(tmp_path / "trace.json", ["a", "b"], 100_000)))
+    # Without a plan the trace names the codec.
+    assert {outcome.codec for outcome in run.outcomes} == {"onebit"}
+    assert "not in" not in page(run)
     assert run.trace.ranks == (0, 1)
     assert len(run.steps) == 3  # without the first
     assert {one.label for one in run.outcomes} == {"a", "b"}

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -63,8 +63,15 @@ class _LocalCosts(Part):
     overheads: Overheads
 
 
-def measure_profile(engine: _core.Engine, options: MeasureOptions, gradients: GradientSet | None = None) -> Profile:
+def measure_profile(
+    engine: _core.Engine,
+    options: MeasureOptions,
+    gradients: GradientSet | None = None,
+    stage: Callable[[str], None] | None = None,
+) -> Profile:
     """Measures a profile. All ranks call it together while no operation is in flight, and get the same profile.
+
+    `stage` is called on this rank with the name of the part that is measured next.
 
     Raises InvalidArgument for an unknown codec, PeerLost, Timeout.
     """
@@ -73,7 +80,7 @@ def measure_profile(engine: _core.Engine, options: MeasureOptions, gradients: Gr
     if options.largest_elements < SIZES[0]:
         raise InvalidArgument(f"largest_elements={options.largest_elements}: expected {SIZES[0]} or more")
     steps_s = _STEPS_SHARE * options.seconds
-    session = Session(engine, options.seconds - steps_s)
+    session = Session(engine, options.seconds - steps_s, stage)
     places = gather_places(session)
     local = _computing(session, places, options)
     links = _links(session, places, local.overheads)
@@ -112,7 +119,7 @@ def _computing(session: Session, places: Sequence[RankPlace], options: MeasureOp
     """
     mine = None
     if session.rank in first_ranks([place.machine for place in places]).values():
-        mine = _local_costs(options, places[session.rank].cores).model_dump_json()
+        mine = _local_costs(options, places[session.rank].cores, session.stage).model_dump_json()
     found = [_LocalCosts.model_validate_json(one) for one in session.gather(mine) if one is not None]
     return _LocalCosts(
         codecs={text: _slowest_codec([one.codecs[text] for one in found]) for text in options.codecs},
@@ -125,17 +132,20 @@ def _computing(session: Session, places: Sequence[RankPlace], options: MeasureOp
     )
 
 
-def _local_costs(options: MeasureOptions, cores: int) -> _LocalCosts:
+def _local_costs(options: MeasureOptions, cores: int, stage: Callable[[str], None]) -> _LocalCosts:
     sizes = [size for size in SIZES if size <= options.largest_elements]
     arena = Arena(sizes[-1])
     # More threads than cores would wait for each other.
     threads = sorted({1, min(options.compute_threads, cores)})
     budget_s = options.seconds * _COMPUTING_SHARE / (len(options.codecs) + 1)
     busy = min(cores, MOST_CORES)
+    codecs = {}
+    for number, text in enumerate(options.codecs, start=1):
+        stage(f"codec {text}, {number} of {len(options.codecs)}")
+        codecs[text] = CodecMeasurement(text, arena, budget_s, threads, busy, sizes).measure()
+    stage("the engine")
     return _LocalCosts(
-        codecs={
-            text: CodecMeasurement(text, arena, budget_s, threads, busy, sizes).measure() for text in options.codecs
-        },
+        codecs=codecs,
         sum=sum_curve(arena, budget_s / 3, sizes),
         sum_crowding=sum_crowding(arena, busy),
         overheads=measure_overheads(),
@@ -172,6 +182,7 @@ def _links(session: Session, places: Sequence[RankPlace], overheads: Overheads) 
         left = session.time_left()
         if done and left < _SHORTEST_PAIR_S:
             break
+        session.stage(f"links, turn {done + 1} of {len(turns)}")
         links |= _pairs(session, pairs, _sharing(pairs, places), overheads, left / (len(turns) - done))
     return _looked_at_again(session, places, links, overheads)
 

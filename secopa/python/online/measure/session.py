@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 from hipress import _core
@@ -13,8 +14,10 @@ from hipress import _core
 class Session:
     """A measurement of all ranks. They create it at the same time and call its methods in the same order."""
 
-    def __init__(self, engine: _core.Engine, seconds: float) -> None:
+    def __init__(self, engine: _core.Engine, seconds: float, stage: Callable[[str], None] | None = None) -> None:
+        """`stage` is told on this rank what the session measures next."""
         self.engine = engine
+        self.stage = stage if stage is not None else lambda _what: None
         self.rank = engine.rank
         self.world = engine.world_size
         self.seconds = seconds

@@ -110,7 +110,8 @@ def _measured(session: Session, steps: Sequence[Step], seconds: float) -> dict[S
     for turn in range(_MOST_TURNS):
         if turn and session.gather(end - time.perf_counter())[0] < 0:
             break
-        for step, found in cpu_s.items():
+        for number, (step, found) in enumerate(cpu_s.items(), start=1):
+            session.stage(f"steps with {step.codec} over {step.topology}, {number} of {len(steps)}")
             found += trial.repeated(step)
     trial.end()
     return {step: statistics.median(found) for step, found in cpu_s.items()}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds what is published: the source distribution, and a wheel for each version of Python.
+
+    python -m distribution.wheels [VERSION...]      into build/dist
+
+Every wheel has the operators of PyTorch, TensorFlow and MXNet. Their headers, and UCX, are the same for all versions of
+Python, so with ccache only the module `hipress._core` is compiled again for each version.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from distribution.repair import repaired
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD, DIST = ROOT / "build" / "wheels", ROOT / "build" / "dist"
+#: The versions of Python that wheels are published for.
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+#: The sizes of the last build of each file, for docs/update_wheels.py.
+RECORD = ROOT / "benchmarks" / "results" / "wheels.json"
+#: In requirements/build.txt, and not needed where its headers are given.
+_NOT_NEEDED = "torch"
+
+
+def main(versions: Sequence[str]) -> int:
+    """Builds, repairs and prints sizes; the exit code."""
+    made = [source_distribution(), *map(wheel, versions or VERSIONS)]
+    sizes: list[dict[str, str | int]] = [
+        {"file": one.name, "bytes": one.stat().st_size, "unpacked_bytes": _unpacked_bytes(one)} for one in made
+    ]
+    for one in sizes:
+        print(f"{DIST.relative_to(ROOT)}/{one['file']}: {int(one['bytes']) / 2**20:.1f} MiB")
+    _record(sizes)
+    return 0
+
+
+def wheel(version: str) -> Path:
+    """The repaired wheel for one version of Python, such as "3.12"."""
+    python = _environment(version)
+    made = BUILD / version
+    shutil.rmtree(made, ignore_errors=True)
+    options = [f"cmake.define.{name}={folder}" for name, folder in _folders().items()]
+    # Another compiler than ours may have new warnings.
+    strict = os.environ.get("HIPRESS_WERROR", "ON")
+    options += [f"cmake.define.HIPRESS_WERROR={strict}", f"build-dir={BUILD}/tree-{version}"]
+    settings = [f"--config-settings={option}" for option in options]
+    _run([python, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "-w", made, ".", *settings])
+    (built,) = made.glob("*.whl")
+    return repaired(built, DIST)
+
+
+def source_distribution() -> Path:
+    """The .tar.gz, from which `pip install` builds on any system."""
+    for old in DIST.glob("*.tar.gz"):
+        old.unlink()
+    _run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, "."])
+    (made,) = DIST.glob("*.tar.gz")
+    return made
+
+
+def _record(sizes: Sequence[dict[str, str | int]]) -> None:
+    """Replaces the files of the same version of Python; others stay as they were recorded."""
+
+    def version(one: dict[str, str | int]) -> str:
+        return str(one["file"]).partition("-manylinux")[0]
+
+    before = json.loads(RECORD.read_text())["files"] if RECORD.exists() else []
+    made = {version(one): one for one in [*before, *sizes]}
+    RECORD.write_text(json.dumps({"files": sorted(made.values(), key=version, reverse=True)}, indent=1) + "\n")
+
+
+def _unpacked_bytes(file: Path) -> int:
+    if file.suffix == ".whl":
+        with zipfile.ZipFile(file) as archive:
+            return sum(one.file_size for one in archive.infolist())
+    with tarfile.open(file) as source:
+        return sum(one.size for one in source)
+
+
+def _folders() -> dict[str, Path]:
+    """CMake's options for the folders with headers: those of UCX and torch in this Python's environment."""
+    from frameworks.fetch_headers import framework_headers
+
+    installed = {name: find_spec(name) for name in ("libucx", "torch")}
+    found = {name: Path(spec.origin).parent for name, spec in installed.items() if spec is not None and spec.origin}
+    if len(found) < len(installed):
+        raise RuntimeError("libucx and torch must be installed beside this Python: run make wheels")
+    return {
+        "HIPRESS_UCX_ROOT": found["libucx"],
+        "HIPRESS_TORCH_ROOT": found["torch"],
+        "HIPRESS_TENSORFLOW_ROOT": framework_headers("tensorflow"),
+        "HIPRESS_MXNET_ROOT": framework_headers("mxnet"),
+    }
+
+
+def _environment(version: str) -> Path:
+    """The Python of an environment with what building needs, which is kept."""
+    folder = BUILD / f"python-{version}"
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        _run([interpreter(version), "-m", "venv", folder])
+        lines = (ROOT / "requirements" / "build.txt").read_text().splitlines()
+        needed = [line for line in lines if line and not line.startswith(("#", _NOT_NEEDED))]
+        _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed])
+        (folder / "complete").touch()
+    return python
+
+
+def interpreter(version: str) -> Path:
+    """The interpreter of a version: in PATH, or among those of pyenv. Raises RuntimeError if there is none."""
+    if found := shutil.which(f"python{version}"):
+        probe = subprocess.run([found, "-c", "pass"], capture_output=True, check=False)
+        if probe.returncode == 0:  # pyenv has a program of that name for versions that are not active, too
+            return Path(found)
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for folder in sorted(kept.glob(f"{version}.*"), reverse=True):
+        if (folder / "bin" / "python").exists():
+            return folder / "bin" / "python"
+    raise RuntimeError(f"no Python {version}: install it, such as by pyenv install {version}")
+
+
+def _run(command: Sequence[str | Path]) -> None:
+    subprocess.run([str(word) for word in command], cwd=ROOT, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

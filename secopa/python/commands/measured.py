@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures a profile in a job that consists of one command: all ranks run it, and rank 0 gets the profile."""
+
+from __future__ import annotations
+
+from hipress.errors import InvalidArgument
+from hipress.secopa.commands.progress import progress, silent
+from hipress.secopa.profile.gradients import GradientSet
+from hipress.secopa.profile.profile import Profile
+
+#: Deadline of waits, as a multiple of the measuring time: ranks wait while other ranks measure.
+_PATIENCE = 20
+
+
+def measured(
+    command: str, codecs: tuple[str, ...], seconds: float, gradients: GradientSet | None, fewest_ranks: int = 1
+) -> Profile | None:
+    """The profile on rank 0, None on the other ranks. `command`: the name that progress and profile show.
+
+    Raises InvalidArgument for an unknown codec, a variable that prevents the measurement, or a job with fewer than
+    `fewest_ranks`; PeerLost, Timeout.
+    """
+    from hipress import runtime
+    from hipress.secopa.online.measure.measured_profile import MeasureOptions, measure_profile
+
+    options = runtime.RuntimeOptions.from_environment()
+    if not options.pipelining:
+        raise InvalidArgument("HIPRESS_PIPELINING=0: the measurement of links needs pipelining; unset this variable")
+    runtime.init(timeout=max(options.timeout, _PATIENCE * seconds))
+    try:
+        if runtime.size() < fewest_ranks:
+            raise InvalidArgument(
+                f"this job has {runtime.size()} rank: start {fewest_ranks} or more, such as hipress run -np "
+                f"{max(4, fewest_ranks)} {command}"
+            )
+        process = runtime.current()
+        measuring = MeasureOptions(codecs, seconds, compute_threads=process.options.compute_threads, made=command)
+        if runtime.rank() != 0:
+            measure_profile(process.engine, measuring, gradients, silent)
+            return None
+        with progress(command, seconds) as stage:
+            return measure_profile(process.engine, measuring, gradients, stage)
+    finally:
+        runtime.shutdown()
+
+
+def all_codecs() -> tuple[str, ...]:
+    """The texts of all codecs that come with HiPress, except none."""
+    from hipress._library import load_core
+
+    return tuple(codec["name"] for codec in load_core().describe_codecs() if codec["name"] != "none")

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sentence of advice: does compression pay here?"""
+
+from __future__ import annotations
+
+from hipress.secopa.profile.quantities import rate, seconds
+from hipress.secopa.whatif.simulate import POINTLESS
+from hipress.secopa.whatif.worth import CERTAIN, Verdict, Worth
+
+
+def advice(worth: Worth) -> str:
+    """A sentence that names the predictions that it rests on."""
+    raw, plan, codec = worth.uncompressed, worth.planned, worth.best_codec
+    compressed = sum(one.choice.compressed for one in worth.plan.decisions)
+    where = f"{worth.model} on these {worth.ranks} ranks"
+    if compressed and plan.verdict is Verdict.PAYS:
+        codecs = ", ".join(sorted({one.codec for one in worth.plan.decisions if one.choice.compressed}))
+        return (
+            f"Compression pays here: a plan that compresses {compressed} of {len(worth.plan.decisions)} gradients with "
+            f"{codecs} is predicted to average {where} in {seconds(plan.step_s)} instead of {seconds(raw.step_s)}, "
+            f"{plan.times_as_fast:.1f} times as fast{_until(worth)}."
+        )
+    if codec is None:
+        return f"The profile has no codec, so it cannot say whether compression pays for {where}."
+    if plan.step_s < raw.step_s * (1 - CERTAIN):
+        without = f"; a plan that only groups gradients and chooses topologies takes {seconds(plan.step_s)}"
+    else:
+        without = ""
+    why = "; all ranks are on one host, where bytes are cheap" if worth.hosts == 1 else _from(worth)
+    return (
+        f"Compression does not pay here: averaging {where} is predicted to take {seconds(raw.step_s)} uncompressed, "
+        f"and {seconds(codec.step_s)} with {codec.name}, the fastest codec{without}{why}."
+    )
+
+
+def _until(worth: Worth) -> str:
+    found = worth.pointless_from_bytes_per_s
+    return "" if found is None else f"; with links of {rate(found)} or more it would save less than {POINTLESS:.0%}"
+
+
+def _from(worth: Worth) -> str:
+    found = worth.pointless_from_bytes_per_s
+    return "" if found is None else f"; it saves more than {POINTLESS:.0%} only with links slower than {rate(found)}"

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether compression is worth it on the cluster of a profile: every codec, losing ones included, and the best plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from hipress.errors import InvalidArgument
+from hipress.secopa.models.cost_model import StepPrediction
+from hipress.secopa.models.timeline import TimelineModel
+from hipress.secopa.plan.choice import RAW
+from hipress.secopa.plan.plan import Plan
+from hipress.secopa.planners.options import PlanningOptions
+from hipress.secopa.planners.planner import make_plan, topologies_for
+from hipress.secopa.profile.gradients import GradientSet
+from hipress.secopa.profile.profile import Profile
+from hipress.secopa.whatif.scenario import Scenario
+from hipress.secopa.whatif.simulate import UniformChoice, pointless_from
+
+#: The name of the plan's row.
+PLAN = "plan"
+#: A smaller share of a step is within the error of predictions: the planner asks for as much before it compresses.
+CERTAIN = PlanningOptions.min_gain
+
+
+class Verdict(str, Enum):
+    """A step with compression, compared with the shortest uncompressed step."""
+
+    PAYS = "pays"
+    LOSES = "loses"
+    NEITHER = "no difference"
+    """The steps differ by less than predictions are exact."""
+    DECLINES = "compresses nothing"
+    """A plan that compresses no gradient; it may group gradients and choose topologies."""
+    BASE = "-"
+    """The uncompressed step itself."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A codec for all gradients with the topology that suits it best, or the plan."""
+
+    name: str
+    """The codec's text, or PLAN."""
+    topology: str
+    """The topology; of a plan, all that it uses."""
+    step_s: float
+    """Predicted seconds from the start of backward until every rank has every average."""
+    times_as_fast: float
+    """The uncompressed step divided by this one."""
+    sent_bytes: float
+    """Bytes that the busiest rank sends to other hosts."""
+    cpu_s: float
+    """Processor seconds of the busiest rank for synchronisation."""
+    relative_error: float | None
+    """Of one encoding without error feedback; None if nothing is compressed or it was not measured."""
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The answer for one model on one cluster."""
+
+    model: str
+    machine: str
+    ranks: int
+    hosts: int
+    backward_s: float
+    """0 if the duration of backward is not known; then no transfer is hidden."""
+    rows: tuple[Row, ...]
+    """Uncompressed first, then the codecs of the profile, then the plan."""
+    plan: Plan
+    pointless_from_bytes_per_s: float | None
+    """Rate of the slowest links with which no codec saves more than POINTLESS of a step; None if there is none or the
+    ranks share one host."""
+
+    @property
+    def uncompressed(self) -> Row:
+        return self.rows[0]
+
+    @property
+    def best_codec(self) -> Row | None:
+        """The codec with the shortest step; None if the profile has no codec."""
+        return min(self.rows[1:-1], key=lambda row: row.step_s, default=None)
+
+    @property
+    def planned(self) -> Row:
+        return self.rows[-1]
+
+
+def worth_of(profile: Profile, gradients: GradientSet, stage: Callable[[str], None] = lambda _what: None) -> Worth:
+    """Simulates every codec with every topology on the profile's ranks, and plans.
+
+    `stage` is called with what is computed next. Raises InvalidArgument for a profile with fewer than two ranks.
+    """
+    world = len(profile.ranks)
+    if world < 2:
+        raise InvalidArgument(f"a profile of {world} ranks: one rank averages nothing; measure with two or more")
+    model = TimelineModel(profile, world)
+    topologies = topologies_for(model)
+    rows: list[Row] = []
+    for codec in (RAW, *profile.codecs):
+        stage(f"simulating {codec}")
+        rows.append(_row(model, gradients, codec, topologies, rows[0].step_s if rows else None))
+    stage("planning")
+    plan = make_plan(gradients, model, PlanningOptions())
+    # The planner leaves out compression that saves little, so its plan may be an uncompressed one.
+    step = model.step(gradients, plan.choices())
+    codecs = Counter(one.codec for one in plan.decisions if one.choice.compressed)
+    rows.append(
+        Row(
+            name=PLAN,
+            topology=", ".join(sorted({one.topology for one in plan.decisions})),
+            step_s=step.step_s,
+            times_as_fast=rows[0].step_s / step.step_s,
+            sent_bytes=max(step.sent_bytes),
+            cpu_s=max(step.cpu_s),
+            relative_error=max((profile.codec(one).relative_error or 0.0 for one in codecs), default=None),
+            verdict=_verdict(step.step_s, rows[0].step_s) if codecs else Verdict.DECLINES,
+        )
+    )
+    hosts = Counter(place.host for place in profile.ranks)
+    return Worth(
+        model=gradients.model or "gradients",
+        machine=profile.machine.text,
+        ranks=world,
+        hosts=len(hosts),
+        backward_s=gradients.backward_s,
+        rows=tuple(rows),
+        plan=plan,
+        pointless_from_bytes_per_s=_pointless(profile, gradients, topologies, hosts, stage),
+    )
+
+
+def _row(
+    model: TimelineModel, gradients: GradientSet, codec: str, topologies: Sequence[str], base_s: float | None
+) -> Row:
+    steps: dict[str, StepPrediction] = {
+        topology: model.step(gradients, UniformChoice(codec, topology).choices(gradients, model.world))
+        for topology in topologies
+    }
+    topology, step = min(steps.items(), key=lambda item: item[1].step_s)
+    return Row(
+        name=codec,
+        topology=topology,
+        step_s=step.step_s,
+        times_as_fast=1.0 if base_s is None else base_s / step.step_s,
+        sent_bytes=max(step.sent_bytes),
+        cpu_s=max(step.cpu_s),
+        relative_error=None if codec == RAW else model.profile.codec(codec).relative_error,
+        verdict=Verdict.BASE if base_s is None else _verdict(step.step_s, base_s),
+    )
+
+
+def _verdict(step_s: float, base_s: float) -> Verdict:
+    if step_s < base_s * (1 - CERTAIN):
+        return Verdict.PAYS
+    return Verdict.LOSES if step_s > base_s * (1 + CERTAIN) else Verdict.NEITHER
+
+
+def _pointless(
+    profile: Profile,
+    gradients: GradientSet,
+    topologies: Sequence[str],
+    hosts: Counter[str],
+    stage: Callable[[str], None],
+) -> float | None:
+    """A network is only between hosts; a scenario has the same number of ranks on each host."""
+    if len(hosts) == 1 or len(set(hosts.values())) > 1 or not profile.codecs:
+        return None
+    stage("searching the rate of links from which on compression saves nothing")
+    one_machine = len({place.machine for place in profile.ranks}) == 1
+    scenario = Scenario(len(hosts), hosts.most_common(1)[0][1], one_machine=one_machine)
+    return pointless_from(profile, gradients, scenario, tuple(profile.codecs), topologies)
