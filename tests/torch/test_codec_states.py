@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What codecs hold back, saved and loaded: to the bit on as many ranks, without loss on any other number."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import hipress.torch as hp
+from hipress._library import load_core
+from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
+
+#: Every codec that comes with HiPress and keeps states.
+STATEFUL = ["onebit", "tbq", "dgc(ratio=0.01)", "graddrop(ratio=0.01)", "int8", "int4"]
+ELEMENTS = 5 * 1024 + 7
+
+
+def start(hosts: list[int]) -> None:
+    """init(), on emulated hosts if there are any."""
+    core = load_core()
+    connect = core.connect_engine
+    core.connect_engine = lambda control, address, options, *more: connect(  # type: ignore[method-assign]
+        control, address, {**options, **({"hosts": hosts} if hosts else {})}, *more
+    )
+    try:
+        hp.init()
+    finally:
+        core.connect_engine = connect  # type: ignore[method-assign]
+
+
+class Training:
+    """Parameters and an optimizer, and gradients that depend on rank and step only."""
+
+    def __init__(self, codec: str, topology: str = "ps", partitions: int = 3, **options: Any) -> None:
+        self.weights = {"w": nn.Parameter(torch.zeros(ELEMENTS)), "small": nn.Parameter(torch.zeros(7))}
+        plain = torch.optim.SGD(self.weights.values(), lr=0.1, momentum=0.9)
+        self.optimizer = hp.DistributedOptimizer(
+            plain,
+            self.weights.items(),
+            codec=codec,
+            topology=topology,
+            partitions=partitions,
+            min_compress_bytes=1024,
+            **options,
+        )
+
+    def gradient(self, name: str, rank: int, step: int) -> torch.Tensor:
+        seed = 1000 * step + 2 * rank + (name == "w")
+        return torch.randn(self.weights[name].shape, generator=torch.Generator().manual_seed(seed))
+
+    def steps(self, numbers: range) -> None:
+        for step in numbers:
+            self.optimizer.zero_grad()
+            losses = [(each * self.gradient(name, hp.rank(), step)).sum() for name, each in self.weights.items()]
+            torch.stack(losses).sum().backward()
+            self.optimizer.step()
+
+    def bytes(self) -> bytes:
+        return b"".join(each.detach().numpy().tobytes() for each in self.weights.values())
+
+    def saved(self) -> bytes:
+        file = io.BytesIO()
+        codecs = hp.codec_states(self.optimizer, exact=True)
+        torch.save({"weights": self.weights, "optimizer": self.optimizer.state_dict(), "codecs": codecs}, file)
+        return file.getvalue()
+
+    def load(self, saved: bytes) -> None:
+        state = torch.load(io.BytesIO(saved), weights_only=True)
+        with torch.no_grad():
+            for name, each in self.weights.items():
+                each.copy_(state["weights"][name])
+        self.optimizer.load_state_dict(state["optimizer"])
+        hp.load_codec_states(self.optimizer, state["codecs"])
+
+
+def _straight(topology: str, hosts: list[int]) -> dict[str, tuple[bytes, bytes]]:
+    """By codec: what is saved after 50 steps, and the parameters after 100."""
+    start(hosts)
+    results = {}
+    for codec in STATEFUL:
+        training = Training(codec, topology)
+        training.steps(range(50))
+        saved = training.saved()
+        training.steps(range(50, 100))
+        results[codec] = saved, training.bytes()
+    return results
+
+
+def _resumed(topology: str, hosts: list[int], by_rank: list[dict[str, tuple[bytes, bytes]]]) -> dict[str, bytes]:
+    """By codec: the parameters after 50 steps more. The core's numbers of the tensors are others than before."""
+    start(hosts)
+    hp.allreduce(torch.zeros(3))
+    results = {}
+    for codec in STATEFUL:
+        training = Training(codec, topology)
+        training.load(by_rank[hp.rank()][codec][0])
+        training.steps(range(50, 100))
+        results[codec] = training.bytes()
+    return results
+
+
+@pytest.mark.parametrize(
+    ("topology", "hosts"), [("ps", []), ("ring", []), ("allgather", []), ("hierarchical", [0, 0, 1])]
+)
+def test_fifty_steps_saved_and_fifty_more_equal_a_hundred_to_the_bit(topology: str, hosts: list[int]) -> None:
+    straight = run(_straight, 3, topology, hosts)
+    resumed = run(_resumed, 3, topology, hosts, straight)
+    for rank, results in enumerate(resumed):
+        for codec, parameters in results.items():
+            assert parameters == straight[rank][codec][1], (codec, rank)
