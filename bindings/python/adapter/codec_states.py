@@ -50,7 +50,8 @@ def own_states(tensors: TensorList) -> dict[str, Array]:
         states[f"{name}:shape"] = np.frombuffer(tensor.shape.encode(), np.uint8).copy()
         states[f"{name}:steps"] = np.array([steps, random], np.int64)
         rows = [(count, _ROLES.index(role), factor) for count, role, factor in stretches]
-        states[f"{name}:stretches"] = np.array(rows, np.float64).reshape(-1, 3)
+        # One row of no element rather than an empty array, which not every format takes.
+        states[f"{name}:stretches"] = np.array(rows or [(0, 0, 1.0)], np.float64)
         for state in kept:
             states[f"{name}/{state}"] = engine.read_state(handle, state)
         waiting = tensors.held_back(index)
@@ -174,8 +175,9 @@ def load_states(
     def checked() -> tuple[dict[str, Array], list[Any]]:
         for index in range(len(tensors)):
             engine.kept_states(tensors.handle(index))  # raises within a step
-        alone = isinstance(states, Mapping)
-        given = _for_this_rank(tensors, [_as_arrays(each, to_array) for each in ([states] if alone else states)], alone)
+        several = isinstance(states, Sequence)
+        saved = [_as_arrays(each, to_array) for each in (states if several else [states])]
+        given = _for_this_rank(tensors, saved, several)
         return given, _restored(tensors, given)
 
     (given, restored), _ = _agreed(
@@ -208,9 +210,9 @@ def _as_arrays(states: Any, to_array: Callable[[Any], Array]) -> dict[str, Array
     return arrays
 
 
-def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], alone: bool) -> dict[str, Array]:
+def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: bool) -> dict[str, Array]:
     engine = tensors.engine
-    if alone:
+    if not several:
         (given,) = saved
         _check(tensors, given)
         _, world, rank = (int(each) for each in given[_ABOUT])

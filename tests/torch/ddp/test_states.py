@@ -59,6 +59,38 @@ def _interrupted(rank: int, codec: str) -> tuple[bytes, bytes, bytes]:
     return results[0], results[1], results[2]
 
 
+@training.in_process_group
+def _half(rank: int, codec: str, carrier: str, halves: list[tuple[bytes, dict[str, Any]]] | None) -> Any:
+    """Fifty steps from nothing: what is saved then, and the parameters after fifty more. Or these fifty alone."""
+    if carrier == "hipress":
+        hp.init()
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(40, 60), torch.nn.ReLU(), torch.nn.Linear(60, 1))
+    model = DistributedDataParallel(net)
+    state = ddp.compress(model, codec, carrier=carrier, min_compress_bytes=1024)  # type: ignore[arg-type]
+    saved = None
+    if halves is None:
+        _steps(model, rank, range(50))
+        saved = pickle.dumps((net.state_dict(), state.state_dict()))
+    else:
+        parameters, states = pickle.loads(halves[rank][0])
+        net.load_state_dict(parameters)
+        state.load_state_dict(states)
+    assert state.steps == 50
+    _steps(model, rank, range(50, 100))
+    return saved, training.fingerprint(model)
+
+
+@pytest.mark.parametrize("carrier", ["group", "hipress"])
+@pytest.mark.parametrize("codec", ["onebit", "tbq", "dgc(ratio=0.05)", "graddrop(ratio=0.05)", "int8", "int4"])
+def test_fifty_steps_saved_and_fifty_more_equal_a_hundred_to_the_bit(tmp_path: Path, codec: str, carrier: str) -> None:
+    for each in ("straight", "resumed"):
+        (tmp_path / each).mkdir()
+    straight = run(_half, 2, str(tmp_path / "straight"), codec, carrier, None)
+    resumed = run(_half, 2, str(tmp_path / "resumed"), codec, carrier, straight)
+    assert [parameters for _, parameters in resumed] == [parameters for _, parameters in straight]
+
+
 @pytest.mark.parametrize("codec", ["onebit", "dgc(ratio=0.05)"])
 def test_a_restart_with_the_states_changes_nothing(tmp_path: Path, codec: str) -> None:
     for straight, restored, forgotten in run(_interrupted, 2, str(tmp_path), codec):
