@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from hipress import runtime
-from hipress._library import load_core
 from hipress.adapter.codec_states import load_states, mean_states, own_states
 from hipress.adapter.reduce_ops import Average, Sum
 from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.errors import HipressError, InvalidArgument, Mismatch
+from tests.adapter.hosts import start
 from tests.ranks import Ranks
 
 pytestmark = pytest.mark.slow
@@ -26,19 +26,6 @@ COUNTS = {"w": 5 * 1024 + 7, "odd": 1, "small": 7, "empty": 0}
 STEPS = 3
 Floats = NDArray[np.float32]
 States = Mapping[str, NDArray[Any]]
-
-
-def start(hosts: list[int]) -> None:
-    """init(), on emulated hosts if there are any."""
-    core = load_core()
-    connect = core.connect_engine
-    core.connect_engine = lambda control, address, options, *more: connect(  # type: ignore[method-assign]
-        control, address, {**options, **({"hosts": hosts} if hosts else {})}, *more
-    )
-    try:
-        runtime.init()
-    finally:
-        core.connect_engine = connect  # type: ignore[method-assign]
 
 
 def make(codec: str = "onebit", counts: Mapping[str, int] = COUNTS, **options: Any) -> TensorList:

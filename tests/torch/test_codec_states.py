@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import hipress.torch as hp
-from hipress._library import load_core
+from tests.adapter.hosts import start
 from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
@@ -21,19 +21,6 @@ pytestmark = pytest.mark.slow
 #: Every codec that comes with HiPress and keeps states.
 STATEFUL = ["onebit", "tbq", "dgc(ratio=0.01)", "graddrop(ratio=0.01)", "int8", "int4"]
 ELEMENTS = 5 * 1024 + 7
-
-
-def start(hosts: list[int]) -> None:
-    """init(), on emulated hosts if there are any."""
-    core = load_core()
-    connect = core.connect_engine
-    core.connect_engine = lambda control, address, options, *more: connect(  # type: ignore[method-assign]
-        control, address, {**options, **({"hosts": hosts} if hosts else {})}, *more
-    )
-    try:
-        hp.init()
-    finally:
-        core.connect_engine = connect  # type: ignore[method-assign]
 
 
 class Training:
