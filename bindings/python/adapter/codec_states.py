@@ -44,7 +44,7 @@ def own_states(tensors: TensorList) -> dict[str, Array]:
     """This rank's states, copied. No rank is asked. Raises InvalidArgument within a step, NotInitialized."""
     engine = tensors.engine
     states: dict[str, Array] = {_ABOUT: np.array([_FORMAT, engine.world_size, engine.rank], np.int64)}
-    for index, tensor in enumerate(tensors.tensors):
+    for index, tensor in enumerate(tensors.as_saved()):
         name, handle = tensor.name, tensors.handle(index)
         steps, random, stretches, kept = engine.kept_states(handle)
         states[f"{name}:shape"] = np.frombuffer(tensor.shape.encode(), np.uint8).copy()
@@ -70,7 +70,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
     def described() -> tuple[dict[str, Array], dict[str, dict[str, Array]]]:
         own = own_states(tensors)
         names = _state_names(own)
-        return own, {each.name: _of_gradients(own, each.name, each.count, names) for each in tensors.tensors}
+        return own, {each.name: _of_gradients(own, each.name, each.count, names) for each in tensors.as_saved()}
 
     def compared(made: tuple[dict[str, Array], dict[str, dict[str, Array]]]) -> dict[str, Any]:
         own, parts = made
@@ -81,7 +81,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
 
     (own, parts), gathered = _agreed(tensors.engine, described, compared)
     operations = []
-    for index, tensor in enumerate(tensors.tensors):
+    for index, tensor in enumerate(tensors.as_saved()):
         # A rank that encodes nothing of the tensor, or holds nothing back, has part in the mean.
         names = sorted({part for each in gathered for part in each["parts"].get(tensor.name, ())})
         for part in names:
@@ -96,7 +96,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
 
 def _as_mean(tensors: TensorList, own: States, parts: Mapping[str, dict[str, Array]]) -> dict[str, Array]:
     states: dict[str, Array] = {}
-    for tensor in tensors.tensors:
+    for tensor in tensors.as_saved():
         for key in ("shape", "steps"):
             states[f"{tensor.name}:{key}"] = own[f"{tensor.name}:{key}"]
         for part, values in parts[tensor.name].items():
@@ -190,7 +190,7 @@ def load_states(
     )
     unsent = engine.restore_states([tensors.handle(index) for index in range(len(tensors))], restored)
     waiting: dict[int, Array] = {}
-    for index, (tensor, values) in enumerate(zip(tensors.tensors, unsent, strict=True)):
+    for index, (tensor, values) in enumerate(zip(tensors.as_saved(), unsent, strict=True)):
         kept = given.get(f"{tensor.name}:held_back")
         both = [each for each in (kept, values) if each is not None]
         if both:
@@ -237,7 +237,7 @@ def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: 
 def _mean_of(tensors: TensorList, saved: Sequence[States]) -> dict[str, Array]:
     parts: dict[str, dict[str, Array]] = {}
     names = [_state_names(own) for own in saved]
-    for tensor in tensors.tensors:
+    for tensor in tensors.as_saved():
         total: dict[str, Array] = {}
         parts[tensor.name] = total
         for own, kept in zip(saved, names, strict=True):
@@ -256,7 +256,7 @@ def _restored(tensors: TensorList, given: States) -> list[Any]:
     factor = world / tensors.engine.world_size if tensors.options.op.name == "sum" else 1.0
     restored = []
     names = _state_names(given)
-    for tensor in tensors.tensors:
+    for tensor in tensors.as_saved():
         values = {state: given[f"{tensor.name}/{state}"] for state in names.get(tensor.name, ())}
         steps, random = (int(each) for each in given[f"{tensor.name}:steps"])
         stretches: list[tuple[int, str | None, float]] = [(tensor.count, "worker", 1.0)]
@@ -278,7 +278,7 @@ def _check(tensors: TensorList, given: dict[str, Array]) -> None:
         raise InvalidArgument(f"the codecs' states have format {int(about[0])}, and this version reads {_FORMAT}")
     known = {_ABOUT}
     names = _state_names(given)
-    for tensor in tensors.tensors:
+    for tensor in tensors.as_saved():
         known |= _check_tensor(tensor, given, names.get(tensor.name, ()), is_mean=int(about[2]) < 0)
     for key in given:
         if key not in known:
@@ -324,7 +324,7 @@ def _check_stretches(name: str, count: int, rows: Array) -> None:
 
 
 def _steps_text(states: States, tensors: TensorList) -> str:
-    steps = [int(states[f"{tensor.name}:steps"][0]) for tensor in tensors.tensors]
+    steps = [int(states[f"{tensor.name}:steps"][0]) for tensor in tensors.as_saved()]
     if len(set(steps)) == 1:
         return str(steps[0])
     return f"{min(steps, default=0)} to {max(steps, default=0)} (check sum {zlib.crc32(json.dumps(steps).encode())})"

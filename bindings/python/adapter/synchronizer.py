@@ -220,6 +220,10 @@ class TensorList:
         """The descriptions that the list was made of."""
         return self._tensors
 
+    def as_saved(self) -> Sequence[TensorDescription]:
+        """The same with the names that tensors have in checkpoints: they outlive the process."""
+        return self._tensors
+
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
         """From now on tensors travel with these codecs, and without a plan. On all ranks, while nothing is in flight.
 

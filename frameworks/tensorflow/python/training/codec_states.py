@@ -38,8 +38,8 @@ def codec_states(
         optimizer: of DistributedOptimizer(), or a tape of DistributedGradientTape().
         exact: see above.
         variables: `model.trainable_variables`, if the optimizer is not built and has seen no gradients, or has seen
-            those of several lists of variables. Variables are known by Keras' paths: name the layers of a model that is
-            not the first one of its process.
+            those of several lists of variables. Variables are known by the names of their layers: give
+            the layers of a model that is not the first one of its process names of their own.
 
     Raises InvalidArgument within a step; Mismatch if another rank has refused, or has done another number of steps;
     Timeout if a rank does not call it; NotInitialized.

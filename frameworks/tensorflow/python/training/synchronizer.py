@@ -8,6 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
@@ -129,6 +130,16 @@ class GradientSynchronizer(TensorList):
                 operators.hold_back(self._number, index, values)
                 self.sent_with(self._number, index, is_finite=lambda: True)
                 self.arrived(self._number)
+
+    def as_saved(self) -> Sequence[TensorDescription]:
+        """See TensorList. Keras' path begins with the model in one that was made, but not in one that was loaded."""
+        seen: Counter[str] = Counter()
+        saved = []
+        for tensor in self.tensors:
+            name = "/".join(tensor.name.split("/")[-2:])
+            seen[name] += 1
+            saved.append(replace(tensor, name=name if seen[name] == 1 else f"{name}_{seen[name] - 1}"))
+        return saved
 
     def held_back(self, index: int) -> Values | None:
         """See TensorList. The operator keeps them, but for the moment in which they are handed to it."""

@@ -47,7 +47,7 @@ def read(engine: _core.Engine, handles: list[int]) -> list[Any]:
 
 
 @pytest.mark.parametrize("group", ["", "both"])
-@pytest.mark.parametrize("codec", ["onebit", "int8", "dgc(ratio=0.01)"])
+@pytest.mark.parametrize("codec", ["onebit", "int8(error_feedback=true)", "dgc(ratio=0.01)"])
 def test_an_engine_goes_on_to_the_bit_from_the_states_of_another(codec: str, group: str) -> None:
     def straight(engine: _core.Engine) -> Any:
         handles = agree(engine, codec, group)
