@@ -6,7 +6,7 @@
     "weight:steps"        int64 [steps that it was sent, number that its random values depend on]
     "weight/residual"     float32 [elements], a state of its codec, in memory order; so for every state
     "weight:stretches"    float64 [stretches, 3], of one rank only: elements, role, factor; see _ROLES
-    "weight:held_back"    float32 [elements], of one rank only: values that join its next values without a codec
+    "weight:unsent"    float32 [elements], of one rank only: values that join its next values without a codec
 
 A residual is in the unit of the encoded values: factor · gradient. The mean has residuals in the unit of gradients. A
 rank holds back residual / factor of its own gradients, whatever the role in which it encodes them, so the mean over
@@ -56,7 +56,7 @@ def own_states(tensors: TensorList) -> dict[str, Array]:
             states[f"{name}/{state}"] = engine.read_state(handle, state)
         waiting = tensors.held_back(index)
         if waiting is not None:
-            states[f"{name}:held_back"] = waiting.copy()
+            states[f"{name}:unsent"] = waiting.copy()
     return states
 
 
@@ -141,7 +141,7 @@ def _of_gradients(own: States, name: str, count: int, names: Mapping[str, list[s
             if role == "worker":
                 mine[part], covered[part] = own[key][part], 1.0
         parts[state], parts[f"of {state}"] = mine, covered
-    waiting = own.get(f"{name}:held_back")
+    waiting = own.get(f"{name}:unsent")
     if waiting is not None:
         parts[_RESIDUAL] = parts[_RESIDUAL] + waiting if _RESIDUAL in parts else waiting
     return parts
@@ -191,7 +191,7 @@ def load_states(
     unsent = engine.restore_states([tensors.handle(index) for index in range(len(tensors))], restored)
     waiting: dict[int, Array] = {}
     for index, (tensor, values) in enumerate(zip(tensors.as_saved(), unsent, strict=True)):
-        kept = given.get(f"{tensor.name}:held_back")
+        kept = given.get(f"{tensor.name}:unsent")
         both = [each for each in (kept, values) if each is not None]
         if both:
             waiting[index] = both[0].copy() if len(both) == 1 else both[0] + both[1]
@@ -304,8 +304,8 @@ def _check_tensor(tensor: TensorDescription, given: States, kept: Iterable[str],
     if not is_mean:
         _check_stretches(name, count, given[f"{name}:stretches"])
     states = [f"{name}/{state}" for state in kept]
-    if not is_mean and f"{name}:held_back" in given:
-        states.append(f"{name}:held_back")
+    if not is_mean and f"{name}:unsent" in given:
+        states.append(f"{name}:unsent")
     for key in states:
         if given[key].dtype != np.float32 or given[key].shape != (count,):
             raise InvalidArgument(
