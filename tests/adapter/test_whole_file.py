@@ -33,7 +33,7 @@ def test_the_new_file_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
 def test_an_exception_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "states"
     path.write_bytes(b"old")
-    with pytest.raises(ZeroDivisionError), whole_file(path) as new:
+    with pytest.raises(ZeroDivisionError), whole_file(path) as new:  # noqa: PT012
         new.write_bytes(b"half")
         raise ZeroDivisionError
     assert path.read_bytes() == b"old"
