@@ -6,12 +6,12 @@
     "weight:steps"        int64 [steps that it was sent, number that its random values depend on]
     "weight/residual"     float32 [elements], a state of its codec, in memory order; so for every state
     "weight:stretches"    float64 [stretches, 3], of one rank only: elements, role, factor; see _ROLES
-    "weight:unsent"    float32 [elements], of one rank only: values that join its next values without a codec
+    "weight:unsent"       float32 [elements], of one rank only: values that join its next values without a codec
 
-A residual is in the unit of the encoded values: factor · gradient. The mean has residuals in the unit of gradients. A
-rank holds back residual / factor of its own gradients, whatever the role in which it encodes them, so the mean over
-ranks of that is what the average still lacks. Every rank of any other number starts with the mean as its own: then the
-next averages get all of it.
+A residual is in the unit of the encoded values: factor · gradient. So residual / factor of its own gradients is what a
+rank has not sent, whatever the role in which it encodes them, and the mean over ranks of that is what the average still
+lacks. The mean is saved in that unit. Every rank, of any number of ranks, starts with it as its own: then the next
+averages get all of it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What codecs hold back, in checkpoints: `codec_states()` and `load_codec_states()`."""
+"""What codecs remember, in checkpoints: `codec_states()` and `load_codec_states()`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hipress.mxnet.trainer import DistributedTrainer
 
 
 def codec_states(trainer: DistributedTrainer, *, exact: bool = False) -> dict[str, mx.nd.NDArray]:
-    """What codecs hold back of the gradients, as float32 arrays by name, beside small arrays that say of what.
+    """What codecs remember of the gradients, as float32 arrays by name, beside small arrays that say of what.
 
     By default the mean over all ranks: **every rank calls it**, between the same steps, and all get the same. It serves
     any number of ranks, any codec and topology, so rank 0 saves it:
@@ -26,7 +26,7 @@ def codec_states(trainer: DistributedTrainer, *, exact: bool = False) -> dict[st
             trainer.save_states("trainer.states")
             mx.nd.save("codecs.params", states)
 
-    With `exact=True` it is what this rank alone holds back. No other rank is asked, and every rank saves its own. With
+    With `exact=True` it is what this rank alone remembers. No other rank is asked, and every rank saves its own. With
     as many ranks, and the same codecs and plan, training goes on to the bit as if it had not ended.
 
     Raises InvalidArgument if shapes of parameters are not known yet; Mismatch if another rank has refused, or has done
@@ -38,9 +38,9 @@ def codec_states(trainer: DistributedTrainer, *, exact: bool = False) -> dict[st
 
 
 def load_codec_states(trainer: DistributedTrainer, states: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-    """Goes on from what codec_states() returned, in place of what codecs hold back now. **Every rank calls it**.
+    """Goes on from what codec_states() returned, in place of what codecs remember now. **Every rank calls it**.
 
-    With another codec, topology, plan or number of ranks the next averages still get what was held back. A momentum
+    With another codec, topology, plan or number of ranks the next averages still get every residual. A momentum
     goes on only where a rank encodes an element in the same role.
 
     Arguments:
