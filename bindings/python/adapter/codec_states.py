@@ -165,7 +165,7 @@ def load_states(
     Arguments:
         states: what mean_states() returned, on any number of ranks; what own_states() returned on this rank, on as many
             ranks; or a sequence of what it returned on all ranks, in their order, of any number.
-        to_array: makes an array of a value of `states`; what it raises as TypeError or ValueError is InvalidArgument.
+        to_array: makes an array of a value of `states`; what it raises becomes InvalidArgument.
 
     Raises InvalidArgument, with the first difference, for states of other tensors, and on the other ranks Mismatch;
     Mismatch if ranks give states of other steps; Timeout if a rank does not call it. Nothing is changed then.
@@ -202,10 +202,10 @@ def _as_arrays(states: Any, to_array: Callable[[Any], Array]) -> dict[str, Array
     if not isinstance(states, Mapping):
         raise InvalidArgument(f"codecs' states are a dict of tensors, not a {type(states).__name__}")
     arrays = {}
-    for key, value in states.items():
+    for key in states:
         try:
-            arrays[str(key)] = np.asarray(to_array(value))
-        except (TypeError, ValueError) as error:
+            arrays[str(key)] = np.asarray(to_array(states[key]))
+        except Exception as error:  # a damaged file raises whatever its format does
             raise InvalidArgument(f"{key!r} of the codecs' states is no array: {error}") from error
     return arrays
 
@@ -319,7 +319,13 @@ def _check_tensor(tensor: TensorDescription, given: States, kept: Iterable[str],
 
 def _check_stretches(name: str, count: int, rows: Array) -> None:
     fits = rows.ndim == 2 and rows.shape[1] == 3 and bool(np.isfinite(rows).all())
-    if not fits or rows[:, 0].sum() != count or (rows[:, 0] < 0).any() or not np.isin(rows[:, 1], (0, 1, 2)).all():
+    if (
+        not fits
+        or rows[:, 0].sum() != count
+        or (rows[:, 0] < 0).any()
+        or (rows[:, 0] % 1).any()
+        or not np.isin(rows[:, 1], (0, 1, 2)).all()
+    ):
         raise InvalidArgument(f"'{name}:stretches' of the codecs' states do not cover the {count} elements")
 
 
