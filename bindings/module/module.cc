@@ -11,6 +11,7 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindDevice(module);
   hipress::bindings::bindTensorSpec(module);
   hipress::bindings::bindEngine(module);
+  hipress::bindings::bindCodecStates(module);
   hipress::bindings::bindGraphs(module);
   hipress::bindings::bindPartitions(module);
   hipress::bindings::bindBlocks(module);

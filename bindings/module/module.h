@@ -18,6 +18,7 @@ void bindTensorSpec(pybind11::module_& module);
 void bindGraphs(pybind11::module_& module);
 void bindPartitions(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
+void bindCodecStates(pybind11::module_& module);
 void bindSimulation(pybind11::module_& module);
 void bindWeights(pybind11::module_& module);
 

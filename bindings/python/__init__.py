@@ -23,6 +23,7 @@ from hipress.errors import (
     Unsupported,
 )
 from hipress.runtime import memory_stats
+from hipress.whole_file import whole_file
 
 
 def __getattr__(name: str) -> str:
@@ -52,4 +53,5 @@ __all__ = [
     "Unsupported",
     "load_codec",
     "memory_stats",
+    "whole_file",
 ]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The compiled module, one section per file of bindings/module/.
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
@@ -312,6 +312,23 @@ class Engine:
     def state(self, tensor: str, role: str, state: str) -> NDArray[np.float32]:
         """A copy of what a codec keeps; role is "worker" or "aggregator". Empty if nothing is kept."""
     def states(self) -> list[tuple[str, str, str]]: ...
+    def kept_states(self, tensor: int) -> tuple[int, int, list[tuple[int, str | None, float]], list[str]]:
+        """How to read what codecs keep of a tensor on this rank, and to restore it: the number of its next step, the
+        number of the tensor in the key of random values, stretches of elements (how many; the role in which this rank
+        encodes them or None; the factor by which they then are the gradient's), and the names of its states. Raises
+        InvalidArgument if it is in flight.
+        """
+    def read_state(self, tensor: int, state: str) -> NDArray[np.float32]:
+        """One state of all elements, each of the role in which this rank encodes it; zeros where it does not."""
+    def restore_states(
+        self,
+        tensors: Sequence[int],
+        restored: Sequence[tuple[int, int, Sequence[tuple[int, str | None, float]], Mapping[str, NDArray[np.float32]]]],
+    ) -> list[NDArray[np.float32] | None]:
+        """Puts values in place of what codecs keep of these tensors. By tensor: the first three values of
+        kept_states(), and the states. No rank is asked. Returns by tensor what is to be added to its next values, once.
+        Raises InvalidArgument if one is in flight, and then changes nothing.
+        """
     def record_span(self, name: str, start_ns: int, end_ns: int) -> None: ...
     def start_trace(self) -> None: ...
     def stop_trace(self, path: str) -> None: ...

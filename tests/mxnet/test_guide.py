@@ -18,3 +18,9 @@ def test_the_first_script_runs_on_two_ranks(tmp_path: Path) -> None:
     output = pages.launch(tmp_path / "train.py", 2)
     assert "[0] loss " in output
     assert " bytes sent" in output
+
+
+def test_the_checkpoint_of_gluon_runs_on_two_ranks(tmp_path: Path) -> None:
+    (script,) = [block for block in pages.blocks("docs/guide/checkpoints.md", "python") if "gluon" in block]
+    (tmp_path / "train.py").write_text(script)
+    assert "[0] loss " in pages.launch(tmp_path / "train.py", 2)

@@ -28,6 +28,10 @@ class HeldBack:
         """Values to add to the next values of the tensor at `index`; nearly always None."""
         return self._waiting.get(index)
 
+    def replace(self, values: dict[int, Values]) -> None:
+        """From now on these values wait, by index, and no others."""
+        self._waiting = values
+
     def sent_with(self, operation: Hashable, index: int, is_finite: Callable[[], bool]) -> None:
         """`operation` carries the values of the tensor at `index`; `is_finite()` looks at its result."""
         self._sent[operation] = (index, self._waiting.pop(index), is_finite)

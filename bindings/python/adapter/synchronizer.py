@@ -173,6 +173,12 @@ class TensorList:
         """The options since the last set_codec() or set_plan()."""
         return self._options
 
+    @property
+    def engine(self) -> _core.Engine:
+        """The engine whose ranks have agreed on the tensors. Raises NotInitialized, see handle()."""
+        self._running_process()
+        return self._engine
+
     def name(self, index: int) -> str:
         """The name under which ranks know the tensor at `index`, unlike that of any other tensor of this process."""
         return self._own_names[index]
@@ -212,6 +218,10 @@ class TensorList:
     @property
     def tensors(self) -> Sequence[TensorDescription]:
         """The descriptions that the list was made of."""
+        return self._tensors
+
+    def as_saved(self) -> Sequence[TensorDescription]:
+        """The same with the names that tensors have in checkpoints: they outlive the process."""
         return self._tensors
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
@@ -254,6 +264,10 @@ class TensorList:
     def held_back(self, index: int) -> Values | None:
         """Values to add to the next values of the tensor at `index`, in memory order; nearly always None."""
         return self._held_back.waiting_for(index)
+
+    def replace_held_back(self, values: Mapping[int, Values]) -> None:
+        """From now on these values wait, by index, and no others. While nothing is in flight."""
+        self._held_back.replace(dict(values))
 
     def sent_with(self, operation: Hashable, index: int, is_finite: Callable[[], bool]) -> None:
         """`operation` carries the values that were held back. `is_finite()` looks at its result when it has arrived."""

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves codecs' states when tensors are sent in another way. Codec, topology, partitions and group decide
-// which rank encodes an element, in which role and with which factors. When they change, a residual changes
-// its place, and the residual of a sum may be left with a rank that encodes the sum no more.
+// Moves codecs' states when tensors are sent in another way. When codec, topology, partitions or group
+// change, a residual changes its place, and the residual of a sum may be left with a rank that encodes the
+// sum no more.
 #pragma once
 
 #include <utility>
 #include <vector>
 
-#include "core/casync/agree/tensor_registry.h"
+#include "core/casync/agree/sent_states.h"
 #include "core/codec/state/state_store.h"
 
 namespace hipress {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/casync/agree/sent_states.h"
 #include "core/casync/graph/tensor.h"
 
 namespace hipress {
@@ -16,10 +17,10 @@ namespace hipress {
 /// A tensor that ranks have agreed on; see Engine::agree().
 using TensorHandle = uint32_t;
 
-/// Where a tensor's elements are in the tensor that is sent for it: itself, or the tensor of its group.
-struct SentRange {
-  std::shared_ptr<const Tensor> tensor;
-  Partition range;
+/// How far a tensor is, in what encoding depends on.
+struct SentSteps {
+  uint32_t next = 0;          ///< Number of its next step.
+  uint32_t randomTensor = 0;  ///< Number in place of the tensor's in the key of its random values.
 };
 
 class TensorRegistry {
@@ -40,6 +41,9 @@ class TensorRegistry {
   virtual SentRange sentRange(TensorHandle handle) const = 0;
   /// The tensor of its group and all members; empty: it has none.
   virtual std::vector<TensorHandle> groupOf(TensorHandle handle) const = 0;
+  virtual SentSteps steps(TensorHandle handle) const = 0;
+  /// On all ranks, while the tensor is not in flight.
+  virtual void setSteps(TensorHandle handle, const SentSteps& steps) = 0;
 };
 
 }  // namespace hipress

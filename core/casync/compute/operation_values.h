@@ -59,7 +59,7 @@ inline EncodeContext contextOf(const StepValues& operation, const Task& task, ui
   EncodeContext context;
   context.seed = seedOf(seed, rank, task.encodeAs);
   context.step = operation.step;
-  context.tensor = tensor.id();
+  context.tensor = operation.randomTensor;
   context.firstElement = partitionOf(operation, task).range.first;
   // Sums contain the input's factor.
   double scale = task.from.front().kind == Operand::Kind::kInput ? tensor.inputFactor() : 1.0;

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/buffer_pool.h"
 #include "core/casync/agree/agreement.h"
+#include "core/casync/agree/kept_states.h"
 #include "core/casync/fail/deadline_watch.h"
 #include "core/casync/fail/deadlines.h"
 #include "core/casync/fail/failure_detection.h"
@@ -73,6 +75,16 @@ class Engine final : private OperationEvents {
   /// An operation that fails may have updated the tensor's states, or not: after a failure they belong to no
   /// step, and a caller that goes on from a checkpoint takes them from there, or starts with none.
   OperationHandle submit(TensorHandle tensor, Submission submission);
+
+  /// What codecs keep of a tensor on this rank, for checkpoints, and back; see kept_states.h.
+  KeptStates keptStates(TensorHandle tensor) const { return hipress::keptStates(table_, tensor); }
+  void readState(TensorHandle tensor, const std::string& state, std::span<float> values) const {
+    hipress::readState(table_, states_, tensor, state, values);
+  }
+  std::vector<std::vector<float>> restoreStates(const std::vector<TensorHandle>& tensors,
+                                                const std::vector<RestoredStates>& restored) {
+    return hipress::restoreStates(table_, states_, tensors, restored);
+  }
 
   /// Declares an allgather or an alltoall and starts it; returns when rank 0 has answered. `spec` needs no
   /// count, its shape says what is the same on all ranks, and it is used once. Throws the errors of

@@ -94,6 +94,19 @@ std::vector<TensorHandle> TensorTable::groupOf(TensorHandle handle) const {
   return handles;
 }
 
+SentSteps TensorTable::steps(TensorHandle handle) const {
+  const MutexLock lock(mutex_);
+  const Entry& entry = entryOf(handle);
+  return {entry.nextStep, entry.randomTensor.value_or(handle)};
+}
+
+void TensorTable::setSteps(TensorHandle handle, const SentSteps& steps) {
+  const MutexLock lock(mutex_);
+  Entry& entry = entryOf(handle);
+  entry.nextStep = steps.next;
+  entry.randomTensor = steps.randomTensor;
+}
+
 TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submission) {
   Begun begun;
   const MutexLock lock(mutex_);
@@ -104,6 +117,7 @@ TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submissi
   begun.operation = unarmed(entry);
   // These may throw: before anything says that the operation exists.
   openStates(begun.operation->values());
+  begun.operation->values().randomTensor = entry.randomTensor.value_or(handle);
   if (entry.group != nullptr) join(begun, entry);
   begun.operation->arm(nextOperation_++, entry.nextStep++, std::move(submission));
   entry.active = begun.operation;

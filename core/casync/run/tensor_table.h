@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -40,6 +41,8 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   bool isInFlight(TensorHandle handle) const override;
   SentRange sentRange(TensorHandle handle) const override;
   std::vector<TensorHandle> groupOf(TensorHandle handle) const override;
+  SentSteps steps(TensorHandle handle) const override;
+  void setSteps(TensorHandle handle, const SentSteps& steps) override;
   /// The tensor's next step is `step`. No rank is asked.
   void enterAtStep(TensorHandle number, TensorSpec spec, uint32_t step);
 
@@ -74,6 +77,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
     std::shared_ptr<const Tensor> tensor;
     std::shared_ptr<DeviceQueue> device;
     uint32_t nextStep = 0;
+    std::optional<uint32_t> randomTensor;  // see SentSteps; nothing: the tensor's own number
     OperationPointer active;
     OperationPointer spare;                    // of the last step: its memory is the next one's
     Failure conflict;                          // ranks disagree on this tensor

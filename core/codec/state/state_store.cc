@@ -2,6 +2,7 @@
 #include "core/codec/state/state_store.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <utility>
 
@@ -149,6 +150,32 @@ std::vector<float> StateStore::copy(const std::string& tensor, StateRole role,
   return joined(found);
 }
 
+void StateStore::read(const std::string& tensor, StateRole role, const std::string& state, size_t first,
+                      std::span<float> values) const {
+  TensorStates::Vector found;
+  {
+    const std::lock_guard lock(*mutex_);
+    const auto position = vectors_.find(Key{tensor, role, state});
+    if (position != vectors_.end()) found = *position->second;
+  }
+  for (size_t partition = 0; partition < found.counts.size() && !values.empty(); ++partition) {
+    const size_t count = found.counts[partition];
+    if (first >= count) {
+      first -= count;
+      continue;
+    }
+    const auto part = values.first(std::min(count - first, values.size()));
+    if (found.blocks[partition] != nullptr) {
+      found.memory->memory().read(found.blocks[partition].get() + first, part.data(), part.size_bytes());
+    } else {
+      std::ranges::fill(part, 0.0f);
+    }
+    values = values.subspan(part.size());
+    first = 0;
+  }
+  std::ranges::fill(values, 0.0f);
+}
+
 std::vector<float> StateStore::take(const std::string& tensor, StateRole role, const std::string& state) {
   std::vector<float> values;
   {
@@ -175,7 +202,7 @@ void StateStore::put(const std::string& tensor, StateRole role, const std::strin
     const auto part = values.first(count);
     values = values.subspan(count);
     BufferPool::Shared& block = vector->blocks.emplace_back();
-    if (std::ranges::all_of(part, [](float value) { return value == 0.0f; })) continue;
+    if (std::ranges::all_of(part, [](float value) { return std::bit_cast<uint32_t>(value) == 0; })) continue;
     block = memory_->takeShared(count);
     std::ranges::copy(part, block.get());
   }

@@ -96,6 +96,10 @@ class StateStore {
   /// A copy of one state, all partitions in a row, or an empty vector if there is none.
   std::vector<float> copy(const std::string& tensor, StateRole role, const std::string& state) const;
 
+  /// Writes the elements of one state from `first` on, or zeros if there is none.
+  void read(const std::string& tensor, StateRole role, const std::string& state, size_t first,
+            std::span<float> values) const;
+
   struct Entry {
     std::string tensor;
     StateRole role;

@@ -51,6 +51,7 @@ from hipress.errors import (  # noqa: E402
     Unsupported,
 )
 from hipress.horovod import absent  # noqa: E402
+from hipress.mxnet.codec_states import codec_states, load_codec_states  # noqa: E402
 from hipress.mxnet.collectives import (  # noqa: E402
     allreduce,
     allreduce_,
@@ -130,6 +131,7 @@ __all__ = [
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "ccl_built",
+    "codec_states",
     "counters",
     "cross_rank",
     "cross_size",
@@ -145,6 +147,7 @@ __all__ = [
     "init",
     "is_homogeneous",
     "is_initialized",
+    "load_codec_states",
     "local_rank",
     "local_size",
     "memory_stats",

@@ -157,6 +157,16 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         self._planning = None
         self._agreed().set_plan(plan_to_set(plan))
 
+    def between_steps(self, doing: str) -> GradientSynchronizer:
+        """The list of gradients, when the last step has ended. Raises InvalidArgument if shapes are not known yet."""
+        for parameter in self._ordered:
+            if parameter.shape is None or (0 in parameter.shape and parameter._deferred_init):
+                raise InvalidArgument(
+                    f"{doing}(): parameter '{parameter.name}' has no shape yet: let the net see a batch first"
+                )
+        self._wait_for_gradients()
+        return self._agreed()
+
     def _check_codecs(self, doing: str) -> None:
         if self._compressed is not None:
             raise InvalidArgument(

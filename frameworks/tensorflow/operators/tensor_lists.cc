@@ -185,6 +185,12 @@ std::vector<float> TensorList::takeHeldBack(size_t index) {
   return node ? std::move(node.mapped()) : std::vector<float>();
 }
 
+std::vector<float> TensorList::heldBack(size_t index) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = heldBack_.find(index);
+  return found == heldBack_.end() ? std::vector<float>() : found->second;
+}
+
 void defineTensorList(int64_t number, std::vector<TensorHandle> handles) {
   const std::lock_guard lock(lists().mutex);
   auto& list = lists().byNumber[number];
@@ -250,6 +256,20 @@ __attribute__((visibility("default"))) bool hipress_hold_back(int64_t number, si
                                                               const float* values, size_t count) {
   using namespace hipress::tensorflow_operators;
   return kept([&] { tensorList(number)->holdBack(index, {values, values + count}); });
+}
+
+/// Whether values of the tensor wait for its next values; copies them to `values`, which has room for `count`.
+__attribute__((visibility("default"))) bool hipress_copy_held_back(int64_t number, size_t index,
+                                                                   float* values, size_t count) {
+  const auto held = hipress::tensorflow_operators::tensorList(number)->heldBack(index);
+  if (held.empty()) return false;
+  std::copy_n(held.begin(), std::min(count, held.size()), values);
+  return true;
+}
+
+/// No values of the tensor wait any more.
+__attribute__((visibility("default"))) void hipress_forget_held_back(int64_t number, size_t index) {
+  hipress::tensorflow_operators::tensorList(number)->takeHeldBack(index);
 }
 
 /// The text of TensorList::unfinished(), cut to `size` characters with the closing 0; whether there is one.

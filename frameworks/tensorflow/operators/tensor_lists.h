@@ -60,6 +60,8 @@ class TensorList {
   void holdBack(size_t index, std::vector<float> values);
   /// It is the caller's from here on; nearly always empty.
   std::vector<float> takeHeldBack(size_t index);
+  /// A copy.
+  std::vector<float> heldBack(size_t index) const;
 
  private:
   std::string describeUnfinished() const;

@@ -87,6 +87,7 @@ from hipress.tensorflow.compression import Compression
 from hipress.tensorflow.failures import own_error
 from hipress.tensorflow.model_gradients import write_gradients
 from hipress.tensorflow.size_operators import local_rank_op, local_size_op, process_set_included_op, rank_op, size_op
+from hipress.tensorflow.training.codec_states import codec_states, load_codec_states
 from hipress.tensorflow.training.optimizer import DistributedOptimizer, PartialDistributedOptimizer
 from hipress.tensorflow.training.state import (
     allgather_object,
@@ -139,6 +140,7 @@ __all__ = [
     "broadcast_object_fn",
     "broadcast_variables",
     "ccl_built",
+    "codec_states",
     "counters",
     "cross_rank",
     "cross_size",
@@ -153,6 +155,7 @@ __all__ = [
     "init",
     "is_homogeneous",
     "is_initialized",
+    "load_codec_states",
     "local_rank",
     "local_rank_op",
     "local_size",

@@ -22,11 +22,13 @@ _operators, _lists = load_operators()
 for _function in (
     _lists.hipress_define_tensor_list,
     _lists.hipress_hold_back,
+    _lists.hipress_copy_held_back,
     _lists.hipress_unfinished,
     _lists.hipress_count_updates,
 ):
     _function.restype = ctypes.c_bool
 _lists.hipress_steps.restype = ctypes.c_int64
+_lists.hipress_forget_held_back.restype = None
 # No update of a variable has to wait for it. (HipressUpdated waits for all of them, so that it is not read-only.)
 register_read_only_resource_op("HipressObserve")
 failures.tell_what_is_raised(lambda what: _lists.hipress_note_raised(what.encode()))
@@ -184,6 +186,19 @@ def hold_back(number: int, index: int, values: NDArray[np.float32]) -> None:
     data = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
     size = ctypes.c_size_t(values.size)
     _checked(_lists.hipress_hold_back(ctypes.c_int64(number), ctypes.c_size_t(index), data, size))
+
+
+def held_back(number: int, index: int, count: int) -> NDArray[np.float32] | None:
+    """A copy of the values, `count` elements, that join the next values of the tensor; None: there are none."""
+    values = np.zeros(count, np.float32)
+    data = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+    waits = _lists.hipress_copy_held_back(ctypes.c_int64(number), ctypes.c_size_t(index), data, ctypes.c_size_t(count))
+    return values if waits else None
+
+
+def forget_held_back(number: int, index: int) -> None:
+    """No values wait for the next values of the tensor."""
+    _lists.hipress_forget_held_back(ctypes.c_int64(number), ctypes.c_size_t(index))
 
 
 def _checked(well: bool) -> None:

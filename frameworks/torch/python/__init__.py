@@ -79,6 +79,7 @@ from hipress.runtime import (  # noqa: E402
     start_timeline,
     stop_timeline,
 )
+from hipress.torch.codec_states import codec_states, load_codec_states  # noqa: E402
 from hipress.torch.collectives import (  # noqa: E402
     allgather_async,
     allreduce_,
@@ -168,6 +169,7 @@ __all__ = [
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "ccl_built",
+    "codec_states",
     "counters",
     "cross_rank",
     "cross_size",
@@ -187,6 +189,7 @@ __all__ = [
     "init",
     "is_homogeneous",
     "is_initialized",
+    "load_codec_states",
     "local_rank",
     "local_size",
     "memory_stats",

@@ -136,12 +136,20 @@ class BackwardSynchronization:
         self.planning = self.warming_up = None
         self._synchronizer.set_plan(plan)
 
+    def between_steps(self, doing: str) -> GradientSynchronizer:
+        """The list of gradients. Raises InvalidArgument within a round."""
+        self._check_round_ended(doing)
+        return self._synchronizer
+
     def _check_idle(self, doing: str) -> None:
         if self._compressor is not None:
             raise InvalidArgument(
                 f"{doing}(): every gradient travels as compression={self._compressor!r} makes it; give "
                 "DistributedOptimizer codec= or plan= instead"
             )
+        self._check_round_ended(doing)
+
+    def _check_round_ended(self, doing: str) -> None:
         if self._handed_over or torch._C._current_graph_task_id() != -1:
             raise InvalidArgument(
                 f"{doing}() was called while gradients are in flight; call it between steps, not within backward(), "

@@ -22,6 +22,9 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
+#: Every codec that comes with HiPress and keeps states: one for each layer.
+STATEFUL = ["onebit", "tbq", "dgc(ratio=0.05)", "graddrop(ratio=0.05)", "int8(error_feedback=true)", "int4"]
+
 
 def _steps(model: DistributedDataParallel, rank: int, steps: range) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -57,6 +60,39 @@ def _interrupted(rank: int, codec: str) -> tuple[bytes, bytes, bytes]:
         _steps(again, rank, range(3, 6))
         results.append(training.fingerprint(again))
     return results[0], results[1], results[2]
+
+
+@training.in_process_group
+def _half(rank: int, carrier: Any, halves: list[tuple[bytes, bytes]] | None) -> tuple[bytes, bytes]:
+    """Fifty steps from nothing, what is saved then, and the parameters after fifty more; or these fifty alone."""
+    if carrier == "hipress":
+        hp.init()
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(40, 40) for _ in STATEFUL]
+    net = torch.nn.Sequential(*layers, torch.nn.Linear(40, 1))
+    model = DistributedDataParallel(net)
+    codecs = {f"{number}.weight": codec for number, codec in enumerate(STATEFUL)}
+    state = ddp.compress(model, "none", carrier=carrier, codec_for=codecs, min_compress_bytes=1024)
+    saved = b""
+    if halves is None:
+        _steps(model, rank, range(50))
+        saved = pickle.dumps((net.state_dict(), state.state_dict()))
+    else:
+        parameters, states = pickle.loads(halves[rank][0])
+        net.load_state_dict(parameters)
+        state.load_state_dict(states)
+    assert state.steps == 50
+    _steps(model, rank, range(50, 100))
+    return saved, training.fingerprint(model)
+
+
+@pytest.mark.parametrize("carrier", ["group", "hipress"])
+def test_fifty_steps_saved_and_fifty_more_equal_a_hundred_to_the_bit(tmp_path: Path, carrier: str) -> None:
+    for each in ("straight", "resumed"):
+        (tmp_path / each).mkdir()
+    straight = run(_half, 2, str(tmp_path / "straight"), carrier, None)
+    resumed = run(_half, 2, str(tmp_path / "resumed"), carrier, straight)
+    assert [parameters for _, parameters in resumed] == [parameters for _, parameters in straight]
 
 
 @pytest.mark.parametrize("codec", ["onebit", "dgc(ratio=0.05)"])

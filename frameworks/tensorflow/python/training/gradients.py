@@ -105,6 +105,18 @@ class GradientLists:
         changed = replace(self._options.synchronization, plan=plan)
         self._options = replace(self._options, synchronization=changed)
 
+    def list_of(self, variables: Sequence[Any] | None, doing: str) -> GradientSynchronizer:
+        """The list of these variables; without, the only list that there is. Raises InvalidArgument."""
+        if variables:
+            return self._list_of(variables)
+        if len(self._lists) != 1:
+            raise InvalidArgument(
+                f"{doing}(): there are {len(self._lists)} lists of gradients so far: name the variables, as in "
+                f"{doing}(optimizer, ..., variables=model.trainable_variables)"
+            )
+        ((_, synchronizer),) = self._lists.values()
+        return synchronizer
+
     def step_ended(self) -> None:
         """A step of training has ended, and nothing is in flight. With automatic plans, these may change."""
         began, self._step_ended = self._step_ended, time.perf_counter()
@@ -219,6 +231,10 @@ class LocalVariables:
     def updated(self, variables: Sequence[Any], lists: GradientLists) -> None:
         """As GradientLists.updated(), but for these variables."""
         lists.updated([variables[index] for index in self._shared(variables)])
+
+    def without(self, variables: Sequence[Any]) -> list[Any]:
+        """The variables that are not of this rank alone."""
+        return [variables[index] for index in self._shared(variables)]
 
     def _shared(self, variables: Sequence[Any]) -> list[int]:
         local = {id(reference()) for reference in self._variables}

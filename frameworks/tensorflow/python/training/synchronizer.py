@@ -8,11 +8,13 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
+from hipress.adapter.held_back import Values
 from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.errors import InvalidArgument
 from hipress.tensorflow import operators
@@ -122,12 +124,34 @@ class GradientSynchronizer(TensorList):
         super()._send_by(options)
         self._define()
         for index in range(len(self)):
-            values = self.held_back(index)
+            values = super().held_back(index)
             if values is not None:
                 # From here on the operator keeps them: it runs where no Python does.
                 operators.hold_back(self._number, index, values)
                 self.sent_with(self._number, index, is_finite=lambda: True)
                 self.arrived(self._number)
+
+    def as_saved(self) -> Sequence[TensorDescription]:
+        """See TensorList. Keras' path begins with the model in one that was made, but not in one that was loaded."""
+        seen: Counter[str] = Counter()
+        saved = []
+        for tensor in self.tensors:
+            name = "/".join(tensor.name.split("/")[-2:])
+            seen[name] += 1
+            saved.append(replace(tensor, name=name if seen[name] == 1 else f"{name}_{seen[name] - 1}"))
+        return saved
+
+    def held_back(self, index: int) -> Values | None:
+        """See TensorList. The operator keeps them, but for the moment in which they are handed to it."""
+        waiting = super().held_back(index)
+        return operators.held_back(self._number, index, self.tensors[index].count) if waiting is None else waiting
+
+    def replace_held_back(self, values: Mapping[int, Values]) -> None:
+        """See TensorList."""
+        for index in range(len(self)):
+            operators.forget_held_back(self._number, index)
+        for index, each in values.items():
+            operators.hold_back(self._number, index, each)
 
     def _define(self) -> None:
         operators.define_list(self._number, [self.handle(index) for index in range(len(self))])

@@ -18,6 +18,7 @@ from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.adapter.warming_up import WarmingUp
 from hipress.errors import HipressError, InvalidArgument, Unsupported
 from hipress.log import logger
+from hipress.torch.codec_states import codec_states, load_codec_states
 from hipress.torch.ddp.exact import ExactAverage
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.stage import Stage
@@ -118,15 +119,15 @@ class EngineCarrier:
 
     def state_dict(self) -> dict[str, Any]:
         """See CarrierOf."""
-        raise Unsupported("the states of the engine cannot be saved yet; carrier 'group' saves its states")
+        return dict(codec_states(self._synchronizer, exact=True))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See CarrierOf."""
-        raise Unsupported("the states of the engine cannot be restored yet; carrier 'group' restores its states")
+        load_codec_states(self._synchronizer, state)
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """See CarrierOf."""
-        self.load_state_dict({})
+        load_codec_states(self._synchronizer, saved)
 
     @property
     def sent_bytes(self) -> int:

@@ -103,13 +103,16 @@ class HookState:
         return carrier.average(bucket, named, step)
 
     def state_dict(self) -> dict[str, Any]:
-        """What codecs remember on this rank, and the number of steps. Between two steps only."""
+        """What codecs remember on this rank, and the number of steps; between two steps. Every rank saves its own."""
         if self._carrier is None:
             return self._kept
         return {"steps": self._steps, "states": self._carrier.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what state_dict() of the same rank, of as many ranks, returned. Raises InvalidArgument."""
+        """Goes on from what state_dict() of the same rank, of as many ranks, returned. All ranks call it.
+
+        Raises InvalidArgument; with carrier "hipress" Mismatch on the other ranks then.
+        """
         self._running().load_state_dict(state["states"])
         self._steps = int(state["steps"])
 
@@ -149,10 +152,7 @@ class HookState:
         return self._carrier
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_kept": {"steps": self._steps, "states": {}} if self._engine_carries() else self.state_dict()}
-
-    def _engine_carries(self) -> bool:
-        return isinstance(self._carrier, EngineCarrier)
+        return {"_kept": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._kept: dict[str, Any] = state["_kept"]

@@ -115,6 +115,11 @@ class DiLoCo(NotCopied):
         return self._outer.optimizer
 
     @property
+    def synchronizer(self) -> GradientSynchronizer:
+        """The list of pseudo-gradients, with what codecs remember of them."""
+        return self._synchronizer
+
+    @property
     def fragments(self) -> list[list[str]]:
         """The names of each fragment's parameters."""
         return [list(names) for names in self._fragments]

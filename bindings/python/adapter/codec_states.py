@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What codecs keep of a list of tensors, for checkpoints: a flat dict of arrays, so that every format takes it.
+
+    "hipress"             int64 [format, ranks, rank]; rank -1: the mean over all ranks
+    "weight:shape"        uint8, the text by which ranks compare the shape of the tensor "weight"
+    "weight:steps"        int64 [steps that it was sent, number that its random values depend on]
+    "weight/residual"     float32 [elements], a state of its codec, in memory order; so for every state
+    "weight:stretches"    float64 [stretches, 3], of one rank only: elements, role, factor; see _ROLES
+    "weight:unsent"       float32 [elements], of one rank only: values that join its next values without a codec
+
+A residual is in the unit of the encoded values: factor · gradient. So residual / factor of its own gradients is what a
+rank has not sent, whatever the role in which it encodes them, and the mean over ranks of that is what the average still
+lacks. The mean is saved in that unit. Every rank, of any number of ranks, starts with it as its own: then the next
+averages get all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress import _core
+from hipress.adapter import collectives
+from hipress.adapter.synchronizer import TensorDescription, TensorList
+from hipress.errors import HipressError, InvalidArgument, Mismatch
+
+Array = NDArray[Any]
+States = Mapping[str, Array]
+_Result = TypeVar("_Result")
+
+_FORMAT = 1
+_ABOUT = "hipress"
+_RESIDUAL = "residual"
+#: In "stretches": nobody encodes the elements on this rank, or it does in this role.
+_ROLES = (None, "worker", "aggregator")
+
+
+def own_states(tensors: TensorList) -> dict[str, Array]:
+    """This rank's states, copied. No rank is asked. Raises InvalidArgument within a step, NotInitialized."""
+    engine = tensors.engine
+    states: dict[str, Array] = {_ABOUT: np.array([_FORMAT, engine.world_size, engine.rank], np.int64)}
+    for index, tensor in enumerate(tensors.as_saved()):
+        name, handle = tensor.name, tensors.handle(index)
+        steps, random, stretches, kept = engine.kept_states(handle)
+        states[f"{name}:shape"] = np.frombuffer(tensor.shape.encode(), np.uint8).copy()
+        states[f"{name}:steps"] = np.array([steps, random], np.int64)
+        rows = [(count, _ROLES.index(role), factor) for count, role, factor in stretches]
+        # One row of no element rather than an empty array, which not every format takes.
+        states[f"{name}:stretches"] = np.array(rows or [(0, 0, 1.0)], np.float64)
+        for state in kept:
+            states[f"{name}/{state}"] = engine.read_state(handle, state)
+        waiting = tensors.held_back(index)
+        if waiting is not None:
+            states[f"{name}:unsent"] = waiting.copy()
+    return states
+
+
+def mean_states(tensors: TensorList) -> dict[str, Array]:
+    """The mean over all ranks, which all call this between the same steps, for any number of ranks.
+
+    Raises InvalidArgument within a step, on the other ranks Mismatch; Mismatch if ranks have done other numbers of
+    steps; Timeout if a rank does not call it; NotInitialized.
+    """
+
+    def described() -> tuple[dict[str, Array], dict[str, dict[str, Array]]]:
+        own = own_states(tensors)
+        names = _state_names(own)
+        return own, {each.name: _of_gradients(own, each.name, each.count, names) for each in tensors.as_saved()}
+
+    def compared(made: tuple[dict[str, Array], dict[str, dict[str, Array]]]) -> dict[str, Any]:
+        own, parts = made
+        return {
+            "the number of steps before codecs' states were saved": _steps_text(own, tensors),
+            "parts": {name: sorted(each) for name, each in parts.items() if each},
+        }
+
+    (own, parts), gathered = _agreed(tensors.engine, described, compared)
+    operations = []
+    for index, tensor in enumerate(tensors.as_saved()):
+        # A rank that encodes nothing of the tensor, or holds nothing back, has part in the mean.
+        names = sorted({part for each in gathered for part in each["parts"].get(tensor.name, ())})
+        for part in names:
+            values = parts[tensor.name].setdefault(part, np.zeros(tensor.count, np.float32))
+            label = f"codec_states.{tensors.name(index)}.{part}"
+            operations.append(collectives.allreduce(values, values, name=label))
+    for operation in operations:
+        operation.wait()
+    about = {_ABOUT: np.array([_FORMAT, tensors.engine.world_size, -1], np.int64)}
+    return {**about, **_as_mean(tensors, own, parts)}
+
+
+def _as_mean(tensors: TensorList, own: States, parts: Mapping[str, dict[str, Array]]) -> dict[str, Array]:
+    states: dict[str, Array] = {}
+    for tensor in tensors.as_saved():
+        for key in ("shape", "steps"):
+            states[f"{tensor.name}:{key}"] = own[f"{tensor.name}:{key}"]
+        for part, values in parts[tensor.name].items():
+            if part.startswith("of "):
+                continue
+            if f"of {part}" in parts[tensor.name]:
+                covered = parts[tensor.name][f"of {part}"]
+                values = np.divide(values, covered, out=np.zeros_like(values), where=covered > 0)
+            states[f"{tensor.name}/{part}"] = values
+    return states
+
+
+def _state_names(states: Iterable[str]) -> dict[str, list[str]]:
+    """The states of each tensor, by its name, among such keys."""
+    names: dict[str, list[str]] = {}
+    for key in states:
+        name, found, state = key.rpartition("/")
+        if found and state.isidentifier():
+            names.setdefault(name, []).append(state)
+    return names
+
+
+def _of_gradients(own: States, name: str, count: int, names: Mapping[str, list[str]]) -> dict[str, Array]:
+    """By state, in the unit of gradients: what a rank's own state adds to the mean. "of velocity" has ones where the
+    rank has a velocity, as the mean is over these ranks only. The arrays are new, or those of `own`.
+    """
+    parts: dict[str, Array] = {}
+    ranges = _ranges(own[f"{name}:stretches"])
+    for state in names.get(name, ()):
+        key = f"{name}/{state}"
+        if state == _RESIDUAL:
+            values = own[key].copy()
+            for part, _, factor in ranges:
+                if factor == 0.0:
+                    values[part] = 0.0  # would never have been sent
+                elif factor != 1.0:
+                    values[part] = values[part] / factor
+            parts[state] = values
+            continue
+        mine, covered = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        for part, role, _ in ranges:
+            if role == "worker":
+                mine[part], covered[part] = own[key][part], 1.0
+        parts[state], parts[f"of {state}"] = mine, covered
+    waiting = own.get(f"{name}:unsent")
+    if waiting is not None:
+        parts[_RESIDUAL] = parts[_RESIDUAL] + waiting if _RESIDUAL in parts else waiting
+    return parts
+
+
+def _ranges(stretches: Array) -> list[tuple[slice, str | None, float]]:
+    ranges, first = [], 0
+    for count, role, factor in stretches:
+        ranges.append((slice(first, first + int(count)), _ROLES[int(role)], float(factor)))
+        first += int(count)
+    return ranges
+
+
+def load_states(
+    tensors: TensorList,
+    states: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    to_array: Callable[[Any], Array] = np.asarray,
+) -> None:
+    """Goes on from saved states, in place of what is kept now. All ranks call it between the same steps.
+
+    Arguments:
+        states: what mean_states() returned, on any number of ranks; what own_states() returned on this rank, on as many
+            ranks; or a sequence of what it returned on all ranks, in their order, of any number.
+        to_array: makes an array of a value of `states`; what it raises becomes InvalidArgument.
+
+    Raises InvalidArgument, with the first difference, for states of other tensors, and on the other ranks Mismatch;
+    Mismatch if ranks give states of other steps; Timeout if a rank does not call it. Nothing is changed then.
+    """
+    engine = tensors.engine
+
+    def checked() -> tuple[dict[str, Array], list[Any]]:
+        for index in range(len(tensors)):
+            engine.kept_states(tensors.handle(index))  # raises within a step
+        several = isinstance(states, Sequence)
+        saved = [_as_arrays(each, to_array) for each in (states if several else [states])]
+        given = _for_this_rank(tensors, saved, several)
+        return given, _restored(tensors, given)
+
+    (given, restored), _ = _agreed(
+        engine,
+        checked,
+        lambda made: {
+            "the number of steps in codecs' states": _steps_text(made[0], tensors),
+            "whether codecs' states are the mean over ranks": str(bool(made[0][_ABOUT][2] < 0)),
+        },
+    )
+    unsent = engine.restore_states([tensors.handle(index) for index in range(len(tensors))], restored)
+    waiting: dict[int, Array] = {}
+    for index, (tensor, values) in enumerate(zip(tensors.as_saved(), unsent, strict=True)):
+        kept = given.get(f"{tensor.name}:unsent")
+        both = [each for each in (kept, values) if each is not None]
+        if both:
+            waiting[index] = both[0].copy() if len(both) == 1 else both[0] + both[1]
+    tensors.replace_held_back(waiting)
+
+
+def _as_arrays(states: Any, to_array: Callable[[Any], Array]) -> dict[str, Array]:
+    if not isinstance(states, Mapping):
+        raise InvalidArgument(f"codecs' states are a dict of tensors, not a {type(states).__name__}")
+    arrays = {}
+    for key in states:
+        try:
+            arrays[str(key)] = np.asarray(to_array(states[key]))
+        except Exception as error:  # a damaged file raises whatever its format does
+            raise InvalidArgument(f"{key!r} of the codecs' states is no array: {error}") from error
+    return arrays
+
+
+def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: bool) -> dict[str, Array]:
+    engine = tensors.engine
+    if not several:
+        (given,) = saved
+        _check(tensors, given)
+        _, world, rank = (int(each) for each in given[_ABOUT])
+        if rank >= 0 and (world, rank) != (engine.world_size, engine.rank):
+            raise InvalidArgument(
+                f"the codecs' states are those of rank {rank} of {world} alone (exact=True), and this is rank "
+                f"{engine.rank} of {engine.world_size}: load a list with the states of all {world} ranks, or save them "
+                "without exact=True"
+            )
+        return given
+    for each in saved:
+        _check(tensors, each)
+    about = [tuple(int(number) for number in each[_ABOUT][1:]) for each in saved]
+    if not saved or about != [(len(saved), rank) for rank in range(len(saved))]:
+        raise InvalidArgument(
+            "a list of codecs' states has those of all ranks (exact=True), in their order; here the ranks are "
+            f"{[rank for _, rank in about]} of {sorted({world for world, _ in about})}"
+        )
+    return saved[engine.rank] if len(saved) == engine.world_size else _mean_of(tensors, saved)
+
+
+def _mean_of(tensors: TensorList, saved: Sequence[States]) -> dict[str, Array]:
+    parts: dict[str, dict[str, Array]] = {}
+    names = [_state_names(own) for own in saved]
+    for tensor in tensors.as_saved():
+        total: dict[str, Array] = {}
+        parts[tensor.name] = total
+        for own, kept in zip(saved, names, strict=True):
+            for part, values in _of_gradients(own, tensor.name, tensor.count, kept).items():
+                total[part] = total[part] + values if part in total else values.astype(np.float64)
+        for part in total:
+            total[part] = (total[part] / len(saved)).astype(np.float32)
+    about = {_ABOUT: np.array([_FORMAT, len(saved), -1], np.int64)}
+    return {**about, **_as_mean(tensors, saved[0], parts)}
+
+
+def _restored(tensors: TensorList, given: States) -> list[Any]:
+    """As Engine.restore_states() takes it."""
+    world = int(given[_ABOUT][1])
+    # A sum over other ranks gets all of it, too.
+    factor = world / tensors.engine.world_size if tensors.options.op.name == "sum" else 1.0
+    restored = []
+    names = _state_names(given)
+    for tensor in tensors.as_saved():
+        values = {state: given[f"{tensor.name}/{state}"] for state in names.get(tensor.name, ())}
+        steps, random = (int(each) for each in given[f"{tensor.name}:steps"])
+        stretches: list[tuple[int, str | None, float]] = [(tensor.count, "worker", 1.0)]
+        if int(given[_ABOUT][2]) >= 0:
+            rows = given[f"{tensor.name}:stretches"]
+            stretches = [(int(count), _ROLES[int(role)], float(each)) for count, role, each in rows]
+        elif factor != 1.0 and _RESIDUAL in values:
+            values[_RESIDUAL] = (values[_RESIDUAL] * factor).astype(np.float32)
+        restored.append((steps, random, stretches, values))
+    return restored
+
+
+def _check(tensors: TensorList, given: dict[str, Array]) -> None:
+    """Raises InvalidArgument, with the first difference, unless these are states of these tensors."""
+    about = given.get(_ABOUT)
+    if about is None or about.shape != (3,) or about.dtype.kind not in "iu":
+        raise InvalidArgument("these are no codecs' states: give what codec_states() returned")
+    if int(about[0]) != _FORMAT:
+        raise InvalidArgument(f"the codecs' states have format {int(about[0])}, and this version reads {_FORMAT}")
+    known = {_ABOUT}
+    names = _state_names(given)
+    for tensor in tensors.as_saved():
+        known |= _check_tensor(tensor, given, names.get(tensor.name, ()), is_mean=int(about[2]) < 0)
+    for key in given:
+        if key not in known:
+            name = key.rpartition(":")[0] or key.rpartition("/")[0] or key
+            raise InvalidArgument(f"the codecs' states have '{name}' ({key!r}), which is not among these tensors")
+
+
+def _check_tensor(tensor: TensorDescription, given: States, kept: Iterable[str], *, is_mean: bool) -> set[str]:
+    """The keys of one tensor, which has the states `kept`. Raises InvalidArgument."""
+    name, count, shape = tensor.name, tensor.count, tensor.shape
+    needed = {"shape": "u", "steps": "iu"} if is_mean else {"shape": "u", "steps": "iu", "stretches": "f"}
+    for key, kinds in needed.items():
+        if f"{name}:{key}" not in given:
+            raise InvalidArgument(f"the codecs' states lack '{name}' ('{name}:{key}'): they are of another model")
+        if given[f"{name}:{key}"].dtype.kind not in kinds:
+            raise InvalidArgument(f"'{name}:{key}' of the codecs' states has elements of another type")
+    saved = given[f"{name}:shape"].tobytes().decode(errors="replace")
+    if saved != shape:
+        raise InvalidArgument(f"'{name}' has shape {saved} in the codecs' states, and {shape} here")
+    steps = given[f"{name}:steps"]
+    if steps.shape != (2,) or not all(0 <= int(each) < 2**32 for each in steps):
+        raise InvalidArgument(f"'{name}:steps' of the codecs' states has no two numbers of at least 0")
+    if not is_mean:
+        _check_stretches(name, count, given[f"{name}:stretches"])
+    states = [f"{name}/{state}" for state in kept]
+    if not is_mean and f"{name}:unsent" in given:
+        states.append(f"{name}:unsent")
+    for key in states:
+        if given[key].dtype != np.float32 or given[key].shape != (count,):
+            raise InvalidArgument(
+                f"'{key}' of the codecs' states is {given[key].dtype} of shape {list(given[key].shape)}; expected "
+                f"float32 of shape [{count}]"
+            )
+        if not np.isfinite(given[key]).all():
+            raise InvalidArgument(f"'{key}' of the codecs' states has an element that is not finite")
+    return {*(f"{name}:{key}" for key in needed), *states}
+
+
+def _check_stretches(name: str, count: int, rows: Array) -> None:
+    fits = rows.ndim == 2 and rows.shape[1] == 3 and bool(np.isfinite(rows).all())
+    if (
+        not fits
+        or rows[:, 0].sum() != count
+        or (rows[:, 0] < 0).any()
+        or (rows[:, 0] % 1).any()
+        or not np.isin(rows[:, 1], (0, 1, 2)).all()
+    ):
+        raise InvalidArgument(f"'{name}:stretches' of the codecs' states do not cover the {count} elements")
+
+
+def _steps_text(states: States, tensors: TensorList) -> str:
+    steps = [int(states[f"{tensor.name}:steps"][0]) for tensor in tensors.as_saved()]
+    if len(set(steps)) == 1:
+        return str(steps[0])
+    return f"{min(steps, default=0)} to {max(steps, default=0)} (check sum {zlib.crc32(json.dumps(steps).encode())})"
+
+
+def _agreed(
+    engine: _core.Engine, make: Callable[[], _Result], compared: Callable[[_Result], dict[str, Any]]
+) -> tuple[_Result, list[dict[str, Any]]]:
+    """What `make()` returns, if it raises on no rank and `compared` has the same texts on all; else nobody goes on.
+
+    An error of make() is raised on its rank, and as a Mismatch on all others. Also returns what `compared` has on all.
+    """
+    made: _Result | None = None
+    error: HipressError | None = None
+    try:
+        made = make()
+    except HipressError as raised:
+        error = raised
+    own = {"error": str(error)} if error is not None or made is None else compared(made)
+    gathered = [json.loads(each) for each in engine.allgather("codec states", json.dumps(own).encode())]
+    if error is not None:
+        raise error
+    for rank, theirs in enumerate(gathered):
+        if "error" in theirs:
+            raise Mismatch(f"rank {rank} refused, so nothing was changed on any rank: {theirs['error']}")
+        for key, value in own.items():
+            if isinstance(value, str) and theirs[key] != value:
+                raise Mismatch(
+                    f"the ranks differ in {key}: rank {engine.rank} has {value}, rank {rank} has {theirs[key]}; all "
+                    "ranks save and load codecs' states between the same steps"
+                )
+    assert made is not None
+    return made, gathered

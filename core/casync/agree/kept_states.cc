@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/casync/agree/kept_states.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace hipress {
+namespace {
+
+const std::string& nameOf(const TensorRegistry& registry, TensorHandle handle) {
+  return registry.tensor(handle)->spec().name;
+}
+
+void checkIdle(const TensorRegistry& registry, TensorHandle handle) {
+  const auto group = registry.groupOf(handle);
+  if (!registry.isInFlight(handle) && (group.empty() || !registry.isInFlight(group.front()))) return;
+  throw invalidArgument("tensor '" + nameOf(registry, handle) +
+                        "' is being synchronised; save and load codecs' states between steps");
+}
+
+/// Calls `visit(stretch)` for the parts of `stretches` within `range`, with elements counted from its first.
+template <typename Visit>
+void within(const std::vector<Stretch>& stretches, const Partition& range, const Visit& visit) {
+  for (Stretch stretch : stretches) {
+    const size_t first = std::max(stretch.range.first, range.first);
+    const size_t end = std::min(stretch.end(), range.first + range.count);
+    if (first >= end) continue;
+    stretch.range = {first - range.first, end - first};
+    visit(stretch);
+  }
+}
+
+void checkFits(const std::string& tensor, size_t count, const RestoredStates& restored) {
+  size_t covered = 0;
+  for (const Stretch& stretch : restored.stretches) {
+    if (stretch.range.first != covered)
+      throw invalidArgument("the saved stretches of tensor '" + tensor + "' do not follow each other");
+    covered = stretch.end();
+  }
+  if (covered != count) {
+    throw invalidArgument("the saved stretches of tensor '" + tensor + "' have " + std::to_string(covered) +
+                          " elements, and it has " + std::to_string(count));
+  }
+  for (const auto& [state, values] : restored.values) {
+    if (values.size() == count) continue;
+    throw invalidArgument("the saved state '" + state + "' of tensor '" + tensor + "' has " +
+                          std::to_string(values.size()) + " elements, and it has " + std::to_string(count));
+  }
+}
+
+/// As the store has states: by role, each with zeros where the rank encoded in another one.
+SentStates byRole(const RestoredStates& restored) {
+  SentStates result{restored.stretches, {}};
+  for (const Stretch& stretch : restored.stretches) {
+    if (!stretch.role) continue;
+    for (const auto& [state, values] : restored.values) {
+      std::vector<float>& own = result.states[{*stretch.role, state}];
+      own.resize(values.size());
+      std::ranges::copy(values.subspan(stretch.range.first, stretch.range.count),
+                        own.begin() + static_cast<std::ptrdiff_t>(stretch.range.first));
+    }
+  }
+  return result;
+}
+
+void checkGroups(const TensorRegistry& registry, const std::vector<TensorHandle>& handles) {
+  const std::set<TensorHandle> given(handles.begin(), handles.end());
+  for (const TensorHandle handle : handles) {
+    const auto group = registry.groupOf(handle);
+    for (size_t member = 1; member < group.size(); ++member) {
+      if (given.contains(group[member])) continue;
+      throw invalidArgument("tensor '" + nameOf(registry, handle) + "' travels with '" +
+                            nameOf(registry, group[member]) + "': restore the states of both together");
+    }
+  }
+}
+
+}  // namespace
+
+KeptStates keptStates(const TensorRegistry& registry, TensorHandle handle) {
+  checkIdle(registry, handle);
+  const SentRange sent = registry.sentRange(handle);
+  KeptStates kept;
+  const auto group = registry.groupOf(handle);
+  kept.steps = registry.steps(group.empty() ? handle : group.front());
+  std::set<std::string> states;
+  within(stretchesOf(*sent.tensor), sent.range, [&](const Stretch& stretch) {
+    if (stretch.role) {
+      const auto names = codecOf(*sent.tensor, *stretch.role).states();
+      states.insert(names.begin(), names.end());
+    }
+    if (!kept.stretches.empty() && kept.stretches.back().role == stretch.role &&
+        kept.stretches.back().factor == stretch.factor) {
+      kept.stretches.back().range.count += stretch.range.count;
+    } else {
+      kept.stretches.push_back(stretch);
+    }
+  });
+  kept.states.assign(states.begin(), states.end());
+  return kept;
+}
+
+void readState(const TensorRegistry& registry, const StateStore& store, TensorHandle handle,
+               const std::string& state, std::span<float> values) {
+  checkIdle(registry, handle);
+  const SentRange sent = registry.sentRange(handle);
+  if (values.size() != sent.range.count) {
+    throw invalidArgument("tensor '" + nameOf(registry, handle) + "' has " +
+                          std::to_string(sent.range.count) + " elements, not " +
+                          std::to_string(values.size()));
+  }
+  within(stretchesOf(*sent.tensor), sent.range, [&](const Stretch& stretch) {
+    const auto part = values.subspan(stretch.range.first, stretch.range.count);
+    if (stretch.role) {
+      store.read(sent.tensor->spec().name, *stretch.role, state, sent.range.first + stretch.range.first,
+                 part);
+    } else {
+      std::ranges::fill(part, 0.0f);
+    }
+  });
+}
+
+std::vector<std::vector<float>> restoreStates(TensorRegistry& registry, StateStore& store,
+                                              const std::vector<TensorHandle>& handles,
+                                              const std::vector<RestoredStates>& restored) {
+  if (handles.size() != restored.size())
+    throw invalidArgument("one handle for each tensor's states is needed");
+  std::map<std::shared_ptr<const Tensor>, std::vector<size_t>> bySent;
+  for (size_t index = 0; index < handles.size(); ++index) {
+    checkIdle(registry, handles[index]);
+    const SentRange sent = registry.sentRange(handles[index]);
+    checkFits(nameOf(registry, handles[index]), sent.range.count, restored[index]);
+    bySent[sent.tensor].push_back(index);
+  }
+  checkGroups(registry, handles);
+
+  std::vector<std::vector<float>> unsent(handles.size());
+  for (const auto& [tensor, members] : bySent) {
+    SentStates to{stretchesOf(*tensor), {}};
+    for (const size_t index : members) {
+      const SentRange sent = registry.sentRange(handles[index]);
+      unsent[index] = moveStretches(byRole(restored[index]), {0, sent.range.count}, to, sent);
+    }
+    store.erase(tensor->spec().name);
+    for (const auto& [key, values] : to.states)
+      store.put(tensor->spec().name, key.first, key.second, tensor->partitionCounts(), values);
+  }
+  for (size_t index = 0; index < handles.size(); ++index) {
+    registry.setSteps(handles[index], restored[index].steps);
+    if (const auto group = registry.groupOf(handles[index]); !group.empty())
+      registry.setSteps(group.front(), restored[index].steps);
+  }
+  return unsent;
+}
+
+}  // namespace hipress
