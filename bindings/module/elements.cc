@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bindings/module/buffers.h"
-#include "bindings/module/dtypes.h"
+#include "bindings/module/kind_names.h"
 #include "bindings/module/module.h"
 #include "core/base/error.h"
 #include "core/element/convert.h"

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "bindings/module/device.h"
-#include "bindings/module/dtypes.h"
 #include "bindings/module/interruptibly.h"
 #include "bindings/module/keep.h"
+#include "bindings/module/kind_names.h"
 #include "bindings/module/module.h"
 #include "bindings/module/seconds.h"
 #include "core/base/error_name.h"

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/module/collective_name.h"
-#include "bindings/module/dtypes.h"
+#include "bindings/module/kind_names.h"
 #include "bindings/module/module.h"
 #include "core/base/error.h"
 #include "core/casync/graph/tensor.h"

@@ -3,9 +3,11 @@
 // Changes between two versions of a tensor, for hipress.weights.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "bindings/module/buffers.h"
 #include "bindings/module/module.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings/module/buffers.h"
-#include "bindings/module/dtypes.h"
+#include "bindings/module/kind_names.h"
 #include "bindings/module/module.h"
 #include "core/base/error.h"
 #include "core/codec/wire/crc32c.h"

@@ -13,7 +13,7 @@ LONGEST_SENTENCE = 45
 #: What quotes instead of speaking: code, links, comments.
 _QUOTED = re.compile(r"```.*?```|`[^`]*`|<!--.*?-->|\]\([^)]*\)|\{[\w, ]+\}", re.DOTALL)
 #: A line that ends before the margin ends its paragraph, or is of a list.
-_SHORT_LINE = re.compile(r"(?m)^(.{0,79})$")
+_SHORT_LINE = re.compile(r"(?m)^(.{0,79}|.*[^.] {3,}.*)$")
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*[-*|>]|\s\|\s")
 
 

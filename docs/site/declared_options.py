@@ -16,6 +16,8 @@ from typing import Any
 import griffe
 
 _MARK = re.compile(r"^( *)\{([\w, ]+)\}$", re.MULTILINE)
+#: Arguments that share a paragraph, up to the next line that is indented as far.
+_SEVERAL = re.compile(r"^( +)(\w+(?:, \w+)+): (.*(?:\n\1 +.*)*)$", re.MULTILINE)
 _DECORATORS = {"takes", "takes_all_of"}
 
 
@@ -33,21 +35,28 @@ class DeclaredOptions(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Looks at the whole package: a declaration may be in another module than its function."""
-        for decorated in _decorated(pkg):
+        for decorated in _documented(pkg):
+            if decorated.docstring is not None:
+                decorated.docstring.value = _SEVERAL.sub(_one_by_one, decorated.docstring.value)
             for decorator in decorated.decorators:
                 call = _parsed(decorator.value)
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _DECORATORS:
                     _show(decorated, call)
 
 
-def _decorated(parent: griffe.Module | griffe.Class) -> Iterator[griffe.Function | griffe.Class]:
+def _documented(parent: griffe.Module | griffe.Class) -> Iterator[griffe.Function | griffe.Class]:
     for member in parent.members.values():
         if member.is_alias:
             continue
         if isinstance(member, griffe.Function | griffe.Class):
             yield member
         if isinstance(member, griffe.Module | griffe.Class):
-            yield from _decorated(member)
+            yield from _documented(member)
+
+
+def _one_by_one(shared: re.Match[str]) -> str:
+    """Each of the arguments with the paragraph: the reference has a row for each."""
+    return "\n".join(f"{shared[1]}{name}: {shared[3]}" for name in shared[2].split(", "))
 
 
 def _show(decorated: griffe.Function | griffe.Class, call: ast.Call) -> None:

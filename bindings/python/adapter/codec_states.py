@@ -160,7 +160,7 @@ def load_states(
     states: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     to_array: Callable[[Any], Array] = np.asarray,
 ) -> None:
-    """Goes on from saved states, in place of what is kept now. All ranks call it between the same steps.
+    """Goes on from saved states, in place of the states that it has now. All ranks call it between the same steps.
 
     Arguments:
         states: what mean_states() returned, on any number of ranks; what own_states() returned on this rank, on as many

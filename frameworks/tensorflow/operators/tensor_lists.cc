@@ -258,7 +258,8 @@ __attribute__((visibility("default"))) bool hipress_hold_back(int64_t number, si
   return kept([&] { tensorList(number)->holdBack(index, {values, values + count}); });
 }
 
-/// Whether values of the tensor wait for its next values; copies them to `values`, which has room for `count`.
+/// Whether values of the tensor wait for its next values; copies them to `values`, which has room for
+/// `count`.
 __attribute__((visibility("default"))) bool hipress_copy_held_back(int64_t number, size_t index,
                                                                    float* values, size_t count) {
   const auto held = hipress::tensorflow_operators::tensorList(number)->heldBack(index);

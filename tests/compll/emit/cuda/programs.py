@@ -145,7 +145,9 @@ void BlocksDecode(uint8* compressed, float* gradient, BlocksParams params) {
 #: Without states, and without a look at every element of the gradient.
 _SPARSE = """
 void SparseEncode(float* gradient, uint8* compressed) {
-    int* at = filter(range(gradient.size), [&](int i) -> bool { return i % 3 == 0 && random<int, 16, shared>(0, 4) > 0; });
+    int* at = filter(range(gradient.size), [&](int i) -> bool {
+        return i % 3 == 0 && random<int, 16, shared>(0, 4) > 0;
+    });
     uint1* positive = map(gather(gradient, at), [&](float x) -> uint1 { return x > 0; });
     compressed = concat(at.size, at, positive, gradient[gradient.size], gradient[2 - at.size]);
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The core's kinds by the names that Python has for them.
 #pragma once
 
 #include <string>
 
 #include "core/base/error.h"
+#include "core/casync/graph/tensor.h"
 #include "core/element/dtype.h"
 
 namespace hipress::bindings {
@@ -15,5 +18,8 @@ inline DType dtypeFromName(const std::string& name) {
   }
   throw invalidArgument("dtype '" + name + "' does not exist");
 }
+
+/// Throws InvalidArgument.
+Collective collectiveFromName(const std::string& name);
 
 }  // namespace hipress::bindings

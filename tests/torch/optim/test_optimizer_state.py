@@ -163,7 +163,7 @@ def _odd() -> None:
 def test_a_state_of_another_type_is_named_on_every_rank() -> None:
     for outcome in outcomes(_odd, 2):
         assert isinstance(outcome, hp.Unsupported)
-        assert "state_dict()['state'][0]['history'][1] is a tests.torch.test_optimizer_state.Odd" in str(outcome)
+        assert "state_dict()['state'][0]['history'][1] is a tests.torch.optim.test_optimizer_state.Odd" in str(outcome)
         assert "broadcast_object(" in str(outcome)
 
 
