@@ -22,8 +22,8 @@ from hipress.errors import (
     TransportError,
     Unsupported,
 )
+from hipress.file_replacement import whole_file
 from hipress.runtime import memory_stats
-from hipress.whole_file import whole_file
 
 
 def __getattr__(name: str) -> str:

@@ -12,6 +12,7 @@ from hipress.errors import InvalidArgument
 
 #: Of deep gradient compression (Lin et al., 2018, section 3.3): sparsity 75 %, 93.75 %, 98.4375 %, 99.6 %, 99.9 %.
 DGC_RATIOS = (0.25, 0.0625, 0.015625, 0.004, 0.001)
+"""The warm-up of deep gradient compression (Lin et al., section 3.3): the share of values in each stage."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,6 @@ from hipress.errors import (  # noqa: E402
     Unsupported,
 )
 from hipress.horovod import absent  # noqa: E402
-from hipress.mxnet.codec_states import codec_states, load_codec_states  # noqa: E402
 from hipress.mxnet.collectives import (  # noqa: E402
     allreduce,
     allreduce_,
@@ -70,6 +69,7 @@ from hipress.mxnet.exchanges import (  # noqa: E402
     grouped_reducescatter,
     reducescatter,
 )
+from hipress.mxnet.kept_states import codec_states, load_codec_states  # noqa: E402
 from hipress.mxnet.kvstore import Hipress  # noqa: E402
 from hipress.mxnet.lifetime import init, shutdown  # noqa: E402
 from hipress.mxnet.model_gradients import write_gradients  # noqa: E402

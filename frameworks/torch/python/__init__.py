@@ -79,7 +79,6 @@ from hipress.runtime import (  # noqa: E402
     start_timeline,
     stop_timeline,
 )
-from hipress.torch.codec_states import codec_states, load_codec_states  # noqa: E402
 from hipress.torch.collectives import (  # noqa: E402
     allgather_async,
     allreduce_,
@@ -110,6 +109,7 @@ from hipress.torch.differentiable import (  # noqa: E402
     reducescatter,
 )
 from hipress.torch.diloco import DiLoCo  # noqa: E402
+from hipress.torch.kept_states import codec_states, load_codec_states  # noqa: E402
 from hipress.torch.model_gradients import write_gradients  # noqa: E402
 from hipress.torch.optimizer import DistributedOptimizer  # noqa: E402
 from hipress.torch.registered import register_codecs  # noqa: E402

@@ -94,7 +94,8 @@ class Worth:
 def worth_of(profile: Profile, gradients: GradientSet, stage: Callable[[str], None] = lambda _what: None) -> Worth:
     """Simulates every codec with every topology on the profile's ranks, and plans.
 
-    `stage` is called with the name of each computation before it begins. Raises InvalidArgument for a profile with fewer than two ranks.
+    `stage` is called with the name of each computation before it. Raises InvalidArgument for a profile with fewer
+    than two ranks.
     """
     world = len(profile.ranks)
     if world < 2:

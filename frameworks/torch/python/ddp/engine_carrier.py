@@ -18,8 +18,8 @@ from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.adapter.warming_up import WarmingUp
 from hipress.errors import HipressError, InvalidArgument, Unsupported
 from hipress.log import logger
-from hipress.torch.codec_states import codec_states, load_codec_states
 from hipress.torch.ddp.exact import ExactAverage
+from hipress.torch.kept_states import codec_states, load_codec_states
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.stage import Stage
 from hipress.torch.synchronizer import GradientSynchronizer

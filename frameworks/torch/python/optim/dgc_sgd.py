@@ -26,7 +26,7 @@ class DGCSGD(SynchronizingOptimizer):
     by their number, and take a step p = p - lr × that. Gradients are clipped before they are added, to
     `clip_norm` / √ranks (local clipping). A warm-up begins with more values.
 
-    Indices and values travel as they are, so the optimizer is exact but for the values that are sent later; parameters of one
+    Indices and values travel exactly, so the optimizer is exact but for values that it sends later; parameters of one
     dimension or none, and small ones, are averaged exactly and have ordinary momentum. All ranks begin with the same
     parameters: call broadcast_parameters() first. Each rank has velocities and sums of its own: every rank saves its
     own state_dict(); loaded on another rank, or with another number of ranks, velocities and sums begin at zero.
