@@ -52,7 +52,7 @@ def test_the_steps_add_an_operator(tmp_path: Path) -> None:
     (operators / saved.name).write_text(operator)
     add_row(operators / "table.py", saved.stem, row)
     (tmp_path / tested.name).write_text(test)
-    variables = {"PYTHONPATH": f"{site}:{pages.ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    variables = {"PYTHONPATH": f"{site}:{pages.ROOT}", "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), tested.name]
     assert re.search(r"^3 passed", pages.run(command, tmp_path, 500, variables=variables), re.MULTILINE)
 
