@@ -51,7 +51,7 @@ def run(command: list[str], python: Path, directory: Path, variables: Mapping[st
     """In the recipes' environment, where nothing may ask the network."""
     path = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
     own = {"PATH": path, "HOME": str(directory), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **variables}
-    return pages.run(command, directory, timeout=240.0, variables=own)
+    return pages.run(command, directory, timeout=600.0, variables=own)
 
 
 def test_lightning_with_a_checkpoint(python: Path, tmp_path: Path) -> None:

@@ -400,6 +400,7 @@ def test_a_link_that_seems_slow_only_once_is_like_the_others(monkeypatch: pytest
     class Alone(Session):
         def __init__(self) -> None:
             self.seconds = 10.0
+            self.stage = lambda _stage: None
 
         def time_left(self) -> float:
             return 10.0
