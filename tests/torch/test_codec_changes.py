@@ -217,9 +217,9 @@ _OWN = {"0.weight": "fp16"}
         (3, "onebit", "none", {3: ("onebit", _OWN)}),
         (hp.Warmup(2, "onebit"), "graddrop(ratio=0.1)", "onebit", {2: ("graddrop(ratio=0.1)", _OWN)}),
         (
-            hp.Warmup(4, ratios=(0.5, 0.25)),
+            hp.Warmup(4, ratios=(0.4, 0.25)),
             "graddrop(ratio=0.1)",
-            "graddrop(ratio=0.5)",
+            "graddrop(ratio=0.4)",
             {2: ("graddrop(ratio=0.25)", _OWN), 4: ("graddrop(ratio=0.1)", _OWN)},
         ),
         (0, "onebit", "onebit", {}),

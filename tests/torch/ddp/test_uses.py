@@ -182,7 +182,7 @@ def _net() -> training.Net:
     ("warmup", "codecs"),
     [
         (hp.Warmup(4, "int8"), ["int8", "int8", "onebit"]),
-        (hp.Warmup(4, ratios=(0.5, 0.1)), ["graddrop(ratio=0.5)", "graddrop(ratio=0.1)", "graddrop(ratio=0.01)"]),
+        (hp.Warmup(4, ratios=(0.4, 0.1)), ["graddrop(ratio=0.4)", "graddrop(ratio=0.1)", "graddrop(ratio=0.01)"]),
         (hp.Warmup(2, "onebit"), ["onebit", "graddrop", "graddrop"]),
     ],
 )
