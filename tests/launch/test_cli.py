@@ -136,5 +136,5 @@ class TestLoadCore:
             self.load(monkeypatch, libucx=self.libucx([]), hipress__core=absent)
 
     def test_a_core_for_another_system(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with pytest.raises(TransportError, match=r"GLIBC_9.*Rebuild"):
+        with pytest.raises(TransportError, match=r"GLIBC_9.*Build it for this system"):
             self.load(monkeypatch, libucx=self.libucx([]), hipress__core=ImportError("version GLIBC_9 not found"))
