@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -39,18 +42,28 @@ def run(
     Fails, showing the output, unless it ends with 0.
     """
     path = [Path(sys.executable).parent, *programs, os.environ.get("PATH", os.defpath)]
-    finished = subprocess.run(
-        command,
-        cwd=directory,
-        env={**clean_environment(), "PATH": os.pathsep.join(map(str, path)), **(variables or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert finished.returncode == 0, f"{command} ended with {finished.returncode}:\n{finished.stdout}"
-    return finished.stdout
+    with tempfile.TemporaryFile("w+") as output:
+        # A pipe would stay open, and this test wait, while a process that the command has left behind lives.
+        process = subprocess.Popen(
+            command,
+            cwd=directory,
+            env={**clean_environment(), "PATH": os.pathsep.join(map(str, path)), **(variables or {})},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            ended = f"ended with {process.wait(timeout)}"
+        except subprocess.TimeoutExpired:
+            ended = f"did not end in {timeout:g} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        printed = output.read()
+    assert ended == "ended with 0", f"{command} {ended}:\n{printed}"
+    return printed
 
 
 def launch(script: Path, ranks: int) -> str:
