@@ -75,9 +75,13 @@ __attribute__((flatten, noinline)) auto runGeneric(Arguments... arguments) {
 
 /// Kernel<level>::run(arguments...) at the current level. Arguments are pointers and numbers, passed by
 /// value.
+///
+/// A library that is compiled where it runs has HIPRESS_COMPILED_LEVEL, the number of an IsaLevel. It gets
+/// two of the four versions, which halves the time to compile it: that level's and the generic one, which
+/// runs at all levels below.
 template <template <IsaLevel> class Kernel, typename... Arguments>
 auto multiversion(Arguments... arguments) {
-#if HIPRESS_X86
+#if HIPRESS_X86 && !defined(HIPRESS_COMPILED_LEVEL)
   switch (isaLevel()) {
     case IsaLevel::kV4:
       return detail::runV4<Kernel<IsaLevel::kV4>>(arguments...);
@@ -87,6 +91,13 @@ auto multiversion(Arguments... arguments) {
       return detail::runV2<Kernel<IsaLevel::kV2>>(arguments...);
     case IsaLevel::kGeneric:
       break;
+  }
+#elif HIPRESS_X86
+  constexpr auto compiled = static_cast<IsaLevel>(HIPRESS_COMPILED_LEVEL);
+  if (isaLevel() >= compiled) {
+    if constexpr (compiled == IsaLevel::kV4) return detail::runV4<Kernel<compiled>>(arguments...);
+    if constexpr (compiled == IsaLevel::kV3) return detail::runV3<Kernel<compiled>>(arguments...);
+    if constexpr (compiled == IsaLevel::kV2) return detail::runV2<Kernel<compiled>>(arguments...);
   }
 #endif
   return detail::runGeneric<Kernel<IsaLevel::kGeneric>>(arguments...);

@@ -25,7 +25,7 @@ from hipress.compll.wrappers import torch as wrappers_torch
 from hipress.compll.wrappers.codec_interface import CodecInterface, codec_interface
 from hipress.errors import InvalidArgument
 
-#: The most seconds for compiling a codec; the largest codec that comes with HiPress takes six.
+#: The most seconds for compiling a codec; the largest codec that comes with HiPress takes three.
 COMPILE_TIMEOUT = 300.0
 _WRAPPERS = {"torch": wrappers_torch, "tensorflow": wrappers_tensorflow, "mxnet": wrappers_mxnet}
 FRAMEWORKS = tuple(_WRAPPERS)
@@ -75,18 +75,20 @@ def write_sources(codec: CodecSource, parts: Iterable[str], frameworks: Iterable
 
 
 def write_library(codec: CodecSource, folder: Path, timeout: float = COMPILE_TIMEOUT) -> Path:
-    """Writes <name>.so, for machines without a compiler."""
-    with opened(library_of(codec, timeout)) as name:
+    """Writes <name>.so, for machines without a compiler: with code for each instruction-set level."""
+    with opened(library_of(codec, timeout, every_level=True)) as name:
         return _write(folder, f"{codec.name}.so", Path(name).read_bytes())
 
 
-def library_of(codec: CodecSource, timeout: float = COMPILE_TIMEOUT) -> Path:
+def library_of(codec: CodecSource, timeout: float = COMPILE_TIMEOUT, *, every_level: bool = False) -> Path:
     """The codec's library, which is compiled unless the cache has it.
+
+    It has code for the instruction-set level of this process and generic code, or code for `every_level`.
 
     Raises Unsupported without a compiler, HipressError if the C++ does not compile, Timeout, and InvalidArgument if
     the cache cannot be written.
     """
-    toolchain, text = find_toolchain(), body(codec)
+    toolchain, text = find_toolchain(() if every_level else (_this_level(),)), body(codec)
     key = f"{codec.name}-{_fingerprint(toolchain, text)}"
 
     def make(work: Path) -> Path:
@@ -100,10 +102,20 @@ def library_of(codec: CodecSource, timeout: float = COMPILE_TIMEOUT) -> Path:
     return cached(key, make, timeout + 30.0)
 
 
+def _this_level() -> str:
+    """The compiler's option for libraries that only this machine loads."""
+    from hipress import _core
+
+    _core.isa_level()  # raises InvalidArgument if HIPRESS_ISA is wrong
+    levels = _core.isa_levels()
+    # Not isa_level(): a measurement may have lowered it for a moment.
+    return f"-DHIPRESS_COMPILED_LEVEL={levels.index(os.environ.get('HIPRESS_ISA') or levels[-1])}"
+
+
 def _fingerprint(toolchain: Toolchain, text: str) -> str:
     """A checksum of all inputs of the library. The emitter needs no part in it, since its text is an input."""
     compiler = toolchain.compiler
-    parts = [text, *compiler.command, *FLAGS, compiler.version, _headers(toolchain.include)]
+    parts = [text, *compiler.command, *FLAGS, *toolchain.options, compiler.version, _headers(toolchain.include)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -125,6 +126,19 @@ def test_a_wrong_program_is_told_with_its_place(tmp_path: Path) -> None:
         hipress.load_codec(tmp_path / "missing.cll")
     with pytest.raises(InvalidArgument, match=r"missing\.so.*does not exist"):
         hipress.load_codec(tmp_path / "missing.so")
+
+
+@pytest.mark.slow
+def test_what_is_loaded_here_has_code_for_this_processor_alone(plain: Path) -> None:
+    """And the generic code, which stands for all lower levels. A library for other machines has every level."""
+    codec = read_codec(plain)
+    here, anywhere = library_of(codec), library_of(codec, every_level=True)
+    levels = _core.isa_levels()
+    assert (here.stat().st_size < anywhere.stat().st_size) == (len(levels) > 2)
+    variables = {**os.environ, "HIPRESS_ISA": levels[0]}
+    use = [sys.executable, "-c", "import hipress, sys; print(hipress.load_codec(sys.argv[1]))", str(plain)]
+    done = subprocess.run(use, capture_output=True, text=True, timeout=120, check=False, env=variables)
+    assert done.stdout == "plain\n", done.stderr
 
 
 @pytest.mark.slow
