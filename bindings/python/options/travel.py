@@ -27,7 +27,7 @@ class CollectiveOptions(TypedDict, total=False):
     ]
     topology: Annotated[
         str,
-        Option('Which way gradients travel: "ps", "ring", "allgather" or "hierarchical".', default="ps"),
+        Option('Which way gradients travel: "ps", "ring", "butterfly", "allgather" or "hierarchical".', default="ps"),
     ]
     partitions: Annotated[
         int,

@@ -13,8 +13,8 @@ namespace hipress {
 namespace {
 
 constexpr std::string_view kHierarchical = "hierarchical";
-constexpr std::array<std::pair<std::string_view, AddExchange>, 3> kFlat = {
-    {{"ps", addPs}, {"ring", addRing}, {"allgather", addAllgather}}};
+constexpr std::array<std::pair<std::string_view, AddExchange>, 4> kFlat = {
+    {{"ps", addPs}, {"ring", addRing}, {"butterfly", addButterfly}, {"allgather", addAllgather}}};
 
 AddExchange flatTopology(std::string_view name) {
   for (const auto& [known, add] : kFlat) {

@@ -23,7 +23,7 @@ struct TopologyContext {
   std::vector<int> hosts;
 };
 
-/// Names that users may give for gradients: ps, ring, allgather, hierarchical. The last may name the topology
+/// Names that users may give for gradients: ps, ring, butterfly, allgather, hierarchical. The last may name the topology
 /// between hosts: "hierarchical(ring)"; it is ps otherwise.
 const std::vector<std::string>& topologyNames();
 

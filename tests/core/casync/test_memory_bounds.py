@@ -76,6 +76,11 @@ BOUNDS = {
         compressed=lambda s: s.c + s.T / s.K,
         early=lambda s: s.c * (s.N - 1) / s.N,
     ),
+    "butterfly": Bound(
+        raw=lambda s: (s.N - 1) / s.N,
+        compressed=lambda s: 2 * s.c * (s.N - 1) / s.N + s.T / s.K,
+        early=lambda s: s.c * (s.N - 1) / s.N,
+    ),
     "allgather": Bound(
         raw=lambda s: s.N - 1,
         compressed=lambda s: s.c * s.N,

@@ -47,6 +47,8 @@ using AddExchange = Outcome (*)(TaskGraph& graph, const Exchange& exchange);
 Outcome addPs(TaskGraph& graph, const Exchange& exchange);
 /// Reduction along the ring, which ends at the owner, then the result along the ring.
 Outcome addRing(TaskGraph& graph, const Exchange& exchange);
+/// Recursive halving and doubling: a binomial tree for each partition, with the owner at the root.
+Outcome addButterfly(TaskGraph& graph, const Exchange& exchange);
 /// Everybody's contribution to everybody.
 Outcome addAllgather(TaskGraph& graph, const Exchange& exchange);
 

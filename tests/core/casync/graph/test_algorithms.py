@@ -66,6 +66,12 @@ COSTS = {
         encodes=lambda s: share(s.K, 1),
         decodes=lambda s: share(s.K * (2 * s.N - 1), s.N),
     ),
+    "butterfly": Cost(
+        hops=lambda s: share(2 * (s.N.bit_length() - 1), 1),
+        outside=lambda s: share(2 * s.K * (s.N - 1), s.N),
+        encodes=lambda s: share(s.K, 1),
+        decodes=lambda s: share(s.K * (2 * s.N - 1), s.N),
+    ),
     "allgather": Cost(
         hops=lambda s: share(1, 1),
         outside=lambda s: share(s.K * (s.N - 1), 1),

@@ -16,7 +16,8 @@ from hipress.errors import InvalidArgument
 from tests.cases import each
 from tests.core.casync.engine_world import allreduce, gradients, identical, run_ranks, spec
 
-TOPOLOGIES = ["ps", "ring", "allgather", "hierarchical", "hierarchical(ring)", "hierarchical(allgather)"]
+FLAT = ["ps", "ring", "butterfly", "allgather"]
+TOPOLOGIES = [*FLAT, "hierarchical", "hierarchical(ring)", "hierarchical(allgather)"]
 CODECS = [
     *("none", "fp16", "onebit", "tbq(threshold=0.5)", "terngrad", "dgc(ratio=0.1)", "graddrop(ratio=0.1)"),
     *("bf16", "int8", "int4", "fp4_e2m1", "randomk(ratio=0.1)"),
@@ -94,6 +95,19 @@ def test_replicas_are_identical_and_runs_repeat(topology: str, world_size: int, 
 def test_large_tensors_in_any_number_of_partitions(topology: str, codec: str, size: int, partitions: int) -> None:
     for outputs in zip(*synchronised(4, topology, codec, [(size, partitions)]), strict=True):
         assert identical(outputs)
+
+
+@each("codec", ["int8", "terngrad", "fp4_e2m1(error_feedback=false)"])
+def test_a_butterfly_loses_less_than_a_ring(codec: str) -> None:
+    """A partial sum is encoded log₂ N times at most on its way to the owner, in a ring up to N−1 times."""
+    world_size, count = 8, 100_000
+    average = np.mean(inputs(world_size, count), axis=0)
+
+    def lost(topology: str) -> float:
+        found = synchronised(world_size, topology, codec, [(count, world_size)], steps=1)[0][0]
+        return float(np.sum((found - average) ** 2) / np.sum(average**2))
+
+    assert lost("butterfly") < 0.75 * lost("ring")
 
 
 @each("codec", WITH_RESIDUALS)
@@ -194,7 +208,7 @@ def test_what_is_not_finite_comes_out_everywhere(topology: str) -> None:
 @each("name", ["tree", "", "hierarchical(tree)", "hierarchical(", "hierarchical()", "ring(ps)"])
 def test_other_names_are_refused(name: str) -> None:
     def body(engine: _core.Engine) -> None:
-        with pytest.raises(InvalidArgument, match="choose one of: ps, ring, allgather, hierarchical"):
+        with pytest.raises(InvalidArgument, match="choose one of: ps, ring, butterfly, allgather, hierarchical"):
             engine.declare([spec("w", np.zeros(3, np.float32), topology=name)])
 
     run_ranks(1, body)
