@@ -19,11 +19,11 @@ Mailbox::Mailbox() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     throw transportError(std::string("cannot make an event descriptor: ") + std::strerror(errno));
 }
 
-bool Mailbox::post(Command&& command) {
+bool Mailbox::put(Command&& command, bool wakes) {
   const std::lock_guard lock(mutex_);
   if (shut_) return false;
   commands_.push_back(std::move(command));
-  if (asleep_) {
+  if (asleep_ && (wakes || forAll_)) {
     // Under the lock: a wake-up that comes after its command was taken would stay, and keep the progress
     // thread awake until the next command.
     asleep_ = false;
@@ -46,8 +46,9 @@ void Mailbox::take(std::vector<Command>& commands) {
   commands_.swap(commands);
 }
 
-bool Mailbox::prepareToSleep() {
+bool Mailbox::prepareToSleep(bool forAll) {
   const std::lock_guard lock(mutex_);
+  forAll_ = forAll;
   asleep_ = commands_.empty();
   return asleep_;
 }

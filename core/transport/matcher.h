@@ -31,6 +31,9 @@ class Matcher {
   /// fault).
   bool keep(const MessageKey& key, Arrived message) { return arrived_.add(key, std::move(message)); }
 
+  /// Whether messages are kept.
+  bool keeps() const { return !arrived_.empty(); }
+
   std::vector<RecvRequest> takePosted() {
     return posted_.takeAll([](const MessageKey&) { return true; });
   }

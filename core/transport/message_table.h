@@ -41,6 +41,8 @@ class MessageTable {
     spares_.reserve(kRoom);
   }
 
+  bool empty() const { return entries_.empty(); }
+
   /// False, and nothing is kept, if the key has an entry already.
   bool add(const MessageKey& key, Value&& value) {
     if (spares_.empty()) return entries_.try_emplace(key, std::move(value)).second;

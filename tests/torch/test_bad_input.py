@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import hipress.torch as hp
+from hipress.torch.synchronizer import GradientSynchronizer
 from tests.ranks import free_port
 from tests.torch.models import loss, mlp
 from tests.torch.ranks import outcomes, run
@@ -141,6 +142,30 @@ def _non_contiguous_gradient() -> None:
 
 def test_a_non_contiguous_gradient() -> None:
     run(_non_contiguous_gradient, 1)
+
+
+def _wrong_tensors() -> None:
+    hp.init()
+    values = torch.ones(2, 3, 4, 5)
+    tensors = GradientSynchronizer([("w", values)])
+    wrong: list[tuple[torch.Tensor, type[hp.HipressError], str]] = [
+        (values.to_sparse(), hp.InvalidArgument, r"sparse.*\.to_dense\(\)"),
+        (values.permute(3, 2, 1, 0), hp.InvalidArgument, r"not contiguous \(shape.*\.contiguous\(\)"),
+        (values[:, :, ::2], hp.InvalidArgument, r"not contiguous"),
+        (values.to(torch.complex64), hp.Unsupported, "complex64"),
+        (values.double(), hp.Mismatch, "not the declared float32"),
+        (values[:1], hp.Mismatch, "60 elements, declared were 120"),
+        (values.to("meta"), hp.Unsupported, r"meta.*\.cpu\(\)"),
+    ]
+    for tensor, error, message in wrong:
+        with pytest.raises(error, match=f"'w'.*{message}"):
+            tensors.submit(0, tensor)
+    for tensor in (values, values.to(memory_format=torch.channels_last), torch.ones(2, 3, 1, 20).mT):
+        assert tensors.wait(tensors.submit(0, tensor))
+
+
+def test_wrong_tensors_of_a_list_are_refused() -> None:
+    run(_wrong_tensors, 1)
 
 
 def _different_models() -> None:

@@ -35,8 +35,10 @@ def _moved_away() -> None:
     hp.init()
     spec = _core.TensorSpec("w", count=5, device=_core.SimulatedDevice())
     (declared,) = runtime.current().engine.declare([spec])
+    values = torch.ones(5)
+    assert operators.submit_in_place(values, declared) == -1
     with pytest.raises(hp.Unsupported, match=r"'w': it is not on simulated:0, where it was when it was declared"):
-        operators.submit_in_place(torch.ones(5), declared)
+        operators.raise_refusal(values, "w")
 
 
 def test_a_tensor_that_is_not_where_it_was_declared_is_refused() -> None:

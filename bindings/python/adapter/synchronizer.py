@@ -96,6 +96,13 @@ class TensorDescription:
     """Whether it is ever synchronised; a tensor without gradient may be missing from a plan."""
 
 
+def _outlived() -> NotInitialized:
+    return NotInitialized(
+        "the optimizer, trainer, tape or kvstore that uses these tensors was made before the last shutdown(), "
+        "and init() has started another engine since: make a new one from the plain optimizer"
+    )
+
+
 def _check_unique(names: list[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
@@ -185,18 +192,15 @@ class TensorList:
 
     def handle(self, index: int) -> int:
         """The core's handle of the tensor at `index`, until set_codec() or set_plan(). Raises NotInitialized."""
-        self._running_process()
+        if runtime.current() is not self._process:
+            raise _outlived()
         return self._handles[index]
 
     def _running_process(self) -> runtime.Runtime:
         """Raises NotInitialized if the ranks agreed on these tensors before the last shutdown()."""
-        process = runtime.current()
-        if process is not self._process:
-            raise NotInitialized(
-                "the optimizer, trainer, tape or kvstore that uses these tensors was made before the last shutdown(), "
-                "and init() has started another engine since: make a new one from the plain optimizer"
-            )
-        return process
+        if runtime.current() is not self._process:
+            raise _outlived()
+        return self._process
 
     def group(self, index: int) -> str | None:
         """The group of the tensor at `index`, or None. A group travels when all of its members are submitted."""
@@ -283,7 +287,7 @@ class TensorList:
         Raises what made it fail: PeerLost, Timeout, CorruptPayload.
         """
         absent = self._engine.wait(operation)
-        self.arrived(operation)
+        self._held_back.arrived(operation)
         return not absent
 
     def _specs(self, options: SynchronizationOptions) -> list[_core.TensorSpec]:

@@ -114,14 +114,17 @@ bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
     throw invalidArgument("there is no operation " + std::to_string(handle) +
                           "; it may have been waited for already");
   }
-  const auto until = Clock::now() + clampTimeout(slice);
+  auto now = Clock::now();
+  const auto until = now + clampTimeout(slice);
   while (!operation->finished()) {
-    const auto now = Clock::now();
-    if (now >= until) return false;
-    deadlines_.check(*operation);
     operation->waitUntil(std::min(until, now + kLookInterval));
+    if (operation->finished()) break;
+    deadlines_.check(*operation);
+    now = Clock::now();
+    if (now >= until) return false;
   }
   table_.forget(operation);
+  operation->endWaiting();
   if (const Failure failure = operation->failure()) throw *failure;
   if (absent != nullptr) *absent = operation->absent();
   return true;

@@ -27,6 +27,7 @@ void Operation::arm(OperationHandle handle, uint32_t stepNumber, Submission&& su
   handle_ = handle;
   keepAlive_ = std::move(submission.keepAlive);
   onDone_ = std::move(submission.onDone);
+  usersDone_.store(onDone_ == nullptr ? 0 : kWaited, std::memory_order_relaxed);
   submitted_ = Clock::now();
   const auto& tasks = tensor().graph().tasks();
   for (size_t index = 0; index < tasks.size(); ++index) {
@@ -47,8 +48,14 @@ void Operation::complete(TaskIndex index) {
 bool Operation::endTask() {
   if (remaining_.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
   values_.release();
-  keepAlive_.reset();
+  release(kTasks);
   return true;
+}
+
+/// The last user lets go of the caller's memory.
+void Operation::release(User user) {
+  const uint8_t others = (kTasks | kWaited) & ~user;
+  if (usersDone_.fetch_or(user, std::memory_order_acq_rel) == others) keepAlive_.reset();
 }
 
 bool Operation::finish(const Failure& failure) {
@@ -75,7 +82,7 @@ Failure Operation::failure() const {
 
 void Operation::endInGroup(bool noValues) {
   values_.absent.store(noValues, std::memory_order_relaxed);
-  keepAlive_.reset();
+  release(kTasks);
 }
 
 bool Operation::isMissing(TaskIndex index) const {

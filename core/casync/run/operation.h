@@ -33,7 +33,9 @@ struct Submission {
   /// On a device: an event of the device's kind, which keepAlive owns, after which input and output are
   /// usable; nullptr: they are.
   void* ready = nullptr;
-  std::shared_ptr<void> keepAlive;  ///< Released when no thread and no network touches the two any more.
+  /// Released when no thread and no network touches the two any more, and no caller waits: on the caller's
+  /// thread in the end, as giving up a Python object would have the network wait for Python's lock.
+  std::shared_ptr<void> keepAlive;
   /// updatesInMessage() of the number of times that the caller has updated the tensor's variable with earlier
   /// results; 0: it does not count. Two ranks with different numbers are a Mismatch.
   uint16_t updates = 0;
@@ -65,8 +67,8 @@ class Operation final : public AwaitedOperation {
   void complete(TaskIndex task);
   /// One more task before this one is complete; whether it was the last.
   bool isCleared(TaskIndex task) { return pending_[task].fetch_sub(1, std::memory_order_acq_rel) == 1; }
-  /// A task and the steps that follow from it are done; whether it was the last one of all. Then the caller's
-  /// memory and the device's are released.
+  /// A task and the steps that follow from it are done; whether it was the last one of all. Then the device's
+  /// memory is released, and the caller's unless a caller waits.
   bool endTask();
 
   /// Ends the operation and wakes the waiter. Whether this was the first call: the others change nothing.
@@ -79,6 +81,8 @@ class Operation final : public AwaitedOperation {
   /// Its group's operation is done: releases the caller's memory, as endTask() does. `noValues`: no rank had
   /// values.
   void endInGroup(bool noValues);
+  /// The caller has waited: releases its memory, or leaves that to tasks that still use it.
+  void endWaiting() { release(kWaited); }
   /// After finished(): whether no rank had values.
   bool absent() const { return values_.absent.load(std::memory_order_relaxed); }
 
@@ -90,14 +94,17 @@ class Operation final : public AwaitedOperation {
   std::shared_ptr<const AwaitedOperation> carrier() const override;
 
  private:
+  enum User : uint8_t { kTasks = 1, kWaited = 2 };  // of the caller's memory, when they are done with it
+  void release(User user);
   bool isComplete(TaskIndex task) const { return complete_[task].load(std::memory_order_relaxed); }
   bool isMissing(TaskIndex task) const;
   std::string workOfDevice() const;
 
   StepValues values_;
   OperationHandle handle_ = 0;
-  std::shared_ptr<void> keepAlive_;  // owns input and output
-  OnDone onDone_;                    // nullptr: a caller waits
+  std::shared_ptr<void> keepAlive_;    // owns input and output
+  std::atomic<uint8_t> usersDone_{0};  // users of keepAlive_
+  OnDone onDone_;                      // nullptr: a caller waits
   Clock::time_point submitted_;
   std::weak_ptr<const GroupStep> group_;  // empty: it is sent alone
 

@@ -27,8 +27,11 @@ void Transfers::send(const OperationPointer& operation, TaskIndex index, int pri
     trace_.record(*operation, operation->task(index), TraceTrack::kSend, 0, operation->started(index), bytes);
     events_.completed(operation, index);
   };
-  queue_.push(priority, std::move(request),
-              [this, operation, index] { operation->noteStart(index, trace_.now()); });
+  operation->noteStart(index, 0);
+  InlineFunction<void()> onStart;
+  if (trace_.recorder() != nullptr)
+    onStart = [this, operation, index] { operation->noteStart(index, trace_.now()); };
+  queue_.push(priority, std::move(request), std::move(onStart));
 }
 
 void Transfers::receive(const OperationPointer& operation, TaskIndex index) {

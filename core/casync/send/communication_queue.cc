@@ -72,14 +72,11 @@ bool CommunicationQueue::isScheduled(const SendRequest& request) const {
 
 void CommunicationQueue::toLink(QueuedMessage&& message) {
   Link& link = links_[static_cast<size_t>(message.request.peer)];
-  {
-    const std::lock_guard lock(link.mutex);
-    const int priority = message.priority;
-    const auto bytes = static_cast<double>(message.request.payload.size());
-    link.queue.push(priority, {link.waiting.put(std::move(message)), bytes}, Clock::now());
-    if (link.dispatching) return;
-  }
-  dispatch(link);
+  std::unique_lock lock(link.mutex);
+  const int priority = message.priority;
+  const auto bytes = static_cast<double>(message.request.payload.size());
+  link.queue.push(priority, {link.waiting.put(std::move(message)), bytes}, Clock::now());
+  dispatch(link, std::move(lock));
 }
 
 /// What goes now, or nullptr. Called with the mutex held.
@@ -100,29 +97,25 @@ CommunicationQueue::Flight* CommunicationQueue::Link::next() {
 
 // One thread at a time: two could hand over their flights in the wrong order. And never within itself: a
 // closed transport answers within send(), and thousands of waiting messages would nest as deeply.
-void CommunicationQueue::dispatch(Link& link) {
-  for (bool mine = false;; mine = true) {
-    Flight* flight = nullptr;
-    LinkQueue::Hold hold = LinkQueue::Hold::kEmpty;
-    {
-      const std::lock_guard lock(link.mutex);
-      if (!mine && link.dispatching) return;
-      flight = link.next();
-      link.dispatching = flight != nullptr;
-      hold = link.queue.hold();
-    }
-    if (flight != nullptr) {
-      hand(link, *flight);
-      continue;
-    }
-    if (hold == LinkQueue::Hold::kGather) askWatcher(watchesGathering_);
-    if (hold == LinkQueue::Hold::kWindow) askWatcher(watchesWindows_);
-    return;
+void CommunicationQueue::dispatch(Link& link, std::unique_lock<std::mutex> lock) {
+  if (link.dispatching) return;
+  while (Flight* const flight = link.next()) {
+    link.dispatching = true;
+    lock.unlock();
+    hand(link, *flight);
+    lock.lock();
   }
+  link.dispatching = false;
+  const LinkQueue::Hold hold = link.queue.hold();
+  lock.unlock();
+  if (hold == LinkQueue::Hold::kGather) askWatcher(watchesGathering_);
+  if (hold == LinkQueue::Hold::kWindow) askWatcher(watchesWindows_);
 }
 
 void CommunicationQueue::hand(Link& link, Flight& flight) {
-  for (const auto& message : flight.queued) message.onStart();
+  for (const auto& message : flight.queued) {
+    if (message.onStart) message.onStart();
+  }
   const int peer = flight.queued.front().request.peer;
   auto onSent = [this, &link, &flight](const Failure& failure) { sent(link, flight, failure); };
   if (flight.queued.size() > 1) return transport_.sendBundle({peer, flight.views, std::move(onSent)});
@@ -134,19 +127,17 @@ void CommunicationQueue::hand(Link& link, Flight& flight) {
 }
 
 void CommunicationQueue::sent(Link& link, Flight& flight, const Failure& failure) {
-  {
-    const std::lock_guard lock(link.mutex);
-    link.queue.sent(flight);
-  }
   // Before the callbacks: the network should not wait for what completion triggers.
-  dispatch(link);
+  std::unique_lock lock(link.mutex);
+  link.queue.sent(flight);
+  dispatch(link, std::move(lock));
   for (const auto& message : flight.queued) {
     if (isScheduled(message.request)) schedule_->sent(message);
   }
   for (const auto& message : flight.queued) message.request.onSent(failure);
   flight.queued.clear();
   flight.views.clear();
-  const std::lock_guard lock(link.mutex);
+  const std::lock_guard again(link.mutex);
   link.freeFlights.push_back(&flight);
 }
 
@@ -191,14 +182,13 @@ TimePoint CommunicationQueue::lookAtGathering() {
   TimePoint next = kNever;
   const TimePoint now = Clock::now();
   for (Link& link : links_) {
-    bool due = false;
-    {
-      const std::lock_guard lock(link.mutex);
-      if (link.dispatching || link.queue.hold() != LinkQueue::Hold::kGather) continue;
-      due = link.queue.due() <= now;
-      if (!due) next = std::min(next, std::chrono::ceil<Clock::duration>(link.queue.due()));
+    std::unique_lock lock(link.mutex);
+    if (link.dispatching || link.queue.hold() != LinkQueue::Hold::kGather) continue;
+    if (link.queue.due() <= now) {
+      dispatch(link, std::move(lock));
+    } else {
+      next = std::min(next, std::chrono::ceil<Clock::duration>(link.queue.due()));
     }
-    if (due) dispatch(link);
   }
   if (next != kNever) watchesGathering_ = true;
   return next;
@@ -208,14 +198,11 @@ TimePoint CommunicationQueue::lookAtWindows() {
   watchesWindows_ = false;
   bool again = schedule_->look();
   for (Link& link : links_) {
-    bool opened = false;
     bool waits = false;
-    {
-      const std::lock_guard lock(link.mutex);
-      opened = link.queue.look(&waits);
-    }
+    std::unique_lock lock(link.mutex);
+    const bool opened = link.queue.look(&waits);
     again |= waits;
-    if (opened) dispatch(link);
+    if (opened) dispatch(link, std::move(lock));
   }
   if (!again) return kNever;
   watchesWindows_ = true;

@@ -42,7 +42,7 @@ class CommunicationQueue {
   /// messages in flight are out. Idempotent.
   void stop();
 
-  /// Thread-safe. `onStart` runs when the message leaves the queue, before request.onSent can.
+  /// Thread-safe. `onStart`, if given, runs when the message leaves the queue, before request.onSent can.
   void push(int priority, SendRequest request, InlineFunction<void()> onStart);
 
   ScheduleCounters scheduleCounters() const { return schedule_->counters(); }
@@ -67,7 +67,7 @@ class CommunicationQueue {
 
   bool isScheduled(const SendRequest& request) const;
   void toLink(QueuedMessage&& message);
-  void dispatch(Link& link);
+  void dispatch(Link& link, std::unique_lock<std::mutex> lock);
   void hand(Link& link, Flight& flight);
   void sent(Link& link, Flight& flight, const Failure& failure);
   void askWatcher(std::atomic<bool>& watches);

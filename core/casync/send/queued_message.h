@@ -11,8 +11,8 @@ namespace hipress {
 struct QueuedMessage {
   int priority = 0;
   SendRequest request;
-  InlineFunction<void()>
-      onStart;        ///< Called when the message leaves the queue, before request.onSent can be.
+  /// If given, called when the message leaves the queue, before request.onSent can be.
+  InlineFunction<void()> onStart;
   uint64_t mark = 0;  ///< The schedule's own.
 
   size_t bytes() const { return request.payload.size() + kMessageHeaderBytes; }

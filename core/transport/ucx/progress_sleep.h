@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <poll.h>
-
-#include <array>
-
 #include "core/base/time.h"
 #include "core/base/unique_fd.h"
 
@@ -14,15 +10,17 @@ namespace hipress {
 /// passed. The interval is a timer of its own, because a time limit of each wait costs half a microsecond.
 class ProgressSleep {
  public:
-  /// Throws Transport if the kernel has no timer.
+  /// Throws Transport if the kernel has no timer, or cannot wait for one of the descriptors.
   ProgressSleep(int mailbox, int worker, Milliseconds interval);
 
   /// Returns whether an interval has passed since the last time that it said so.
   bool sleep();
 
  private:
+  void watch(int descriptor);
+
   UniqueFd timer_;
-  std::array<pollfd, 3> descriptors_;
+  UniqueFd all_;  // the kernel's list of the three, which poll() would make again for each sleep
 };
 
 }  // namespace hipress

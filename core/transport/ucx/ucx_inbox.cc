@@ -196,6 +196,7 @@ void UcxInbox::refuseBundles(int peer, const Error& reason) {
 
 void UcxInbox::breakLink(int peer, const Failure& failure) {
   brokenLinks_[static_cast<size_t>(peer)] = failure;
+  hasBrokenLink_ = true;
   for (const auto& request : matcher_.takePosted(peer)) request.onReceived(failure);
 }
 

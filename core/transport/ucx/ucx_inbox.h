@@ -35,6 +35,9 @@ class UcxInbox {
 
   void recv(RecvRequest&& request);
 
+  /// Whether recv() can do nothing but wait for its message, for all that has come so far.
+  bool receivesWait() const { return !failure_ && !hasBrokenLink_ && !matcher_.keeps(); }
+
   /// Receives that wait, and those to come, end with `failure`. Payloads on their way cannot be called back:
   /// they end with finish().
   void fail(const Failure& failure);
@@ -92,6 +95,7 @@ class UcxInbox {
   const UcxInboxListener listener_;
   Failure failure_;
   std::vector<Failure> brokenLinks_;  // by peer, once its messages were refused or lost
+  bool hasBrokenLink_ = false;
   Matcher<Arrived> matcher_;
   std::vector<MessageView> pieces_;  // of the bundle that arrives
   std::unordered_map<Fetch*, std::unique_ptr<Fetch>> fetches_;

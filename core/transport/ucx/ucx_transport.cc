@@ -108,8 +108,10 @@ class UcxTransport final : public Transport {
 
   bool usesSockets(int peer) const override { return links_.usesSockets(peer); }
 
+  /// A thread that sleeps need not hear of a receive before the receive's message comes and wakes it.
   void recv(RecvRequest request) override {
-    command([this, request = std::move(request)]() mutable { inbox_.recv(std::move(request)); });
+    command([this, request = std::move(request)]() mutable { inbox_.recv(std::move(request)); },
+            &Mailbox::postPatiently);
   }
 
   void fail(const Failure& failure) override {
@@ -185,10 +187,10 @@ class UcxTransport final : public Transport {
 
   /// Once the progress thread has ended, the caller runs the command, which hands over a failure.
   template <typename Body>
-  void command(Body body) {
+  void command(Body body, bool (Mailbox::*post)(Mailbox::Command&&) = &Mailbox::post) {
     static_assert(Mailbox::Command::kFits<Body>);
     Mailbox::Command command(std::move(body));
-    if (!mailbox_.post(std::move(command))) command();
+    if (!(mailbox_.*post)(std::move(command))) command();
   }
 
   void run() {
@@ -200,7 +202,7 @@ class UcxTransport final : public Transport {
       bool busy = !commands.empty();
       commands.clear();  // nothing is kept alive while this thread sleeps
       while (ucp_worker_progress(worker_->handle()) != 0) busy = true;
-      if (busy || !mailbox_.prepareToSleep()) continue;
+      if (busy || !mailbox_.prepareToSleep(!inbox_.receivesWait())) continue;
       const ucs_status_t armed = ucp_worker_arm(worker_->handle());
       if (armed == UCS_ERR_BUSY) continue;
       if (sleep_.sleep()) lookForStrangers();

@@ -49,15 +49,22 @@ std::optional<DType> dtypeOf(ScalarType type) {
   }
 }
 
-/// Whether the elements lie without gaps in the order of some permutation of the dimensions. The Python
-/// wrapper accepts row-major and channels-last tensors only; this protects memory against everything else.
+/// Whether the elements lie without gaps, row-major or channels-last: ranks combine elements in memory order.
 bool isDense(const Tensor& tensor) {
   if (tensor.is_contiguous()) return true;
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
-  return tensor.numel() == 0 || last + 1 == tensor.numel();
+  const size_t dimensions = sizes.size();
+  if (dimensions != 4 && dimensions != 5) return false;
+  // From the dimension that changes fastest: the channels, then the last one, down to the second, then the
+  // batch.
+  int64_t expected = 1;
+  for (size_t i = 0; i < dimensions; ++i) {
+    const size_t dimension = i == 0 ? 1 : i + 1 == dimensions ? 0 : dimensions - i;
+    if (sizes[dimension] != 1 && strides[dimension] != expected) return false;
+    expected *= sizes[dimension];
+  }
+  return true;
 }
 
 /// "cpu", "cuda:0"; empty: HiPress does not know it.
@@ -76,19 +83,25 @@ hipress::TensorView viewOf(const Tensor& tensor, hipress::TensorHandle handle) {
           placeOf(tensor)};
 }
 
-/// `stream`: of a device; the synchronisation begins after the work that torch has put there. `updates`: of
-/// this rank's parameters so far; below 0: not counted.
-int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t stream, int64_t updates) {
+/// `input`: nullptr, if this rank has no values, or `output`, or another tensor. `updates`: of this rank's
+/// parameters so far; below 0: not counted. `stream`: of a device; the synchronisation begins after the work
+/// that torch has put there.
+int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t updates, int64_t stream) {
   try {
     const auto tensor = static_cast<hipress::TensorHandle>(handle);
+    const bool inPlace = input == &output;
     hipress::TensorView values;
     if (input != nullptr) values = viewOf(*input, tensor);
     hipress::ViewSubmission views;
     views.input = input == nullptr ? nullptr : &values;
-    views.output = viewOf(output, tensor);
+    views.output = inPlace ? values : viewOf(output, tensor);
     views.stream = reinterpret_cast<void*>(stream);
     views.updates = updates < 0 ? uint16_t{0} : hipress::updatesInMessage(static_cast<uint64_t>(updates));
-    views.owner = std::make_shared<std::pair<Tensor, Tensor>>(input == nullptr ? output : *input, output);
+    if (inPlace || input == nullptr) {
+      views.owner = std::make_shared<Tensor>(output);
+    } else {
+      views.owner = std::make_shared<std::pair<Tensor, Tensor>>(*input, output);
+    }
     return static_cast<int64_t>(hipress::submitViews(tensor, std::move(views)));
   } catch (const hipress::Error& error) {
     hipress::keepError(error);
@@ -97,26 +110,26 @@ int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t
 }
 
 /// values := their synchronised values.
-int64_t submitInPlace(Tensor values, int64_t tensor, int64_t stream, int64_t updates) {
-  return start(&values, values, tensor, stream, updates);
+int64_t submitInPlace(Tensor values, int64_t tensor, int64_t updates, int64_t stream) {
+  return start(&values, values, tensor, updates, stream);
 }
 
 /// output := the synchronised values.
-int64_t submit(Tensor values, Tensor output, int64_t tensor, int64_t stream, int64_t updates) {
-  return start(&values, output, tensor, stream, updates);
+int64_t submit(Tensor values, Tensor output, int64_t tensor, int64_t updates, int64_t stream) {
+  return start(&values, output, tensor, updates, stream);
 }
 
 /// Takes part without values; output := the synchronised values of the ranks that have some.
-int64_t submitAbsent(Tensor output, int64_t tensor, int64_t stream, int64_t updates) {
-  return start(nullptr, output, tensor, stream, updates);
+int64_t submitAbsent(Tensor output, int64_t tensor, int64_t updates, int64_t stream) {
+  return start(nullptr, output, tensor, updates, stream);
 }
 
 }  // namespace
 
 STABLE_TORCH_LIBRARY(hipress, library) {
-  library.def("submit_(Tensor(a!) values, int tensor, int stream, int updates) -> int");
-  library.def("submit(Tensor values, Tensor(a!) output, int tensor, int stream, int updates) -> int");
-  library.def("submit_absent(Tensor(a!) output, int tensor, int stream, int updates) -> int");
+  library.def("submit_(Tensor(a!) values, int tensor, int updates=-1, int stream=0) -> int");
+  library.def("submit(Tensor values, Tensor(a!) output, int tensor, int updates=-1, int stream=0) -> int");
+  library.def("submit_absent(Tensor(a!) output, int tensor, int updates=-1, int stream=0) -> int");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(hipress, CompositeExplicitAutograd, library) {

@@ -44,9 +44,14 @@ def _start(
     operators.check_tensor(output, label)
 
     def submit(handle: int) -> int:
+        stream = operators.stream_of(output)
         if output is tensor:
-            return operators.submit_in_place(tensor, handle)
-        return operators.submit(tensor, output, handle)
+            operation = operators.submit_in_place(tensor, handle, stream=stream)
+        else:
+            operation = operators.submit(tensor, output, handle, stream=stream)
+        if operation < 0:
+            operators.raise_refusal(output, label)
+        return int(operation)
 
     return collectives.declare(
         kind,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -93,28 +93,20 @@ def memory_order(tensor: torch.Tensor) -> str:
     return "" if tensor.is_contiguous() else " channels last"
 
 
-def _stream(tensor: torch.Tensor) -> int:
-    """The CUDA stream on which torch computes the tensor: synchronisation begins after its current work."""
-    return int(torch.cuda.current_stream(tensor.device).cuda_stream) if tensor.device.type == "cuda" else 0
+def stream_of(tensor: torch.Tensor) -> int:
+    """The CUDA stream on which torch computes the tensor: synchronisation begins after its current work. 0: on none."""
+    return int(torch.cuda.current_stream(tensor.device).cuda_stream) if tensor.is_cuda else 0
 
 
-def _checked(handle: int) -> int:
-    if handle < 0:
-        _core.raise_kept_error()
-        raise HipressError("an operator failed without saying why")
-    return handle
+#: Start synchronising a tensor and return the operation's handle, or -1 if it is refused: then raise_refusal(). Their
+#: arguments after the tensors: the handle that ranks agreed on, the caller's number of updates, and stream_of().
+submit_in_place = torch.ops.hipress.submit_.default
+submit = torch.ops.hipress.submit.default
+submit_absent = torch.ops.hipress.submit_absent.default
 
 
-def submit_in_place(tensor: torch.Tensor, declared: int, updates: int = -1) -> int:
-    """Starts synchronising `tensor`, which receives the result; returns the operation's handle."""
-    return _checked(torch.ops.hipress.submit_(tensor, declared, _stream(tensor), updates))
-
-
-def submit(tensor: torch.Tensor, output: torch.Tensor, declared: int) -> int:
-    """Starts synchronising `tensor` into `output`; returns the operation's handle."""
-    return _checked(torch.ops.hipress.submit(tensor, output, declared, _stream(output), -1))
-
-
-def submit_absent(output: torch.Tensor, declared: int, updates: int = -1) -> int:
-    """Takes part without values of its own; returns the operation's handle."""
-    return _checked(torch.ops.hipress.submit_absent(output, declared, _stream(output), updates))
+def raise_refusal(tensor: torch.Tensor, name: str) -> NoReturn:
+    """Raises why an operator has refused the tensor."""
+    check_tensor(tensor, name)
+    _core.raise_kept_error()
+    raise HipressError("an operator failed without saying why")

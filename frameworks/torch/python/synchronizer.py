@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -42,16 +42,33 @@ class GradientSynchronizer(TensorList):
         Returns at once. `tensor` must not be touched until `wait()`. `updates`: how many steps this rank has taken with
         earlier results, below 0: it does not count; a rank with another number makes it a Mismatch.
         """
-        operators.check_tensor(tensor, self.name(index))
         held_back = self.held_back(index)
         if held_back is not None:
+            operators.check_tensor(tensor, self.name(index))
             in_memory_order = tensor.detach().as_strided((tensor.numel(),), (1,))
             in_memory_order.add_(torch.from_numpy(held_back).to(tensor.device))
-        operation = operators.submit_in_place(tensor, self.handle(index), updates)
+        operation = self._started(operators.submit_in_place, index, tensor, updates)
         if held_back is not None:
             self.sent_with(operation, index, is_finite=lambda: bool(tensor.isfinite().all()))
         return operation
 
     def submit_absent(self, index: int, output: torch.Tensor, updates: int = -1) -> int:
         """Takes part without values: `output` receives what the other ranks have."""
-        return operators.submit_absent(output, self.handle(index), updates)
+        return self._started(operators.submit_absent, index, output, updates)
+
+    def _started(self, operator: Callable[..., int], index: int, tensor: torch.Tensor, updates: int) -> int:
+        """The operator checks the tensor. What is wrong is found out afterwards: most tensors are right."""
+        declared = self.handle(index)
+        try:
+            # On the host without a stream: torch takes time to convert each argument.
+            operation = (
+                operator(tensor, declared, updates, operators.stream_of(tensor))
+                if tensor.is_cuda
+                else operator(tensor, declared, updates)
+            )
+        except RuntimeError:  # torch's own
+            operators.check_tensor(tensor, self.name(index))
+            raise
+        if operation < 0:
+            operators.raise_refusal(tensor, self.name(index))
+        return operation

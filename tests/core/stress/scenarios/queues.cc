@@ -204,6 +204,33 @@ void mailboxDeliversAndSleeps(Random& random) {
   CHECK(none.empty());
 }
 
+bool isAwake(const Mailbox& mailbox) {
+  pollfd descriptor{mailbox.wakeFd(), POLLIN, 0};
+  return ::poll(&descriptor, 1, 0) == 1;
+}
+
+/// Patient commands leave a sleeping owner asleep, unless it sleeps for all of them, and come before the
+/// command that wakes it.
+void patientCommandsWait() {
+  Mailbox mailbox;
+  std::vector<int> ran;
+  std::vector<Mailbox::Command> commands;
+  CHECK(mailbox.prepareToSleep(false));
+  CHECK(mailbox.postPatiently([&] { ran.push_back(1); }));
+  CHECK(!isAwake(mailbox));
+  CHECK(mailbox.post([&] { ran.push_back(2); }));
+  CHECK(isAwake(mailbox));
+  mailbox.take(commands);
+  for (const auto& command : commands) command();
+  CHECK((ran == std::vector<int>{1, 2}));
+  CHECK(mailbox.prepareToSleep(true));
+  CHECK(mailbox.postPatiently([] {}));
+  CHECK(isAwake(mailbox));
+  mailbox.take(commands);
+  CHECK(mailbox.postPatiently([] {}));
+  CHECK(!mailbox.prepareToSleep(false), "a command that came while the owner was awake is overlooked");
+}
+
 }  // namespace
 
 void stressQueues(Random& random) {
@@ -214,6 +241,7 @@ void stressQueues(Random& random) {
   computesByPriority(random);
   stopsInTheMiddle(random);
   mailboxDeliversAndSleeps(random);
+  patientCommandsWait();
 }
 
 }  // namespace hipress::stress
