@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import hipress.torch as hp
-from hipress.torch.optim import DGCSGD, OneBitAdam, Signum, Warmup, ZeroOneAdam
+from hipress.torch.optim import DGCSGD, DeMo, OneBitAdam, Signum, Warmup, ZeroOneAdam
 from tests.torch.optim import problem
 from tests.torch.ranks import run
 
@@ -52,6 +52,10 @@ def _refusals() -> None:
         (_sgd, {"weight_decay": -0.1}, "weight_decay=-0.1"),
         (_sgd, {"warmup": Warmup(3, "onebit")}, "DGCSGD has no codec"),
         (_sgd, {"warmup": 2.0}, "warmup=2.0"),
+        (DeMo, {"decay": 1.0}, "decay=1.0"),
+        (DeMo, {"k": 0}, "k=0"),
+        (DeMo, {"k": 5000}, "k=5000"),
+        (DeMo, {"weight_decay": -1.0}, "weight_decay=-1.0"),
         (Signum, {"momentum": 1.0}, "momentum=1.0"),
         (Signum, {"lr": float("nan")}, "lr=nan"),
     ]:
@@ -123,6 +127,7 @@ def _differing() -> None:
         (_adam, {"codec": "onebit" if hp.rank() else "int8"}, "travel"),
         (_sgd, {"ratio": 0.1 + 0.1 * hp.rank()}, "ratio"),
         (ZeroOneAdam, {"local_step_scaler": 2 + hp.rank()}, "steps"),
+        (DeMo, {"k": 2 + hp.rank()}, "k, quantize_1bit"),
     ]:
         with pytest.raises(hp.Mismatch, match=message):
             make(named.items(), **options)
@@ -139,6 +144,7 @@ _MAKERS: dict[str, Any] = {
     "zero-one": lambda named: ZeroOneAdam(named, var_freeze_step=3),
     "dgc": lambda named: _sgd(named, ratio=0.01),
     "signum": Signum,
+    "demo": DeMo,
 }
 
 

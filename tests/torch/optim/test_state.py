@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import hipress.torch as hp
-from hipress.torch.optim import DGC_RATIOS, DGCSGD, OneBitAdam, Signum, Warmup, ZeroOneAdam
+from hipress.torch.optim import DGC_RATIOS, DGCSGD, DeMo, OneBitAdam, Signum, Warmup, ZeroOneAdam
 from tests.torch.optim import problem
 from tests.torch.ranks import run
 
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 _MAKERS: dict[str, Any] = {
     "signum": lambda named, **more: Signum(named, lr=0.01, **more),
     "onebit": lambda named, **more: OneBitAdam(named, lr=0.01, freeze_step=3, **more),
+    "demo": lambda named, **more: DeMo(named, lr=0.01, **more),
     "zero-one": lambda named, **more: ZeroOneAdam(
         named, lr=0.01, weight_decay=0.1, var_freeze_step=4, var_update_scaler=2, local_step_scaler=2, **more
     ),
@@ -67,6 +68,7 @@ def _resumed(folder: str, kind: str, saved_after: int) -> bool:
         ("onebit", "engine", 2),
         ("zero-one", "group", 3),
         ("zero-one", "group", 7),
+        ("demo", "engine", 4),
         ("dgc", "engine", 4),
         ("dgc", "group", 7),
         ("signum", "engine", 5),

@@ -11,16 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from hipress.errors import CorruptPayload
+from hipress.torch.tiles.chosen import Chosen
 from hipress.torch.tiles.layout import Tiles
-from hipress.torch.tiles.packing import (
-    Bytes,
-    bytes_of_2bit,
-    bytes_of_12bit,
-    pack_2bit,
-    pack_12bit,
-    unpack_2bit,
-    unpack_12bit,
-)
+from hipress.torch.tiles.packing import Bytes, bytes_of_2bit, pack_2bit, unpack_2bit
 from hipress.torch.tiles.two_bits import BINS, quantized
 
 _MAGIC = b"HSL1"
@@ -35,11 +28,9 @@ class SparseTensor:
     def __init__(self, shape: torch.Size, k: int) -> None:
         self._shape = shape
         self._tiles = Tiles(shape)
-        self._k = min(k, self._tiles.size)
-        self._values = self._k * self._tiles.count
-        # All values of a tile need no indices.
-        self._indexed = self._k < self._tiles.size
-        coded = _LEVELS + bytes_of_2bit(self._values) + (bytes_of_12bit(self._values) if self._indexed else 0)
+        self._chosen = Chosen(self._tiles, k)
+        self._values = self._chosen.count
+        coded = _LEVELS + bytes_of_2bit(self._values) + self._chosen.bytes
         self._is_raw = coded >= 4 * shape.numel()
         self.bytes = 4 * shape.numel() if self._is_raw else coded
 
@@ -51,11 +42,11 @@ class SparseTensor:
             raw = wanted.contiguous().numpy().reshape(-1).view(np.uint8)
             return raw, torch.zeros_like(wanted) if finite else None
         if not finite:
-            index = torch.arange(self._k).expand(self._tiles.count, self._k)
+            index = torch.arange(self._chosen.k).expand(self._tiles.count, self._chosen.k)
             levels, bins = np.full(BINS, np.nan, np.float32), np.zeros(self._values, np.uint8)
             return self._packed(levels, bins, index), None
         tiles = self._tiles.cut(wanted)
-        index = self._tiles.largest(tiles, self._k)
+        index = self._tiles.largest(tiles, self._chosen.k)
         filling = self._tiles.filling()
         counted = np.ones(self._values, np.bool_) if filling is None else ~filling.gather(1, index).numpy().reshape(-1)
         levels, bins = quantized(tiles.gather(1, index).numpy().reshape(-1), counted)
@@ -64,10 +55,7 @@ class SparseTensor:
         return self._packed(levels, bins, index), self._tiles.joined(tiles)
 
     def _packed(self, levels: NDArray[np.float32], bins: Bytes, index: torch.Tensor) -> Bytes:
-        parts = [levels.view(np.uint8), pack_2bit(bins)]
-        if self._indexed:
-            parts.append(pack_12bit(index.numpy().reshape(-1)))
-        return np.concatenate(parts)
+        return np.concatenate([levels.view(np.uint8), pack_2bit(bins), self._chosen.packed(index)])
 
     def average(self, parts: list[Bytes]) -> torch.Tensor:
         """Of all ranks' bytes, added in rank order; an index that a rank has not sent counts as zero. NaN throughout if
@@ -85,19 +73,9 @@ class SparseTensor:
                 return torch.full(self._shape, torch.nan)
             if not np.isfinite(levels).all():
                 raise CorruptPayload("a bin's mean is not finite")
-            packed = part[_LEVELS : _LEVELS + bytes_of_2bit(self._values)]
-            total[self._places(part)] += levels[unpack_2bit(packed, self._values)]
+            bins, index = np.split(part[_LEVELS:], [bytes_of_2bit(self._values)])
+            total[self._chosen.places(index)] += levels[unpack_2bit(bins, self._values)]
         return self._tiles.joined(torch.from_numpy(total * share))
-
-    def _places(self, part: Bytes) -> NDArray[np.int64] | slice:
-        if not self._indexed:
-            return slice(None)
-        packed = part[_LEVELS + bytes_of_2bit(self._values) :]
-        index = unpack_12bit(packed, self._values).reshape(self._tiles.count, self._k)
-        # Each element once: an element that came twice would get one of its two values only.
-        if index.max(initial=0) >= self._tiles.size or not (np.diff(index, axis=1) > 0).all():
-            raise CorruptPayload(f"the indices of a tile do not ascend, or are not below {self._tiles.size}")
-        return (index + self._tiles.size * np.arange(self._tiles.count)[:, None]).reshape(-1)
 
 
 class SparseMessage:
