@@ -79,8 +79,8 @@ class CoefficientMessage:
 
     def _values(self, packed: Bytes, count: int) -> NDArray[np.float32]:
         if self._signs_only:
-            return np.where(np.unpackbits(packed, count=count) == 1, np.float32(1), np.float32(-1))
-        values = packed.copy().view(np.float32)
+            return np.asarray(np.where(np.unpackbits(packed, count=count) == 1, 1, -1), np.float32)
+        values: NDArray[np.float32] = packed.copy().view(np.float32)
         if not np.isfinite(values).all():
             raise CorruptPayload("a value is not finite")
         return values
