@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from hipress import runtime
+from hipress.adapter.agreement import agree
 from hipress.adapter.not_copied import NotCopied
 from hipress.errors import HipressError, InvalidArgument
 from hipress.torch.diloco import state as states
-from hipress.torch.diloco.agreement import agree
 from hipress.torch.diloco.averaging import Averaging, DenseAveraging, Values
 from hipress.torch.diloco.checks import check_inner_optimizer, checked_mix, checked_topology, trained_parameters
 from hipress.torch.diloco.fragments import fragments_of
