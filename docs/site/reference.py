@@ -19,6 +19,7 @@ MODULES = (
     "hipress.tensorflow.keras",
     "hipress.tensorflow.keras.callbacks",
     "hipress.mxnet",
+    "hipress.mxnet.optim",
     "hipress.compll",
     "hipress.weights",
     "hipress.network",

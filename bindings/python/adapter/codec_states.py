@@ -70,7 +70,11 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
     def described() -> tuple[dict[str, Array], dict[str, dict[str, Array]]]:
         own = own_states(tensors)
         names = _state_names(own)
-        return own, {each.name: _of_gradients(own, each.name, each.count, names) for each in tensors.as_saved()}
+        # In place: they are copies already, and a model's states are large.
+        parts = {
+            each.name: _of_gradients(own, each.name, each.count, names, in_place=True) for each in tensors.as_saved()
+        }
+        return own, parts
 
     def compared(made: tuple[dict[str, Array], dict[str, dict[str, Array]]]) -> dict[str, Any]:
         own, parts = made
@@ -119,21 +123,24 @@ def _state_names(states: Iterable[str]) -> dict[str, list[str]]:
     return names
 
 
-def _of_gradients(own: States, name: str, count: int, names: Mapping[str, list[str]]) -> dict[str, Array]:
+def _of_gradients(
+    own: States, name: str, count: int, names: Mapping[str, list[str]], *, in_place: bool = False
+) -> dict[str, Array]:
     """By state, in the unit of gradients: what a rank's own state adds to the mean. "of velocity" has ones where the
-    rank has a velocity, as the mean is over these ranks only. The arrays are new, or those of `own`.
+    rank has a velocity, as the mean is over these ranks only. The arrays are new, or those of `own`, which this changes
+    only if it may work `in_place`.
     """
     parts: dict[str, Array] = {}
     ranges = _ranges(own[f"{name}:stretches"])
     for state in names.get(name, ()):
         key = f"{name}/{state}"
         if state == _RESIDUAL:
-            values = own[key].copy()
+            values = own[key] if in_place else own[key].copy()
             for part, _, factor in ranges:
                 if factor == 0.0:
                     values[part] = 0.0  # would never have been sent
                 elif factor != 1.0:
-                    values[part] = values[part] / factor
+                    values[part] /= factor
             parts[state] = values
             continue
         mine, covered = np.zeros(count, np.float32), np.zeros(count, np.float32)

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from tests.torch import models
+from tests.torch.tiles import plain
 
 Values = dict[str, np.ndarray[Any, Any]]
 
@@ -28,6 +29,16 @@ def inner_step(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int, st
     optimizer.step()
 
 
+def _sparse_average(name: str, outer: Values, inner: list[Values], residuals: list[Values], decay: float) -> Any:
+    total = np.zeros_like(outer[name])
+    for own, residual in zip(inner, residuals, strict=True):
+        wanted = np.float32(decay) * residual[name] + (outer[name] - own[name])
+        sent = plain.sent(wanted)
+        residual[name] = wanted - sent
+        total += sent
+    return total * np.float32(1 / len(inner))
+
+
 def replayed(
     world: int,
     steps: int,
@@ -38,12 +49,17 @@ def replayed(
     lr: float = 0.7,
     momentum: float = 0.9,
     hidden: int = 24,
+    decay: float | None = None,
 ) -> list[tuple[Values, list[Values]]]:
-    """After each step the outer parameters and each rank's own. Nesterov: v = m v + d; x = x - lr (d + m v)."""
+    """After each step the outer parameters and each rank's own. Nesterov: v = m v + d; x = x - lr (d + m v).
+
+    `decay`: SparseLoCo's (arXiv 2508.15706, algorithm 1); None: all values travel.
+    """
     replicas = [models.mlp(0, hidden) for _ in range(world)]
     optimizers = [inner_optimizer(model) for model in replicas]
     outer = values_of(replicas[0])
     velocity = {name: np.zeros_like(each) for name, each in outer.items()}
+    residuals = [{name: np.zeros_like(each) for name, each in outer.items()} for _ in range(world)]
     averages: dict[int, tuple[int, Values]] = {}
     history = []
     for step in range(1, steps + 1):
@@ -53,7 +69,10 @@ def replayed(
             offset = (number + 1) * sync_every // len(fragments)
             if step >= offset and (step - offset) % sync_every == 0:
                 inner = [values_of(model) for model in replicas]
-                average = {name: sum(outer[name] - each[name] for each in inner) / world for name in names}
+                if decay is None:
+                    average = {name: sum(outer[name] - each[name] for each in inner) / world for name in names}
+                else:
+                    average = {name: _sparse_average(name, outer, inner, residuals, decay) for name in names}
                 averages[step + overlap_steps] = (number, average)
         if step in averages:
             number, average = averages.pop(step)

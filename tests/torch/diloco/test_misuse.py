@@ -96,7 +96,7 @@ def _refusals() -> None:
         ((model, foreign), {}, "2 parameters that are not the model's"),
         ((model, distributed), {}, "DistributedOptimizer"),
         ((nn.ReLU(), inner), {}, "no trainable parameters"),
-        ((model, inner), {"preset": "dilocco"}, "'diloco', 'streaming', 'local_sgd'"),
+        ((model, inner), {"preset": "dilocco"}, "'diloco', 'streaming', 'sparseloco', 'local_sgd'"),
         ((model, inner), {"sync_every": 10, "fragments": 3}, "no multiple"),
         ((model, inner), {"mix": 1.0}, "mix=1.0"),
         ((model, inner), {"mix": float("nan")}, "mix=nan"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import hipress.torch as hp
-from hipress.torch.optim import DGCSGD, OneBitAdam, Signum, Warmup
+from hipress.torch.optim import DGCSGD, DeMo, OneBitAdam, Signum, Warmup, ZeroOneAdam
 from tests.torch.optim import problem
 from tests.torch.ranks import run
 
@@ -39,12 +39,23 @@ def _refusals() -> None:
         (_adam, {"codec": "unheard"}, "unheard"),
         (_adam, {"codec_for": {"strange": "fp16"}}, "'strange'"),
         (_adam, {"min_compress_bytes": -1}, "min_compress_bytes=-1"),
+        (ZeroOneAdam, {"var_freeze_step": 0}, "var_freeze_step=0: give a whole number of 1 or more"),
+        (ZeroOneAdam, {"var_update_scaler": 2.0}, "var_update_scaler=2.0"),
+        (ZeroOneAdam, {"local_step_scaler": True}, "local_step_scaler=True"),
+        (ZeroOneAdam, {"local_step_clipper": 0}, "local_step_clipper=0"),
+        (ZeroOneAdam, {"betas": (1.0, 0.9)}, "betas="),
+        (ZeroOneAdam, {"lr": float("inf")}, "lr=inf"),
+        (ZeroOneAdam, {"codec": "unheard"}, "unheard"),
         (_sgd, {"ratio": 0.0}, "ratio=0.0"),
         (_sgd, {"momentum": 1.0}, "momentum=1.0"),
         (_sgd, {"clip_norm": 0.0}, "clip_norm=0.0"),
         (_sgd, {"weight_decay": -0.1}, "weight_decay=-0.1"),
         (_sgd, {"warmup": Warmup(3, "onebit")}, "DGCSGD has no codec"),
         (_sgd, {"warmup": 2.0}, "warmup=2.0"),
+        (DeMo, {"decay": 1.0}, "decay=1.0"),
+        (DeMo, {"k": 0}, "k=0"),
+        (DeMo, {"k": 5000}, "k=5000"),
+        (DeMo, {"weight_decay": -1.0}, "weight_decay=-1.0"),
         (Signum, {"momentum": 1.0}, "momentum=1.0"),
         (Signum, {"lr": float("nan")}, "lr=nan"),
     ]:
@@ -86,9 +97,21 @@ def _unused() -> None:
     step(2, "")
     step(3, "odd")  # from now on it may be left out
     assert optimizer.steps == 3
+    _never_used(ZeroOneAdam(named.items(), var_freeze_step=2), named)
     named["odd"].grad = torch.ones(7, 193).to_sparse()
     with pytest.raises(hp.Unsupported, match="'odd' is sparse"):
         optimizer.step()
+
+
+def _never_used(optimizer: ZeroOneAdam, named: dict[str, Any]) -> None:
+    for name, each in named.items():
+        each.grad = None if name == "odd" else torch.ones_like(each)
+    optimizer.step()
+    before = problem.values_of(named)
+    with pytest.raises(hp.InvalidArgument, match="'odd' has had no gradient in the exact ones of the first 2 steps"):
+        optimizer.step()
+    assert all((each == before[name]).all() for name, each in problem.values_of(named).items())
+    assert optimizer.steps == 1
 
 
 def test_a_variance_that_is_zero_is_not_frozen() -> None:
@@ -103,6 +126,8 @@ def _differing() -> None:
         (_adam, {"lr": 0.1 + hp.rank()}, "options"),
         (_adam, {"codec": "onebit" if hp.rank() else "int8"}, "travel"),
         (_sgd, {"ratio": 0.1 + 0.1 * hp.rank()}, "ratio"),
+        (ZeroOneAdam, {"local_step_scaler": 2 + hp.rank()}, "steps"),
+        (DeMo, {"k": 2 + hp.rank()}, "k, quantize_1bit"),
     ]:
         with pytest.raises(hp.Mismatch, match=message):
             make(named.items(), **options)
@@ -114,7 +139,13 @@ def test_ranks_that_differ_all_learn_it() -> None:
     run(_differing, 2)
 
 
-_MAKERS: dict[str, Any] = {"onebit": _adam, "dgc": lambda named: _sgd(named, ratio=0.01), "signum": Signum}
+_MAKERS: dict[str, Any] = {
+    "onebit": _adam,
+    "zero-one": lambda named: ZeroOneAdam(named, var_freeze_step=3),
+    "dgc": lambda named: _sgd(named, ratio=0.01),
+    "signum": Signum,
+    "demo": DeMo,
+}
 
 
 def _not_finite(kind: str) -> bool:
@@ -134,7 +165,7 @@ def _not_finite(kind: str) -> bool:
     return all(bool(each.isnan().any()) for each in named.values())
 
 
-@pytest.mark.parametrize("kind", ["onebit", "dgc", "signum"])
+@pytest.mark.parametrize("kind", _MAKERS)
 def test_a_nan_reaches_every_rank(kind: str) -> None:
     assert run(_not_finite, 2, kind) == [True, True]
 
@@ -154,6 +185,6 @@ def _until_a_rank_leaves(kind: str) -> bool:
     return optimizer.steps == 4 and all((each == before[name]).all() for name, each in problem.values_of(named).items())
 
 
-@pytest.mark.parametrize("kind", ["onebit", "dgc", "signum"])
+@pytest.mark.parametrize("kind", _MAKERS)
 def test_a_lost_rank_is_an_error_and_changes_nothing(kind: str) -> None:
     assert all(run(_until_a_rank_leaves, 2, kind))

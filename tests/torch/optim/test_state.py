@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import hipress.torch as hp
-from hipress.torch.optim import DGC_RATIOS, DGCSGD, OneBitAdam, Signum, Warmup
+from hipress.torch.optim import DGC_RATIOS, DGCSGD, DeMo, OneBitAdam, Signum, Warmup, ZeroOneAdam
 from tests.torch.optim import problem
 from tests.torch.ranks import run
 
@@ -24,6 +24,10 @@ pytestmark = pytest.mark.slow
 _MAKERS: dict[str, Any] = {
     "signum": lambda named, **more: Signum(named, lr=0.01, **more),
     "onebit": lambda named, **more: OneBitAdam(named, lr=0.01, freeze_step=3, **more),
+    "demo": lambda named, **more: DeMo(named, lr=0.01, **more),
+    "zero-one": lambda named, **more: ZeroOneAdam(
+        named, lr=0.01, weight_decay=0.1, var_freeze_step=4, var_update_scaler=2, local_step_scaler=2, **more
+    ),
     "dgc": lambda named, **more: DGCSGD(
         named, lr=0.02, weight_decay=0.1, warmup=Warmup(5, ratios=DGC_RATIOS), clip_norm=40.0, **more
     ),
@@ -62,6 +66,9 @@ def _resumed(folder: str, kind: str, saved_after: int) -> bool:
     [
         ("onebit", "group", 6),
         ("onebit", "engine", 2),
+        ("zero-one", "group", 3),
+        ("zero-one", "group", 7),
+        ("demo", "engine", 4),
         ("dgc", "engine", 4),
         ("dgc", "group", 7),
         ("signum", "engine", 5),
@@ -86,8 +93,10 @@ def _of_other_ranks() -> None:
         logging.getLogger("hipress").addHandler(handler)
         optimizer.load_state_dict(state)
         logging.getLogger("hipress").removeHandler(handler)
-        # The engine's states are in no state_dict(): of OneBitAdam nothing is left out.
-        assert [f"rank {hp.rank()} of 4" in each for each in warnings] == ([] if kind == "onebit" else [True])
+        # The engine's states are in no state_dict(): of these two nothing is left out.
+        assert [f"rank {hp.rank()} of 4" in each for each in warnings] == (
+            [] if kind in ("onebit", "zero-one") else [True]
+        )
         assert optimizer.steps == 5
         problem.step(optimizer, named, hp.rank(), 6)
         digest = b"".join(each.tobytes() for each in problem.values_of(named).values())
@@ -143,3 +152,31 @@ def _refused() -> None:
 
 def test_states_that_do_not_fit_are_refused() -> None:
     run(_refused, 1)
+
+
+def _between_synchronised_steps() -> None:
+    hp.init()
+    named = problem.parameters()
+    optimizer = _MAKERS["zero-one"](named.items())
+    for step in range(1, 8):
+        problem.step(optimizer, named, 0, step)
+    assert not optimizer.synchronized
+    good = optimizer.state_dict()
+    before = problem.values_of(named)
+    for own, message in [
+        ({"world": 2}, "saved between two synchronised steps"),
+        ({"var_freeze_step": 5}, "var_freeze_step=5, and here it is 4"),
+        ({"local_step_clipper": 4}, "local_step_clipper=4"),
+    ]:
+        with pytest.raises(hp.InvalidArgument, match=message):
+            optimizer.load_state_dict({**good, "hipress": {**good["hipress"], **own}})
+    with pytest.raises(hp.InvalidArgument, match=r"no state_dict\(\) of ZeroOneAdam"):
+        optimizer.load_state_dict({key: each for key, each in good.items() if key != "hipress"})
+    assert str(optimizer.state_dict()) == str(good)
+    assert all((each == before[name]).all() for name, each in problem.values_of(named).items())
+    problem.step(optimizer, named, 0, 8)
+    assert optimizer.synchronized
+
+
+def test_a_state_of_zero_one_adam_between_synchronised_steps_is_its_ranks_own() -> None:
+    run(_between_synchronised_steps, 1)

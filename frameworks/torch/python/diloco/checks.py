@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 
 from hipress.errors import InvalidArgument, Unsupported
+from hipress.torch.diloco.sparseloco import SparseLoCo
 from hipress.torch.distributed_optimizer import DistributedTorchOptimizer
 
 
@@ -14,6 +15,17 @@ def checked_mix(mix: float) -> float:
     if not isinstance(mix, (int, float)) or isinstance(mix, bool) or not 0.0 <= mix < 1.0:
         raise InvalidArgument(f"mix={mix!r}: give a number from 0 to below 1; with 1 ranks would never meet")
     return float(mix)
+
+
+def checked_topology(codec: object, topology: str | None) -> str:
+    """The one given, or the codec's. Raises InvalidArgument for a codec that is none, or has another topology."""
+    if not isinstance(codec, (str, SparseLoCo)):
+        raise InvalidArgument(f"codec={codec!r}: give a text such as 'int8', or a SparseLoCo")
+    if isinstance(codec, str):
+        return "ps" if topology is None else topology
+    if topology not in (None, "allgather"):
+        raise InvalidArgument(f"topology={topology!r}: SparseLoCo's messages go from every rank to every other one")
+    return "allgather"
 
 
 def trained_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:

@@ -10,16 +10,18 @@ from typing import Any
 import torch
 
 from hipress import runtime
+from hipress.adapter.agreement import agree
 from hipress.adapter.not_copied import NotCopied
-from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.errors import HipressError, InvalidArgument
 from hipress.torch.diloco import state as states
-from hipress.torch.diloco.agreement import agree
-from hipress.torch.diloco.checks import check_inner_optimizer, checked_mix, trained_parameters
+from hipress.torch.diloco.averaging import Averaging, DenseAveraging, Values
+from hipress.torch.diloco.checks import check_inner_optimizer, checked_mix, checked_topology, trained_parameters
 from hipress.torch.diloco.fragments import fragments_of
 from hipress.torch.diloco.outer import OuterParameters, check_outer_optimizer
 from hipress.torch.diloco.presets import preset as preset_named
+from hipress.torch.diloco.residual_state import residuals_for
 from hipress.torch.diloco.schedule import Schedule
+from hipress.torch.diloco.sparseloco import SparseAveraging, SparseLoCo
 from hipress.torch.diloco.state import Exchange
 from hipress.torch.state import broadcast_parameters
 from hipress.torch.synchronizer import GradientSynchronizer
@@ -29,20 +31,21 @@ class DiLoCo(NotCopied):
     """Lets each rank train on its own, and synchronises the model every `sync_every` steps of `inner_optimizer`.
 
     The training loop stays as it is: this happens within `inner_optimizer.step()`. DiLoCo is of arXiv 2311.08105,
-    algorithm 1; with fragments, overlap and mixing it is Streaming DiLoCo, arXiv 2501.18512, algorithm 2. All ranks
-    begin with rank 0's parameters and buffers; buffers are not synchronised later.
+    algorithm 1; with fragments, overlap and mixing it is Streaming DiLoCo, arXiv 2501.18512, algorithm 2; with the
+    codec SparseLoCo it is arXiv 2508.15706. All ranks begin with rank 0's parameters and buffers; buffers are not
+    synchronised later.
 
     Arguments:
         model: its trainable parameters are synchronised, float32 or float64; they must be the same on all ranks.
         inner_optimizer: a plain optimizer, e.g. AdamW; its state stays on its rank.
         outer_optimizer: a new one over model.parameters(), which from now on steps on a copy on the host; None: the
             preset's.
-        preset: "diloco", "streaming" or "local_sgd": what the other arguments are where they are None.
+        preset: "diloco", "streaming", "sparseloco" or "local_sgd": what the other arguments are where they are None.
         sync_every: H, inner steps between two exchanges of a parameter.
         fragments: P, so many parts of the model, of whole layers, are exchanged in turn, one every H / P steps; or for
             each fragment a list of the names of its modules and parameters.
-        codec: compresses the pseudo-gradients, as in DistributedOptimizer.
-        topology: which way they travel.
+        codec: compresses the pseudo-gradients: a text as in DistributedOptimizer, or a SparseLoCo.
+        topology: which way they travel; None: "ps", and with SparseLoCo "allgather", which has no other.
         overlap_steps: τ, below H / P: training goes on for so many steps before it needs an exchange's result.
         mix: α, from 0 to below 1: parameters become α × this rank's + (1 - α) × the outer ones.
 
@@ -60,8 +63,8 @@ class DiLoCo(NotCopied):
         preset: str = "diloco",
         sync_every: int | None = None,
         fragments: int | Sequence[Sequence[str]] | None = None,
-        codec: str = "none",
-        topology: str = "ps",
+        codec: str | SparseLoCo | None = None,
+        topology: str | None = None,
         overlap_steps: int | None = None,
         mix: float | None = None,
     ) -> None:
@@ -82,14 +85,17 @@ class DiLoCo(NotCopied):
         if outer_optimizer is inner_optimizer:
             raise InvalidArgument("the outer optimizer is the inner one: give DiLoCo() two")
         check_outer_optimizer(outer_optimizer, self._inner)
+        codec = chosen.codec if codec is None else codec
+        topology = checked_topology(codec, topology)
         settings = {key: str(value) for key, value in self._settings().items()}
+        settings["codec, topology"] = f"{codec}, {topology}"
         groups = [{k: v for k, v in each.items() if k != "params"} for each in outer_optimizer.param_groups]
         agree(lambda: {**settings, "the outer optimizer": f"{type(outer_optimizer).__name__} {groups}"})
-        self._synchronizer = GradientSynchronizer(
-            [(f"diloco.{name}", torch.empty(each.shape, dtype=each.dtype)) for name, each in self._inner.items()],
-            SynchronizationOptions(codec=codec, topology=topology),
+        self._averaging: Averaging = (
+            SparseAveraging(self._inner, self._fragments, codec)
+            if isinstance(codec, SparseLoCo)
+            else DenseAveraging(self._inner, codec, topology)
         )
-        self._indices = {name: index for index, name in enumerate(self._inner)}
         broadcast_parameters(model.state_dict(), root_rank=0)
         self._outer = OuterParameters(self._inner, outer_optimizer)
         self._step = 0
@@ -116,8 +122,10 @@ class DiLoCo(NotCopied):
 
     @property
     def synchronizer(self) -> GradientSynchronizer:
-        """The list of pseudo-gradients, with what codecs remember of them."""
-        return self._synchronizer
+        """The list of pseudo-gradients, with what codecs remember of them. Raises InvalidArgument with SparseLoCo."""
+        if not isinstance(self._averaging, DenseAveraging):
+            raise InvalidArgument("SparseLoCo uses no codec of the engine: DiLoCo.state_dict() has its residuals")
+        return self._averaging.synchronizer
 
     @property
     def fragments(self) -> list[list[str]]:
@@ -148,26 +156,17 @@ class DiLoCo(NotCopied):
             raise
 
     def _begun(self, fragment: int) -> Exchange:
-        names = self._fragments[fragment]
-        exchange = Exchange(fragment, self._step + self._schedule.overlap_steps, {}, [])
-        self._exchange = exchange
-        for name in names:
-            exchange.values[name] = self._outer.pseudo_gradient(name, self._inner[name])
-        for name, values in exchange.values.items():
-            exchange.operations.append(self._synchronizer.submit(self._indices[name], values))
-        return exchange
-
-    def _arrived(self, exchange: Exchange) -> None:
-        while exchange.operations:
-            self._synchronizer.wait(exchange.operations[0])
-            exchange.operations.pop(0)
+        values = {name: self._outer.pseudo_gradient(name, self._inner[name]) for name in self._fragments[fragment]}
+        due = self._step + self._schedule.overlap_steps
+        self._exchange = Exchange(fragment, due, self._averaging.start(fragment, values))
+        return self._exchange
 
     @torch.no_grad()
     def _apply(self, exchange: Exchange) -> None:
-        self._arrived(exchange)
+        averages = exchange.averages()
         self._exchange = None
-        self._outer.step(exchange.values)
-        for name in exchange.values:
+        self._outer.step(averages)
+        for name in averages:
             inner = self._inner[name]
             inner.lerp_(self._outer.values[name].to(inner.device), 1.0 - self._mix)
 
@@ -193,36 +192,46 @@ class DiLoCo(NotCopied):
     def state_dict(self) -> dict[str, Any]:
         """Outer parameters, outer optimizer, step, and the averages of an exchange that has begun: it waits for them.
 
-        The model's parameters and the inner optimizer differ between ranks: every rank saves its own beside this, which
-        is the same on all ranks. What a codec remembers is not part of it. Raises what the exchange raises.
+        These are the same on all ranks; SparseLoCo's residuals, also part of it, are this rank's own. What a codec of
+        the engine remembers is in codec_states(). The model's parameters and the inner optimizer differ between ranks:
+        every rank saves its own beside this. Raises what the exchange raises.
         """
         if self._exchange is not None:
-            self._arrived(self._exchange)
-        return states.saved(self._outer, self._settings(), self._step, self._exchange)
+            self._exchange.averages()
+        residuals = self._averaging.residuals()
+        return states.saved(self._outer, self._settings(), self._step, self._exchange, residuals)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Goes on from `state`. On all ranks, between the same steps; an exchange that has begun is forgotten.
+
+        With SparseLoCo and another number of ranks, give each rank the list of all old ranks' states, in their order:
+        each goes on from the mean of their residuals.
 
         Raises InvalidArgument, with the first difference, if it was saved with another model, schedule or outer
         optimizer; Mismatch on all ranks if one refused or if their states differ. Nothing is changed then.
         """
         settings = self._settings()
+        residuals: list[Values | None] = []
 
         def described() -> dict[str, str]:
-            states.check_state(state, self._outer, settings, self._fragments)
-            return states.described(state)
+            listed = states.checked_states(state, self._outer, settings, self._fragments)
+            residuals.append(residuals_for(listed, self._averaging.residuals()))
+            return states.described(listed)
 
         agree(described)
         if self._exchange is not None:
-            self._arrived(self._exchange)
-        self._outer.load(state)
-        self._step = state["step"]
-        self._exchange = states.exchange_of(state)
+            self._exchange.averages()
+        first = state if isinstance(state, Mapping) else state[0]
+        self._outer.load(first)
+        self._step = first["step"]
+        self._exchange = states.exchange_of(first)
+        if residuals[0] is not None:
+            self._averaging.load_residuals(residuals[0])
 
     def detach(self) -> None:
         """Ends it: the inner optimizer is a plain one again. An exchange that has begun is waited for and forgotten."""
         for hook in self._hooks:
             hook.remove()
         if self._exchange is not None:
-            self._arrived(self._exchange)
+            self._exchange.averages()
             self._exchange = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from hipress.errors import InvalidArgument
+from hipress.torch.diloco.sparseloco import SparseLoCo
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Preset:
     """Of torch.optim.SGD, the outer optimizer."""
     outer_momentum: float
     """Nesterov's; 0: none."""
+    codec: str | SparseLoCo = "none"
+    """Of the pseudo-gradients."""
 
     def outer_optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         """The preset's outer optimizer over `parameters`."""
@@ -39,6 +42,8 @@ PRESETS = {
     # arXiv 2501.18512: H, τ and α. The paper's fragments are three transformer blocks each, so P depends on the model.
     # The outer optimizer is DiLoCo's.
     "streaming": Preset(100, 4, 1, 0.5, outer_lr=0.7, outer_momentum=0.9),
+    # arXiv 2508.15706: the residual takes the place of the outer momentum. H is that of the authors' code.
+    "sparseloco": Preset(30, 1, 0, 0.0, outer_lr=1.0, outer_momentum=0.0, codec=SparseLoCo()),
     # arXiv 1805.09767: parameters are averaged, which is outer SGD with learning rate 1. H is HiPress' choice.
     "local_sgd": Preset(8, 1, 0, 0.0, outer_lr=1.0, outer_momentum=0.0),
 }

@@ -3,38 +3,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from hipress.errors import InvalidArgument
+from hipress.torch.diloco.averaging import Values
 from hipress.torch.diloco.outer import OuterParameters, fingerprint
+from hipress.torch.diloco.residual_state import saved_residuals
 
 _FORMAT = 1
 
 
 @dataclass
 class Exchange:
-    """A fragment's pseudo-gradients on their way; they hold the averages when the operations have ended."""
+    """A fragment's pseudo-gradients on their way."""
 
     fragment: int
     due: int
     """After which inner step the outer optimizer takes the averages."""
-    values: dict[str, torch.Tensor]
-    operations: list[int]
-    """Of the synchronizer; none when the averages have arrived."""
+    wait: Callable[[], Values]
+    """Of Averaging.start()."""
+    arrived: Values | None = None
+
+    def averages(self) -> Values:
+        """Waits for them. Raises what the exchange raises."""
+        if self.arrived is None:
+            self.arrived = self.wait()
+        return self.arrived
 
 
-def saved(outer: OuterParameters, schedule: Mapping[str, Any], step: int, exchange: Exchange | None) -> dict[str, Any]:
-    """The state, in tensors and plain values that torch.save() and torch.load(weights_only=True) take.
-
-    `exchange`: one whose averages have arrived.
-    """
+def saved(
+    outer: OuterParameters,
+    schedule: Mapping[str, Any],
+    step: int,
+    exchange: Exchange | None,
+    residuals: Values | None,
+) -> dict[str, Any]:
+    """The state, in tensors and plain values that torch.save() and torch.load(weights_only=True) take."""
     pending = None
     if exchange is not None:
-        averages = {name: each.clone() for name, each in exchange.values.items()}
+        averages = {name: each.clone() for name, each in exchange.averages().items()}
         pending = {"fragment": exchange.fragment, "due": exchange.due, "averages": averages}
     return {
         "format": _FORMAT,
@@ -43,6 +54,7 @@ def saved(outer: OuterParameters, schedule: Mapping[str, Any], step: int, exchan
         "parameters": {name: each.detach().clone() for name, each in outer.values.items()},
         "outer_optimizer": {"class": type(outer.optimizer).__name__, "state": _copied(outer.optimizer.state_dict())},
         "exchange": pending,
+        "residuals": saved_residuals(residuals),
     }
 
 
@@ -54,7 +66,27 @@ def _copied(value: Any) -> Any:
     return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
-def check_state(state: Any, outer: OuterParameters, schedule: Mapping[str, Any], names: list[list[str]]) -> None:
+def checked_states(
+    state: Any, outer: OuterParameters, schedule: Mapping[str, Any], names: list[list[str]]
+) -> list[Mapping[str, Any]]:
+    """The states in `state`: it alone, or all old ranks'. Raises InvalidArgument, as _check_state() and if they differ
+    in what is the same on all ranks."""
+    listed = [state] if isinstance(state, Mapping) or not isinstance(state, Sequence) else list(state)
+    if not listed:
+        raise InvalidArgument("the list of states is empty: give the states of all old ranks, in their order")
+    for each in listed:
+        _check_state(each, outer, schedule, names)
+    first = _shared(listed[0])
+    for place, each in enumerate(listed):
+        for what, value in _shared(each).items():
+            if value != first[what]:
+                raise InvalidArgument(
+                    f"states 0 and {place} differ in {what}: they are not of one step of one training"
+                )
+    return listed
+
+
+def _check_state(state: Any, outer: OuterParameters, schedule: Mapping[str, Any], names: list[list[str]]) -> None:
     """Raises InvalidArgument, with the first difference, if `state` is of another model, schedule or optimizer."""
     try:
         if state["format"] != _FORMAT:
@@ -110,8 +142,17 @@ def _check_tensors(what: str, theirs: Mapping[str, torch.Tensor], own: Mapping[s
         raise InvalidArgument(f"the state's {what} have '{unknown[0]}', which this model has not")
 
 
-def described(state: Mapping[str, Any]) -> dict[str, str]:
-    """What of a checked state must be the same on all ranks."""
+def described(listed: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What of checked states must be the same on all ranks."""
+    if len(listed) == 1:
+        return _shared(listed[0])
+    residuals = [each["residuals"]["values"] for each in listed if each.get("residuals") is not None]
+    tensors = (values[name] for values in residuals for name in sorted(values))
+    return {**_shared(listed[0]), "the states' residuals": f"of {len(listed)} ranks, {fingerprint(tensors)}"}
+
+
+def _shared(state: Mapping[str, Any]) -> dict[str, str]:
+    """What of a checked state is the same on all ranks that saved it."""
     moments = [
         value
         for _, values in sorted(state["outer_optimizer"]["state"]["state"].items())
@@ -133,4 +174,4 @@ def exchange_of(state: Mapping[str, Any]) -> Exchange | None:
     if (exchange := state["exchange"]) is None:
         return None
     values = {name: each.clone() for name, each in exchange["averages"].items()}
-    return Exchange(exchange["fragment"], exchange["due"], values, [])
+    return Exchange(exchange["fragment"], exchange["due"], lambda: values)

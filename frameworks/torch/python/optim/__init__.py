@@ -6,8 +6,10 @@ gradients, and step() exchanges.
 """
 
 from hipress.options.warmup import DGC_RATIOS, Warmup
+from hipress.torch.optim.demo import DeMo
 from hipress.torch.optim.dgc_sgd import DGCSGD
 from hipress.torch.optim.onebit_adam import OneBitAdam
 from hipress.torch.optim.signum import Signum
+from hipress.torch.optim.zero_one_adam import ZeroOneAdam
 
-__all__ = ["DGCSGD", "DGC_RATIOS", "OneBitAdam", "Signum", "Warmup"]
+__all__ = ["DGCSGD", "DGC_RATIOS", "DeMo", "OneBitAdam", "Signum", "Warmup", "ZeroOneAdam"]

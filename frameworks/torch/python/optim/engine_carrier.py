@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from hipress import runtime
+from hipress.adapter.agreement import agree
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.torch.collectives import allgather_async
-from hipress.torch.diloco.agreement import agree
 from hipress.torch.optim.travel import Travel
 from hipress.torch.synchronizer import GradientSynchronizer
 

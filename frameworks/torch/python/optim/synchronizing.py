@@ -14,6 +14,7 @@ from hipress.adapter.not_copied import NotCopied
 from hipress.errors import DuplicateName, InvalidArgument, Unsupported
 from hipress.log import logger
 from hipress.torch.optim.carrier import Carrier, carrier_of
+from hipress.torch.optim.engine_carrier import EngineCarrier
 from hipress.torch.optim.travel import Travel
 
 Values = dict[str, torch.Tensor]
@@ -45,11 +46,17 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         assert self._carrier is not None
         return self._carrier
 
+    def _carriers(self) -> dict[str, Carrier]:
+        """All that keep residuals, by their key in state_dict()."""
+        return {"codecs": self._exchange()}
+
     @property
     def sent_bytes(self) -> int:
         """What this rank has sent. Over the engine: all that it has sent since `init()`; over a process group:
         compressed values, exact ones are not counted."""
-        return self._exchange().sent_bytes
+        carriers = list(self._carriers().values())
+        # The engine counts the bytes of the process.
+        return carriers[0].sent_bytes if isinstance(carriers[0], EngineCarrier) else sum(c.sent_bytes for c in carriers)
 
     @property
     def steps(self) -> int:
@@ -113,7 +120,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
             "names": list(self._parameters),
             "rank": carrier.rank,
             "world": carrier.world,
-            "codecs": carrier.state_dict(),
+            **{key: each.state_dict() for key, each in self._carriers().items()},
             **self._own_state(),
         }
         return {**super().state_dict(), "hipress": own}
@@ -130,11 +137,16 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         own = state_dict.get("hipress")
         self._check_state(state_dict, own)
         carrier = self._exchange()
-        codecs = None if own is None else own["codecs"]
+        codecs = {key: None if own is None else own[key] for key in self._carriers()}
         of_another = own is not None and (own["rank"], own["world"]) != (carrier.rank, carrier.world)
-        carrier.load_state_dict(None if of_another else codecs)
+        for key, each in self._carriers().items():
+            each.load_state_dict(None if of_another else codecs[key])
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "hipress"})
-        if own is not None and of_another and (self._forget_residuals() or codecs is not None):
+        if (
+            own is not None
+            and of_another
+            and (self._forget_residuals() or any(each is not None for each in codecs.values()))
+        ):
             logger().warning(
                 "the state of %s is of rank %d of %d, and this is rank %d of %d: its residuals are left out",
                 *(type(self).__name__, own["rank"], own["world"], carrier.rank, carrier.world),
@@ -145,7 +157,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         return False
 
     def _check_state(self, state_dict: Mapping[str, Any], own: Mapping[str, Any] | None) -> None:
-        missing = set() if own is None else {"optimizer", "names", "rank", "world", "codecs"} - own.keys()
+        missing = set() if own is None else {"optimizer", "names", "rank", "world", *self._carriers()} - own.keys()
         if missing:
             raise InvalidArgument(f"the state lacks 'hipress.{min(missing)}': no state_dict() of HiPress wrote it")
         if own is not None and own["optimizer"] != type(self).__name__:

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the optimizers' steps share: names, agreement, exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipress import runtime
+from hipress._library import load_core
+from hipress.adapter import collectives
+from hipress.adapter.agreement import agree
+from hipress.errors import InvalidArgument
+from hipress.options.travel import MIN_COMPRESS_BYTES
+
+Floats = NDArray[np.float32]
+#: By name.
+Arrays = Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Of one parameter in one step."""
+
+    lr: float
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter in one step: float32, row-major. `state`: empty before the first step."""
+
+    value: Floats
+    gradient: Floats
+    state: Arrays
+    rates: Rates
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The parameter after the step; the arrays are new."""
+
+    value: Floats
+    state: dict[str, Floats]
+
+
+class Steps:
+    """Of one optimizer over parameters of these shapes, which all ranks make at the same time.
+
+    Raises NotInitialized, InvalidArgument; Mismatch, with the first difference, if the ranks' parameters or options
+    differ; Timeout if a rank makes none.
+    """
+
+    def __init__(self, kind: str, shapes: Mapping[str, Sequence[int]], described: Mapping[str, str]) -> None:
+        self._name = runtime.current().numbered(f"optim.{kind}")
+        if not shapes:
+            raise InvalidArgument("there are no parameters with a gradient")
+        for name, shape in shapes.items():
+            if 0 in shape:
+                raise InvalidArgument(f"parameter '{name}' has no elements: leave it out")
+        self._shapes = {name: tuple(shape) for name, shape in shapes.items()}
+        listed = {f"the shape of '{name}'": str(shape) for name, shape in self._shapes.items()}
+        # The names first: a rank that lacks a parameter would else compare it with nothing.
+        names = {"the parameters": str(list(shapes))}
+        agree(lambda: {"the optimizer": kind, **names, **listed, **described})
+
+    @property
+    def world(self) -> int:
+        """Ranks."""
+        return runtime.size()
+
+    def _average(self, values: Mapping[str, Floats], codecs: Mapping[str, str] | None = None) -> None:
+        """Averages in place; with codecs, each under a name of its own, so that residuals meet no exact average."""
+        kind = "exact" if codecs is None else "compressed"
+        operations = [
+            collectives.allreduce(
+                each, each, name=f"{self._name}.{kind}.{name}", codec="none" if codecs is None else codecs[name]
+            )
+            for name, each in values.items()
+        ]
+        for operation in operations:
+            operation.wait()
+
+    def _gather(self, message: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """All ranks' messages of the same size: [ranks, bytes]."""
+        return collectives.allgather(message.reshape(1, -1), name=f"{self._name}.gathered").wait()
+
+
+def codec_of_each(
+    shapes: Mapping[str, Sequence[int]], codec: str, codec_for: Mapping[str, str], min_compress_bytes: int
+) -> dict[str, str]:
+    """By name; "none" for small parameters. Raises InvalidArgument for a codec or a parameter that does not exist."""
+    if unknown := sorted(set(codec_for) - set(shapes)):
+        raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(shapes)} parameters")
+    for text in (codec, *codec_for.values()):
+        load_core().create_codec(text)
+    small = {name for name, shape in shapes.items() if 4 * int(np.prod(shape)) < min_compress_bytes}
+    return {name: "none" if name in small else codec_for.get(name, codec) for name in shapes}
+
+
+def checked_number(name: str, value: Any, low: float, below: float = float("inf")) -> float:
+    """Raises InvalidArgument unless `value` is a number from `low` to below `below`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < below:
+        top = "" if below == float("inf") else f" to below {below:g}"
+        raise InvalidArgument(f"{name}={value!r}: give a number from {low:g}{top or ' on'}")
+    return float(value)
+
+
+__all__ = ["MIN_COMPRESS_BYTES", "Arrays", "Floats", "Moved", "Parameter", "Rates", "Steps", "checked_number"]

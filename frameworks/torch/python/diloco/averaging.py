@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How pseudo-gradients are averaged over all ranks: each value, or SparseLoCo's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+import torch
+
+from hipress.adapter.synchronizer import SynchronizationOptions
+from hipress.torch.synchronizer import GradientSynchronizer
+
+Values: TypeAlias = dict[str, torch.Tensor]
+
+
+class Averaging(Protocol):
+    """Averages the fragments of a model, one at a time."""
+
+    def start(self, fragment: int, values: Values) -> Callable[[], Values]:
+        """Begins with the average of `values`, which nothing else touches; returns what waits for it.
+
+        That raises PeerLost, Timeout, CorruptPayload, TransportError.
+        """
+
+    def residuals(self) -> Values | None:
+        """What this rank has not sent yet, by name; None: this way of averaging keeps nothing here."""
+
+    def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:
+        """Goes on from checked ones, of residuals()."""
+
+
+class DenseAveraging:
+    """Each value, as it is or with a codec of the engine."""
+
+    def __init__(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> None:
+        self.synchronizer = GradientSynchronizer(
+            [(f"diloco.{name}", torch.empty(each.shape, dtype=each.dtype)) for name, each in parameters.items()],
+            SynchronizationOptions(codec=codec, topology=topology),
+        )
+        self._indices = {name: index for index, name in enumerate(parameters)}
+
+    def start(self, fragment: int, values: Values) -> Callable[[], Values]:
+        """See Averaging."""
+        operations = [self.synchronizer.submit(self._indices[name], each) for name, each in values.items()]
+
+        def arrived() -> Values:
+            while operations:
+                self.synchronizer.wait(operations[0])
+                operations.pop(0)
+            return values
+
+        return arrived
+
+    def residuals(self) -> Values | None:
+        """See Averaging: codec_states() has what the engine's codecs remember."""
+        return None
+
+    def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:
+        """See Averaging."""

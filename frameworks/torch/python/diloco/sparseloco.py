@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SparseLoCo: the largest values of each tile of the pseudo-gradients, with 2 bits, and error feedback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from hipress import runtime
+from hipress.errors import InvalidArgument
+from hipress.torch.collectives import allgather_async
+from hipress.torch.diloco.averaging import Values
+from hipress.torch.tiles.layout import LONGEST
+from hipress.torch.tiles.message import SparseMessage
+
+
+@dataclass(frozen=True)
+class SparseLoCo:
+    """How SparseLoCo (arXiv 2508.15706) compresses pseudo-gradients: a `codec` of DiLoCo(), with the paper's constants.
+
+    On each rank the residual e becomes `decay` × e + Δ. Of each tile of 64 × 64 elements of e (64 of a vector) the `k`
+    of largest magnitude are sent, with 2 bits each, and what was sent is taken out of e. The average is the sum of what
+    all ranks have sent, divided by their number.
+
+    Raises InvalidArgument for other numbers than those below.
+    """
+
+    decay: float = 0.95
+    """From 0 to 1."""
+    k: int = 64
+    """From 1 to 4,096."""
+
+    def __post_init__(self) -> None:
+        decay, k = self.decay, self.k
+        if not isinstance(decay, (int, float)) or isinstance(decay, bool) or not 0.0 <= decay <= 1.0:
+            raise InvalidArgument(f"decay={decay!r}: give a number from 0 to 1")
+        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= LONGEST**2:
+            raise InvalidArgument(f"k={k!r}: give a whole number from 1 to {LONGEST**2}, so many elements has a tile")
+
+
+class SparseAveraging:
+    """See Averaging. Each rank sends one message about a fragment to each other rank."""
+
+    def __init__(self, parameters: Mapping[str, torch.Tensor], fragments: list[list[str]], codec: SparseLoCo) -> None:
+        self._decay = codec.decay
+        self._dtypes = {name: each.dtype for name, each in parameters.items()}
+        self._messages = [
+            SparseMessage({name: parameters[name].shape for name in names}, codec.k) for names in fragments
+        ]
+        self._residuals = {name: torch.zeros(each.shape) for name, each in parameters.items()}
+        self._name = runtime.current().numbered("diloco.sparseloco")
+
+    def start(self, fragment: int, values: Values) -> Callable[[], Values]:
+        """See Averaging."""
+        message = self._messages[fragment]
+        wanted = {name: each.float().add_(self._residuals[name], alpha=self._decay) for name, each in values.items()}
+        payload, left = message.encoded(wanted)
+        operation = allgather_async(payload.reshape(1, -1), name=f"{self._name}.{fragment}")
+
+        def arrived() -> Values:
+            averages = message.averages(list(operation.wait()))
+            # Not before: of an exchange that fails nothing was sent. A residual is never of values that are not finite.
+            self._residuals.update(left)
+            return {name: each.to(self._dtypes[name]) for name, each in averages.items()}
+
+        return arrived
+
+    def residuals(self) -> Values | None:
+        """See Averaging."""
+        return self._residuals
+
+    def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:
+        """See Averaging."""
+        self._residuals = {name: residuals[name].clone() for name in self._residuals}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SparseLoCo's choice and rounding of values, element by element in NumPy: what its messages must decode to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+def tiles(shape: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
+    """The flat indices of each tile's elements: equal tiles, the last ones cut off, of at most 64 × 64."""
+    rows = shape[0] if len(shape) > 1 else 1
+    columns = math.prod(shape) // rows
+    height, width = (math.ceil(n / math.ceil(n / 64)) for n in (rows, columns))
+    numbers = np.arange(rows * columns).reshape(rows, columns)
+    for top in range(0, rows, height):
+        for left in range(0, columns, width):
+            yield numbers[top : top + height, left : left + width].reshape(-1)
+
+
+def two_bits(values: Floats) -> Floats:
+    """Each value becomes the mean of its bin; the bins are 1.5 standard deviations wide, the third has the mean."""
+    mean = float(np.mean(values, dtype=np.float64))
+    sigma = math.sqrt(sum((float(v) - mean) ** 2 for v in values) / max(len(values) - 1, 1))
+    width = 1.5 * sigma if sigma > 0 else 1.0
+    bins = [min(3, max(0, round((float(v) - mean) / width + 2))) for v in values]
+    result: Any = np.empty_like(values)
+    for each in set(bins):
+        members = [place for place, b in enumerate(bins) if b == each]
+        result[members] = np.float32(np.mean([float(values[place]) for place in members]))
+    return np.asarray(result, np.float32)
+
+
+def sent(wanted: Floats, k: int = 64) -> Floats:
+    """What of `wanted` a rank sends; zeros elsewhere."""
+    flat = wanted.reshape(-1)
+    chosen: list[int] = []
+    smallest = flat.size
+    for tile in tiles(wanted.shape):
+        order = np.argsort(-np.abs(flat[tile]), kind="stable")[:k]
+        chosen += list(np.sort(tile[order]))
+        smallest = min(smallest, len(tile))
+    result = np.zeros_like(flat)
+    indices = 0 if k >= smallest else (len(chosen) + 1) // 2 * 3
+    if 16 + (len(chosen) + 3) // 4 + indices >= 4 * flat.size:
+        return wanted.copy()  # as float32
+    result[chosen] = two_bits(flat[chosen])
+    return result.reshape(wanted.shape)
