@@ -20,7 +20,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from distribution.interpreters import interpreter
 from distribution.repair import repaired
+from distribution.trial import tried
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD, DIST = ROOT / "build" / "wheels", ROOT / "build" / "dist"
@@ -33,13 +35,15 @@ _NOT_NEEDED = "torch"
 
 
 def main(versions: Sequence[str]) -> int:
-    """Builds, repairs and prints sizes; the exit code."""
+    """Builds, repairs, tries and prints sizes; the exit code."""
     made = [source_distribution(), *map(wheel, versions or VERSIONS)]
     sizes: list[dict[str, str | int]] = [
         {"file": one.name, "bytes": one.stat().st_size, "unpacked_bytes": _unpacked_bytes(one)} for one in made
     ]
     for one in sizes:
         print(f"{DIST.relative_to(ROOT)}/{one['file']}: {int(one['bytes']) / 2**20:.1f} MiB")
+    for one in made[1:]:
+        print(f"{one.name} works with Python {tried(one)}")
     _record(sizes)
     return 0
 
@@ -115,19 +119,6 @@ def _environment(version: str) -> Path:
         _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed])
         (folder / "complete").touch()
     return python
-
-
-def interpreter(version: str) -> Path:
-    """The interpreter of a version: in PATH, or among those of pyenv. Raises RuntimeError if there is none."""
-    if found := shutil.which(f"python{version}"):
-        probe = subprocess.run([found, "-c", "pass"], capture_output=True, check=False)
-        if probe.returncode == 0:  # pyenv has a program of that name for versions that are not active, too
-            return Path(found)
-    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for folder in sorted(kept.glob(f"{version}.*"), reverse=True):
-        if (folder / "bin" / "python").exists():
-            return folder / "bin" / "python"
-    raise RuntimeError(f"no Python {version}: install it, such as by pyenv install {version}")
 
 
 def _run(command: Sequence[str | Path]) -> None:

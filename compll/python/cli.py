@@ -103,6 +103,22 @@ def run(
     typer.echo(f"{len(gradient)} elements, {len(message)} bytes (at most {codec.max_encoded_bytes(len(gradient))})")
 
 
+@app.command("try", context_settings={"ignore_unknown_options": True})  # a negative value is no option
+@_explained
+def try_values(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A .cll file, or the name of a built-in codec.")],
+    values: Annotated[list[float], typer.Argument(metavar="VALUES", help="The values of a gradient.")],
+    steps: Annotated[int, typer.Option(metavar="N", help="How often this gradient is encoded; states go on.")] = 1,
+    param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be repeated.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of random numbers.")] = 0,
+) -> None:
+    """Show the message of a few values, what it decodes to, and the states."""
+    from hipress.compll.tryout import lines
+
+    for line in lines(file, values, steps=steps, seed=seed, params=_pairs(param, "--param")):
+        typer.echo(line)
+
+
 class Framework(str, enum.Enum):
     """The frameworks that `build` writes operators for."""
 

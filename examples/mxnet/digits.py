@@ -10,10 +10,8 @@ Network, data and learning rates are those of examples/torch/digits.py, which sa
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several ranks share the cores of this machine
@@ -25,38 +23,9 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import hipress.mxnet as hp
-from hipress._core import describe_codecs
 
-#: The ratio of a warm-up epoch divided by the ratio of the epoch before.
-WARMUP_FACTOR = 1 / 4
-
-
-def warmup_codecs(codec: str, epochs: int) -> list[str]:
-    """The codec of each warm-up epoch; an empty list for codecs without a ratio."""
-    name, _, text = codec.replace(" ", "").rstrip(")").partition("(")
-    given = dict(option.split("=") for option in text.split(",") if option)
-    defaults = {each["name"]: each["default"] for c in describe_codecs() if c["name"] == name for each in c["options"]}
-    if "ratio" not in defaults:
-        return []
-    ratio = float(given.pop("ratio", defaults["ratio"]))
-    others = "".join(f", {option}={value}" for option, value in given.items())
-    return [f"{name}(ratio={max(ratio, WARMUP_FACTOR ** (epoch + 1))}{others})" for epoch in range(epochs)]
-
-
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--codec", default="none", help="codec of the gradients, as in dgc(ratio=0.01)")
-    parser.add_argument("--warmup-epochs", type=int, default=4, help="epochs in which dgc and graddrop send more")
-    parser.add_argument("--topology", default="ps", help="ps, ring, allgather or hierarchical")
-    parser.add_argument("--partitions", type=int, default=0, help="partitions per gradient; 0: by size")
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch-size", type=int, default=8, help="images per rank and step")
-    parser.add_argument("--lr", type=float, default=0.03, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first weights and of the order of images")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes results here")
-    return parser.parse_args()
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # what the frameworks' programs share
+from digits_training import learning_rate, parse_arguments, warmup_codecs, write_results
 
 
 def load_images() -> tuple[mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDArray]:
@@ -86,15 +55,6 @@ def build_network() -> gluon.nn.HybridSequential:
     )
     network.initialize(mx.init.Xavier())
     return network
-
-
-def learning_rate(step: int, steps: int, highest: float) -> float:
-    """The rate rises over the first fifth of the steps, then falls to almost nothing, each along half a cosine."""
-    lowest = highest / 25
-    rise = 0.2 * steps - 1
-    if step <= rise:
-        return highest + (lowest - highest) * (1 + math.cos(math.pi * step / rise)) / 2
-    return lowest / 1e4 + (highest - lowest / 1e4) * (1 + math.cos(math.pi * (step - rise) / (steps - 1 - rise))) / 2
 
 
 def measure_accuracy(network: gluon.Block, images: mx.nd.NDArray, labels: mx.nd.NDArray) -> float:
@@ -159,19 +119,8 @@ def main() -> None:
     # Averages over the ranks: each rank has seen its own images and has aggregated its own share.
     mean_losses = hp.allreduce(mx.nd.array(losses), name="losses").asnumpy()
     mean_sent = hp.allreduce(mx.nd.array(sent_by_epoch, dtype=np.float64), name="bytes sent").asnumpy()
-    if hp.rank() == 0 and arguments.json is not None:
-        results = {
-            "codec": arguments.codec,
-            "warmup_codecs": warmup,
-            "topology": arguments.topology,
-            "world_size": hp.size(),
-            "seed": arguments.seed,
-            "test_accuracy": accuracy,
-            "bytes_per_step_and_rank": round(mean_sent.sum() / steps),
-            "bytes_by_epoch": [round(float(sent)) for sent in mean_sent],
-            "loss": [round(float(value), 5) for value in mean_losses],
-        }
-        arguments.json.write_text(json.dumps(results) + "\n")
+    if hp.rank() == 0:
+        write_results(arguments, hp.size(), accuracy, map(float, mean_losses), map(float, mean_sent))
     hp.shutdown()
 
 

@@ -15,9 +15,8 @@ The data are the 1797 real images of 8×8 pixels that come with scikit-learn. No
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,48 +28,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import hipress.torch as hp
-from hipress._core import describe_codecs
 
-#: The ratio of a warm-up epoch divided by the ratio of the epoch before.
-WARMUP_FACTOR = 1 / 4
-
-
-def codec_options() -> dict[str, dict[str, str]]:
-    """The options of each codec with their defaults, as text."""
-    codecs = sorted(describe_codecs(), key=lambda codec: codec["id"])
-    return {codec["name"]: {option["name"]: option["default"] for option in codec["options"]} for codec in codecs}
-
-
-def codec_text(name: str, options: dict[str, str]) -> str:
-    return f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})" if options else name
-
-
-def warmup_codecs(codec: str, epochs: int) -> list[str]:
-    """The codec of each warm-up epoch; an empty list for codecs without a ratio."""
-    name, _, text = codec.replace(" ", "").rstrip(")").partition("(")
-    options = dict(option.split("=") for option in text.split(",") if option)
-    ratio = options.get("ratio", codec_options().get(name, {}).get("ratio"))
-    if ratio is None:
-        return []
-    ratios = [max(float(ratio), WARMUP_FACTOR ** (epoch + 1)) for epoch in range(epochs)]
-    return [codec_text(name, {**options, "ratio": str(each)}) for each in ratios]
-
-
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    codecs = "; ".join(codec_text(name, options) for name, options in codec_options().items())
-    parser = argparse.ArgumentParser(
-        description="Train on handwritten digits.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--codec", default="none", help=f"codec of the gradients, with any options: {codecs}")
-    parser.add_argument("--warmup-epochs", type=int, default=4, help="epochs in which dgc and graddrop send more")
-    parser.add_argument("--topology", default="ps", help="ps, ring, allgather or hierarchical")
-    parser.add_argument("--partitions", type=int, default=0, help="partitions per gradient; 0: by size")
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch-size", type=int, default=8, help="images per rank and step")
-    parser.add_argument("--lr", type=float, default=0.03, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first weights and of the order of images")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes results here")
-    return parser.parse_args(arguments)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # what the frameworks' programs share
+from digits_training import parse_arguments, warmup_codecs, write_results
 
 
 def load_images() -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -170,20 +130,11 @@ def main(options: Sequence[str] | None = None) -> None:
     # Averages over the ranks: each rank has seen its own images and has aggregated its own share.
     mean_losses = hp.allreduce(torch.tensor(losses, dtype=torch.float64), name="losses")
     mean_sent = hp.allreduce(torch.tensor(sent_by_epoch, dtype=torch.float64), name="bytes sent")
-    if hp.rank() == 0 and arguments.json is not None:
-        results = {
-            "codec": arguments.codec,
-            "warmup_codecs": warmup,
-            "topology": arguments.topology,
-            "world_size": hp.size(),
-            "seed": arguments.seed,
-            "test_accuracy": accuracy,
-            "bytes_per_step_and_rank": round(mean_sent.sum().item() / steps),
-            "bytes_by_epoch": [round(sent) for sent in mean_sent.tolist()],
-            "median_step_seconds": statistics.median(seconds),
-            "loss": [round(value, 5) for value in mean_losses.tolist()],
-        }
-        arguments.json.write_text(json.dumps(results) + "\n")
+    if hp.rank() == 0:
+        median = statistics.median(seconds)
+        write_results(
+            arguments, hp.size(), accuracy, mean_losses.tolist(), mean_sent.tolist(), median_step_seconds=median
+        )
     hp.shutdown()
 
 

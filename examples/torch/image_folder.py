@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images in a folder per class, as ImageNet has them, or random images in memory."""
+"""Images in a folder per class, as ImageNet has them, or random images in memory, in batches for each rank."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorDataset
+
+import hipress.torch as hp
 
 #: Mean and standard deviation of ImageNet's red, green and blue.
 _MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
@@ -53,6 +57,41 @@ class ImageFolder(Dataset[tuple[Tensor, int]]):
 def synthetic_images(count: int, size: int) -> TensorDataset:
     """`count` random images of ImageNet's shape, with random labels."""
     return TensorDataset(torch.randn(count, 3, size, size), torch.randint(1000, (count,)))
+
+
+class Batches:
+    """This rank's share of the training images, in a new order each epoch."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._limit = arguments.num_iterations
+        if arguments.train_dir is None:
+            # A few batches, again and again, from memory: no disk slows the training.
+            count = 4 * arguments.batch_size * hp.size()
+            self._images, self._repeats = synthetic_images(count, arguments.image_size), -(-self._limit // 4)
+        else:
+            images = ImageFolder(arguments.train_dir, arguments.image_size, training=True)
+            self._images, self._repeats = images, 1
+        self._sampler = DistributedSampler(self._images, hp.size(), hp.rank(), seed=arguments.seed, drop_last=True)
+        self._loader = DataLoader(
+            self._images, arguments.batch_size, sampler=self._sampler, num_workers=arguments.workers, drop_last=True
+        )
+        if not len(self._loader):
+            raise SystemExit(
+                f"{len(self._images)} images do not fill one batch of {hp.size()} ranks: lower --batch-size"
+            )
+
+    def __len__(self) -> int:
+        return min(self._limit, self._repeats * len(self._loader))
+
+    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        left = len(self)
+        for repeat in range(self._repeats):
+            self._sampler.set_epoch(number * self._repeats + repeat)
+            for images, labels in self._loader:
+                yield images, labels
+                left -= 1
+                if left == 0:
+                    return
 
 
 def _random_part(width: int, height: int) -> tuple[float, float, float, float]:

@@ -15,12 +15,11 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from image_folder import ImageFolder, synthetic_images
-from torch import Tensor, nn
+from image_folder import Batches, ImageFolder
+from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler
 
@@ -53,41 +52,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=0, help="processes that read images, per rank")
     parser.add_argument("--seed", type=int, default=42)
     return parser.parse_args()
-
-
-class Batches:
-    """This rank's share of the training images, in a new order each epoch."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._limit = arguments.num_iterations
-        if arguments.train_dir is None:
-            # A few batches, again and again, from memory: no disk slows the training.
-            count = 4 * arguments.batch_size * hp.size()
-            self._images, self._repeats = synthetic_images(count, arguments.image_size), -(-self._limit // 4)
-        else:
-            images = ImageFolder(arguments.train_dir, arguments.image_size, training=True)
-            self._images, self._repeats = images, 1
-        self._sampler = DistributedSampler(self._images, hp.size(), hp.rank(), seed=arguments.seed, drop_last=True)
-        self._loader = DataLoader(
-            self._images, arguments.batch_size, sampler=self._sampler, num_workers=arguments.workers, drop_last=True
-        )
-        if not len(self._loader):
-            raise SystemExit(
-                f"{len(self._images)} images do not fill one batch of {hp.size()} ranks: lower --batch-size"
-            )
-
-    def __len__(self) -> int:
-        return min(self._limit, self._repeats * len(self._loader))
-
-    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
-        left = len(self)
-        for repeat in range(self._repeats):
-            self._sampler.set_epoch(number * self._repeats + repeat)
-            for images, labels in self._loader:
-                yield images, labels
-                left -= 1
-                if left == 0:
-                    return
 
 
 def learning_rate(arguments: argparse.Namespace, epochs: float) -> float:

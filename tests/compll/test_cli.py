@@ -48,6 +48,12 @@ def test_run(tmp_path: Path) -> None:
     assert "no state 'x'" in hipress(*words, f"{tmp_path}/g.npy", "--state", "x=y", "-o", f"{tmp_path}/m", code=2)
 
 
+def test_try_refuses_what_it_cannot_show() -> None:
+    assert "1 to 1024 values, not 1025" in hipress("try", "onebit", *["1"] * 1025, code=2)
+    assert "--steps 0: expected 1 or more" in hipress("try", "onebit", "1", "--steps", "0", code=2)
+    assert "expected NAME=VALUE" in hipress("try", "onebit", "-1", "--param", "block", code=2)
+
+
 def test_stats() -> None:
     lines = hipress("stats").splitlines()
     assert lines[0].split() == ["codec", "logic", "functions", "total", "operators", "integration"]

@@ -49,7 +49,8 @@ def test_the_image_is_made_of_known_instructions_and_ends_as_another_user_than_r
     bases = [words.split()[0] for name, words in instructions() if name == "FROM"]
     # A tag of its own, so that a later build is the same.
     assert all(":" in base or base in stages for base in bases)
-    assert [words for name, words in instructions() if name == "USER"] == ["trainer", "trainer"]
+    assert [words for name, words in instructions() if name == "USER"] == ["1000", "1000"]
+    assert "--uid 1000 trainer" in CONTAINERFILE
     for _, words in (one for one in instructions() if one[0] == "RUN"):
         done = subprocess.run(["bash", "-nc", words], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -97,7 +98,6 @@ def test_the_manifest_for_the_mpi_operator_has_what_the_operator_requires() -> N
     assert f"Port {worker['readinessProbe']['tcpSocket']['port']}" in CONTAINERFILE
     assert job["spec"]["sshAuthMountPath"] in CONTAINERFILE
     assert worker["securityContext"]["runAsUser"] == 1000
-    assert "--uid 1000 trainer" in CONTAINERFILE
 
 
 @pytest.mark.parametrize("name", ["kubeflow-trainer.yaml", "mpi-operator.yaml"])

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+
+import typer
+
 from hipress.errors import InvalidArgument
 from hipress.secopa.commands.progress import progress, silent
 from hipress.secopa.profile.gradients import GradientSet
@@ -38,10 +42,22 @@ def measured(
         if runtime.rank() != 0:
             measure_profile(process.engine, measuring, gradients, silent)
             return None
+        warn_if_busy(command)
         with progress(command, seconds) as stage:
             return measure_profile(process.engine, measuring, gradients, stage)
     finally:
         runtime.shutdown()
+
+
+def warn_if_busy(command: str) -> None:
+    """Says so if other programs use the cores: then computing seems slower than it is, and compression dearer."""
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load > cores:
+        typer.echo(
+            f"{command}: this machine is busy (in the last minute {load:.1f} programs wanted its {cores} cores), so "
+            "computing seems slower than it is: measure again when nothing else runs",
+            err=True,
+        )
 
 
 def all_codecs() -> tuple[str, ...]:

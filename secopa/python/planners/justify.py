@@ -85,17 +85,25 @@ def _alike(found: Found) -> list[tuple[int, ...]]:
     return [tuple(alike[key]) for key in sorted(alike)]
 
 
-def nothing_compressed(options: PlanningOptions, raw: Found, rejected: Found | None) -> list[str]:
-    """The reasons of a plan without compression. `rejected`: the best candidate with compression, if there is one."""
+def nothing_compressed(expected: Trials, raw: Found, rejected: Found | None) -> list[str]:
+    """The reasons of a plan without compression. `rejected`: the best candidate with compression, if there is one.
+
+    The search may have predicted it with a shorter backward, so it is predicted again, as `raw` was.
+    """
+    said = _rejection(expected, raw, rejected)
+    return [said if unit.codecs else _no_codec(expected.options, raw, index) for index, unit in enumerate(raw.units)]
+
+
+def _rejection(expected: Trials, raw: Found, rejected: Found | None) -> str:
     if rejected is None:
-        said = "no plan that compresses is within the limits"
-    else:
-        codec = Counter(choice.codec for choice in rejected.choices if choice.compressed).most_common(1)[0][0]
-        said = (
-            f"compressing does not pay: the best step with {codec} takes {seconds(rejected.step.step_s)}, "
-            f"and {seconds(raw.step.step_s)} without"
-        )
-    return [said if unit.codecs else _no_codec(options, raw, index) for index, unit in enumerate(raw.units)]
+        return "no plan that compresses is within the limits"
+    codec = Counter(choice.codec for choice in rejected.choices if choice.compressed).most_common(1)[0][0]
+    again = expected.found(rejected.units, rejected.choices)
+    if again is None:
+        return f"compressing does not pay: the best codec is {codec}"
+    took = f"the best step with {codec} takes {seconds(again.step.step_s)}, and {seconds(raw.step.step_s)} without"
+    least = f", and a plan compresses only for {expected.options.min_gain:.0%}"
+    return f"compressing does not pay: {took}{least if again.step.step_s < raw.step.step_s else ''}"
 
 
 def _no_codec(options: PlanningOptions, found: Found, index: int) -> str:

@@ -77,7 +77,7 @@ def _searched(gradients: GradientSet, model: CostModel, options: PlanningOptions
         elif best is not None:
             raw = expected.shorter(raw, best)
         best = raw
-        justified = Justified(raw, nothing_compressed(options, raw, rejected))
+        justified = Justified(raw, nothing_compressed(expected, raw, rejected))
     how = "merging" if merged else "search"
     made_by = f"{how}, with the model {model.name}, after {shortened.asked + expected.asked} predictions"
     return plan_of(gradients, model, best, justified.reasons, raw, made_by)

@@ -18,7 +18,7 @@ def advice(worth: Worth) -> str:
         return (
             f"Compression pays here: a plan that compresses {compressed} of {len(worth.plan.decisions)} gradients with "
             f"{codecs} is predicted to average {where} in {seconds(plan.step_s)} instead of {seconds(raw.step_s)}, "
-            f"{plan.times_as_fast:.1f} times as fast{_until(worth)}."
+            f"{plan.times_as_fast:.1f} times as fast{_until(worth)}{_one_host(worth)}."
         )
     if codec is None:
         return f"The profile has no codec, so it cannot say whether compression pays for {where}."
@@ -26,11 +26,14 @@ def advice(worth: Worth) -> str:
         without = f"; a plan that only groups gradients and chooses topologies takes {seconds(plan.step_s)}"
     else:
         without = ""
-    why = "; all ranks are on one host, where bytes are cheap" if worth.hosts == 1 else _from(worth)
     return (
         f"Compression does not pay here: averaging {where} is predicted to take {seconds(raw.step_s)} uncompressed, "
-        f"and {seconds(codec.step_s)} with {codec.name}, the fastest codec{without}{why}."
+        f"and {seconds(codec.step_s)} with {codec.name}, the fastest codec{without}{_from(worth)}{_one_host(worth)}."
     )
+
+
+def _one_host(worth: Worth) -> str:
+    return "; all ranks are on one host, so this is no prediction for a network" if worth.hosts == 1 else ""
 
 
 def _until(worth: Worth) -> str:

@@ -25,6 +25,23 @@ def test_it_names_the_versions_that_are_built() -> None:
     assert {f"{major}.{minor}" for major, minor in built} <= set(VERSIONS)
 
 
+def test_its_table_of_frameworks_is_that_of_the_pins() -> None:
+    (heading,) = re.findall(r"^\| with Python \| (.*) \|$", TEXT, re.MULTILINE)
+    named = dict(one.rsplit(" ", 1) for one in heading.split(" | "))
+    pinned = {
+        name: re.findall(rf"^{package}==([\d.]+)", (pages.ROOT / "requirements" / file).read_text(), re.MULTILINE)[0]
+        for name, package, file in (
+            ("PyTorch", "torch", "build.txt"),
+            ("TensorFlow", "tensorflow-cpu", "tensorflow.txt"),
+            ("MXNet", "mxnet", "mxnet.txt"),
+        )
+    }
+    assert set(named) == set(pinned)
+    assert all(pinned[name].startswith(version) for name, version in named.items())
+    rows = re.findall(r"^\| (3\.\d+), (3\.\d+) \| yes \| yes \| (?:yes|no) \|$", TEXT, re.MULTILINE)
+    assert tuple(version for row in rows for version in row) == VERSIONS
+
+
 def test_it_names_targets_of_make_that_exist() -> None:
     named = set(re.findall(r"\bmake ([a-z]+)", TEXT))
     assert {"wheels", "wheel", "install"} <= named <= targets_of_make()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, product
@@ -112,6 +113,19 @@ def test_where_the_network_is_fast_nothing_is_compressed_and_the_plan_says_why()
     assert large.reason.startswith("compressing does not pay: the best step with ")
     small = min(plan.decisions, key=lambda decision: decision.elements)
     assert small.reason == "smaller than 4096 bytes"
+
+
+def test_a_reason_compares_steps_with_the_same_backward() -> None:
+    gradients = read_gradients(MODELS / "resnet50.json").with_backward(0.4)
+    plan = make_plan(gradients, PipelineModel(profile(TWO, bandwidth=1e9), world=4))
+    assert {decision.codec for decision in plan.decisions} == {"none"}
+    large = max(plan.decisions, key=lambda decision: decision.elements)
+    found = re.search(r"the best step with \w+ takes ([\d.]+) ms, and ([\d.]+) ms without", large.reason)
+    assert found, large.reason
+    # The search assumes a backward of 348 ms, which no step with a backward of 400 ms can take.
+    assert float(found[1]) >= 400
+    assert float(found[2]) >= 400
+    assert (float(found[1]) < float(found[2])) == ("only for 5%" in large.reason)
 
 
 def test_where_the_network_is_slow_the_large_ones_are_compressed_and_the_plan_says_why() -> None:

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways in: how HiPress synchronises a PyTorch model, by the name of the way. decoder.py and resnet50.py use it.
+
+Each function prepares one training; what it returns is all that differs between the ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import hipress.torch as hp
+from hipress.torch import ddp, fsdp
+
+MakeOptimizer = Callable[[nn.Module], torch.optim.Optimizer]
+
+
+@dataclass
+class Training:
+    """A model and an optimizer that are synchronised."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    sent_bytes: Callable[[], int]
+    """Bytes of gradients that this rank has sent."""
+
+
+def own_optimizer(model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Training:
+    """An optimizer that HiPress wraps. Gradients travel over HiPress' engine while backward computes."""
+    optimizer = hp.DistributedOptimizer(make_optimizer(model), model.named_parameters(), codec=codec)
+    hp.broadcast_parameters(model.state_dict(), root_rank=0)
+    return Training(model, optimizer, _sent_by_the_engine)
+
+
+def ddp_hook(model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Training:
+    """DistributedDataParallel with a communication hook. Gradients travel over the model's process group."""
+    parallel = DistributedDataParallel(model)
+    state = ddp.compress(parallel, codec=codec)
+    return Training(parallel, make_optimizer(parallel), lambda: state.sent_bytes)
+
+
+def fsdp2(model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Training:
+    """FSDP2 that shards within a host, here of one rank, and HiPress between the hosts."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("replicate", "shard"))
+    torch.manual_seed(0)
+    fully_shard(model, mesh=mesh["shard"])
+    replicas = fsdp.compress_replicas(model, mesh["replicate"].get_group(), codec=codec)
+    return Training(model, make_optimizer(model), lambda: replicas.sent_bytes)
+
+
+def diloco(model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Training:
+    """Each rank trains alone; every fifth step the ranks exchange how far their parameters moved."""
+    optimizer = make_optimizer(model)
+    hp.DiLoCo(model, optimizer, sync_every=5, codec=codec)
+    return Training(model, optimizer, _sent_by_the_engine)
+
+
+WAYS = {"optimizer": own_optimizer, "ddp": ddp_hook, "fsdp": fsdp2, "diloco": diloco}
+#: Ways that need a process group of torch in place of HiPress' engine.
+_OVER_GROUPS = ("ddp", "fsdp")
+
+
+@contextmanager
+def synchronised(way: str, model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Iterator[Training]:
+    """A training by one of WAYS. All ranks begin with the parameters of rank 0."""
+    hp.init()
+    # torchrun says where the ranks meet, once: the group serves all trainings of the process.
+    if way in _OVER_GROUPS and not dist.is_initialized():
+        dist.init_process_group("gloo")
+    try:
+        yield WAYS[way](model, make_optimizer, codec)
+    finally:
+        hp.shutdown()
+
+
+def _sent_by_the_engine() -> int:
+    return int(hp.counters()["bytes_sent"])
