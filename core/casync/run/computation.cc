@@ -58,11 +58,10 @@ void Computation::runOnHost(const OperationPointer& operation, TaskIndex index, 
     // A task that only passed memory on did nothing worth a span.
     if (startNs != 0 && Executor::work(operation->values(), task) > 0)
       record(*operation, task, lane + 1, startNs);
-    // The tasks that become ready may need memory, too.
-    events_.completed(operation, index);
   } catch (const std::exception& error) {
-    fail(*operation, task, error);
+    return fail(*operation, task, error);
   }
+  events_.completed(operation, index);
 }
 
 void Computation::runOnDevice(const OperationPointer& operation, TaskIndex index) {

@@ -36,6 +36,9 @@ class Computation {
                               size_t payloadBytes);
   void checkReceived(const Operation& operation, const Task& recv) const;
 
+  /// Ends the job: the task, or what follows from its end, has thrown.
+  void fail(const Operation& operation, const Task& task, const std::exception& error);
+
   void stop() { queue_.stop(); }
 
  private:
@@ -43,7 +46,6 @@ class Computation {
   void runOnDevice(const OperationPointer& operation, TaskIndex task);
   void onDeviceDone(const OperationPointer& operation, TaskIndex task, const Failure& failure);
   void record(const Operation& operation, const Task& task, int lane, int64_t startNs) const;
-  void fail(const Operation& operation, const Task& task, const std::exception& error);
 
   const int rank_;
   const size_t inlineElements_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/run/scheduler.h"
 
+#include <exception>
 #include <utility>
 
 namespace hipress {
@@ -53,7 +54,17 @@ void Scheduler::release(const OperationPointer& operation, TaskIndex index) {
   }
 }
 
+/// On lanes, the transport's and devices' threads, which can do nothing with an exception: the tasks that
+/// become ready may find no memory.
 void Scheduler::completed(const OperationPointer& operation, TaskIndex index) {
+  try {
+    advance(operation, index);
+  } catch (const std::exception& error) {
+    computation_.fail(*operation, operation->task(index), error);
+  }
+}
+
+void Scheduler::advance(const OperationPointer& operation, TaskIndex index) {
   operation->complete(index);
   for (const TaskIndex successor : operation->task(index).successors) {
     if (Computation::isOrderedByDevice(*operation, index, successor)) continue;

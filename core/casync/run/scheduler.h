@@ -33,6 +33,7 @@ class Scheduler final : private TaskEvents {
   void begin(const OperationPointer& operation);
   void startNext(const Operation& ended);
   void release(const OperationPointer& operation, TaskIndex task);
+  void advance(const OperationPointer& operation, TaskIndex task);
 
   void completed(const OperationPointer& operation, TaskIndex task) override;
   void failed(const Error& error) override { events_.failed(error); }

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bit>
 #include <cstddef>
-#include <cstdint>
 
-#include "core/element/multiversion.h"
+#include "core/ops/scalar.h"
 
 namespace hipress::ops {
 
-/// Whether no value is NaN or infinite.
-template <IsaLevel>
-bool allFinite(const float* values, size_t count) {
-  // Exponents of all ones, and only they, carry into the sign bit.
-  uint32_t any = 0;
+/// Whether scale·value is finite for all values.
+inline bool allFiniteScaled(const float* values, size_t count, float scale) {
   for (size_t i = 0; i < count; ++i) {
-    any |= (std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu) + 0x00800000u;
+    if (!isFinite(values[i] * scale)) return false;
   }
-  return any < 0x80000000u;
+  return true;
 }
 
 }  // namespace hipress::ops

@@ -58,12 +58,4 @@ int32_t* unpacked(const uint16_t* field, size_t count, unsigned, Scratch& scratc
   return codes;
 }
 
-/// Whether scale·value is finite for all values.
-inline bool allFiniteScaled(const float* values, size_t count, float scale) {
-  for (size_t i = 0; i < count; ++i) {
-    if (!isFinite(values[i] * scale)) return false;
-  }
-  return true;
-}
-
 }  // namespace hipress::ops

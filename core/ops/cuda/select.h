@@ -12,10 +12,6 @@ namespace hipress::cuda {
 inline constexpr unsigned kSelectBits = 11;
 inline constexpr unsigned kSelectBuckets = 1u << kSelectBits;
 
-/// Passes over all keys.
-template <typename Key>
-inline constexpr unsigned kSelectPasses = (8 * sizeof(Key) + kSelectBits - 1) / kSelectBits;
-
 template <typename Key>
 struct Selection {
   Key key;           ///< Of the wanted rank, as far as it is known; all of it in the end.

@@ -79,11 +79,15 @@ ucs_status_t UcxInbox::arriveGuarded(const UcxEnvelope& envelope, void* data, si
   try {
     return arrive(envelope, data, bytes, attributes);
   } catch (const std::exception& error) {
-    const std::string what = "rank " + std::to_string(rank_) + " could not take a message of " +
-                             std::to_string(bytes) + " bytes from rank " + std::to_string(envelope.source);
-    breakLink(envelope.source, std::make_shared<Error>(transportError(what + ": " + error.what())));
+    couldNotTake(envelope.source, bytes, error);
     return UCS_OK;
   }
+}
+
+void UcxInbox::couldNotTake(int peer, size_t bytes, const std::exception& error) {
+  const std::string what = "rank " + std::to_string(rank_) + " could not take a message of " +
+                           std::to_string(bytes) + " bytes from rank " + std::to_string(peer);
+  breakLink(peer, std::make_shared<Error>(transportError(what + ": " + error.what())));
 }
 
 /// The active message handler; says whether UCX may drop its data. Eager data is UCX's, unless the answer is
@@ -166,6 +170,7 @@ ucs_status_t UcxInbox::arriveBundle(const UcxEnvelope& envelope, void* data, siz
     return UCS_OK;
   }
   bundle->peer = envelope.source;
+  bundle->bytes = bytes;
   bundle->bundleEnvelope = envelope;
   const std::span<std::byte> destination = bundle->bundle;
   fetch(std::move(bundle), data, destination);
@@ -248,6 +253,7 @@ void UcxInbox::fetch(std::unique_ptr<Fetch> fetch, void* descriptor, std::span<s
   if (!UCS_PTR_IS_PTR(result)) fetched(raw, UCS_PTR_STATUS(result));
 }
 
+/// Called by UCX, too.
 void UcxInbox::fetched(Fetch* fetch, ucs_status_t status) {
   const auto ended = std::move(fetches_.extract(fetch).mapped());
   Failure failure;
@@ -255,9 +261,13 @@ void UcxInbox::fetched(Fetch* fetch, ucs_status_t status) {
     failure =
         failure_ ? failure_ : std::make_shared<Error>(transferError("receiving from", ended->peer, status));
   }
-  if (!ended->onReceived) return fetchedBundle(*ended, failure);
-  if (!failure) statistics_.received(ended->bytes);
-  ended->onReceived(failure);
+  try {
+    if (!ended->onReceived) return fetchedBundle(*ended, failure);
+    if (!failure) statistics_.received(ended->bytes);
+    ended->onReceived(failure);
+  } catch (const std::exception& error) {
+    couldNotTake(ended->peer, ended->bytes, error);
+  }
 }
 
 void UcxInbox::fetchedBundle(const Fetch& fetch, const Failure& failure) {

@@ -4,6 +4,7 @@
 // bundles as if each had come alone. For the progress thread only.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <unordered_map>
@@ -75,6 +76,7 @@ class UcxInbox {
   ucs_status_t arrive(const UcxEnvelope& envelope, void* data, size_t bytes, uint64_t attributes);
   ucs_status_t arriveBundle(const UcxEnvelope& envelope, void* data, size_t bytes, bool isRendezvous);
   void split(const UcxEnvelope& envelope, std::span<const std::byte> bytes);
+  void couldNotTake(int peer, size_t bytes, const std::exception& error);
   void refuseBundles(int peer, const Error& reason);
   void breakLink(int peer, const Failure& failure);
   bool keep(const MessageKey& key, Arrived&& message);

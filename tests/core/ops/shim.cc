@@ -94,10 +94,6 @@ struct CompactValues {
   };
 };
 template <IsaLevel level>
-struct AllFinite {
-  static bool run(const float* values, size_t count) { return allFinite<level>(values, count); }
-};
-template <IsaLevel level>
 struct Store {
   static void run(float* destination, const float* tile, size_t count, bool stream) {
     storeTile<level>(destination, tile, count, stream);
@@ -230,8 +226,8 @@ size_t compact_doubles(const int32_t* keep, const double* values, size_t count, 
   return multiversion<CompactValues<double>::Kernel>(keep, values, count, out);
 }
 
-bool all_finite(const float* values, size_t count) {
-  return multiversion<AllFinite>(values, count);
+bool all_finite_scaled(const float* values, size_t count, float scale) {
+  return allFiniteScaled(values, count, scale);
 }
 void store_tile(float* destination, const float* tile, size_t count, bool stream) {
   multiversion<Store>(destination, tile, count, stream);

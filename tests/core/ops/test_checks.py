@@ -12,14 +12,16 @@ from tests.core.ops.arrays import SIZES, guarded, ints, pointer, size
 @each("wrong", [np.nan, -np.nan, np.inf, -np.inf])
 @each("count", SIZES)
 def test_one_value_that_is_not_finite_is_seen(ops: ctypes.CDLL, count: int, wrong: float) -> None:
-    ops.all_finite.restype = ctypes.c_bool
+    ops.all_finite_scaled.restype = ctypes.c_bool
     limits = np.finfo(np.float32)
     ordinary = np.array([limits.max, limits.min, limits.smallest_subnormal, 0.0, -0.0], np.float32)
     values = guarded(np.resize(ordinary, count) if count else ordinary[:0])
-    assert ops.all_finite(pointer(values), size(count))
+    one = ctypes.c_float(1.0)
+    assert ops.all_finite_scaled(pointer(values), size(count), one)
+    assert ops.all_finite_scaled(pointer(values), size(count), ctypes.c_float(2.0)) == (count == 0)
     for at in {0, count // 2, count - 1} if count else ():
         before, values[at] = values[at], wrong
-        assert not ops.all_finite(pointer(values), size(count))
+        assert not ops.all_finite_scaled(pointer(values), size(count), one)
         values[at] = before
 
 

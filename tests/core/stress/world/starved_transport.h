@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "core/transport/transport.h"
+
+namespace hipress::stress {
+
+/// Finds no memory to send the messages that `starves` names; for everything else the transport within it.
+class StarvedTransport final : public Transport {
+ public:
+  StarvedTransport(std::unique_ptr<Transport> inner, std::function<bool(const MessageTag&)> starves)
+      : inner_(std::move(inner)), starves_(std::move(starves)) {}
+  std::string name() const override { return inner_->name(); }
+  int rank() const override { return inner_->rank(); }
+  int worldSize() const override { return inner_->worldSize(); }
+  void send(SendRequest request) override {
+    if (starves_(request.tag)) throw std::bad_alloc();
+    inner_->send(std::move(request));
+  }
+  void sendBundle(BundleRequest request) override { inner_->sendBundle(std::move(request)); }
+  bool usesSockets(int peer) const override { return inner_->usesSockets(peer); }
+  void recv(RecvRequest request) override { inner_->recv(std::move(request)); }
+  void fail(const Failure& failure) override { inner_->fail(failure); }
+  void onPeerFailure(std::function<void(int, const std::string&)> handler) override {
+    inner_->onPeerFailure(std::move(handler));
+  }
+  TransportCounters counters() const override { return inner_->counters(); }
+  void close() override { inner_->close(); }
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+  const std::function<bool(const MessageTag&)> starves_;
+};
+
+}  // namespace hipress::stress
