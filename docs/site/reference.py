@@ -18,6 +18,7 @@ MODULES = (
     "hipress.tensorflow",
     "hipress.tensorflow.keras",
     "hipress.tensorflow.keras.callbacks",
+    "hipress.tensorflow.keras.optim",
     "hipress.mxnet",
     "hipress.mxnet.optim",
     "hipress.compll",

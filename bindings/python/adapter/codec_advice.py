@@ -36,8 +36,8 @@ class CodecAdvice:
         doubled = "velocity" in known.states and _momentum_of(known.signature) > 0 and self.optimizer.momentum
         if self.optimizer.second_moments and known.states:
             instead = f'{_INSTEAD}, or "onebit(error_feedback=false)"' if known.name == "onebit" else _INSTEAD
-            if self.optimizer.of_torch:
-                instead += f", or hipress.torch.optim.OneBitAdam in place of {name} (docs/guide/adam.md)"
+            if self.optimizer.belonging:
+                instead += f", or {self.optimizer.belonging}.OneBitAdam in place of {name} (docs/guide/adam.md)"
             return (
                 f"codec {codec!r} sends later the values that it drops now (error feedback), and {name} divides by "
                 "second moments of the sums: together they train far worse than uncompressed gradients do. "
@@ -45,7 +45,8 @@ class CodecAdvice:
                 + f"Use {instead}"
             )
         if doubled:
-            belongs = ", or hipress.torch.optim.DGCSGD, which has it once" if self.optimizer.of_torch else ""
+            module = self.optimizer.belonging
+            belongs = f", or {module}.DGCSGD, which has it once" if module else ""
             return (
                 f"codec {codec!r} has momentum of its own, and so has {name}: momentum is applied twice, which trains "
                 f"far worse or ends in NaN. Give {name} momentum 0, so that only the codec has it, or use {_INSTEAD}"

@@ -17,6 +17,13 @@ _NAMES = frozenset({"lamb", "fusedlamb", "lans", "ftrl", "ftml", "yogi", "novogr
 #: Has two betas, and takes the sign of its momentum.
 _WITHOUT = frozenset({"lion"})
 
+#: By the framework's module. tf_keras' optimizers have none.
+_BELONGING = {
+    "torch.optim.": "hipress.torch.optim",
+    "keras.": "hipress.tensorflow.keras.optim",
+    "mxnet.optimizer.": "hipress.mxnet.optim",
+}
+
 
 @dataclass(frozen=True)
 class OptimizerTraits:
@@ -25,8 +32,8 @@ class OptimizerTraits:
     name: str
     second_moments: bool
     momentum: bool
-    of_torch: bool = False
-    """PyTorch's, or derived from one of PyTorch's."""
+    belonging: str = ""
+    """The module with optimizers that belong to codecs, for the framework whose optimizer it is or derives from."""
 
 
 def traits_of(optimizer: Any) -> OptimizerTraits:
@@ -42,8 +49,13 @@ def traits_of(optimizer: Any) -> OptimizerTraits:
         second_moments=not _WITHOUT.intersection(classes) and (named or has_betas),
         momentum=any(_is_positive(each.get("momentum", each.get("_momentum"))) for each in options)
         or any(_is_positive(_beta(each, 0)) for each in options),
-        of_torch=any(kind.__module__.startswith("torch.optim.") for kind in type(optimizer).__mro__),
+        belonging=_belonging(type(optimizer)),
     )
+
+
+def _belonging(kind: type) -> str:
+    modules = [each.__module__ for each in kind.__mro__]
+    return next((ours for theirs, ours in _BELONGING.items() if any(each.startswith(theirs) for each in modules)), "")
 
 
 def _options(optimizer: Any) -> list[Mapping[str, Any]]:

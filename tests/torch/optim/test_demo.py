@@ -18,7 +18,7 @@ from tests.torch.optim import problem
 from tests.torch.ranks import run
 from tests.torch.tiles import plain
 
-STEPS = 8
+STEPS = 6
 OPTIONS: dict[str, Any] = {"lr": 0.01, "decay": 0.95, "weight_decay": 0.1}
 
 

@@ -64,7 +64,8 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
         variables = [*self.model.variables, *_variables(self.model.optimizer)]
         # A model's metrics are its variables, too; a variable that it has several times is sent once.
         once = {_identity(variable): variable for variable in variables}
-        shared = [variable for identity, variable in once.items() if identity not in self._local]
+        own = {_identity(variable) for variable in getattr(self.model.optimizer, "own_variables", ())}
+        shared = [variable for identity, variable in once.items() if identity not in {*self._local, *own}]
         broadcast_variables(shared, self._root_rank)
         self._done = True
 
