@@ -19,7 +19,13 @@ from tests.docs import pages
 sys.path.insert(0, str(pages.ROOT))
 from docs.site import reference
 
-LOOKED_AT = ["index.html", "docs/benchmarks.html", "docs/guide/planning.html", "docs/reference/hipress.torch.html"]
+LOOKED_AT = [
+    "index.html",
+    "docs/benchmarks.html",
+    "docs/guide/planning.html",
+    "docs/guide/tutorial.html",
+    "docs/reference/hipress.torch.html",
+]
 
 pytestmark = pytest.mark.slow
 

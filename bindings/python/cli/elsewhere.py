@@ -15,14 +15,14 @@ _ELSEWHERE = {
         "hipress.secopa.commands.bench",
         "Tell whether compression pays on these ranks: every codec, losing ones too.",
     ),
-    "compll": ("hipress.compll.cli", "Check, run, build and count codecs written in CompLL's language."),
+    "compll": ("hipress.compll.cli", "Check, try, run, build and count codecs written in CompLL's language."),
     "plan": (
         "hipress.secopa.commands.plan",
         "Decide, gradient by gradient, whether to compress it, and how; show, compare and check such plans.",
     ),
     "profile": (
         "hipress.secopa.commands.profile",
-        "Measure codecs, links and the engine where the ranks are: what a plan is made from.",
+        "Measure codecs, links and the engine on the machines of the ranks, to plan with.",
     ),
     "report": (
         "hipress.secopa.commands.report",
@@ -30,7 +30,7 @@ _ELSEWHERE = {
     ),
     "simulate": (
         "hipress.secopa.commands.simulate",
-        "Simulate a step on other clusters: more nodes, another network.",
+        "Simulate a step on other clusters: more hosts, another network.",
     ),
 }
 #: A limit that no sentence reaches.

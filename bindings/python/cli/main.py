@@ -52,12 +52,12 @@ def run(
     hosts: Annotated[
         str | None,
         typer.Option(
-            "-H", "--hosts", metavar="H1:N1,H2:N2", help="Start ranks on these hosts, through a launcher that can."
+            "-H", "--hosts", metavar="H1:N1,H2:N2", help="Start ranks on these hosts, with the launcher of --launcher."
         ),
     ] = None,
     launcher: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="With -H: which launcher starts the ranks: horovodrun, mpirun or srun."),
+        typer.Option(metavar="NAME", help="With -H: horovodrun, mpirun or srun. Default: the first one installed."),
     ] = None,
     env: Annotated[
         list[str] | None,
@@ -80,10 +80,10 @@ def run(
 ) -> None:
     """Run CMD as N ranks on this machine.
 
-    Each rank has a process group of its own; rank 0 reads standard input. When a rank fails the others are ended, and
-    the exit code is that of the first one that failed.
+    Each rank has a process group of its own, and rank 0 reads standard input. When a rank fails, hipress run ends the
+    other ranks and exits with the code of the rank that failed first.
 
-    With -H another launcher runs it, on other machines; output and exit code are then that launcher's.
+    With -H another launcher starts the ranks, on other hosts. That launcher then has the output and the exit code.
     """
     variables: dict[str, str] = {}
     for item in env or ():
@@ -156,7 +156,7 @@ class Buildable(str, enum.Enum):
 def build(
     framework: Annotated[Buildable, typer.Argument(metavar="FRAMEWORK", help="tensorflow")],
 ) -> None:
-    """Build the operators for the installed version of a framework, if HiPress came without them: seconds."""
+    """Build the operators for the installed version of a framework, in seconds, if HiPress came without them."""
     from hipress.build_tensorflow import build as build_tensorflow
     from hipress.secopa.commands.progress import progress
 
