@@ -74,8 +74,14 @@ HIPRESS_HOST_DEVICE constexpr uint32_t philoxWord(const RandomKey& key, uint32_t
 }
 
 /// The word that 16 random bits stand for.
-HIPRESS_HOST_DEVICE constexpr uint32_t halfWord(uint16_t half) {
-  return static_cast<uint32_t>(half) << 16 | 0x8000u;
+struct HalfWord {
+  uint16_t half;
+  HIPRESS_HOST_DEVICE constexpr operator uint32_t() const {
+    return static_cast<uint32_t>(half) << 16 | 0x8000u;
+  }
+};
+HIPRESS_HOST_DEVICE constexpr HalfWord halfWord(uint16_t half) {
+  return {half};
 }
 
 /// Half number `index` of a group's eight.
@@ -84,7 +90,7 @@ HIPRESS_HOST_DEVICE constexpr uint16_t philoxHalf(const PhiloxWords& words, unsi
 }
 
 /// The random number of one element of the vector being mapped, from 16 bits.
-HIPRESS_HOST_DEVICE constexpr uint32_t philoxHalfWord(const RandomKey& key, uint32_t site, uint64_t element) {
+HIPRESS_HOST_DEVICE constexpr HalfWord philoxHalfWord(const RandomKey& key, uint32_t site, uint64_t element) {
   const uint64_t place = key.firstElement + element;
   return halfWord(philoxHalf(philoxGroup(key, site, place / 8), static_cast<unsigned>(place % 8)));
 }

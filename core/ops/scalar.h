@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/ops/host_device.h"
+#include "core/ops/philox.h"
 
 namespace hipress::ops {
 
@@ -153,6 +154,18 @@ HIPRESS_HOST_DEVICE inline float floatOf(int32_t bits) {
 #endif
 }
 
+/// toSigned() of a whole number, an infinity or NaN. The lowest bits of the sum are those of the number, and
+/// sums are in the order of the numbers.
+HIPRESS_HOST_DEVICE inline int32_t wholeToSigned(float x, uint32_t bits) {
+  constexpr int32_t zero = 0x4b400000;  // the bits of 1.5·2^23
+  const int32_t greatest = zero + (1 << (bits - 1)) - 1;
+  const int32_t least = zero - (1 << (bits - 1));
+  const int32_t sum = bitsOf(x + 12582912.0f);
+  const int32_t notAbove = sum < greatest ? sum : greatest;
+  const int32_t clamped = notAbove > least ? notAbove : least;
+  return x == x ? clamped - zero : 0;
+}
+
 template <typename T>
 HIPRESS_HOST_DEVICE constexpr float toFloat(T x) {
   return static_cast<float>(x);
@@ -217,6 +230,14 @@ HIPRESS_HOST_DEVICE constexpr float uniform(uint32_t word, float low, float high
   const float unit = static_cast<float>(static_cast<int32_t>(word >> 8)) * (1.0f / 16777216.0f);
   if (low == 0.0f && high == 1.0f)
     return unit;  // what is below, without an addition that compilers must keep
+  return low + unit * (high - low);
+}
+
+/// The same of the word that 16 bits stand for: 1 + unit has these bits as the upper ones of its mantissa.
+HIPRESS_HOST_DEVICE inline float uniform(HalfWord word, float low, float high) {
+  const float unit =
+      floatOf(static_cast<int32_t>(0x3f800040u | static_cast<uint32_t>(word.half) << 7)) - 1.0f;
+  if (low == 0.0f && high == 1.0f) return unit;
   return low + unit * (high - low);
 }
 

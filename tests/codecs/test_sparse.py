@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.cases import each
 from tests.codecs.builtin import SAMPLING, SPARSE, builtin, new_states, normal, option
@@ -135,3 +136,39 @@ def test_randomk_sends_one_value_of_each_stretch_and_every_value_some_day(count:
     assert times.min() > 0
     # A place's share is one over the places of its stretch, whose number differs by one at most.
     assert times.max() < 2000 * sent / count * 2.5
+
+
+def sampled_places(count: int, samples: int) -> NDArray[np.int64]:
+    """The places at which a selection looks for its limit; core/ops/cpu/candidates.h has the formula."""
+    stretch = count // samples
+    number = np.arange(count // stretch, dtype=np.uint64)
+    return (number * stretch + (number * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) % np.uint64(stretch)).astype(
+        np.int64
+    )
+
+
+@each("threads", [1, 2])
+def test_topk_is_exact_if_the_sample_is_unlike_the_other_values(threads: int, isa: str) -> None:
+    """The limit from such a sample leaves too few candidates, or it leaves all."""
+    count, codec = 1 << 20, builtin("topk(ratio=0.01)").codec
+    large, small = np.ones(count, np.float32), normal(count)
+    large[sampled_places(count, 16384)] += np.abs(normal(16384))
+    small[sampled_places(count, 16384)] = 0
+    for values in (large, small, np.ones(count, np.float32)):
+        order = np.argsort(-np.abs(values), kind="stable")
+        states = new_states(builtin("topk"), count)
+        payload = codec.encode(values, states, threads=threads)
+        wanted = np.sort(order[: math.ceil(count * 0.01)])
+        assert places(payload) == wanted.tolist()
+        residual = values.copy()
+        residual[wanted] = 0
+        assert np.array_equal(states["residual"], residual)
+
+
+@each("place", [0, 500_000, 999_999])
+def test_topk_of_values_that_are_not_finite_changes_no_state(place: int) -> None:
+    codec, values = builtin("topk").codec, normal(1_000_000)
+    values[place] = np.inf
+    states = new_states(builtin("topk"), len(values))
+    assert len(codec.encode(values, states)) == 0
+    assert not states["residual"].any()

@@ -91,6 +91,7 @@ class Scope(ABC):
         self._elements: dict[str, str] = {}
         self._mapped: dict[int, tuple[str, ...]] = {}
         self._local: dict[str, str] = {}
+        self._whole: set[str] = set()  # local names of floats that are whole numbers
         self._fresh = 0
 
     # References to names
@@ -169,9 +170,14 @@ class Scope(ABC):
         for (name, type_), argument, kind in zip(function.parameters, arguments, kinds, strict=True):
             converted = self.converted(argument, kind, type_)
             self._local[name] = argument if converted == argument else self.variable(c_type(type_), converted)
+            self._whole.discard(name)
         for let in function.lets:
             assert isinstance(let.value, ir.Expr)
             self._local[let.name] = self.variable(c_type(let.value.type), self.expr(let.value))
+            if self.whole(let.value):
+                self._whole.add(let.name)
+            else:
+                self._whole.discard(let.name)
         return tuple(self.variable(c_type(result.type), self.expr(result)) for result in function.results)
 
     # Expressions
@@ -195,6 +201,13 @@ class Scope(ABC):
             case ir.Select():
                 return f"({self.expr(expr.condition)} ? {self.expr(expr.yes)} : {self.expr(expr.no)})"
             case ir.Cast():
+                if (
+                    expr.operand.type == ir.FLOAT
+                    and expr.type.kind == "int"
+                    and expr.type.bits
+                    and self.whole(expr.operand)
+                ):
+                    return f"ops::wholeToSigned({self.expr(expr.operand)}, {self.bits(expr.type)})"
                 return self.converted(self.expr(expr.operand), expr.operand.type, expr.type)
             case ir.Bitcast():
                 return f"ops::{'bitsOf' if expr.type == ir.INT else 'floatOf'}({self.expr(expr.operand)})"
@@ -203,6 +216,22 @@ class Scope(ABC):
             case ir.Random():
                 function = "uniform" if expr.type == ir.FLOAT else "uniformInt"
                 return f"ops::{function}({self.word(expr)}, {self.expr(expr.low)}, {self.expr(expr.high)})"
+
+    def whole(self, expr: ir.Expr) -> bool:
+        """Whether the float is certainly a whole number, an infinity or NaN."""
+        match expr:
+            case ir.Const(value=value):
+                return float(value).is_integer()
+            case ir.Var(name=name):
+                return name in self._whole
+            case ir.Unary(operand=operand):
+                return self.whole(operand)
+            case ir.Select(yes=yes, no=no):
+                return self.whole(yes) and self.whole(no)
+            case ir.Call(function=function, arguments=arguments):
+                same = function in ("min", "max", "abs") and all(map(self.whole, arguments))
+                return same or function in ("round", "floor", "ceil", "sign")
+        return False
 
     def index(self, expr: ir.Index) -> str:
         return self.at(expr.vector, self.expr(expr.index))

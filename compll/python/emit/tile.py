@@ -69,7 +69,11 @@ class Tile(KernelScope):
         inner = self.expr(expr.index)
         if inner == self.position() and self.vectors.length(expr.vector) == self.length:
             return self.element(expr.vector)
-        return self.at(expr.vector, inner)
+        return self.at(expr.vector, self.place(expr, inner))
+
+    def place(self, expr: ir.Index, text: str) -> str:
+        """The text of an index that is not the element at hand."""
+        return text
 
     def source(self, name: str) -> str:
         self.sources.add(name)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from hipress.compll import ir
-from hipress.compll.emit.function import Function
+from hipress.compll.emit.function import FrameScope, Function
 from hipress.compll.emit.scope import stored_type
 from hipress.compll.emit.tile import Tile
 from hipress.compll.passes import plan
@@ -63,12 +63,12 @@ def key_type(op: ir.Sort) -> str:
     return "uint64_t" if op.key.results[0].type.kind == "double" else "uint32_t"
 
 
-def key_of(work: TilePass, op: ir.Sort) -> str:
+def key_of(scope: FrameScope, op: ir.Sort) -> str:
     """The text of an element's sort key."""
-    value = work.tile.element(op.vector)
-    (key,) = work.tile.call(op.key, [value], [work.vectors.element(op.vector)])
+    value = scope.element(op.vector)
+    (key,) = scope.call(op.key, [value], [scope.vectors.element(op.vector)])
     cast = "static_cast<int32_t>" if op.key.results[0].type.kind == "bool" else ""
-    return f"{work.function.target.order_key}({cast}({key}))"
+    return f"{scope.function.target.order_key}({cast}({key}))"
 
 
 def scattered_value(work: TilePass, sink: plan.ScatterTo) -> tuple[str, str]:

@@ -104,6 +104,14 @@ class Planner:
         self.loops.append(_Timed(least, loop))
         return least
 
+    def replace(self, sink: plan.Sink, by: plan.Sink) -> None:
+        """Puts another sink in the place of one that a loop has."""
+        for timed in self.loops:
+            loop = timed.step
+            assert isinstance(loop, plan.Loop)
+            for sinks in (loop.first, loop.per_block, loop.second):
+                sinks[:] = [by if known is sink else known for known in sinks]
+
     def place_in_nest(self, sink: plan.Sink, over: str, otherwise: int) -> int | None:
         """Puts the sink into a block-wise loop that computes the block results it needs; returns that loop's time."""
         if isinstance(sink, plan.ReduceTo):

@@ -63,9 +63,10 @@ class FilterTo(OperatorSink):
 
 @dataclass(frozen=True)
 class KeysTo(OperatorSink):
-    """The keys by which `name` will be sorted."""
+    """The keys by which `name` will be sorted. If `first` is given, only so many of the smallest keys are needed."""
 
     op: ir.Sort
+    first: ir.Expr | None = None
 
 
 @dataclass(frozen=True)

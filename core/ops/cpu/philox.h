@@ -78,38 +78,58 @@ struct PhiloxGroups<IsaLevel::kV4> {
   static constexpr size_t kGroups = 32;
   HIPRESS_TARGET_V4 static void run(const RandomKey& key, uint32_t site, uint64_t group, std::byte* words) {
     constexpr int kParts = 4;  // enough to hide the multiplications' latency
+    if (group >> 32 != (group + kGroups - 1) >> 32) {
+      for (size_t i = 0; i < kGroups; ++i, words += sizeof(PhiloxWords))
+        PhiloxGroups<IsaLevel::kGeneric>::run(key, site, group + i, words);
+      return;
+    }
+    // The groups' counters differ in their first words. So half of the first two rounds is the same for all.
+    uint32_t k0 = static_cast<uint32_t>(key.seed);
+    uint32_t k1 = static_cast<uint32_t>(key.seed >> 32);
+    const uint32_t upper = (static_cast<uint32_t>(group >> 32) & 0xffffu) | (site << 16);
+    const uint64_t first = static_cast<uint64_t>(philox::kMultiplier1) * static_cast<uint32_t>(key.step);
+    const auto c0Second = static_cast<uint32_t>(first >> 32) ^ upper ^ k0;
+    const uint64_t second = static_cast<uint64_t>(philox::kMultiplier0) * c0Second;
+    const uint32_t k0Second = k0 + philox::kWeyl0;
+    const uint32_t k1Second = k1 + philox::kWeyl1;
+    const __m512i m0 = _mm512_set1_epi64(philox::kMultiplier0);
+    const __m512i m1 = _mm512_set1_epi64(philox::kMultiplier1);
+    const __m512i ofFirst = _mm512_set1_epi64(key.tensor ^ k1);
+    const __m512i ofSecond = _mm512_set1_epi64(static_cast<uint32_t>(first) ^ k0Second);
+    const __m512i andSecond = _mm512_set1_epi64(static_cast<uint32_t>(second >> 32) ^ k1Second);
     __m512i c0[kParts], c1[kParts], c2[kParts], c3[kParts];
     for (int part = 0; part < kParts; ++part) {
       // In the order in which the unpacks below put them side by side.
       const __m512i at = _mm512_add_epi64(_mm512_set1_epi64(static_cast<int64_t>(group + 8 * part)),
                                           _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
-      const __m512i upper =
-          _mm512_and_si512(_mm512_maskz_srli_epi64(0xff, at, 32), _mm512_set1_epi64(0xffff));
-      c0[part] = at;
-      c1[part] = _mm512_or_si512(upper, _mm512_set1_epi64(site << 16));
-      c2[part] = _mm512_set1_epi64(static_cast<int64_t>(key.step));
-      c3[part] = _mm512_set1_epi64(key.tensor);
+      const __m512i p0 = _mm512_maskz_mul_epu32(0xff, m0, at);
+      const __m512i p1 =
+          _mm512_maskz_mul_epu32(0xff, m1, _mm512_xor_si512(_mm512_maskz_srli_epi64(0xff, p0, 32), ofFirst));
+      c0[part] = _mm512_xor_si512(_mm512_maskz_srli_epi64(0xff, p1, 32), ofSecond);
+      c1[part] = p1;
+      c2[part] = _mm512_xor_si512(p0, andSecond);
+      c3[part] = _mm512_set1_epi64(static_cast<uint32_t>(second));
     }
-    const __m512i m0 = _mm512_set1_epi64(philox::kMultiplier0);
-    const __m512i m1 = _mm512_set1_epi64(philox::kMultiplier1);
-    __m512i k0 = _mm512_set1_epi64(static_cast<uint32_t>(key.seed));
-    __m512i k1 = _mm512_set1_epi64(static_cast<uint32_t>(key.seed >> 32));
     constexpr int kXorOfThree = 0x96;
-#pragma GCC unroll 10
-    for (int round = 0; round < philox::kRounds; ++round) {
+    k0 = k0Second;
+    k1 = k1Second;
+#pragma GCC unroll 8
+    for (int round = 2; round < philox::kRounds; ++round) {
+      k0 += philox::kWeyl0;
+      k1 += philox::kWeyl1;
+      const __m512i key0 = _mm512_set1_epi64(k0);
+      const __m512i key1 = _mm512_set1_epi64(k1);
 #pragma GCC unroll 4
       for (int part = 0; part < kParts; ++part) {
         const __m512i p0 = _mm512_maskz_mul_epu32(0xff, m0, c0[part]);
         const __m512i p1 = _mm512_maskz_mul_epu32(0xff, m1, c2[part]);
         c0[part] =
-            _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(0xff, p1, 32), c1[part], k0, kXorOfThree);
+            _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(0xff, p1, 32), c1[part], key0, kXorOfThree);
         c2[part] =
-            _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(0xff, p0, 32), c3[part], k1, kXorOfThree);
+            _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(0xff, p0, 32), c3[part], key1, kXorOfThree);
         c1[part] = p1;
         c3[part] = p0;
       }
-      k0 = _mm512_add_epi32(k0, _mm512_set1_epi64(philox::kWeyl0));
-      k1 = _mm512_add_epi32(k1, _mm512_set1_epi64(philox::kWeyl1));
     }
 #pragma GCC unroll 4
     for (int part = 0; part < kParts; ++part, words += 128) {

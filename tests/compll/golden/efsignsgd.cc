@@ -130,7 +130,7 @@ struct Loop0 {
             [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 < 0x0.0p+0f));
             [[maybe_unused]] const float x5 = (x3 - ((x3 < 0x0.0p+0f) ? (-x100002) : x100002));
             bad += ops::isFinite(x5) ? 0 : 1;
-            t.x5[i] = x5;
+            if (kStates) t.x5[i] = x5;
             t.codes_x4[i] = static_cast<uint8_t>(x4);
           }
           allBad += bad;

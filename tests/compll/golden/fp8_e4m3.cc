@@ -157,7 +157,7 @@ struct Loop0 {
                 ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x9, 128) : x9), 8u);
             [[maybe_unused]] const float x11 = (x3 - (((x3 < 0x0.0p+0f) ? (-x8) : x8) * x100003));
             bad += ops::isFinite(x11) ? 0 : 1;
-            t.x11[i] = x11;
+            if (kStates) t.x11[i] = x11;
             t.codes_x10[i] = static_cast<uint8_t>(x10);
           }
           allBad += bad;

@@ -58,7 +58,9 @@ struct Frame {
   ops::FilterOutputs<int32_t> a_chosen;
   int32_t* v_chosen = nullptr;
   size_t n_chosen = 0;
-  uint32_t* k_largest = nullptr;
+  const uint32_t* k_largest = nullptr;
+  uint32_t l_largest = 0;
+  ops::Candidates<uint32_t> a_largest;
   size_t n_largest = 0;
   uint32_t* p_largest = nullptr;
   int32_t* v_largest = nullptr;
@@ -74,6 +76,8 @@ template <bool kStates>
 inline float at_sorted([[maybe_unused]] const Frame* f, int32_t i);
 template <bool kStates>
 inline float at_sample([[maybe_unused]] const Frame* f, int32_t i);
+template <bool kStates>
+inline uint32_t key_largest([[maybe_unused]] const Frame* f, int32_t i);
 template <bool kStates>
 inline int32_t at_chosen([[maybe_unused]] const Frame* f, int32_t i);
 template <bool kStates>
@@ -107,6 +111,13 @@ inline float at_sample([[maybe_unused]] const Frame* f, int32_t i) {
 }
 
 template <bool kStates>
+inline uint32_t key_largest([[maybe_unused]] const Frame* f, int32_t i) {
+  [[maybe_unused]] const int32_t x1 = f->v_chosen[i];
+  [[maybe_unused]] const float x2 = (-ops::absolute(at_value<kStates>(f, x1)));
+  return ops::orderKey((x2));
+}
+
+template <bool kStates>
 inline int32_t at_chosen([[maybe_unused]] const Frame* f, int32_t i) {
   if (i < 0 || static_cast<size_t>(i) >= f->n_chosen) return {};
   [[maybe_unused]] const int32_t x1 = f->v_chosen[i];
@@ -132,20 +143,24 @@ struct Loop0 {
         alignas(64) uint32_t w_0[kTile];
         philoxTile<level>(f->random, 0u, tile, count, w_0);
         uint32_t* const k_sorted = f->k_sorted + tile;
+        alignas(64) int32_t s_x1[kTile];
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
-          [[maybe_unused]] const float x1 = ops::absolute(at_value<kStates>(
-              f,
-              ops::uniformInt(
-                  w_0[i],
-                  ops::toInt(ops::floorOf(
-                      (static_cast<double>((static_cast<int32_t>(tile) + static_cast<int32_t>(i))) *
-                       s_every))),
-                  ops::toInt(ops::floorOf((static_cast<double>(ops::addInt(
-                                               (static_cast<int32_t>(tile) + static_cast<int32_t>(i)), 1)) *
-                                           s_every))))));
-          [[maybe_unused]] const float x2 = (-x1);
-          k_sorted[i] = ops::orderKey((x2));
+          [[maybe_unused]] const int32_t x1 = ops::uniformInt(
+              w_0[i],
+              ops::toInt(ops::floorOf(
+                  (static_cast<double>((static_cast<int32_t>(tile) + static_cast<int32_t>(i))) * s_every))),
+              ops::toInt(ops::floorOf((static_cast<double>(ops::addInt(
+                                           (static_cast<int32_t>(tile) + static_cast<int32_t>(i)), 1)) *
+                                       s_every))));
+          s_x1[i] = x1;
+        }
+#pragma GCC ivdep
+        for (size_t i = 0; i < count; ++i) {
+          const int32_t x1 = s_x1[i];
+          [[maybe_unused]] const float x2 = ops::absolute(at_value<kStates>(f, x1));
+          [[maybe_unused]] const float x3 = (-x2);
+          k_sorted[i] = ops::orderKey((x3));
         }
       }
 
@@ -183,7 +198,7 @@ struct Loop1 {
           bad += ops::isFinite(x3) ? 0 : 1;
           bad += ops::isFinite(x1) ? 0 : 1;
           t.x5[i] = x5;
-          t.x3[i] = x3;
+          if (kStates) t.x3[i] = x3;
         }
         allBad += bad;
         a_chosen.added(
@@ -202,17 +217,21 @@ struct Loop2 {
   struct Kernel {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
-
+      auto a_largest = f->a_largest[chunk];
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
         const int32_t* const v_chosen = f->v_chosen + tile;
-        uint32_t* const k_largest = f->k_largest + tile;
+        struct {
+          alignas(64) uint32_t codes_x3[kTile + kApart];
+        } t;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const int32_t x1 = v_chosen[i];
           [[maybe_unused]] const float x2 = (-ops::absolute(at_value<kStates>(f, x1)));
-          k_largest[i] = ops::orderKey((x2));
+          [[maybe_unused]] const uint32_t x3 = ops::orderKey((x2));
+          t.codes_x3[i] = x3;
         }
+        a_largest.template add<level>(t.codes_x3, count, tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
@@ -222,6 +241,34 @@ struct Loop2 {
 
 template <bool kStates>
 struct Loop3 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      auto a_largest = f->a_largest[chunk];
+      for (size_t tile = begin; tile < end; tile += kTile) {
+        [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
+        const int32_t* const v_chosen = f->v_chosen + tile;
+        struct {
+          alignas(64) uint32_t codes_x3[kTile + kApart];
+        } t;
+#pragma GCC ivdep
+        for (size_t i = 0; i < count; ++i) {
+          [[maybe_unused]] const int32_t x1 = v_chosen[i];
+          [[maybe_unused]] const float x2 = (-ops::absolute(at_value<kStates>(f, x1)));
+          [[maybe_unused]] const uint32_t x3 = ops::orderKey((x2));
+          t.codes_x3[i] = x3;
+        }
+        a_largest.template add<level>(t.codes_x3, count, tile);
+      }
+
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+template <bool kStates>
+struct Loop4 {
   template <IsaLevel level>
   struct Kernel {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
@@ -391,16 +438,32 @@ class GraddropCodec final : public GeneratedCodec {
       });
     }
     f.v_chosen = f.a_chosen.gathered(f.scratch, f.n_chosen);
-    f.k_largest = f.scratch.template take<uint32_t>(f.n_chosen);
+    f.l_largest = ops::likelyLimit<uint32_t>(
+        f.n_chosen, std::min(ops::asCount(f.s_limit), f.n_chosen),
+        [&f](size_t i) { return key_largest<kStates>(&f, static_cast<int32_t>(i)); });
     {
       const ops::Chunks chunks(f.parallel, f.n_chosen, ops::kReduceBlock);
+      f.a_largest.begin(chunks.count(), f.n_chosen, f.l_largest);
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
         multiversion<Loop2<kStates>::template Kernel>(&f, begin, end, chunk);
       });
     }
+    f.k_largest = f.a_largest.gathered(f.scratch);
     f.n_largest = std::min(ops::asCount(f.s_limit), f.n_chosen);
     f.p_largest = f.scratch.template take<uint32_t>(f.n_largest);
-    ops::smallestSet(f.k_largest, f.n_chosen, f.n_largest, f.p_largest);
+    if (f.a_largest.size() < f.n_largest) {
+      f.l_largest = ops::kNoLimit<decltype(f.l_largest)>;
+      {
+        const ops::Chunks chunks(f.parallel, f.n_chosen, ops::kReduceBlock);
+        f.a_largest.begin(chunks.count(), f.n_chosen, f.l_largest);
+        chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+          multiversion<Loop3<kStates>::template Kernel>(&f, begin, end, chunk);
+        });
+      }
+      f.k_largest = f.a_largest.gathered(f.scratch);
+    }
+    ops::smallestSet(f.k_largest, f.a_largest.size(), f.n_largest, f.p_largest);
+    f.a_largest.toPositions(f.p_largest, f.n_largest);
     f.v_largest = f.scratch.template take<int32_t>(f.n_largest);
     for (size_t i = 0; i < f.n_largest; ++i)
       f.v_largest[i] = at_chosen<kStates>(&f, static_cast<int32_t>(f.p_largest[i]));
@@ -414,7 +477,7 @@ class GraddropCodec final : public GeneratedCodec {
     {
       const ops::Chunks chunks(f.parallel, f.n_largest, ops::kReduceBlock);
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
-        multiversion<Loop3<kStates>::template Kernel>(&f, begin, end, chunk);
+        multiversion<Loop4<kStates>::template Kernel>(&f, begin, end, chunk);
       });
     }
     ops::putScalar<int32_t>(f.message + 0, static_cast<int32_t>(static_cast<int32_t>(f.n_largest)));

@@ -140,11 +140,11 @@ struct Loop0 {
                                                                              0x1.0000000000000p+0f))),
                                              (-0x1.c000000000000p+2f))
                               : ops::roundOf(x4));
-            [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 4u);
+            [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 4u);
             [[maybe_unused]] const float x7 = (x3 - (x5 * x100003));
             bad += ops::isFinite(x7) ? 0 : 1;
             [[maybe_unused]] const int32_t x8 = (x6 & 15);
-            t.x7[i] = x7;
+            if (kStates) t.x7[i] = x7;
             t.codes_x8[i] = static_cast<uint8_t>(x8);
           }
           allBad += bad;

@@ -210,7 +210,7 @@ struct Kernel4 {
                                                                            0x1.0000000000000p+0f))),
                                            (-0x1.c000000000000p+2f))
                             : ops::roundOf(x4));
-          [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 4u);
+          [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 4u);
           [[maybe_unused]] const float x7 =
               (x3 - (x5 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
           bad += ops::isFinite(x7) ? 0 : 1;

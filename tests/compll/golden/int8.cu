@@ -211,7 +211,7 @@ struct Kernel4 {
                                                                            0x1.0000000000000p+0f))),
                                            (-0x1.fc00000000000p+6f))
                             : ops::roundOf(x4));
-          [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 8u);
+          [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 8u);
           [[maybe_unused]] const float x7 =
               (x3 - (x5 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
           bad += ops::isFinite(x7) ? 0 : 1;

@@ -88,7 +88,7 @@ struct Loop0 {
           [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
           [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
           bad += ops::isFinite(x9) ? 0 : 1;
-          t.x9[i] = x9;
+          if (kStates) t.x9[i] = x9;
           t.codes_x7[i] = static_cast<uint8_t>(x7);
           t.codes_x8[i] = static_cast<uint8_t>(x8);
         }

@@ -186,7 +186,7 @@ struct Loop0 {
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const float x4 = (x3 - ((x3 >= 0x0.0p+0f) ? x100011 : x100006));
             bad += ops::isFinite(x4) ? 0 : 1;
-            t.x4[i] = x4;
+            if (kStates) t.x4[i] = x4;
           }
           allBad += bad;
           if (kStates) storeTile<level>(f->after_residual + tile, t.x4, count, f->stream);

@@ -120,7 +120,7 @@ struct Loop0 {
             [[maybe_unused]] const float x7 = (x3 - (x5 * x100002));
             bad += ops::isFinite(x7) ? 0 : 1;
             [[maybe_unused]] const int32_t x8 = (x6 & 255);
-            t.x7[i] = x7;
+            if (kStates) t.x7[i] = x7;
             t.codes_x8[i] = static_cast<uint8_t>(x8);
           }
           allBad += bad;

@@ -128,7 +128,7 @@ struct Loop1 {
           [[maybe_unused]] const float x3 = (x1 + x2);
           bad += ops::isFinite(x3) ? 0 : 1;
           bad += ops::isFinite(x1) ? 0 : 1;
-          t.x3[i] = x3;
+          if (kStates) t.x3[i] = x3;
         }
         allBad += bad;
         if (kStates) storeTile<level>(f->after_residual + tile, t.x3, count, f->stream);

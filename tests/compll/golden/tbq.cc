@@ -71,7 +71,7 @@ struct Loop0 {
           [[maybe_unused]] const float x5 =
               ((x3 >= p_threshold) ? (x3 - p_threshold) : ((x3 <= (-p_threshold)) ? (x3 + p_threshold) : x3));
           bad += ops::isFinite(x5) ? 0 : 1;
-          t.x5[i] = x5;
+          if (kStates) t.x5[i] = x5;
           t.codes_x4[i] = static_cast<uint8_t>(x4);
         }
         allBad += bad;

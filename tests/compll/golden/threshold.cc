@@ -48,7 +48,9 @@ struct Frame {
   ops::FilterOutputs<int32_t> a_chosen;
   int32_t* v_chosen = nullptr;
   size_t n_chosen = 0;
-  uint32_t* k_taken = nullptr;
+  const uint32_t* k_taken = nullptr;
+  uint32_t l_taken = 0;
+  ops::Candidates<uint32_t> a_taken;
   size_t n_taken = 0;
   uint32_t* p_taken = nullptr;
   int32_t* v_taken = nullptr;
@@ -61,6 +63,8 @@ struct Frame {
 template <bool kStates>
 inline float at_value([[maybe_unused]] const Frame* f, int32_t i);
 template <bool kStates>
+inline uint32_t key_taken([[maybe_unused]] const Frame* f, int32_t i);
+template <bool kStates>
 inline int32_t at_chosen([[maybe_unused]] const Frame* f, int32_t i);
 template <bool kStates>
 inline int32_t at_taken([[maybe_unused]] const Frame* f, int32_t i);
@@ -72,6 +76,13 @@ inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
   [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x3 = (x1 + x2);
   return x3;
+}
+
+template <bool kStates>
+inline uint32_t key_taken([[maybe_unused]] const Frame* f, int32_t i) {
+  [[maybe_unused]] const int32_t x1 = f->v_chosen[i];
+  [[maybe_unused]] const float x2 = (-ops::absolute(at_value<kStates>(f, x1)));
+  return ops::orderKey((x2));
 }
 
 template <bool kStates>
@@ -116,7 +127,7 @@ struct Loop0 {
           bad += ops::isFinite(x3) ? 0 : 1;
           bad += ops::isFinite(x1) ? 0 : 1;
           t.x5[i] = x5;
-          t.x3[i] = x3;
+          if (kStates) t.x3[i] = x3;
         }
         allBad += bad;
         a_chosen.added(
@@ -135,17 +146,21 @@ struct Loop1 {
   struct Kernel {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
-
+      auto a_taken = f->a_taken[chunk];
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
         const int32_t* const v_chosen = f->v_chosen + tile;
-        uint32_t* const k_taken = f->k_taken + tile;
+        struct {
+          alignas(64) uint32_t codes_x3[kTile + kApart];
+        } t;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const int32_t x1 = v_chosen[i];
           [[maybe_unused]] const float x2 = (-ops::absolute(at_value<kStates>(f, x1)));
-          k_taken[i] = ops::orderKey((x2));
+          [[maybe_unused]] const uint32_t x3 = ops::orderKey((x2));
+          t.codes_x3[i] = x3;
         }
+        a_taken.template add<level>(t.codes_x3, count, tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
@@ -155,6 +170,34 @@ struct Loop1 {
 
 template <bool kStates>
 struct Loop2 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      auto a_taken = f->a_taken[chunk];
+      for (size_t tile = begin; tile < end; tile += kTile) {
+        [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
+        const int32_t* const v_chosen = f->v_chosen + tile;
+        struct {
+          alignas(64) uint32_t codes_x3[kTile + kApart];
+        } t;
+#pragma GCC ivdep
+        for (size_t i = 0; i < count; ++i) {
+          [[maybe_unused]] const int32_t x1 = v_chosen[i];
+          [[maybe_unused]] const float x2 = (-ops::absolute(at_value<kStates>(f, x1)));
+          [[maybe_unused]] const uint32_t x3 = ops::orderKey((x2));
+          t.codes_x3[i] = x3;
+        }
+        a_taken.template add<level>(t.codes_x3, count, tile);
+      }
+
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+template <bool kStates>
+struct Loop3 {
   template <IsaLevel level>
   struct Kernel {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
@@ -292,18 +335,37 @@ class ThresholdCodec final : public GeneratedCodec {
       });
     }
     f.v_chosen = f.a_chosen.gathered(f.scratch, f.n_chosen);
-    f.k_taken = f.scratch.template take<uint32_t>(f.n_chosen);
+    f.l_taken = ops::likelyLimit<uint32_t>(
+        f.n_chosen,
+        std::min(ops::asCount(ops::toInt(
+                     ops::ceilOf((static_cast<double>(static_cast<int32_t>(f.n)) * f.params.p_ratio)))),
+                 f.n_chosen),
+        [&f](size_t i) { return key_taken<kStates>(&f, static_cast<int32_t>(i)); });
     {
       const ops::Chunks chunks(f.parallel, f.n_chosen, ops::kReduceBlock);
+      f.a_taken.begin(chunks.count(), f.n_chosen, f.l_taken);
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
         multiversion<Loop1<kStates>::template Kernel>(&f, begin, end, chunk);
       });
     }
+    f.k_taken = f.a_taken.gathered(f.scratch);
     f.n_taken = std::min(ops::asCount(ops::toInt(ops::ceilOf(
                              (static_cast<double>(static_cast<int32_t>(f.n)) * f.params.p_ratio)))),
                          f.n_chosen);
     f.p_taken = f.scratch.template take<uint32_t>(f.n_taken);
-    ops::smallestSet(f.k_taken, f.n_chosen, f.n_taken, f.p_taken);
+    if (f.a_taken.size() < f.n_taken) {
+      f.l_taken = ops::kNoLimit<decltype(f.l_taken)>;
+      {
+        const ops::Chunks chunks(f.parallel, f.n_chosen, ops::kReduceBlock);
+        f.a_taken.begin(chunks.count(), f.n_chosen, f.l_taken);
+        chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+          multiversion<Loop2<kStates>::template Kernel>(&f, begin, end, chunk);
+        });
+      }
+      f.k_taken = f.a_taken.gathered(f.scratch);
+    }
+    ops::smallestSet(f.k_taken, f.a_taken.size(), f.n_taken, f.p_taken);
+    f.a_taken.toPositions(f.p_taken, f.n_taken);
     f.v_taken = f.scratch.template take<int32_t>(f.n_taken);
     for (size_t i = 0; i < f.n_taken; ++i)
       f.v_taken[i] = at_chosen<kStates>(&f, static_cast<int32_t>(f.p_taken[i]));
@@ -317,7 +379,7 @@ class ThresholdCodec final : public GeneratedCodec {
     {
       const ops::Chunks chunks(f.parallel, f.n_taken, ops::kReduceBlock);
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
-        multiversion<Loop2<kStates>::template Kernel>(&f, begin, end, chunk);
+        multiversion<Loop3<kStates>::template Kernel>(&f, begin, end, chunk);
       });
     }
     ops::putScalar<int32_t>(f.message + 0, static_cast<int32_t>(static_cast<int32_t>(f.n_taken)));

@@ -43,7 +43,9 @@ struct Frame {
   size_t bytes = 0;
   size_t n_range = 0;
   size_t o_1 = 0;
-  uint32_t* k_taken = nullptr;
+  const uint32_t* k_taken = nullptr;
+  uint32_t l_taken = 0;
+  ops::Candidates<uint32_t> a_taken;
   size_t n_taken = 0;
   uint32_t* p_taken = nullptr;
   int32_t* v_taken = nullptr;
@@ -54,11 +56,28 @@ struct Frame {
 };
 
 template <bool kStates>
+inline float at_value([[maybe_unused]] const Frame* f, int32_t i);
+template <bool kStates>
+inline uint32_t key_taken([[maybe_unused]] const Frame* f, int32_t i);
+template <bool kStates>
 inline int32_t at_range([[maybe_unused]] const Frame* f, int32_t i);
 template <bool kStates>
 inline int32_t at_taken([[maybe_unused]] const Frame* f, int32_t i);
+
 template <bool kStates>
-inline float at_value([[maybe_unused]] const Frame* f, int32_t i);
+inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
+  [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
+  [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x3 = (x1 + x2);
+  return x3;
+}
+
+template <bool kStates>
+inline uint32_t key_taken([[maybe_unused]] const Frame* f, int32_t i) {
+  [[maybe_unused]] const float x1 = (-ops::absolute(at_value<kStates>(f, i)));
+  return ops::orderKey((x1));
+}
 
 template <bool kStates>
 inline int32_t at_range([[maybe_unused]] const Frame* f, int32_t i) {
@@ -75,27 +94,19 @@ inline int32_t at_taken([[maybe_unused]] const Frame* f, int32_t i) {
 }
 
 template <bool kStates>
-inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
-  if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
-  [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
-  [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
-  [[maybe_unused]] const float x3 = (x1 + x2);
-  return x3;
-}
-
-template <bool kStates>
 struct Loop0 {
   template <IsaLevel level>
   struct Kernel {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
       const float scale = f->scale;
+      auto a_taken = f->a_taken[chunk];
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
         const float* const gradient = f->gradient + tile;
         const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-        uint32_t* const k_taken = f->k_taken + tile;
         struct {
+          alignas(64) uint32_t codes_x5[kTile + kApart];
           alignas(64) float x3[kTile + kApart];
         } t;
         int32_t bad = 0;
@@ -105,12 +116,14 @@ struct Loop0 {
           [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 = (-ops::absolute(x3));
-          k_taken[i] = ops::orderKey((x4));
+          [[maybe_unused]] const uint32_t x5 = ops::orderKey((x4));
           bad += ops::isFinite(x3) ? 0 : 1;
           bad += ops::isFinite(x1) ? 0 : 1;
-          t.x3[i] = x3;
+          t.codes_x5[i] = x5;
+          if (kStates) t.x3[i] = x3;
         }
         allBad += bad;
+        a_taken.template add<level>(t.codes_x5, count, tile);
         if (kStates) storeTile<level>(f->after_residual + tile, t.x3, count, f->stream);
       }
       if (kStates && f->stream) streamFence();
@@ -121,6 +134,38 @@ struct Loop0 {
 
 template <bool kStates>
 struct Loop1 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      const float scale = f->scale;
+      auto a_taken = f->a_taken[chunk];
+      for (size_t tile = begin; tile < end; tile += kTile) {
+        [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
+        const float* const gradient = f->gradient + tile;
+        const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+        struct {
+          alignas(64) uint32_t codes_x5[kTile + kApart];
+        } t;
+#pragma GCC ivdep
+        for (size_t i = 0; i < count; ++i) {
+          [[maybe_unused]] const float x1 = gradient[i] * scale;
+          [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+          [[maybe_unused]] const float x3 = (x1 + x2);
+          [[maybe_unused]] const float x4 = (-ops::absolute(x3));
+          [[maybe_unused]] const uint32_t x5 = ops::orderKey((x4));
+          t.codes_x5[i] = x5;
+        }
+        a_taken.template add<level>(t.codes_x5, count, tile);
+      }
+
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+template <bool kStates>
+struct Loop2 {
   template <IsaLevel level>
   struct Kernel {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
@@ -252,18 +297,37 @@ class TopkCodec final : public GeneratedCodec {
     f.after_residual = kStates ? states.after[0] : nullptr;
     f.n_range = ops::asCount(static_cast<int32_t>(f.n));
     f.o_1 = 4;
-    f.k_taken = f.scratch.template take<uint32_t>(f.n_range);
+    f.l_taken = ops::likelyLimit<uint32_t>(
+        f.n_range,
+        std::min(ops::asCount(ops::toInt(
+                     ops::ceilOf((static_cast<double>(static_cast<int32_t>(f.n)) * f.params.p_ratio)))),
+                 f.n_range),
+        [&f](size_t i) { return key_taken<kStates>(&f, static_cast<int32_t>(i)); });
     {
       const ops::Chunks chunks(f.parallel, f.n_range, ops::kReduceBlock);
+      f.a_taken.begin(chunks.count(), f.n_range, f.l_taken);
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
         multiversion<Loop0<kStates>::template Kernel>(&f, begin, end, chunk);
       });
     }
+    f.k_taken = f.a_taken.gathered(f.scratch);
     f.n_taken = std::min(ops::asCount(ops::toInt(ops::ceilOf(
                              (static_cast<double>(static_cast<int32_t>(f.n)) * f.params.p_ratio)))),
                          f.n_range);
     f.p_taken = f.scratch.template take<uint32_t>(f.n_taken);
-    ops::smallestSet(f.k_taken, f.n_range, f.n_taken, f.p_taken);
+    if (f.a_taken.size() < f.n_taken) {
+      f.l_taken = ops::kNoLimit<decltype(f.l_taken)>;
+      {
+        const ops::Chunks chunks(f.parallel, f.n_range, ops::kReduceBlock);
+        f.a_taken.begin(chunks.count(), f.n_range, f.l_taken);
+        chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+          multiversion<Loop1<kStates>::template Kernel>(&f, begin, end, chunk);
+        });
+      }
+      f.k_taken = f.a_taken.gathered(f.scratch);
+    }
+    ops::smallestSet(f.k_taken, f.a_taken.size(), f.n_taken, f.p_taken);
+    f.a_taken.toPositions(f.p_taken, f.n_taken);
     f.v_taken = f.scratch.template take<int32_t>(f.n_taken);
     for (size_t i = 0; i < f.n_taken; ++i)
       f.v_taken[i] = at_range<kStates>(&f, static_cast<int32_t>(f.p_taken[i]));
@@ -277,7 +341,7 @@ class TopkCodec final : public GeneratedCodec {
     {
       const ops::Chunks chunks(f.parallel, f.n_taken, ops::kReduceBlock);
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
-        multiversion<Loop1<kStates>::template Kernel>(&f, begin, end, chunk);
+        multiversion<Loop2<kStates>::template Kernel>(&f, begin, end, chunk);
       });
     }
     ops::putScalar<int32_t>(f.message + 0, static_cast<int32_t>(static_cast<int32_t>(f.n_taken)));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/element/multiversion.h"
+#include "core/ops/cpu/candidates.h"
 #include "core/ops/cpu/compact.h"
 #include "core/ops/cpu/finite.h"
 #include "core/ops/cpu/indices.h"
@@ -93,6 +94,16 @@ struct CompactValues {
     }
   };
 };
+template <typename Key>
+struct CompactUpTo {
+  template <IsaLevel level>
+  struct Kernel {
+    static size_t run(const Key* keys, size_t count, Key limit, int32_t first, int32_t* positions,
+                      Key* kept) {
+      return ops::detail::compactUpTo<level>(keys, count, limit, first, positions, kept);
+    }
+  };
+};
 template <IsaLevel level>
 struct Store {
   static void run(float* destination, const float* tile, size_t count, bool stream) {
@@ -164,6 +175,12 @@ FOR_REAL(double, double)
 void uniform_float(const uint32_t* words, float low, float high, float* result, size_t count) {
   for (size_t i = 0; i < count; ++i) result[i] = uniform(words[i], low, high);
 }
+void uniform_half(const uint16_t* halves, float low, float high, float* result, size_t count) {
+  for (size_t i = 0; i < count; ++i) result[i] = uniform(halfWord(halves[i]), low, high);
+}
+void whole_to_signed(const float* values, uint32_t bits, int32_t* result, size_t count) {
+  for (size_t i = 0; i < count; ++i) result[i] = wholeToSigned(values[i], bits);
+}
 void uniform_int(const uint32_t* words, int32_t low, int32_t high, int32_t* result, size_t count) {
   for (size_t i = 0; i < count; ++i) result[i] = uniformInt(words[i], low, high);
 }
@@ -225,6 +242,17 @@ size_t compact_floats(const int32_t* keep, const float* values, size_t count, fl
 size_t compact_doubles(const int32_t* keep, const double* values, size_t count, double* out) {
   return multiversion<CompactValues<double>::Kernel>(keep, values, count, out);
 }
+
+#define CANDIDATES(Key)                                                                                   \
+  size_t Key##_up_to(const Key##_t* keys, size_t count, Key##_t limit, int32_t first, int32_t* positions, \
+                     Key##_t* kept) {                                                                     \
+    return multiversion<CompactUpTo<Key##_t>::Kernel>(keys, count, limit, first, positions, kept);        \
+  }                                                                                                       \
+  Key##_t Key##_likely_limit(const Key##_t* keys, size_t count, size_t first) {                           \
+    return likelyLimit<Key##_t>(count, first, [keys](size_t i) { return keys[i]; });                      \
+  }
+CANDIDATES(uint32)
+CANDIDATES(uint64)
 
 bool all_finite_scaled(const float* values, size_t count, float scale) {
   return allFiniteScaled(values, count, scale);

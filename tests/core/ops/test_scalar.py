@@ -129,6 +129,25 @@ def test_uniform_floats(library: ctypes.CDLL, low: float, high: float) -> None:
     assert equal_bits(got, uniform(words, low, high))
 
 
+@each(("low", "high"), [(0.0, 1.0), (-0.5, 0.5), (3.0, 1e30)])
+def test_uniform_floats_from_16_bits(library: ctypes.CDLL, low: float, high: float) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16)
+    got = np.empty(len(halves), np.float32)
+    library.uniform_half(pointer(halves), ctypes.c_float(low), ctypes.c_float(high), pointer(got), size(len(halves)))
+    assert equal_bits(got, uniform((halves.astype(np.uint32) << 16) | 0x8000, low, high))
+
+
+@each("bits", [4, 8])
+def test_whole_numbers_to_signed_integers(library: ctypes.CDLL, bits: int) -> None:
+    """Numbers of all magnitudes, infinities and NaN, and all small ones."""
+    values = np.concatenate([np.rint(values_of("float")), np.arange(-300, 300)]).astype(np.float32)
+    powers = 2.0 ** np.arange(0, 128)
+    values = np.concatenate([values, powers, -powers, powers - 1, 1 - powers, [np.nan, -np.nan]]).astype(np.float32)
+    got = np.empty(len(values), np.int32)
+    library.whole_to_signed(pointer(values), bits, pointer(got), size(len(values)))
+    assert np.array_equal(got, interpreted.cast(ir.Scalar("int", bits), "float", values))
+
+
 @each(("low", "high"), [(0, 10), (-5, 5), (-(2**31), 2**31 - 1), (3, 3), (4, -4), (7, 8)])
 def test_uniform_integers(library: ctypes.CDLL, low: int, high: int) -> None:
     words = np.concatenate([[0, 255, 256, 2**32 - 1, 2**31], ints(1000)]).astype(np.uint32)

@@ -30,6 +30,7 @@ class CpuSteps(Steps):
     def __init__(self, function: Function) -> None:
         super().__init__(function)
         self.scope = Driver(function)
+        self.selections: dict[str, plan.Loop] = {}  # loops that find all candidates of a vector, by its name
 
     def reserve(self, member: str, type_: str, count: str) -> str:
         """Reserves memory for a member of the frame; its name."""
@@ -43,29 +44,34 @@ class CpuSteps(Steps):
     # Loops
 
     def loop(self, loop: plan.Loop) -> None:
-        count = self.scope.count(loop.vector)
-        alignment = "ops::kReduceBlock"
-        if loop.block is not None:
-            alignment = f"ops::blockAlignment(ops::atLeastOne({self.text(loop.block)}))"
         lowered = [(sink, self.function.target.sinks[type(sink)]) for sink in loop.sinks()]
         for sink, lowering in lowered:
             if lowering.before is not None:
                 lowering.before(self, sink, loop.vector)
+        self.launch(loop)
+        for sink, lowering in lowered:
+            if lowering.after is not None:
+                lowering.after(self, sink, loop.vector)
+
+    def launch(self, loop: plan.Loop) -> None:
+        """Emits the loop's kernel and its call."""
+        count, alignment = self.scope.count(loop.vector), "ops::kReduceBlock"
+        if loop.block is not None:
+            alignment = f"ops::blockAlignment(ops::atLeastOne({self.text(loop.block)}))"
         kernel = emit_loop(self.function, loop, len(self.function.kernels))
         self.lines.append("{")
         self.lines.append(f"  const ops::Chunks chunks(f.parallel, {count}, {alignment});")
-        for sink, lowering in lowered:
-            if isinstance(lowering, CpuSink) and lowering.per_chunk is not None:
-                self.lines.append(f"  {lowering.per_chunk(self, sink)}")
+        for sink in loop.sinks():
+            lowering = self.function.target.sinks[type(sink)]
+            statement = lowering.per_chunk(self, sink) if isinstance(lowering, CpuSink) and lowering.per_chunk else ""
+            if statement:
+                self.lines.append(f"  {statement}")
         self.lines += [
             "  chunks.run([&f](size_t chunk, size_t begin, size_t end) {",
             f"    multiversion<{kernel}<{self.function.flag}>::template Kernel>(&f, begin, end, chunk);",
             "  });",
             "}",
         ]
-        for sink, lowering in lowered:
-            if lowering.after is not None:
-                lowering.after(self, sink, loop.vector)
 
     # Sorting and indices
 
@@ -87,8 +93,22 @@ class CpuSteps(Steps):
         positions = self.reserve(f"p_{name}", "uint32_t", kept)
         how = {"all": "stableOrder", "take": "smallest", "set": "smallestSet"}[step.mode]
         limit = "" if step.mode == "all" else f"{kept}, "
+        if step.name in self.selections:
+            self.all_candidates(step, kept)
+            count = f"f.a_{name}.size()"
         self.lines.append(f"ops::{how}(f.{keys}, {count}, {limit}f.{positions});")
+        if step.name in self.selections:
+            self.lines.append(f"f.a_{name}.toPositions(f.{positions}, {kept});")
         self.copied(step, kept, f"static_cast<int32_t>(f.{positions}[i])")
+
+    def all_candidates(self, step: plan.Order, kept: str) -> None:
+        """If the estimated limit has left too few candidates, all elements become candidates."""
+        name = self.names(step.name)
+        self.lines.append(f"if (f.a_{name}.size() < {kept}) {{")
+        self.lines.append(f"f.l_{name} = ops::kNoLimit<decltype(f.l_{name})>;")
+        self.launch(self.selections[step.name])
+        self.lines.append(f"f.k_{name} = f.a_{name}.gathered(f.scratch);")
+        self.lines.append("}")
 
     def copied(self, step: plan.Order, kept: str, position: str) -> None:
         """The vector's elements at the positions go to memory."""

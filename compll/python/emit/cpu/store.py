@@ -24,7 +24,7 @@ def _element(work: CpuPass, sink: plan.StoreTo) -> None:
         case "state":
             value = tile.element(sink.vector)
             work.check(value)
-            array = work.array(value, "float")
+            array = work.array(value, "float", states_only=True)
             after = f"f->after_{work.names(place.name)} + tile"
             work.after.append(f"if (kStates) storeTile<level>({after}, {array}, count, f->stream);")
             # The fence belongs to the thread that streamed: another thread's fence does not order these stores.

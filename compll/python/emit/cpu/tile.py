@@ -7,6 +7,7 @@ from hipress.compll import ir
 from hipress.compll.emit.function import Function
 from hipress.compll.emit.tile import KernelScope, Tile
 from hipress.compll.passes import plan
+from hipress.compll.passes.vectors import Source
 
 
 class CpuTile(Tile):
@@ -16,9 +17,19 @@ class CpuTile(Tile):
         super().__init__(function, prologue, loop.length)
         self.loop = loop
         self.block_scope: BlockScope | None = None
+        self.reads_from: int | None = None  # the first of `lines` that reads from a computed place
 
     def position(self) -> str:
         return "(static_cast<int32_t>(tile) + static_cast<int32_t>(i))"
+
+    def place(self, expr: ir.Index, text: str) -> str:
+        """A place in the gradient's length that has to be computed gets a variable."""
+        far = isinstance(self.vectors.definitions[self.vectors.counted(expr.vector)], Source)
+        if not far or self.reads_from is not None or isinstance(expr.index, (ir.Var, ir.Const)):
+            return text
+        name = self.variable("int32_t", text)
+        self.reads_from = len(self.lines)
+        return name
 
     def loaded(self, member: str, type_: str, *, states_only: bool = False) -> str:
         pointer = f"f->{member} + tile"

@@ -7,11 +7,15 @@ Other values go through arrays of the tile.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hipress.compll import ir
 from hipress.compll.emit.cpu.tile import CpuTile
 from hipress.compll.emit.tile_pass import TilePass
+
+#: A line that Scope.variable() has written.
+_VARIABLE = re.compile(r"\[\[maybe_unused\]\] const (?P<type>\w+) (?P<name>x\d+) = ")
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,7 @@ class _Array:
     name: str
     type: str
     value: str
+    states_only: bool = False  # whether the array is needed only where the codec keeps states
 
     @property
     def narrow(self) -> bool:
@@ -51,9 +56,10 @@ class CpuPass(TilePass):
         type_, value = self.vectors.element(vector), self.tile.element(vector)
         return self.tile.variable("int32_t", self.tile.packable(value, type_)) if type_.kind == "int" else value
 
-    def array(self, value: str, type_: str) -> str:
+    def array(self, value: str, type_: str, *, states_only: bool = False) -> str:
         """An array of the tile that gets `value` for every element."""
-        return "t." + _add(self._arrays, "" if type_ == "float" or type_ == "int32_t" else "codes_", type_, value)
+        prefix = "" if type_ == "float" or type_ == "int32_t" else "codes_"
+        return "t." + _add(self._arrays, prefix, type_, value, states_only=states_only)
 
     def reduce(self, reducer: str, value: str, type_: str, *, in_registers: bool) -> None:
         if in_registers:
@@ -87,13 +93,12 @@ class CpuPass(TilePass):
     def _by_elements(self) -> list[str]:
         if not self.tile.lines and not self._arrays:
             return []
-        loop = [
-            "#pragma GCC ivdep",
-            "for (size_t i = 0; i < count; ++i) {",
-            *(f"  {line}" for line in self.tile.lines),
-            *(f"  {_kept(array)}" for array in self._arrays.values()),
-            "}",
-        ]
+        kept = [_kept(array) for array in self._arrays.values()]
+        reads = self.tile.reads_from
+        if reads is None:
+            loop = _loop([*self.tile.lines, *kept])
+        else:
+            loop = _two_loops(self.tile.lines[:reads], [*self.tile.lines[reads:], *kept])
         return ["int32_t bad = 0;", *loop, "allBad += bad;"] if self.bad else loop
 
     def _by_lanes(self) -> list[str]:
@@ -148,14 +153,32 @@ class CpuPass(TilePass):
         ]
 
 
-def _add(arrays: dict[str, _Array], prefix: str, type_: str, value: str) -> str:
+def _add(arrays: dict[str, _Array], prefix: str, type_: str, value: str, *, states_only: bool = False) -> str:
     """The name of the array: the value's name, or a number where the value is no name but an expression."""
     name = prefix + (value if value.isidentifier() else f"value{len(arrays)}")
-    arrays[name] = _Array(name, type_, value)
+    states_only = states_only and (name not in arrays or arrays[name].states_only)
+    arrays[name] = _Array(name, type_, value, states_only)
     return name
 
 
+def _loop(body: list[str]) -> list[str]:
+    return ["#pragma GCC ivdep", "for (size_t i = 0; i < count; ++i) {", *(f"  {line}" for line in body), "}"]
+
+
+def _two_loops(places: list[str], reads: list[str]) -> list[str]:
+    """A loop that computes places in memory, and a short one that reads there.
+
+    A processor starts the reads that it finds in the few hundred instructions after the oldest read that waits. So
+    nothing else should stand between reads.
+    """
+    text = "\n".join(reads)
+    shared = [match for match in map(_VARIABLE.match, places) if match and re.search(rf"\b{match['name']}\b", text)]
+    arrays = [f"alignas(64) {match['type']} s_{match['name']}[kTile];" for match in shared]
+    stored = [f"s_{match['name']}[i] = {match['name']};" for match in shared]
+    loaded = [f"const {match['type']} {match['name']} = s_{match['name']}[i];" for match in shared]
+    return [*arrays, *_loop([*places, *stored]), *_loop([*loaded, *reads])]
+
+
 def _kept(array: _Array) -> str:
-    return f"t.{array.name}[i] = " + (
-        f"static_cast<{array.type}>({array.value});" if array.narrow else f"{array.value};"
-    )
+    value = f"static_cast<{array.type}>({array.value})" if array.narrow else array.value
+    return f"{'if (kStates) ' if array.states_only else ''}t.{array.name}[i] = {value};"

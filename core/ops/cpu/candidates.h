@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Selecting the smallest of many keys without storing them all: a limit from a sample of the keys, and the
+// keys up to the limit, which a loop keeps with their positions.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/element/multiversion.h"
+#include "core/ops/cpu/filter_outputs.h"
+#include "core/ops/cpu/radix_select.h"
+#include "core/ops/cpu/scratch.h"
+
+#if HIPRESS_X86
+#include <immintrin.h>
+#endif
+
+namespace hipress::ops {
+
+/// The limit of which no key is above.
+template <typename Key>
+inline constexpr Key kNoLimit = static_cast<Key>(~Key{0});
+
+/// A key that the `first` smallest of `count` keys hardly ever exceed, although not many more keys are as
+/// small; the greatest key if a sample would not pay. keyAt(i) is key number i.
+template <typename Key, typename KeyAt>
+Key likelyLimit(size_t count, size_t first, const KeyAt& keyAt) {
+  constexpr size_t sampledFrom = size_t{1} << 16;
+  constexpr size_t leastSamples = size_t{1} << 14;
+  constexpr size_t leastStretch = 64;  // a sample reads a line of memory in so many elements at most
+  if (first == 0) return Key{0};
+  if (count < sampledFrom || first > count / 8) return kNoLimit<Key>;
+  // 64 of the keys that are wanted should be in the sample.
+  const size_t wanted = std::max(leastSamples, 64 * (count / first));
+  const size_t stretch = std::max(leastStretch, count / wanted);
+  const size_t samples = count / stretch;
+  Scratch scratch;
+  Key* const sample = scratch.take<Key>(samples);
+  for (size_t i = 0; i < samples; ++i) {
+    // At an irregular place in each stretch: the values of a tensor often repeat at equal distances.
+    const size_t place = (i * 0x9E3779B97F4A7C15u >> 32) % stretch;
+    sample[i] = keyAt(i * stretch + place);
+  }
+  // Four standard deviations above the rank that the last wanted key should have in the sample.
+  const double rank = static_cast<double>(first) * static_cast<double>(samples) / static_cast<double>(count);
+  const auto last = static_cast<size_t>(rank + 4 * std::sqrt(rank) + 1);
+  return last < samples ? sample[detail::selectPosition(sample, samples, last, scratch)] : kNoLimit<Key>;
+}
+
+namespace detail {
+
+/// All of the first keys that fill groups; returns how many those were. `found` counts on.
+template <IsaLevel level>
+struct GroupsUpTo {
+  template <typename Key>
+  static size_t run(const Key* keys, size_t count, Key limit, int32_t first, int32_t* positions, Key* kept,
+                    size_t& found) {
+    constexpr size_t step = 32;
+    size_t i = 0;
+    for (; i + step <= count; i += step) {
+      Key least = keys[i];
+      for (size_t j = 1; j < step; ++j) least = std::min(least, keys[i + j]);
+      if (least > limit) continue;
+      for (size_t j = i; j < i + step; ++j) {
+        positions[found] = first + static_cast<int32_t>(j);
+        kept[found] = keys[j];
+        found += keys[j] <= limit ? 1 : 0;
+      }
+    }
+    return i;
+  }
+};
+
+#if HIPRESS_X86
+template <>
+struct GroupsUpTo<IsaLevel::kV4> {
+  HIPRESS_TARGET_V4 static size_t run(const uint32_t* keys, size_t count, uint32_t limit, int32_t first,
+                                      int32_t* positions, uint32_t* kept, size_t& found) {
+    constexpr size_t step = 64;
+    const __m512i most = _mm512_set1_epi32(static_cast<int32_t>(limit));
+    size_t i = 0;
+    for (; i + step <= count; i += step) {
+      const uint32_t* const group = keys + i;
+      const __m512i low =
+          _mm512_maskz_min_epu32(0xffff, _mm512_loadu_si512(group), _mm512_loadu_si512(group + 16));
+      const __m512i high =
+          _mm512_maskz_min_epu32(0xffff, _mm512_loadu_si512(group + 32), _mm512_loadu_si512(group + 48));
+      if (_mm512_cmple_epu32_mask(_mm512_maskz_min_epu32(0xffff, low, high), most) == 0) continue;
+      for (size_t part = 0; part < step; part += 16) {
+        const __m512i sixteen = _mm512_loadu_si512(group + part);
+        const __mmask16 mask = _mm512_cmple_epu32_mask(sixteen, most);
+        const __m512i steps = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        const __m512i at = _mm512_add_epi32(_mm512_set1_epi32(first + static_cast<int32_t>(i + part)), steps);
+        _mm512_storeu_si512(positions + found, _mm512_maskz_compress_epi32(mask, at));
+        _mm512_storeu_si512(kept + found, _mm512_maskz_compress_epi32(mask, sixteen));
+        found += static_cast<size_t>(std::popcount(mask));
+      }
+    }
+    return i;
+  }
+  static size_t run(const uint64_t* keys, size_t count, uint64_t limit, int32_t first, int32_t* positions,
+                    uint64_t* kept, size_t& found) {
+    return GroupsUpTo<IsaLevel::kGeneric>::run(keys, count, limit, first, positions, kept, found);
+  }
+};
+#endif
+
+/// Writes first + i and keys[i] for each i < count with keys[i] <= limit, in order; returns how many. There
+/// is room for count + 16 elements; what lies behind the result is overwritten.
+template <IsaLevel level, typename Key>
+size_t compactUpTo(const Key* keys, size_t count, Key limit, int32_t first, int32_t* positions, Key* kept) {
+  size_t found = 0;
+  for (size_t i = GroupsUpTo<level>::run(keys, count, limit, first, positions, kept, found); i < count; ++i) {
+    positions[found] = first + static_cast<int32_t>(i);
+    kept[found] = keys[i];
+    found += keys[i] <= limit ? 1 : 0;
+  }
+  return found;
+}
+
+}  // namespace detail
+
+/// The keys up to a limit and their positions: found by threads that share a loop, each its own chunk.
+/// Positions are not stored if there is no limit.
+template <typename Key>
+class Candidates {
+ public:
+  class Part {
+   public:
+    Part(Appender<int32_t>& positions, Appender<Key>& keys, Key limit)
+        : positions_(positions), keys_(keys), limit_(limit) {}
+
+    /// Of `count` keys, the first of which has the position `first`.
+    template <IsaLevel level>
+    void add(const Key* keys, size_t count, size_t first) {
+      Key* const kept = keys_.reserve(count + 16);
+      if (limit_ == kNoLimit<Key>) {
+        std::memcpy(kept, keys, count * sizeof(Key));
+        return keys_.added(count);
+      }
+      int32_t* const positions = positions_.reserve(count + 16);
+      const size_t found =
+          detail::compactUpTo<level>(keys, count, limit_, static_cast<int32_t>(first), positions, kept);
+      positions_.added(found);
+      keys_.added(found);
+    }
+
+   private:
+    Appender<int32_t>& positions_;
+    Appender<Key>& keys_;
+    Key limit_;
+  };
+
+  /// Forgets what was found. A loop over `count` keys follows, in `chunks`.
+  void begin(size_t chunks, size_t count, Key limit) {
+    limit_ = limit;
+    positions_.resize(chunks);
+    keys_.resize(chunks);
+    if (limit == kNoLimit<Key> && chunks == 1) keys_[0].reserve(count + 16);
+  }
+
+  Part operator[](size_t chunk) { return {positions_[chunk], keys_[chunk], limit_}; }
+
+  /// The keys of all chunks in order; the functions below need this call.
+  const Key* gathered(Scratch& scratch) {
+    if (limit_ != kNoLimit<Key>) at_ = positions_.gathered(scratch, size_);
+    return keys_.gathered(scratch, size_);
+  }
+
+  size_t size() const { return size_; }
+
+  /// Numbers of candidates become positions in the vector.
+  void toPositions(uint32_t* numbers, size_t count) const {
+    if (limit_ == kNoLimit<Key>) return;
+    for (size_t i = 0; i < count; ++i) numbers[i] = static_cast<uint32_t>(at_[numbers[i]]);
+  }
+
+ private:
+  FilterOutputs<int32_t> positions_;
+  FilterOutputs<Key> keys_;
+  Key limit_ = 0;
+  const int32_t* at_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace hipress::ops
