@@ -36,8 +36,13 @@ class Memory {
 
   // These wait until they are done. No work that writes there is under way.
   virtual void zero(void* block, size_t bytes) { std::memset(block, 0, bytes); }
-  virtual void read(const void* block, void* host, size_t bytes) { std::memcpy(host, block, bytes); }
-  virtual void write(void* block, const void* host, size_t bytes) { std::memcpy(block, host, bytes); }
+  // Of no bytes, places may be nullptr, which memcpy() must not be given.
+  virtual void read(const void* block, void* host, size_t bytes) {
+    if (bytes > 0) std::memcpy(host, block, bytes);
+  }
+  virtual void write(void* block, const void* host, size_t bytes) {
+    if (bytes > 0) std::memcpy(block, host, bytes);
+  }
 
   virtual size_t blocks() const = 0;  ///< Allocated now.
 };

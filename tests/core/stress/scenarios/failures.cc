@@ -223,7 +223,7 @@ void missingMemoryBehindAReceiveEndsTheJob() {
       CHECK(rank != (owner + 1) % kRanks, "the rank without memory ended well");
     } catch (const Error& error) {
       const std::string what = error.what();
-      CHECK(what.find("recv of tensor 'w' failed: std::bad_alloc") != std::string::npos, what);
+      CHECK(what.find("of tensor 'w' failed: std::bad_alloc") != std::string::npos, what);
     }
   });
   shutDown(world);
