@@ -23,8 +23,8 @@ struct TopologyContext {
   std::vector<int> hosts;
 };
 
-/// Names that users may give for gradients: ps, ring, butterfly, allgather, hierarchical. The last may name the topology
-/// between hosts: "hierarchical(ring)"; it is ps otherwise.
+/// Names that users may give for gradients: ps, ring, butterfly, allgather, hierarchical. The last may name
+/// the topology between hosts: "hierarchical(ring)"; it is ps otherwise.
 const std::vector<std::string>& topologyNames();
 
 /// Builds the graph of a topology. Throws InvalidArgument that lists the names for one that does not exist.
