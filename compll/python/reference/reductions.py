@@ -55,7 +55,8 @@ def _finish(op: ir.Reduce, values: NDArray[Any], environment: Environment) -> An
 
 
 def _combine(op: ir.Reduce, left: Any, right: Any, environment: Environment) -> Any:
-    return apply(op.function, (left, right), environment, 0)[0]
+    # A function that does not use its second argument gives a scalar.
+    return np.broadcast_to(apply(op.function, (left, right), environment, 0)[0], np.shape(right))
 
 
 def _levels(op: ir.Reduce, rows: NDArray[Any], environment: Environment) -> NDArray[Any]:

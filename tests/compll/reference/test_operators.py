@@ -86,6 +86,15 @@ def test_blocks(size: int, block: int) -> None:
     assert np.array_equal(vector(subtract, "float", g, peak), expected)
 
 
+@pytest.mark.parametrize("size", [*SOME, 9000])
+def test_a_reduction_may_ignore_an_argument(size: int) -> None:
+    first, one = "[&](float a, float b) -> float { return a; }", "[&](float a, float b) -> float { return 1.0; }"
+    for function, expected in ((first, 2.0), (one, 1.0)):
+        text = f"float* s = reduce_blocks(gradient, 2.0, {function}, 7);"
+        got = vector("s", "float", normal(size, size), text.replace("* s", "* s0") + "float* s = map(s0, abs);")
+        assert got.tolist() == [expected] * -(-size // 7)
+
+
 def test_several_results_and_order_of_evaluation() -> None:
     run = encoder(
         "(uint2* a, held) = map(gradient, held, [&](float g, float h) -> (uint2, float) { return h, g; });\n"
