@@ -88,7 +88,7 @@ void bindElements(py::module_& module) {
       "set_isa_level", [](const std::string& name) { setIsaLevel(isaLevelFromName(name)); }, py::arg("name"));
   module.def("isa_levels", [] {
     std::vector<std::string> names;
-    for (const IsaLevel level : {IsaLevel::kGeneric, IsaLevel::kV2, IsaLevel::kV3, IsaLevel::kV4}) {
+    for (const IsaLevel level : {IsaLevel::kGeneric, IsaLevel::kV3, IsaLevel::kV4}) {
       if (level <= bestIsaLevel()) names.emplace_back(isaLevelName(level));
     }
     return names;

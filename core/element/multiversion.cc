@@ -13,19 +13,17 @@ namespace {
 IsaLevel detect() {
 #if HIPRESS_X86
   __builtin_cpu_init();
-  const bool v2 = __builtin_cpu_supports("sse3") && __builtin_cpu_supports("ssse3") &&
+  const bool v3 = __builtin_cpu_supports("sse3") && __builtin_cpu_supports("ssse3") &&
                   __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("sse4.2") &&
-                  __builtin_cpu_supports("popcnt");
-  const bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                  __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt") &&
-                  __builtin_cpu_supports("movbe");
+                  __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("avx2") &&
+                  __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                  __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
+                  __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("movbe");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");
   if (v4) return IsaLevel::kV4;
   if (v3) return IsaLevel::kV3;
-  if (v2) return IsaLevel::kV2;
 #endif
   return IsaLevel::kGeneric;
 }
@@ -71,8 +69,6 @@ std::string_view isaLevelName(IsaLevel level) {
   switch (level) {
     case IsaLevel::kGeneric:
       return "generic";
-    case IsaLevel::kV2:
-      return "x86-64-v2";
     case IsaLevel::kV3:
       return "x86-64-v3";
     case IsaLevel::kV4:
@@ -82,12 +78,11 @@ std::string_view isaLevelName(IsaLevel level) {
 }
 
 IsaLevel isaLevelFromName(std::string_view name) {
-  for (const IsaLevel level : {IsaLevel::kGeneric, IsaLevel::kV2, IsaLevel::kV3, IsaLevel::kV4}) {
+  for (const IsaLevel level : {IsaLevel::kGeneric, IsaLevel::kV3, IsaLevel::kV4}) {
     if (name == isaLevelName(level)) return level;
   }
-  throw invalidArgument(
-      "instruction-set level '" + std::string(name) +
-      "' does not exist; the levels are generic, x86-64-v2, x86-64-v3, x86-64-v4 (HIPRESS_ISA)");
+  throw invalidArgument("instruction-set level '" + std::string(name) +
+                        "' does not exist; the levels are generic, x86-64-v3, x86-64-v4 (HIPRESS_ISA)");
 }
 
 }  // namespace hipress

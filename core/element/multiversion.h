@@ -19,9 +19,8 @@ namespace hipress {
 
 enum class IsaLevel : uint8_t {
   kGeneric = 0,  ///< What the compiler may assume everywhere: SSE2 on x86-64, NEON on AArch64.
-  kV2 = 1,       ///< x86-64-v2: SSE4.2, popcnt.
-  kV3 = 2,       ///< x86-64-v3: AVX2, F16C, BMI.
-  kV4 = 3,       ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL.
+  kV3 = 1,       ///< x86-64-v3: AVX2, F16C, BMI.
+  kV4 = 2,       ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL.
 };
 
 /// The level kernels run at: the processor's best, or what HIPRESS_ISA or setIsaLevel() asked for.
@@ -34,7 +33,7 @@ IsaLevel bestIsaLevel();
 /// Forces a level, for tests and measurements. Throws InvalidArgument if this processor does not have it.
 void setIsaLevel(IsaLevel level);
 
-/// "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4".
+/// "generic", "x86-64-v3", "x86-64-v4".
 std::string_view isaLevelName(IsaLevel level);
 IsaLevel isaLevelFromName(std::string_view name);
 
@@ -43,7 +42,6 @@ IsaLevel isaLevelFromName(std::string_view name);
 // GCC's default for x86-64-v4 is 256 bits; kernels here are bound by memory, where the wider registers win.
 #define HIPRESS_TARGET_V4 __attribute__((target("arch=x86-64-v4,prefer-vector-width=512")))
 #define HIPRESS_TARGET_V3 __attribute__((target("arch=x86-64-v3")))
-#define HIPRESS_TARGET_V2 __attribute__((target("arch=x86-64-v2")))
 #else
 #define HIPRESS_X86 0
 #endif
@@ -61,10 +59,6 @@ template <typename Kernel, typename... Arguments>
 HIPRESS_TARGET_V3 __attribute__((flatten, noinline)) auto runV3(Arguments... arguments) {
   return Kernel::run(arguments...);
 }
-template <typename Kernel, typename... Arguments>
-HIPRESS_TARGET_V2 __attribute__((flatten, noinline)) auto runV2(Arguments... arguments) {
-  return Kernel::run(arguments...);
-}
 #endif
 template <typename Kernel, typename... Arguments>
 __attribute__((flatten, noinline)) auto runGeneric(Arguments... arguments) {
@@ -77,7 +71,7 @@ __attribute__((flatten, noinline)) auto runGeneric(Arguments... arguments) {
 /// value.
 ///
 /// A library that is compiled where it runs has HIPRESS_COMPILED_LEVEL, the number of an IsaLevel. It gets
-/// two of the four versions, which halves the time to compile it: that level's and the generic one, which
+/// two of the three versions, which halves the time to compile it: that level's and the generic one, which
 /// runs at all levels below.
 template <template <IsaLevel> class Kernel, typename... Arguments>
 auto multiversion(Arguments... arguments) {
@@ -87,8 +81,6 @@ auto multiversion(Arguments... arguments) {
       return detail::runV4<Kernel<IsaLevel::kV4>>(arguments...);
     case IsaLevel::kV3:
       return detail::runV3<Kernel<IsaLevel::kV3>>(arguments...);
-    case IsaLevel::kV2:
-      return detail::runV2<Kernel<IsaLevel::kV2>>(arguments...);
     case IsaLevel::kGeneric:
       break;
   }
@@ -97,7 +89,6 @@ auto multiversion(Arguments... arguments) {
   if (isaLevel() >= compiled) {
     if constexpr (compiled == IsaLevel::kV4) return detail::runV4<Kernel<compiled>>(arguments...);
     if constexpr (compiled == IsaLevel::kV3) return detail::runV3<Kernel<compiled>>(arguments...);
-    if constexpr (compiled == IsaLevel::kV2) return detail::runV2<Kernel<compiled>>(arguments...);
   }
 #endif
   return detail::runGeneric<Kernel<IsaLevel::kGeneric>>(arguments...);

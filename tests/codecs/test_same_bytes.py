@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from tests.codecs.builtin import (
     same,
 )
 from tests.core import wire_decoder
+from tests.core.conftest import at_each_level
 
 SMALL = [0, 1, 7, 15, 16, 17, 65, 1023, 1024, 1025, 4095, 4096, 4097]
 LARGE = [32768, 32769, 65535, 65536, 65537]
@@ -53,19 +55,19 @@ def defined(of: Builtin, gradient: Floats, states: dict[str, Floats], step: int)
     return Step(gradient, payload, kept, of.definition.decode(payload, count), added)
 
 
-@cache
+@lru_cache(4)
 def steps_of(text: str, count: int) -> dict[str, list[Step]]:
-    """By name of the input: without states, then three steps with states."""
+    """By name of the input: without states, then three steps with states; one step if the codec has none."""
     of, found = builtin(text), {}
     for name, gradient in inputs(count).items():
         if count <= 5000 or name in FEW:
             states = of.definition.new_state(count)
             alone = defined(of, gradient, of.definition.new_state(count), 0)
-            found[name] = [alone, *(defined(of, gradient, states, step) for step in range(3))]
+            found[name] = [alone, *(defined(of, gradient, states, step) for step in range(3 if states else 1))]
     return found
 
 
-@cache
+@lru_cache(4)
 def long_run(text: str, count: int, steps: int) -> list[Step]:
     of, states = builtin(text), builtin(text).definition.new_state(count)
     return [defined(of, normal(count, step), states, step) for step in range(steps)]
@@ -90,32 +92,46 @@ def check_steps(of: Builtin, expected: list[Step], threads: int, where: object) 
         check_decoding(of, step, threads, (where, number))
 
 
-@each("text", TEXTS)
-@each("counts", [SMALL, LARGE])
-def test_awkward_sizes_and_values(text: str, counts: list[int], isa: str) -> None:
-    of = builtin(text)
-    for count in counts:
-        for name, (alone, *steps) in steps_of(text, count).items():
-            assert of.codec.encode(alone.gradient, **context(0, count)) == alone.payload, (count, name)
-            check_steps(of, steps, 1, (count, name))
+def texts_of(name: str) -> list[str]:
+    return [text for text in TEXTS if text.partition("(")[0] == name]
+
+
+# The interpreter takes most of the time: each of its results is compared at all levels before the next is computed.
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_awkward_sizes_and_values(name: str) -> None:
+    for text, count in product(texts_of(name), [*SMALL, *LARGE]):
+        expected = steps_of(text, count)
+        for isa in at_each_level():
+            for values, (alone, *steps) in expected.items():
+                where = (text, count, values, isa)
+                assert builtin(text).codec.encode(alone.gradient, **context(0, count)) == alone.payload, where
+                check_steps(builtin(text), steps, 1, where)
 
 
 @each("text", TEXTS)
-def test_twenty_steps_of_state(text: str, isa: str) -> None:
-    check_steps(builtin(text), long_run(text, 1025, 20), 1, text)
+def test_twenty_steps_of_state(text: str) -> None:
+    for isa in at_each_level():
+        check_steps(builtin(text), long_run(text, 1025, 20), 1, isa)
 
 
-@each("text", TEXTS)
-def test_any_number_of_threads_gives_one_result(text: str, isa: str) -> None:
-    for threads in (1, 2, 3):
-        check_steps(builtin(text), long_run(text, 300_001, 2), threads, threads)
+@pytest.mark.parametrize("name", NAMES)
+def test_any_number_of_threads_gives_one_result(name: str) -> None:
+    for text in texts_of(name):
+        expected = long_run(text, 300_001, 2)
+        for isa in at_each_level():
+            for threads in (1, 2, 3):
+                check_steps(builtin(text), expected, threads, (text, isa, threads))
 
 
 @pytest.mark.slow
 @each("text", NAMES)
-def test_threads_on_a_million_values(text: str, isa: str) -> None:
-    for threads in (1, 2, 3):
-        check_steps(builtin(text), long_run(text, 1 << 20, 1), threads, threads)
+def test_threads_on_a_million_values(text: str) -> None:
+    expected = long_run(text, 1 << 20, 1)
+    for isa in at_each_level():
+        for threads in (1, 2, 3):
+            check_steps(builtin(text), expected, threads, (isa, threads))
 
 
 @pytest.mark.parametrize("text", TEXTS)

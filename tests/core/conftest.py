@@ -10,7 +10,18 @@ from hipress import _core
 from tests.core.plugin import momentum_library
 
 
-@pytest.fixture(params=["generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"])
+def at_each_level() -> Iterator[str]:
+    """The instruction-set levels of this processor, each while it is in force."""
+    before = _core.isa_level()
+    try:
+        for level in _core.isa_levels():
+            _core.set_isa_level(level)
+            yield level
+    finally:
+        _core.set_isa_level(before)
+
+
+@pytest.fixture(params=["generic", "x86-64-v3", "x86-64-v4"])
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """Runs a test once per instruction-set level of this processor."""
     level: str = request.param

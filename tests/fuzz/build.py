@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hipress import _core
+
 ROOT = Path(__file__).parents[2]
 TREE = ROOT / "build" / "fuzz" / "tree"
 
@@ -17,7 +19,9 @@ def build() -> Path:
     here = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
     configure = ["cmake", "-G", "Ninja", "-S", str(Path(__file__).parent), "-B", str(TREE), "--log-level=WARNING"]
-    for command in ([*configure, f"-DPython_EXECUTABLE={sys.executable}"], ["cmake", "--build", str(TREE)]):
+    level = len(_core.isa_levels()) - 1
+    options = [f"-DPython_EXECUTABLE={sys.executable}", f"-DHIPRESS_COMPILED_LEVEL={level}"]
+    for command in ([*configure, *options], ["cmake", "--build", str(TREE)]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")

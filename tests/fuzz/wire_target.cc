@@ -115,7 +115,7 @@ void runTarget(std::span<const uint8_t> input) {
   const std::vector<std::byte> payload(std::as_bytes(input).begin(), std::as_bytes(input).end());
   setIsaLevel(IsaLevel::kGeneric);
   const uint32_t checksum = crc32c(payload);
-  for (const IsaLevel level : {IsaLevel::kV2, IsaLevel::kV3, IsaLevel::kV4}) {
+  for (const IsaLevel level : {IsaLevel::kV3, IsaLevel::kV4}) {
     if (level > bestIsaLevel()) continue;
     setIsaLevel(level);
     CHECK(crc32c(payload) == checksum, isaLevelName(level));

@@ -19,12 +19,12 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-std::string quoted(std::string_view text) {
+std::string inQuotes(std::string_view text) {
   return std::string("'").append(text).append("'");
 }
 
 [[noreturn]] void refuse(std::string_view text, const std::string& reason) {
-  throw invalidArgument("codec " + quoted(text) + ": " + reason +
+  throw invalidArgument("codec " + inQuotes(text) + ": " + reason +
                         "; write name or name(option=value, ...), for example onebit(error_feedback=true)");
 }
 
@@ -37,13 +37,14 @@ bool isWord(std::string_view text) {
 void parseOption(std::string_view text, std::string_view option, CodecText& result) {
   const size_t equals = option.find('=');
   if (equals == std::string_view::npos) {
-    refuse(text, option.empty() ? "an option is empty" : "option " + quoted(option) + " has no '=value'");
+    refuse(text, option.empty() ? "an option is empty" : "option " + inQuotes(option) + " has no '=value'");
   }
   const std::string_view name = trim(option.substr(0, equals));
   const std::string_view value = trim(option.substr(equals + 1));
-  if (!isWord(name)) refuse(text, quoted(name) + " is not an option name");
-  if (!isWord(value)) refuse(text, quoted(value) + " is not a value for option " + quoted(name));
-  if (!result.options.emplace(name, value).second) refuse(text, "option " + quoted(name) + " is given twice");
+  if (!isWord(name)) refuse(text, inQuotes(name) + " is not an option name");
+  if (!isWord(value)) refuse(text, inQuotes(value) + " is not a value for option " + inQuotes(name));
+  if (!result.options.emplace(name, value).second)
+    refuse(text, "option " + inQuotes(name) + " is given twice");
 }
 
 size_t editDistance(std::string_view left, std::string_view right) {
@@ -70,11 +71,11 @@ CodecText parseCodecText(std::string_view text) {
   const size_t open = whole.find('(');
   CodecText result;
   result.name = trim(whole.substr(0, open));
-  if (!isWord(result.name)) refuse(text, quoted(result.name) + " is not a codec name");
+  if (!isWord(result.name)) refuse(text, inQuotes(result.name) + " is not a codec name");
   if (open == std::string_view::npos) return result;
   const size_t close = whole.find(')', open);
   if (close == std::string_view::npos) refuse(text, "the ')' is missing");
-  if (close + 1 != whole.size()) refuse(text, quoted(whole.substr(close + 1)) + " after the ')'");
+  if (close + 1 != whole.size()) refuse(text, inQuotes(whole.substr(close + 1)) + " after the ')'");
   std::string_view options = trim(whole.substr(open + 1, close - open - 1));
   if (options.empty()) return result;
   for (;;) {

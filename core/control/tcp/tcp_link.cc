@@ -17,7 +17,7 @@ namespace hipress::control {
 namespace {
 
 /// When this rank closes: until rank 0 has taken the queued frames and hangs up.
-constexpr Milliseconds kFarewellTime{1000};
+constexpr Milliseconds kHangUpTime{1000};
 
 const Milliseconds kNever = clampTimeout(Milliseconds::max());
 
@@ -115,7 +115,7 @@ void TcpLink::run() {
     const TimePoint now = Clock::now();
     TimePoint wakeUp = heartbeat_.next();
     if (closing) {
-      if (hangUpBy == TimePoint::max()) hangUpBy = now + kFarewellTime;
+      if (hangUpBy == TimePoint::max()) hangUpBy = now + kHangUpTime;
       if (!unsent && !std::exchange(saidGoodbye, true)) ::shutdown(fd, SHUT_WR);
       if (now >= hangUpBy) break;
       wakeUp = hangUpBy;

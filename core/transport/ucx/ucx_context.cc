@@ -23,13 +23,9 @@ constexpr Setting kSettings[] = {{"TCP_SNDBUF", "4m"}, {"TCP_RCVBUF", "4m"}, {"P
 /// segment is for headers.
 constexpr size_t kSegmentBytes = kFavouredPayloadBytes + (size_t{104} << 10);
 
-void check(ucs_status_t status, const std::string& what) {
-  if (status != UCS_OK) throw transportError(ucxMessage(what, status));
-}
-
 void apply(ucp_config_t* config, const char* name, const char* value) {
   if (std::getenv((std::string("UCX_") + name).c_str()) != nullptr) return;
-  check(ucp_config_modify(config, name, value), std::string("UCX does not take the setting ") + name);
+  requireUcx(ucp_config_modify(config, name, value), std::string("UCX does not take the setting ") + name);
 }
 
 /// How often the kernel may repeat the first packet of a connection if it is to give up within `limit`: it
@@ -46,6 +42,10 @@ int synRetries(Milliseconds limit) {
 
 std::string ucxMessage(const std::string& what, ucs_status_t status) {
   return what + ": " + ucs_status_string(status);
+}
+
+void requireUcx(ucs_status_t status, const std::string& what) {
+  if (status != UCS_OK) throw transportError(ucxMessage(what, status));
 }
 
 void allowBridges(ucp_config_t* config) {
@@ -72,7 +72,7 @@ Error transferError(const std::string& doing, int peer, ucs_status_t status) {
 
 UcxWorker::UcxWorker(const std::string& netDevices, Milliseconds connectLimit) {
   ucp_config_t* raw = nullptr;
-  check(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
+  requireUcx(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
   const std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, ucp_config_release);
   for (const auto& setting : kSettings) apply(raw, setting.name, setting.value);
   for (const char* name : {"TCP_TX_SEG_SIZE", "TCP_RX_SEG_SIZE"}) {
@@ -89,15 +89,16 @@ UcxWorker::UcxWorker(const std::string& netDevices, Milliseconds connectLimit) {
   parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   parameters.mt_workers_shared = 0;
   parameters.name = "hipress";
-  check(ucp_init(&parameters, raw, &context_), "UCX cannot start; `hipress doctor` shows what it finds here");
+  requireUcx(ucp_init(&parameters, raw, &context_),
+             "UCX cannot start; `hipress doctor` shows what it finds here");
 
   try {
     ucp_worker_params_t workerParameters{};
     workerParameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
     workerParameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     workerParameters.events = UCP_WAKEUP_RX | UCP_WAKEUP_TX;
-    check(ucp_worker_create(context_, &workerParameters, &worker_), "UCX cannot create a worker");
-    check(ucp_worker_get_efd(worker_, &wakeFd_), "UCX has no wake-up descriptor here");
+    requireUcx(ucp_worker_create(context_, &workerParameters, &worker_), "UCX cannot create a worker");
+    requireUcx(ucp_worker_get_efd(worker_, &wakeFd_), "UCX has no wake-up descriptor here");
   } catch (...) {
     destroy();
     throw;
@@ -118,7 +119,7 @@ void UcxWorker::destroy() {
 std::string UcxWorker::address() const {
   ucp_address_t* address = nullptr;
   size_t bytes = 0;
-  check(ucp_worker_get_address(worker_, &address, &bytes), "UCX cannot tell its address");
+  requireUcx(ucp_worker_get_address(worker_, &address, &bytes), "UCX cannot tell its address");
   std::string result(reinterpret_cast<const char*>(address), bytes);
   ucp_worker_release_address(worker_, address);
   return result;

@@ -16,6 +16,9 @@ namespace hipress {
 /// "what: UCX's text for the status".
 std::string ucxMessage(const std::string& what, ucs_status_t status);
 
+/// Throws TransportError with that message unless the status is UCS_OK.
+void requireUcx(ucs_status_t status, const std::string& what);
+
 /// Lets UCX use bridges (br0), which it does not by itself: a host's only address may be on one. For
 /// contexts that are confined to devices, or that list them. UCX before 1.12 knows no such setting.
 void allowBridges(ucp_config_t* config);

@@ -13,14 +13,6 @@
 #include "core/transport/ucx/ucx_context.h"
 
 namespace hipress {
-namespace {
-
-void check(ucs_status_t status, const std::string& what) {
-  if (status != UCS_OK) throw transportError(ucxMessage(what, status));
-}
-
-}  // namespace
-
 UcxInfo ucxInfo() {
   UcxInfo info;
   info.version = ucp_get_version_string();
@@ -30,7 +22,7 @@ UcxInfo ucxInfo() {
 
   // UCX tells its resources only as text: a line "#  resource 1 : md 1 dev 1 flags -- tcp/eth0" for each.
   ucp_config_t* config = nullptr;
-  check(ucp_config_read(nullptr, nullptr, &config), "UCX cannot read its configuration");
+  requireUcx(ucp_config_read(nullptr, nullptr, &config), "UCX cannot read its configuration");
   allowBridges(config);
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -38,7 +30,7 @@ UcxInfo ucxInfo() {
   ucp_context_h context = nullptr;
   const ucs_status_t status = ucp_init(&parameters, config, &context);
   ucp_config_release(config);
-  check(status, "UCX cannot start");
+  requireUcx(status, "UCX cannot start");
   char* text = nullptr;
   size_t bytes = 0;
   if (FILE* stream = open_memstream(&text, &bytes); stream != nullptr) {

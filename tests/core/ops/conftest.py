@@ -11,7 +11,7 @@ import pytest
 from tests.compiled import compiled
 
 ROOT = Path(__file__).resolve().parents[3]
-LEVELS = ["generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
+LEVELS = ["generic", "x86-64-v3", "x86-64-v4"]
 FLAGS = ["-std=c++20", "-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno"]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wno-restrict", "-Werror"]
 
