@@ -129,6 +129,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     **_none(4, "gpt2"),
     **_none(2, "gpt2"),
     "codec": ("codec.py", "--size", "64M"),
+    "error": ("error.py",),
     "weight-stream": ("weight_stream.py",),
     "adapter-cost": ("adapter_cost.py",),
     "accuracy": ("accuracy.py",),

@@ -168,6 +168,33 @@ def codec_table(result: Result) -> str:
     return table("Codec | Encode / memcpy: | Decode / memcpy: | Faster than in torch: | Smaller:", lines)
 
 
+def error_tables(result: Result) -> str:
+    """vNMSE by codec: of every topology and number of ranks for one training, and of ps for every training."""
+    rows = result or []
+    if not rows:
+        return NOT_MEASURED.capitalize() + ".\n"
+    found = {(row["training"], row["codec"], row["topology"], row["ranks"]): row for row in rows}
+    trainings, codecs, topologies, counts = (list(dict.fromkeys(key[at] for key in found)) for at in range(4))
+    pairs = [(topology, ranks) for topology in topologies for ranks in counts]
+    shown = "characters" if "characters" in trainings else trainings[-1]
+
+    def line(codec: object, keys: Sequence[tuple[object, ...]]) -> tuple[str, ...]:
+        bits = float(found[keys[0]]["bits_per_element"])
+        return f"`{codec}`", f"{bits:.3g}", *(f"{float(found[key]['vnmse']):.2g}" for key in keys)
+
+    by_topology = [line(codec, [(shown, codec, *pair) for pair in pairs]) for codec in codecs]
+    by_training = [line(codec, [(each, codec, topologies[0], counts[0]) for each in trainings]) for codec in codecs]
+    heads = " | ".join(f"{topology}, {ranks}:" for topology, ranks in pairs)
+    return "\n".join(
+        [
+            f"The training `{shown}`, by topology and number of ranks:\n",
+            table(f"Codec | Bits: | {heads}", by_topology),
+            f"All trainings over {topologies[0]} with {counts[0]} ranks:\n",
+            table(f"Codec | Bits: | {' | '.join(f'{each}:' for each in trainings)}", by_training),
+        ]
+    )
+
+
 def weight_stream_table(result: Result) -> str:
     """A row for each share of changed elements."""
     if not result:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Five codecs in plain torch operations over the whole tensor, as in research code. codec.py compares HiPress with
-them.
+"""The built-in codecs in plain torch operations over the whole tensor, as in research code. codec.py compares HiPress
+with them.
 
 The structure is that of GRACE (github.com/sands-lab/grace): a memory adds the residual of earlier steps, a compressor
 encodes, and the memory keeps the difference to the decoded values. The operations are the direct ones, chosen neither
@@ -8,10 +8,11 @@ for speed nor for slowness. torch can be three to ten times as fast, depending o
 without selections by mask, with states set to zero by index (as in the release of deep gradient compression), and with
 huge pages.
 
-Unlike in GRACE, codes are packed into bits after the memory's update, and terngrad's levels reach from the least to the
-greatest value. GRACE has no tbq and graddrop; they are written in the same style. Unlike in compll/algorithms, onebit's
-means and terngrad's levels are of the whole tensor; dgc and graddrop adapt a threshold, so that they send about as many
-values as asked for, not at most; huge values may overflow. Random numbers come from torch.
+Unlike in GRACE, codes are packed into bits after the memory's update, and terngrad's levels reach from the least to
+the greatest value. Codecs that GRACE does not have are written in the same style. Unlike in compll/algorithms,
+onebit's means and terngrad's levels are of the whole tensor; dgc and graddrop adapt a threshold, so that they send
+about as many values as asked for, not at most; randomk draws its places from the whole tensor; huge values may
+overflow. Random numbers come from torch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from benchmarks.codec.block_compressors import EfSignSgd, Float4, Float8, Halves, Integers, Natural, Qsgd
+from benchmarks.codec.choosing_compressors import RandomK, Threshold, TopK
 from benchmarks.codec.compressors import Compressed, Compressor, Largest, Message, Onebit, Tbq, Terngrad
 
 
@@ -114,12 +117,47 @@ def graddrop(count: int, ratio: float = 0.001, sample_rate: float = 0.001) -> To
     return TorchCodec(Largest(count, ratio, sample_rate), ResidualMemory(count))
 
 
+def _stateless(compressor: Callable[[], Compressor]) -> Callable[[int], TorchCodec]:
+    return lambda count: TorchCodec(compressor(), Memory())
+
+
+def _with_residual(compressor: Callable[[], Compressor]) -> Callable[[int], TorchCodec]:
+    return lambda count: TorchCodec(compressor(), ResidualMemory(count))
+
+
+def _choosing(compressor: Callable[[float], Compressor]) -> Callable[..., TorchCodec]:
+    return lambda count, ratio=0.01: TorchCodec(compressor(ratio), ResidualMemory(count))
+
+
+def threshold(count: int, threshold: float = 0.01, ratio: float = 0.25) -> TorchCodec:
+    """Message: values; indices as int32."""
+    return TorchCodec(Threshold(threshold, ratio), ResidualMemory(count))
+
+
+def int8(count: int, stochastic: bool = False) -> TorchCodec:
+    """Message: scales of blocks; codes."""
+    return TorchCodec(Integers(8, stochastic=stochastic), Memory())
+
+
 CODECS: dict[str, Callable[..., TorchCodec]] = {
     "onebit": onebit,
     "tbq": tbq,
     "terngrad": terngrad,
     "dgc": dgc,
     "graddrop": graddrop,
+    "bf16": _stateless(lambda: Halves(torch.bfloat16)),
+    "fp16": _stateless(lambda: Halves(torch.float16)),
+    "int8": int8,
+    "int4": _with_residual(lambda: Integers(4)),
+    "fp8_e4m3": _stateless(lambda: Float8(torch.float8_e4m3fn)),
+    "fp8_e5m2": _stateless(lambda: Float8(torch.float8_e5m2)),
+    "fp4_e2m1": _with_residual(Float4),
+    "natural": _stateless(Natural),
+    "qsgd": _stateless(Qsgd),
+    "efsignsgd": _with_residual(EfSignSgd),
+    "topk": _choosing(TopK),
+    "randomk": _choosing(RandomK),
+    "threshold": threshold,
 }
 
 

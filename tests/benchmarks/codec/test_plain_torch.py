@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/codec_torch.py: what codec.py compares with computes the same codecs, held against the interpreter."""
+"""benchmarks/codec/plain_torch.py computes the same codecs as HiPress: compared with the interpreter and the core."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.codec import command
+from hipress._library import load_core
 from hipress.compll import Interpreter, compile_builtin
 
 torch = pytest.importorskip("torch")
 
+#: Tests of their own compare the messages of these.
+SAME_MESSAGES = ("onebit", "tbq", "terngrad(bitwidth=2)", "dgc", "graddrop")
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 COUNTS = [1, 3, 8, 1000, 4099]
 #: torch has one block: the whole tensor.
@@ -144,7 +148,23 @@ def test_options_in_torch_have_the_defaults_of_the_programs(in_torch: Any, name:
     assert defaults == pytest.approx({option: params[option] for option in params if option != "block"})
 
 
+@pytest.mark.parametrize("text", [text for text in command.CODECS if text not in SAME_MESSAGES])
+def test_other_codecs_in_torch_are_as_exact_in_as_many_bytes(in_torch: Any, text: str) -> None:
+    torch.manual_seed(1)
+    gradient = gaussian(100_003)
+    ours, decoded = command.Ours(load_core().create_codec(text), gradient, 1), np.zeros_like(gradient)
+    ours.encode()
+    ours.decode(decoded)
+    theirs, out = in_torch.create_torch_codec(text, len(gradient)), torch.zeros(len(gradient))
+    message = theirs.encode(torch.from_numpy(gradient))
+    theirs.decode(message, out)
+    expected = command.relative_error(decoded, gradient)
+    assert command.relative_error(out.numpy(), gradient) == pytest.approx(expected, rel=0.02)
+    # A count of the values travels with ours.
+    assert sum(part.nbytes for part in message) == pytest.approx(len(ours.payload), abs=8)
+
+
 def test_codecs_that_torch_does_not_have(in_torch: Any) -> None:
-    assert in_torch.create_torch_codec("fp16", 10) is None
+    assert in_torch.create_torch_codec("none", 10) is None
     with pytest.raises(ValueError, match="has options that"):
         in_torch.create_torch_codec("onebit(size=3)", 10)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compressors of plain_torch.py that share a scale among the values of a block, and those of single values."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from benchmarks.codec.compressors import Compressed, Compressor, Message, Quantizer, pack_bits, unpack_bits
+
+
+def blocks_of(tensor: Tensor, block: int) -> Tensor:
+    """The tensor as rows of `block` values; zeros fill the last row."""
+    return pad(tensor, (0, -len(tensor) % block)).view(-1, block)
+
+
+class BlockQuantizer(Quantizer):
+    """A scale for each block, and a code for each value."""
+
+    def __init__(self, bits: int, block: int) -> None:
+        super().__init__(bits)
+        self.block = block
+
+    def scales(self, rows: Tensor) -> Tensor:
+        """The scale of each row, as a column."""
+        raise NotImplementedError
+
+    def codes(self, scaled: Tensor) -> Tensor:
+        """The codes (uint8) of values that are divided by their scale."""
+        raise NotImplementedError
+
+    def values(self, codes: Tensor) -> Tensor:
+        """The inverse of `codes`."""
+        raise NotImplementedError
+
+    def compress(self, tensor: Tensor) -> Compressed:
+        rows = blocks_of(tensor, self.block)
+        scale = self.scales(rows)
+        scaled = torch.where(scale > 0, rows / scale, torch.zeros(()))
+        return scale, self.codes(scaled).view(-1)[: len(tensor)]
+
+    def decompress(self, compressed: Compressed, count: int) -> Tensor:
+        scale, code = compressed
+        return (blocks_of(self.values(code), self.block) * scale).view(-1)[:count]
+
+
+class Integers(BlockQuantizer):
+    """Whole numbers of `bits` bits; the greatest magnitude of a block has the greatest number."""
+
+    def __init__(self, bits: int, block: int = 256, stochastic: bool = False) -> None:
+        super().__init__(bits, block)
+        self.most = 2 ** (bits - 1) - 1
+        self.stochastic = stochastic
+
+    def scales(self, rows: Tensor) -> Tensor:
+        return rows.abs().amax(1, keepdim=True) / self.most
+
+    def codes(self, scaled: Tensor) -> Tensor:
+        rounded = (scaled + torch.rand_like(scaled)).floor() if self.stochastic else scaled.round()
+        return (rounded.clamp(-self.most, self.most) + self.most).to(torch.uint8)
+
+    def values(self, codes: Tensor) -> Tensor:
+        return codes.float() - self.most
+
+
+class Qsgd(Integers):
+    """Levels of a block's Euclidean length, rounded at random without bias."""
+
+    def __init__(self, levels: int = 127, block: int = 512) -> None:
+        super().__init__(8, block, stochastic=True)
+        self.levels = levels
+
+    def scales(self, rows: Tensor) -> Tensor:
+        return rows.norm(dim=1, keepdim=True) / self.levels
+
+
+class Float8(BlockQuantizer):
+    """torch's own types of eight bits."""
+
+    def __init__(self, dtype: torch.dtype, block: int = 256) -> None:
+        super().__init__(8, block)
+        self.dtype = dtype
+
+    def scales(self, rows: Tensor) -> Tensor:
+        return rows.abs().amax(1, keepdim=True) / torch.finfo(self.dtype).max
+
+    def codes(self, scaled: Tensor) -> Tensor:
+        return scaled.to(self.dtype).view(torch.uint8)
+
+    def values(self, codes: Tensor) -> Tensor:
+        return codes.view(self.dtype).float()
+
+
+class Float4(BlockQuantizer):
+    """The eight magnitudes of e2m1 and a sign."""
+
+    MAGNITUDES = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+    BETWEEN = (MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2
+
+    def __init__(self, block: int = 256) -> None:
+        super().__init__(4, block)
+
+    def scales(self, rows: Tensor) -> Tensor:
+        return rows.abs().amax(1, keepdim=True) / 6
+
+    def codes(self, scaled: Tensor) -> Tensor:
+        return torch.bucketize(scaled.abs(), self.BETWEEN).to(torch.uint8) + 8 * (scaled < 0).to(torch.uint8)
+
+    def values(self, codes: Tensor) -> Tensor:
+        magnitude = self.MAGNITUDES[(codes & 7).long()]
+        return torch.where(codes < 8, magnitude, -magnitude)
+
+
+class EfSignSgd(BlockQuantizer):
+    """The mean magnitude of a block, and signs."""
+
+    def __init__(self, block: int = 32768) -> None:
+        super().__init__(1, block)
+
+    def compress(self, tensor: Tensor) -> Compressed:
+        rows = blocks_of(tensor, self.block)
+        filled = torch.full((len(rows), 1), float(self.block))
+        filled[-1] -= rows.numel() - len(tensor)
+        return rows.abs().sum(1, keepdim=True) / filled, (tensor < 0).to(torch.uint8)
+
+    def values(self, codes: Tensor) -> Tensor:
+        return 1 - 2 * codes.float()
+
+
+class Halves(Compressor):
+    """Each value in another type of torch, such as bfloat16."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+
+    def compress(self, tensor: Tensor) -> Compressed:
+        return (tensor.to(self.dtype),)
+
+    def decompress(self, compressed: Compressed, count: int) -> Tensor:
+        return compressed[0].float()
+
+    def pack(self, compressed: Compressed) -> Message:
+        return compressed
+
+    def unpack(self, message: Message, count: int) -> Compressed:
+        return message
+
+
+class Natural(Compressor):
+    """Powers of two, chosen at random without bias: an exponent of eight bits and a sign."""
+
+    def compress(self, tensor: Tensor) -> Compressed:
+        magnitude = tensor.abs()
+        fraction, exponent = torch.frexp(magnitude)  # the fraction is at least 1/2
+        up = (torch.rand_like(magnitude) < 2 * fraction - 1).to(torch.int32)
+        code = torch.where(magnitude > 0, exponent + up + 126, torch.zeros((), dtype=torch.int32)).clamp(0, 254)
+        return code.to(torch.uint8), (tensor < 0).to(torch.uint8)
+
+    def decompress(self, compressed: Compressed, count: int) -> Tensor:
+        code, negative = compressed
+        magnitude = torch.where(code > 0, torch.exp2(code.float() - 127), torch.zeros(()))
+        return torch.where(negative.bool(), -magnitude, magnitude)
+
+    def pack(self, compressed: Compressed) -> Message:
+        code, negative = compressed
+        return code, pack_bits(negative, 1)
+
+    def unpack(self, message: Message, count: int) -> Compressed:
+        code, packed = message
+        return code, unpack_bits(packed, 1, count)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compressors of plain_torch.py that send some values with their indices."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from benchmarks.codec.compressors import Compressed, Compressor, Message
+
+
+class Choosing(Compressor):
+    """The chosen values and their ascending indices."""
+
+    def choose(self, tensor: Tensor) -> Tensor:
+        """Ascending indices."""
+        raise NotImplementedError
+
+    def compress(self, tensor: Tensor) -> Compressed:
+        index = self.choose(tensor)
+        return tensor[index], index
+
+    def decompress(self, compressed: Compressed, count: int) -> Tensor:
+        value, index = compressed
+        return torch.zeros(count).scatter(0, index, value)
+
+    def pack(self, compressed: Compressed) -> Message:
+        value, index = compressed
+        return value, index.to(torch.int32)
+
+    def unpack(self, message: Message, count: int) -> Compressed:
+        value, index = message
+        return value, index.long()
+
+
+class TopK(Choosing):
+    """The values of the greatest magnitudes."""
+
+    def __init__(self, ratio: float) -> None:
+        self.ratio = ratio
+
+    def choose(self, tensor: Tensor) -> Tensor:
+        return tensor.abs().topk(math.ceil(len(tensor) * self.ratio), sorted=False).indices.sort().values
+
+
+class RandomK(Choosing):
+    """As many values at places chosen at random."""
+
+    def __init__(self, ratio: float) -> None:
+        self.ratio = ratio
+
+    def choose(self, tensor: Tensor) -> Tensor:
+        return torch.randperm(len(tensor))[: math.ceil(len(tensor) * self.ratio)].sort().values
+
+
+class Threshold(Choosing):
+    """The values from a magnitude on, at most a share of all: the greatest of them."""
+
+    def __init__(self, threshold: float, ratio: float) -> None:
+        self.threshold = threshold
+        self.ratio = ratio
+
+    def choose(self, tensor: Tensor) -> Tensor:
+        (index,) = torch.where(tensor.abs() >= self.threshold)
+        most = math.ceil(len(tensor) * self.ratio)
+        if len(index) <= most:
+            return index
+        greatest = tensor[index].abs().topk(most, sorted=False).indices
+        return index[greatest].sort().values
