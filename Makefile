@@ -21,6 +21,7 @@ WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 install: $(VENV)/installed
 
 $(VENV)/requirements: requirements/build.txt requirements/demo.txt
+	@echo "HiPress: downloading what $(VENV) needs, PyTorch among it (about a minute)"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -r requirements/build.txt -r requirements/demo.txt
 	touch $@
@@ -38,6 +39,7 @@ wheel: $(WHEEL)
 
 # Compiled once: .venv and each environment of the tests install this wheel.
 $(WHEEL): $(VENV)/requirements $(OTHERS:%=requirements/%.txt) $(SOURCES)
+	@echo "HiPress: compiling core, codecs and operators (a few minutes on two cores)"
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(BIN)/python frameworks/fetch_headers.py $(OTHERS) > build/wheel/headers
 	MAKEFLAGS= $(PIP) wheel --no-build-isolation --no-deps --wheel-dir build/wheel . $(WERROR) \
