@@ -40,18 +40,18 @@ _HEAD = """\
 <!-- docs/update_benchmarks.py writes this page from benchmarks/results: change the script, or measure again.
      It is longer than 500 lines because it has a row for each measurement. -->
 
-The hosts are [emulated on one machine](../benchmarks/README.md#cluster) with 2 cores (AMD EPYC with AVX-512): each
+The hosts are [emulated on one machine](../benchmarks/README.md#cluster) with 2 cores (AMD EPYC with AVX-512). Each
 link has the stated rate, but all ranks share the two cores. So processor time weighs more here than on hosts with
-cores of their own. Peers are measured in the same run, in turn with HiPress. All times are medians.
-[benchmarks/README.md](../benchmarks/README.md) describes each benchmark and each column; every section links to its
-result files. `make bench` measures everything again and writes this page.
+cores of their own. Peers are measured in the same run, in turns with HiPress. All times are medians.
+[benchmarks/README.md](../benchmarks/README.md) describes each benchmark and column. Each section links to its result
+files. `make bench` measures everything again and writes this page.
 
 | question | section |
 |---|---|
-| How fast is it beside Gloo, PowerSGD and Horovod? | [Beside other systems](#beside-other-systems) |
+| How fast is HiPress beside Gloo, PowerSGD and Horovod? | [Beside other systems](#beside-other-systems) |
 | How long does averaging take with compression? | [onebit](#averaging-gradients-with-onebit) |
-| What does a hook of DDP gain over its own group? | [DDP's hook](#through-the-hook-of-distributeddataparallel) |
-| How long does it take without? | [Without compression](#without-compression) |
+| What does HiPress' hook gain over DDP's all-reduce? | [DDP's hook](#through-the-hook-of-distributeddataparallel) |
+| How long does averaging take without? | [Without compression](#without-compression) |
 | What do bundles, pipelining, priorities and link rounds gain? | [What each part gains](#what-each-part-gains) |
 | When does `hierarchical` pay? | [Two ranks per host](#two-ranks-per-host) |
 | How exact are predictions, and do plans pay? | [Predictions and plans](#predictions-and-plans) |
@@ -63,47 +63,45 @@ result files. `make bench` measures everything again and writes this page.
 | Does training reach the same accuracy? | [Accuracy](#accuracy-in-each-framework) |
 """
 _HOOKS = """\
-The rows of DDP's hook are what [hipress.torch.ddp](guide/pytorch.md) does with DDP's buckets over the model's own Gloo
-group; the row of HiPress is its engine in the same run. *Speedup*: the time of DDP's all-reduce, divided by the time of
-this system.
+The rows of DDP's hook are [hipress.torch.ddp](guide/pytorch.md) with DDP's buckets over the model's own Gloo group.
+The row of HiPress is its engine in the same run. *Speedup*: the time of DDP's all-reduce, divided by the time of this
+system.
 """
 _PEERS = """\
 The time until all gradients are averaged over four hosts with `onebit`, and how many times as long other systems took
-in the same run. The last column is HiPress' time divided by the time that the link or the codec needs at least.
-PowerSGD loses to plain Gloo at 5 Gbit/s on these cores: it computes too long.
+in the same run. The last column is HiPress' time divided by the least time that the link or the codec needs.
+PowerSGD loses to plain Gloo at 5 Gbit/s, because it computes too long on these cores.
 """
 _SYNC = """\
 *Speedup*: the time of the first peer (Gloo as DistributedDataParallel uses it), divided by the time of this system.
 *Limit of the link*: the bytes that this system sends, divided by the rate of the link. *Limit of the codec*: the time
 that the cores need for encoding and decoding alone. *Time / limit*: the time divided by the larger limit; 1 is the
-best possible value. *Cores busy*: the processor time of all ranks, divided by the time and the number of cores. The
-processor time that exceeds the limit of the codec is for copies, TCP and the runtime; in the rest of the time the
-cores are idle.
+best possible value. *Cores busy*: the processor time of all ranks, divided by the time and the number of cores.
+Processor time beyond the limit of the codec is for copies, TCP and the runtime. In the rest of the time the cores are
+idle.
 """
 _ADAPTERS = """\
-Each adapter runs in the environment of its framework, in turn with the others. The time is from the moment when all
-gradients are complete until all averages are.
+Each adapter runs in the environment of its framework, in turn with the others. The time starts when all gradients are
+complete, and ends when all averages are complete.
 """
 _TWO_PER_NODE = """\
-4 hosts, links of 1gbit. `hierarchical` sends half as many bytes as `ps`, so it gains where the links are the limit.
-Where the two cores are the limit for the eight ranks, it gains less: with a cheap codec the addition of a neighbour's
-gradient costs as much as its encoding.
+4 hosts, links of 1gbit. `hierarchical` sends half as many bytes as `ps`, so it gains where the links are the limit. It
+gains less where two cores are the limit for eight ranks: with a cheap codec, adding a neighbour's gradient costs as
+much as encoding it.
 """
 _ABLATION = """\
 *Averaged after*: the time until every rank has all averages. *Next forward over after*: the time until the end of a
-forward pass that uses the averages in the order of the layers. *Gain*: the ratio of the times without and with the
-part, as the median of pairs; a part with a gain below 1 costs time. *Waits*: the time in which training would stand
-still.
+forward pass that uses the averages in the order of the layers. *Gain*: the time without the part divided by the time
+with it, as the median of pairs. A part with a gain below 1 costs time. *Waits*: the time in which training waits.
 """
 _ADAPTER_COST = """\
-The model has many tensors of one element, and there is only one rank, which sends nothing. The table has the
-processor time of all threads for a step of plain training, and with a distributed optimizer. The difference is the
-cost of the adapter and the engine.
+The model has many tensors of one element. There is only one rank, which sends nothing. The table has the processor
+time of all threads for a step of plain training, and for a step with a distributed optimizer. The difference is the
+cost of adapter and engine.
 """
 _ACCURACY = """\
-The task is handwritten digits. The accuracy is the share of correctly classified test images; one image is 0.17 %.
-The frameworks draw initial weights and the order of images differently. A training with differing replicas has no
-result.
+The task is handwritten digits. The accuracy is the share of correctly classified test images; one image is 0.17 %. The
+frameworks draw initial weights and the order of images differently. A training with differing replicas has no result.
 """
 _ERROR = """\
 How far the average of compressed gradients is from the exact average: their squared distance, divided by the squared
@@ -112,20 +110,19 @@ handwritten digits, a text, and photographs without noise. Codecs with error fee
 steps make up for what one step loses. A ring encodes each sum again at every hop; `ps` encodes the sum once.
 """
 _PLANNING = """\
-All gradients of a model on 4 hosts; the time is from the moment when all gradients are complete until all averages
-are. *Best uniform*: the fastest topology with that codec for all gradients. *Plan*: a plan from a profile that was
-measured just before over the same links; *compressed* is the number of compressed gradients. *Plan / best*: the
-plan's time divided by the time of the best uniform run with one of its codecs or with none. *Prediction off*: the
-relative error of the timeline model's prediction, as median and maximum over the runs with that codec, the plan and
-the uncompressed run.
+All gradients of a model on 4 hosts. The time starts when all gradients are complete, and ends when all averages are
+complete. *Best uniform*: the fastest topology with that codec for all gradients. *Plan*: a plan from a profile that
+was measured just before over the same links. *Compressed*: the number of compressed gradients. *Plan / best*: the
+plan's time divided by the time of the best uniform run with its codecs or none. *Prediction off*: the relative error
+of the timeline model, as median and maximum over the runs with that codec, the plan and the uncompressed run.
 """
 _MORE_NODES = """\
 8 hosts, links of 1gbit; the profile was measured on 4 such hosts.
 """
 _REPLANNING = """\
 `plan="auto"` in a training on 2 hosts with the gradients of ResNet-50. Its backward takes 0.5 s and leaves the
-processors idle. The rate of the links changes during the training. All ranks change plans in the same step; at the
-end their parameters are identical, and no residual is lost.
+processors idle. The rate of the links changes during the training. All ranks change plans in the same step. At the end
+their parameters are identical, and no residual is lost.
 """
 _SPEED = """\
 The planner uses the costs of the profile `sosp21-56g`, and runs on one core.
