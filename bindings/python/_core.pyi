@@ -112,14 +112,14 @@ def describe_codecs(encode: bool = True) -> list[CodecDescription]:
     """The codecs that encode, or the others."""
 
 def low_rank_left(
-    values: Floats,
-    residual: Floats | None,
+    values: NDArray[np.float32],
+    residual: NDArray[np.float32] | None,
     shape: tuple[int, int],
     *,
     step: int,
-    right: Floats,
-    matrix: Floats,
-    left: Floats,
+    right: NDArray[np.float32],
+    matrix: NDArray[np.float32],
+    left: NDArray[np.float32],
     threads: int = 1,
 ) -> None:
     """PowerSGD's step up to the sum of `left`, float32 [rank, rows]: makes `right`, [rank, columns], orthogonal, and
@@ -127,19 +127,24 @@ def low_rank_left(
     """
 
 def low_rank_right(
-    matrix: Floats, shape: tuple[int, int], *, left: Floats, right: Floats, threads: int = 1
+    matrix: NDArray[np.float32],
+    shape: tuple[int, int],
+    *,
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
+    threads: int = 1,
 ) -> None:
     """Up to the sum of `right`: makes `left`, now the sum, orthogonal, and writes `right`."""
 
 def low_rank_result(
-    matrix: Floats,
+    matrix: NDArray[np.float32],
     shape: tuple[int, int],
     *,
-    left: Floats,
-    right: Floats,
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
     ranks: int,
     factor: float,
-    output: Floats,
+    output: NDArray[np.float32],
     threads: int = 1,
 ) -> bool:
     """The end: `right`, now the sum, becomes the mean, `output` the product multiplied by `factor`, and `matrix` the
