@@ -56,7 +56,8 @@ void FactorStep::send(FactorRuntime& runtime, TensorHandle tensor, Factor factor
   try {
     const OperationPointer started = runtime.startFactor(tensor, std::move(submission));
     const MutexLock lock(mutex_);
-    carrier_ = started;
+    // The left one may have ended by now, and the right one have begun.
+    (tensor == leftTensor_ ? leftCarrier_ : rightCarrier_) = started;
   } catch (const Error& error) {
     // The submission has succeeded: its wait throws it, as every later failure.
     end(runtime, std::make_shared<Error>(error), false);
@@ -70,7 +71,8 @@ void FactorStep::end(FactorRuntime& runtime, const Failure& failure, bool absent
 
 std::shared_ptr<const AwaitedOperation> FactorStep::carrier() const {
   const MutexLock lock(mutex_);
-  return carrier_.lock();
+  const auto right = rightCarrier_.lock();
+  return right != nullptr ? right : leftCarrier_.lock();
 }
 
 }  // namespace hipress

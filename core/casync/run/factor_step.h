@@ -57,7 +57,8 @@ class FactorStep final : public std::enable_shared_from_this<FactorStep> {
   const TensorHandle rightTensor_;
   FactorValues values_;  // one phase after the other
   mutable Mutex mutex_;
-  std::weak_ptr<const Operation> carrier_ HIPRESS_GUARDED_BY(mutex_);
+  std::weak_ptr<const Operation> leftCarrier_ HIPRESS_GUARDED_BY(mutex_);
+  std::weak_ptr<const Operation> rightCarrier_ HIPRESS_GUARDED_BY(mutex_);
 };
 
 }  // namespace hipress
