@@ -128,7 +128,9 @@ def _rows(figures: Mapping[str, Figures], missing: Mapping[str, str], given: arg
     if figures and given.codec != "none":
         hosts = [rank if given.nodes else 0 for rank in range(given.world)]
         smallest = SynchronizationOptions().min_compress_bytes
-        codec_s = codec_seconds(codec_speed(given.codec), gradients, given.topology, hosts, smallest)
+        speed = codec_speed(given.codec)
+        if speed is not None:
+            codec_s = codec_seconds(speed, gradients, given.topology, hosts, smallest)
     measured = [
         Measured(f"hipress.{framework}", given.codec, given.topology, of.error, of.samples, codec_s)
         for framework, of in figures.items()

@@ -24,7 +24,7 @@ class Hooked(Bucketed):
         self.name = HOOK + codec
         self.codec = codec
         shapes = {
-            str(index): TensorShape(view.numel(), view.element_size(), view.dim())
+            str(index): TensorShape(view.numel(), view.element_size(), view.dim(), view.shape[0] if view.dim() else 1)
             for bucket in buckets
             for index, view in zip(bucket.members, bucket.views, strict=True)
         }

@@ -168,7 +168,7 @@ def _codec_seconds(systems: Sequence[System], job: Job) -> list[float | None]:
         # Imported here, because the environments of peers have no HiPress.
         from benchmarks.harness.codec_work import codec_seconds, codec_speed
 
-        speeds = {codec: codec_speed(codec) for codec in codecs}
+        speeds = {codec: speed for codec in codecs if (speed := codec_speed(codec)) is not None}
         local_size = int(os.environ["HIPRESS_LOCAL_SIZE"])
         hosts = [rank // local_size for rank in range(dist.get_world_size())]
         for index, system in enumerate(systems):

@@ -140,9 +140,16 @@ std::shared_ptr<Codec> shared(const CodecPointer& codec) {
   return std::const_pointer_cast<Codec>(codec);  // all that Python can call is const
 }
 
-py::list describe() {
+/// (rank, min_ratio, error_feedback, warm_start), None for a codec that encodes.
+py::object lowRankOf(const Codec& codec) {
+  const LowRank* lowRank = codec.lowRank();
+  if (lowRank == nullptr) return py::none();
+  return py::make_tuple(lowRank->rank, lowRank->minRatio, lowRank->errorFeedback, lowRank->warmStart);
+}
+
+py::list describe(bool encode) {
   py::list result;
-  for (const CodecDescription& codec : describeCodecs()) {
+  for (const CodecDescription& codec : describeCodecs(encode)) {
     py::list options;
     for (const CodecOption& option : codec.options) {
       options.append(py::dict(py::arg("name") = option.name, py::arg("default") = option.defaultValue,
@@ -168,6 +175,9 @@ void bindCodec(py::module_& module) {
       .def_property_readonly("signature", &Codec::signature, "Name and every option: what ranks compare.")
       .def_property_readonly("id", &Codec::id, "Number on the wire.")
       .def_property_readonly("states", &statesOf, "Names of the vectors that encode keeps from step to step.")
+      .def_property_readonly(
+          "low_rank", &lowRankOf,
+          "Of a codec that has no encoding: (rank, min_ratio, error_feedback, warm_start).")
       .def_property_readonly(
           "kernels",
           [](const Codec& codec) -> std::optional<std::string> {
@@ -201,7 +211,8 @@ void bindCodec(py::module_& module) {
   module.def(
       "create_codec", [](const std::string& text) { return shared(createCodec(text)); }, py::arg("text"),
       "From `name` or `name(option=value, ...)`.");
-  module.def("describe_codecs", &describe, "Name, number, summary, options and states of every codec.");
+  module.def("describe_codecs", &describe, py::arg("encode") = true,
+             "Name, number, summary, options and states of every codec that encodes, or of the others.");
   module.def("load_codec_library", &loadCodecLibrary, py::arg("path"),
              py::call_guard<py::gil_scoped_release>(), "Adds the codec of a shared library; its name.");
 }

@@ -33,6 +33,9 @@ class Codec:
     @property
     def states(self) -> tuple[str, ...]: ...
     @property
+    def low_rank(self) -> tuple[int, float, bool, bool] | None:
+        """Of a codec that has no encoding: rank, min_ratio, error_feedback, warm_start."""
+    @property
     def kernels(self) -> str | None:
         """The text of its kernels for GPUs, for NVRTC."""
     @property
@@ -105,7 +108,49 @@ FLAG_CHECKSUM: int
 FLAG_REFERENCE: int
 
 def create_codec(text: str) -> Codec: ...
-def describe_codecs() -> list[CodecDescription]: ...
+def describe_codecs(encode: bool = True) -> list[CodecDescription]:
+    """The codecs that encode, or the others."""
+
+def low_rank_left(
+    values: NDArray[np.float32],
+    residual: NDArray[np.float32] | None,
+    shape: tuple[int, int],
+    *,
+    step: int,
+    right: NDArray[np.float32],
+    matrix: NDArray[np.float32],
+    left: NDArray[np.float32],
+    threads: int = 1,
+) -> None:
+    """PowerSGD's step up to the sum of `left`, float32 [rank, rows]: makes `right`, [rank, columns], orthogonal, and
+    writes `matrix` = values + residual, and `left`, its product with `right`. Raises InvalidArgument.
+    """
+
+def low_rank_right(
+    matrix: NDArray[np.float32],
+    shape: tuple[int, int],
+    *,
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
+    threads: int = 1,
+) -> None:
+    """Up to the sum of `right`: makes `left`, now the sum, orthogonal, and writes `right`."""
+
+def low_rank_result(
+    matrix: NDArray[np.float32],
+    shape: tuple[int, int],
+    *,
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
+    ranks: int,
+    factor: float,
+    output: NDArray[np.float32],
+    threads: int = 1,
+) -> bool:
+    """The end: `right`, now the sum, becomes the mean, `output` the product multiplied by `factor`, and `matrix` the
+    residual. False, with NaN in all of `output`, if any rank had a value that is not finite.
+    """
+
 def load_codec_library(path: str) -> str:
     """Adds the codec of a shared library and returns its name. Raises InvalidArgument if it is none, is one for another
     version, or another codec has its name.

@@ -46,6 +46,15 @@ struct EncodeStates {
   std::span<float* const> after;
 };
 
+/// How a codec that has no encoding sends a matrix: as the product of two factors, which are summed over all
+/// ranks one after the other (builtin/powersgd.h).
+struct LowRank {
+  size_t rank = 1;        ///< Vectors of each factor, at most.
+  double minRatio = 2.0;  ///< A matrix of which the factors do not save this much is sent as it is.
+  bool errorFeedback = true;
+  bool warmStart = true;
+};
+
 enum class DecodeMode : uint8_t {
   kAssign,      ///< output = decoded
   kAccumulate,  ///< output += decoded
@@ -63,12 +72,16 @@ class Codec {
   virtual CodecId id() const = 0;
 
   /// Names of the vectors of floats, each as long as the input, that encode() keeps from step to step. A
-  /// codec that has some also has the option error_feedback (default true), without which it has none.
+  /// codec that has a residual also has the option error_feedback, without which it has none.
   virtual std::span<const std::string> states() const { return {}; }
 
   /// The codec with which an aggregator encodes merged values again, nullptr for this one. decode() of either
   /// reads what the other encoded. (A momentum, for example, must not be applied a second time there.)
   virtual std::shared_ptr<const Codec> forAggregate() const { return nullptr; }
+
+  /// nullptr for a codec that encodes. Otherwise encode(), decode() and maxEncodedBytes() throw Unsupported:
+  /// a tensor's states and its sums are the runtime's (casync/run/factor_step.h).
+  virtual const LowRank* lowRank() const { return nullptr; }
 
   /// The codec's kernels for GPUs and the functions that start them; nullptr if it has none.
   virtual const cuda::CudaCodec* kernels() const { return nullptr; }

@@ -10,6 +10,7 @@
 #include "core/codec/builtin/fp16.h"
 #include "core/codec/builtin/generated_builtins.h"
 #include "core/codec/builtin/none.h"
+#include "core/codec/builtin/powersgd.h"
 #include "core/codec/text/codec_text.h"
 
 namespace hipress {
@@ -18,6 +19,7 @@ namespace {
 constexpr BuiltinCodec kHandWritten[] = {
     {describeFp16, createFp16},
     {describeNone, createNone},
+    {describePowerSgd, createPowerSgd},
 };
 
 std::string joined(std::span<const std::string> names) {
@@ -76,10 +78,12 @@ class Registry {
                           suggestion(name, names));
   }
 
-  std::vector<CodecDescription> descriptions() const {
+  std::vector<CodecDescription> descriptions(bool encode) const {
     const std::lock_guard lock(mutex_);
     std::vector<CodecDescription> result;
-    for (const auto& [name, entry] : entries_) result.push_back(entry.description);
+    for (const auto& [name, entry] : entries_) {
+      if (entry.description.encodes == encode) result.push_back(entry.description);
+    }
     return result;
   }
 
@@ -126,8 +130,8 @@ CodecPointer createCodec(std::string_view text) {
   return entry.create(CodecOptions(parsed.name, std::move(values)));
 }
 
-std::vector<CodecDescription> describeCodecs() {
-  return Registry::instance().descriptions();
+std::vector<CodecDescription> describeCodecs(bool encode) {
+  return Registry::instance().descriptions(encode);
 }
 
 void registerCodec(CodecDescription description, CreateCodec create, std::string fingerprint) {

@@ -27,6 +27,7 @@ struct CodecDescription {
   std::string summary;  ///< One sentence.
   std::vector<CodecOption> options{};
   std::vector<std::string> states{};  ///< That the codec can keep; its options may say that it keeps none.
+  bool encodes = true;                ///< Whether it has an encoding; see Codec::lowRank().
 };
 
 /// Makes a codec of the values of all its options. Throws InvalidArgument.
@@ -43,8 +44,8 @@ struct BuiltinCodec {
 /// of that codec, exist.
 CodecPointer createCodec(std::string_view text);
 
-/// All codecs createCodec() knows, sorted by name.
-std::vector<CodecDescription> describeCodecs();
+/// All codecs createCodec() knows, sorted by name: those that encode, or the others.
+std::vector<CodecDescription> describeCodecs(bool encode = true);
 
 /// Adds a codec. With a fingerprint that the codec of that name has already: does nothing. Throws
 /// InvalidArgument if another codec has its name or number.

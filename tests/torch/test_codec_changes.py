@@ -51,6 +51,7 @@ def test_residuals_live_on_with_another_codec_of_the_same_meaning() -> None:
         ["none", "dgc(ratio=0.1)", "none"],
         ["dgc(ratio=0.1)", "dgc(ratio=0.01)", "graddrop(ratio=0.01)"],
         ["onebit", "fp16", "tbq"],
+        ["none", "powersgd(rank=2)", "powersgd(rank=4)", "onebit", "powersgd"],
         ["graddrop(ratio=0.1)", "terngrad", "onebit(error_feedback=false)"],
     ],
 )

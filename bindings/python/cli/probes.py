@@ -32,6 +32,8 @@ def probe_core() -> Facts:
     for key, function in functions.items():
         try:
             facts[key] = getattr(core, function)()
+            if key == "codecs":  # and those that have no encoding of their own
+                facts[key] += core.describe_codecs(encode=False)
         except AttributeError:
             continue
         except Exception as error:

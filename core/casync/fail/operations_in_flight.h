@@ -34,7 +34,7 @@ class AwaitedOperation {
   virtual Clock::time_point submitted() const = 0;
   virtual bool finished() const = 0;
   virtual Wait wait() const = 0;
-  /// The operation that carries its values, if its group has started; otherwise nullptr.
+  /// The operation that carries its values, if its group or a factor has started; otherwise nullptr.
   virtual std::shared_ptr<const AwaitedOperation> carrier() const = 0;
 };
 

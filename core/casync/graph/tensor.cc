@@ -92,12 +92,28 @@ struct Tensor::Planner {
     tensor.aggregateFactor_ = options.postscale / (average ? static_cast<double>(plan.worldSize) : 1.0);
   }
 
+  /// Whether the tensor is sent as factors: where they save enough.
+  bool factor(const LowRank& lowRank) {
+    const MatrixShape shape = matrixShape(spec);
+    const size_t rank = std::min({lowRank.rank, shape.rows, shape.columns});
+    const auto factors = static_cast<double>(rank * (shape.rows + shape.columns));
+    if (rank == 0 || factors * lowRank.minRatio > static_cast<double>(shape.count())) return false;
+    tensor.factoring_ = Factoring{shape, rank, lowRank.errorFeedback, lowRank.warmStart};
+    const Partition all{0, static_cast<size_t>(spec.count)};
+    tensor.partitions_ = {rawPartition(all, all, bytes())};
+    return true;
+  }
+
   void operator()(const AllreduceOptions& options) {
     // Where nothing crosses a network, nothing is worth losing precision for.
     const bool mayCompress = spec.count * bytes() >= options.minCompressBytes &&
                              crossesNetwork(options.topology, plan.hosts, plan.worldSize);
     if (mayCompress) {
       tensor.codec_ = createCodec(options.codec);
+      if (const LowRank* lowRank = tensor.codec_->lowRank()) {
+        if (factor(*lowRank)) return reduce(options);
+        tensor.codec_ = tensor.aggregateCodec_;
+      }
       const CodecPointer forAggregate = tensor.codec_->forAggregate();
       tensor.aggregateCodec_ = forAggregate == nullptr ? tensor.codec_ : forAggregate;
     }
@@ -149,7 +165,7 @@ bool Tensor::compressed() const {
 }
 
 bool Tensor::keepsStates() const {
-  return compressed() && !(codec_->states().empty() && aggregateCodec_->states().empty());
+  return (compressed() || factoring_) && !(codec_->states().empty() && aggregateCodec_->states().empty());
 }
 
 std::vector<size_t> Tensor::partitionCounts() const {

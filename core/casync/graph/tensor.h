@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "core/casync/graph/tensor_spec.h"
 #include "core/codec/codec.h"
 #include "core/element/reduce.h"
+#include "core/matrix/low_rank.h"
 
 namespace hipress {
 
@@ -24,6 +26,15 @@ struct TensorPartition {
   size_t maxPayloadBytes = 0;
 };
 
+/// A tensor that is sent as the product of two factors: the left one has as many elements a vector as the
+/// matrix has rows, the right one as many as it has columns.
+struct Factoring {
+  MatrixShape shape;
+  size_t rank = 1;  ///< Vectors of each.
+  bool errorFeedback = true;
+  bool warmStart = true;
+};
+
 struct TensorPlan {
   int rank = 0;
   int worldSize = 1;
@@ -31,7 +42,8 @@ struct TensorPlan {
   std::vector<int> hosts;     ///< Number of each rank's host; empty: all on one.
 };
 
-/// Immutable. A tensor that is sent with its group has no partitions and an empty graph.
+/// Immutable. A tensor that is sent with its group has no partitions and an empty graph; one that is sent as
+/// factors has one partition and an empty graph.
 class Tensor {
  public:
   /// Checks the specification and builds codecs, partitions and graph. Throws InvalidArgument, Unsupported.
@@ -45,6 +57,9 @@ class Tensor {
   const CodecPointer& aggregateCodec() const { return aggregateCodec_; }
   const std::vector<TensorPartition>& partitions() const { return partitions_; }
   const TaskGraph& graph() const { return graph_; }
+
+  /// nothing: it is not sent as factors.
+  const std::optional<Factoring>& factoring() const { return factoring_; }
 
   Combination combination() const { return combination_; }
   /// Applied to this rank's values: prescale.
@@ -70,6 +85,7 @@ class Tensor {
   CodecPointer aggregateCodec_;
   std::vector<TensorPartition> partitions_;
   TaskGraph graph_;
+  std::optional<Factoring> factoring_;
   Combination combination_ = Combination::kSum;
   double inputFactor_ = 1.0;
   double ownFactor_ = 1.0;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/graph/tensor_spec.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/casync/graph/partition.h"
@@ -36,14 +38,32 @@ void checkReduction(const TensorSpec& spec, const ReduceOptions& options, const 
   }
 }
 
+void checkLowRank(const TensorSpec& spec, const AllreduceOptions& options, const std::string& where) {
+  if (spec.device != nullptr) {
+    throw unsupported(where +
+                      "codec powersgd computes on the host, and the tensor is on a device; use another codec "
+                      "for it");
+  }
+  if (!options.group.empty()) {
+    throw unsupported(where + "codec powersgd sends each matrix alone, and the plan has it in group '" +
+                      options.group + "'; plan it alone, or use another codec for it");
+  }
+  matrixShape(spec);
+}
+
 void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, const std::string& where) {
   checkTopologyName(options.topology);
+  if (options.partitions < 0 || static_cast<size_t>(options.partitions) > kMaxPartitions) {
+    throw invalidArgument(where + "partitions must be in 0.." + std::to_string(kMaxPartitions) + ", not " +
+                          std::to_string(options.partitions));
+  }
   const CodecPointer codec = createCodec(options.codec);
   if (codec->name() != "none" && !isFloatingPoint(spec.dtype)) {
     throw unsupported(where + "codec " + std::string(codec->name()) +
                       " compresses floating-point tensors, not " + std::string(dtypeName(spec.dtype)) +
                       "; use codec \"none\" for it");
   }
+  if (codec->lowRank() != nullptr) return checkLowRank(spec, options, where);
   // A codec whose bound is never below the values would be left out of every message, without a word.
   const size_t many = size_t{1} << 20;
   if (codec->maxEncodedBytes(many) > many * sizeof(float)) {
@@ -52,10 +72,6 @@ void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, con
                           std::to_string(many) +
                           " values, more than the values themselves, so that it would never be used; choose "
                           "options with which it sends fewer, or cut its filter's result with take()");
-  }
-  if (options.partitions < 0 || static_cast<size_t>(options.partitions) > kMaxPartitions) {
-    throw invalidArgument(where + "partitions must be in 0.." + std::to_string(kMaxPartitions) + ", not " +
-                          std::to_string(options.partitions));
   }
 }
 
@@ -119,6 +135,27 @@ void TensorSpec::check(int worldSize) const {
   }
   if (reduce() != nullptr) checkReduction(*this, *reduce(), where);
   if (allreduce() != nullptr) checkAllreduce(*this, *allreduce(), where);
+}
+
+MatrixShape matrixShape(const TensorSpec& spec) {
+  std::vector<size_t> dimensions;
+  for (size_t at = 0; at < spec.shape.size() && spec.shape[at] != ']';) {
+    size_t digits = at;
+    size_t value = 0;
+    while (digits < spec.shape.size() && spec.shape[digits] >= '0' && spec.shape[digits] <= '9')
+      value = 10 * value + static_cast<size_t>(spec.shape[digits++] - '0');
+    if (digits > at) dimensions.push_back(value);
+    at = std::max(digits, at + 1);
+  }
+  size_t count = 1;
+  for (const size_t dimension : dimensions) count *= dimension;
+  if (count != spec.count) {
+    throw invalidArgument("tensor '" + spec.name + "': codec powersgd needs the shape, and " +
+                          (spec.shape.empty() ? "it has none" : spec.shape + " is not that") + " of " +
+                          std::to_string(spec.count) + " elements");
+  }
+  if (dimensions.size() < 2 || count == 0) return {1, count};
+  return {dimensions.front(), count / dimensions.front()};
 }
 
 }  // namespace hipress

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/element/dtype.h"
+#include "core/matrix/low_rank.h"
 
 namespace hipress {
 
@@ -63,7 +64,8 @@ struct TensorSpec {
   std::string name;
   DType dtype = DType::kFloat32;
   uint64_t count = 0;  ///< Elements that this rank has.
-  /// For messages and comparison, e.g. "[64, 3, 3, 3]"; with * for a dimension that may differ between ranks.
+  /// For messages and comparison, e.g. "[64, 3, 3, 3]"; with * for a dimension that may differ between ranks,
+  /// and the memory order behind it if that is not row-major. The first dimension is the slowest in memory.
   std::string shape;
   std::shared_ptr<Device> device;  ///< Where its values are; nullptr: on the host. Ranks may differ in it.
   int priority = 0;                ///< Higher goes first. Ranks may differ in it.
@@ -85,5 +87,9 @@ struct TensorSpec {
   /// Throws InvalidArgument, Unsupported.
   void check(int worldSize) const;
 };
+
+/// The tensor as a matrix: its first dimension, and all others together. A tensor of one dimension, or of
+/// none, is a matrix of one row. Throws InvalidArgument if the shape's dimensions do not give the count.
+MatrixShape matrixShape(const TensorSpec& spec);
 
 }  // namespace hipress

@@ -48,6 +48,11 @@ void Computation::run(const OperationPointer& operation, TaskIndex index, int pr
               [this, operation, index](int lane) { runOnHost(operation, index, lane); });
 }
 
+void Computation::compute(size_t elements, int priority, std::function<void(Parallel&)> work) {
+  if (elements <= inlineElements_) return work(queue_);
+  queue_.push(priority, [this, work = std::move(work)](int) { work(queue_); });
+}
+
 void Computation::runOnHost(const OperationPointer& operation, TaskIndex index, int lane) {
   if (operation->finished()) return;
   if (operation->values().device) return runOnDevice(operation, index);

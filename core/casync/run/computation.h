@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,8 @@ class Computation {
   /// Before an operation's first task. Throws Error.
   void prepare(const OperationPointer& operation);
   void run(const OperationPointer& operation, TaskIndex task, int priority);
+  /// Runs work on so many elements, which must not throw.
+  void compute(size_t elements, int priority, std::function<void(Parallel&)> work);
   /// Whether `next` becomes ready by the device's own order, without word that `task` is done.
   static bool isOrderedByDevice(const Operation& operation, TaskIndex task, TaskIndex next);
 

@@ -57,11 +57,14 @@ OperationHandle Engine::submit(TensorHandle tensor, Submission submission) {
   return start(tensor, std::move(submission))->handle();
 }
 
-OperationPointer Engine::start(TensorHandle tensor, Submission&& submission) {
+/// `atOnce`: also without pipelining, as an operation that has begun waits for it.
+OperationPointer Engine::start(TensorHandle tensor, Submission&& submission, bool atOnce) {
   const TensorTable::Begun begun = table_.begin(tensor, std::move(submission));
   if (begun.needsWatch) deadlineWatch_.begin();
-  if (begun.group == nullptr) {
-    scheduler_.start(begun.operation);
+  if (begun.factors != nullptr) {
+    begun.factors->start(*this);
+  } else if (begun.group == nullptr) {
+    atOnce ? scheduler_.startAtOnce(begun.operation) : scheduler_.start(begun.operation);
   } else {
     const auto copied = [this, step = begun.group](const Failure& failure) {
       if (failure) failures_.fail(step->copyError(rank(), *failure));

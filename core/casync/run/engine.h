@@ -32,7 +32,7 @@
 
 namespace hipress {
 
-class Engine final : private OperationEvents {
+class Engine final : private OperationEvents, private FactorRuntime {
  public:
   Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport> transport, EngineOptions options);
   ~Engine() override;
@@ -128,11 +128,21 @@ class Engine final : private OperationEvents {
   ControlPlane& control() { return *control_; }
 
  private:
-  OperationPointer start(TensorHandle tensor, Submission&& submission);
+  OperationPointer start(TensorHandle tensor, Submission&& submission, bool atOnce = false);
   void startGroup(const std::shared_ptr<GroupStep>& step);
   void endGroup(const std::shared_ptr<GroupStep>& step, const Failure& failure, bool absent);
   bool checkUnattended();
   void stop(Milliseconds linger, const std::string& reason);
+
+  void compute(const OperationPointer& operation, std::function<void(Parallel&)> work) override {
+    scheduler_.compute(operation, std::move(work));
+  }
+  OperationPointer startFactor(TensorHandle factor, Submission&& submission) override {
+    return start(factor, std::move(submission), true);
+  }
+  void endFactors(const OperationPointer& operation, const Failure& failure) override {
+    table_.end(operation, failure);
+  }
 
   void done(const OperationPointer& operation) override { table_.end(operation, nullptr); }
   void failed(const Error& error) override { failures_.fail(error); }

@@ -23,6 +23,11 @@ void Scheduler::start(const OperationPointer& operation) {
   begin(operation);
 }
 
+void Scheduler::compute(const OperationPointer& operation, std::function<void(Parallel&)> work) {
+  computation_.compute(operation->tensor().spec().count,
+                       priorities_ ? operation->tensor().spec().priority : 0, std::move(work));
+}
+
 void Scheduler::begin(const OperationPointer& operation) {
   try {
     computation_.prepare(operation);

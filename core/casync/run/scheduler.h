@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <string>
 
 #include "core/base/mutex.h"
@@ -22,6 +23,10 @@ class Scheduler final : private TaskEvents {
 
   /// Starts an operation that has been submitted; without pipelining, when its turn has come.
   void start(const OperationPointer& operation);
+  /// Starts an operation that another one waits for.
+  void startAtOnce(const OperationPointer& operation) { begin(operation); }
+  /// Runs it on Q_comp, at once if the operation is small. It must not throw.
+  void compute(const OperationPointer& operation, std::function<void(Parallel&)> work);
   /// The operation has ended before its tasks were complete, while others go on.
   void leave(const OperationPointer& operation) { startNext(*operation); }
 

@@ -62,6 +62,16 @@ void TensorTable::enterGroup(TensorHandle together, const std::vector<TensorHand
   }
 }
 
+void TensorTable::enterFactors(TensorHandle tensor, TensorHandle left, TensorHandle right) {
+  const MutexLock lock(mutex_);
+  entryOf(tensor).factors = {left, right};
+}
+
+std::vector<TensorHandle> TensorTable::factorsOf(TensorHandle handle) const {
+  const MutexLock lock(mutex_);
+  return entryOf(handle).factors;
+}
+
 void TensorTable::remove(const std::set<TensorHandle>& handles) {
   const MutexLock lock(mutex_);
   for (const TensorHandle handle : handles) tensors_.erase(handle);
@@ -119,6 +129,11 @@ TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submissi
   openStates(begun.operation->values());
   begun.operation->values().randomTensor = entry.randomTensor.value_or(handle);
   if (entry.group != nullptr) join(begun, entry);
+  if (!entry.factors.empty()) {
+    begun.factors = std::make_shared<FactorStep>(begun.operation, entry.factors[0], entry.factors[1], pool_,
+                                                 plan_.worldSize);
+    begun.operation->joinFactors(begun.factors);
+  }
   begun.operation->arm(nextOperation_++, entry.nextStep++, std::move(submission));
   entry.active = begun.operation;
   begun.needsWatch = begun.operation->hasCallback() && unattended_++ == 0;
@@ -143,11 +158,27 @@ void TensorTable::openStates(StepValues& values) const {
   // States that the last step opened are valid as long as none are cut or taken.
   const uint64_t generation = states_.generation();
   if (values.workerStates != nullptr && values.statesGeneration == generation) return;
+  if (tensor.factoring()) return openFactorStates(values, generation);
   const auto place = values.device ? values.device->queue->states() : nullptr;
   values.workerStates = states_.open(tensor.spec().name, StateRole::kWorker, tensor.codec()->states(),
                                      tensor.partitionCounts(), place);
   values.aggregatorStates = states_.open(tensor.spec().name, StateRole::kAggregator,
                                          tensor.aggregateCodec()->states(), tensor.partitionCounts(), place);
+  values.statesGeneration = generation;
+}
+
+/// The right factor is shorter than the tensor, as states are: the rest stays zero and takes no memory.
+void TensorTable::openFactorStates(StepValues& values, uint64_t generation) const {
+  const Tensor& tensor = *values.tensor;
+  const std::string& name = tensor.spec().name;
+  const size_t right = tensor.factoring()->rank * tensor.factoring()->shape.columns;
+  const size_t all = tensor.factoring()->shape.count();
+  const std::string residual = kResidual;
+  const std::string factor = "factor";
+  if (tensor.factoring()->errorFeedback)
+    values.workerStates = states_.open(name, StateRole::kWorker, {&residual, 1}, {all});
+  if (tensor.factoring()->warmStart)
+    values.aggregatorStates = states_.open(name, StateRole::kWorker, {&factor, 1}, {right, all - right});
   values.statesGeneration = generation;
 }
 

@@ -17,9 +17,10 @@
 #include "core/base/buffer_pool.h"
 #include "core/base/mutex.h"
 #include "core/casync/agree/tensor_registry.h"
+#include "core/casync/compute/device_queues.h"
 #include "core/casync/fail/job_end.h"
 #include "core/casync/fail/operations_in_flight.h"
-#include "core/casync/run/device_queues.h"
+#include "core/casync/run/factor_step.h"
 #include "core/casync/run/group_step.h"
 #include "core/casync/run/operation.h"
 #include "core/codec/state/state_store.h"
@@ -36,6 +37,8 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   void throwIfEnded(const std::string& doing) const override { job_.throwIfEnded(doing + ": "); }
   void enter(TensorHandle number, TensorSpec spec) override;
   void enterGroup(TensorHandle together, const std::vector<TensorHandle>& members) override;
+  void enterFactors(TensorHandle tensor, TensorHandle left, TensorHandle right) override;
+  std::vector<TensorHandle> factorsOf(TensorHandle handle) const override;
   void remove(const std::set<TensorHandle>& handles) override;
   std::shared_ptr<const Tensor> tensor(TensorHandle handle) const override;
   bool isInFlight(TensorHandle handle) const override;
@@ -48,9 +51,10 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
 
   struct Begun {
     OperationPointer operation;
-    std::shared_ptr<GroupStep> group;  ///< nullptr: the tensor is sent alone.
-    size_t member = 0;                 ///< Of the group.
-    bool needsWatch = false;           ///< No caller waits for it, and there was no such operation before.
+    std::shared_ptr<GroupStep> group;     ///< nullptr: the tensor is sent alone.
+    size_t member = 0;                    ///< Of the group.
+    std::shared_ptr<FactorStep> factors;  ///< nullptr: the tensor is not sent as factors.
+    bool needsWatch = false;              ///< No caller waits for it, and there was no such operation before.
   };
   /// Makes the operation of the tensor's next step. Throws what Engine::submit() does.
   Begun begin(TensorHandle handle, Submission&& submission);
@@ -83,6 +87,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
     Failure conflict;                          // ranks disagree on this tensor
     std::shared_ptr<const TensorGroup> group;  // the tensor is sent with others
     size_t member = 0;                         // of the group
+    std::vector<TensorHandle> factors;         // the left one and the right one, if it is sent as these
     std::shared_ptr<GroupStep> gathering;  // of a group's tensor: the step whose members are submitted now
 
     bool isActive() const { return active && !active->finished(); }
@@ -98,6 +103,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   void throwIfInFlight(const Entry& entry) const HIPRESS_REQUIRES(mutex_);
   OperationPointer unarmed(Entry& entry) HIPRESS_REQUIRES(mutex_);
   void openStates(StepValues& values) const;
+  void openFactorStates(StepValues& values, uint64_t generation) const;
   void join(Begun& begun, const Entry& entry) HIPRESS_REQUIRES(mutex_);
   void insert(const OperationPointer& operation) HIPRESS_REQUIRES(mutex_);
   void erase(const OperationPointer& operation) HIPRESS_REQUIRES(mutex_);

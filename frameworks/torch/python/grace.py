@@ -35,18 +35,18 @@ COMPRESSORS = {
     "efsignsgd": "efsignsgd",
     "natural": "natural",
     "onebit": "onebit",
+    "powersgd": "powersgd(rank={compress_rank}, min_ratio=1)",
     "qsgd": "qsgd(levels={quantum_num}, block={bucket_size})",
     "randomk": "randomk(ratio={compress_ratio})",
     "terngrad": "terngrad",
     "threshold": "threshold(threshold={threshold})",
     "topk": "topk(ratio={compress_ratio})",
 }
-MEMORIES = ("none", "residual", "efsignsgd", "dgc")
+MEMORIES = ("none", "residual", "efsignsgd", "dgc", "powersgd")
 #: Compressors and memories of GRACE that are no codecs, with what to take instead.
 WITHOUT_CODEC = {
     "signsgd": "efsignsgd, which sends the signs and a magnitude",
     "signum": "efsignsgd, or onebit",
-    "powersgd": "topk or efsignsgd",
     "adaq": "threshold",
     "adapsparse": "threshold",
     "inceptionn": "natural",
@@ -60,6 +60,7 @@ DEFAULTS: dict[str, Any] = {
     "communicator": "allreduce",
     "world_size": None,
     "compress_ratio": 0.3,
+    "compress_rank": 1,
     "momentum": 0.9,
     "gradient_clipping": False,
     "quantum_num": 127,
@@ -68,7 +69,7 @@ DEFAULTS: dict[str, Any] = {
     "lr": 0.1,
 }
 #: Codecs that keep a residual if they are asked to; the others of COMPRESSORS have none.
-_WITH_RESIDUAL = ("efsignsgd", "natural", "onebit", "qsgd", "randomk", "threshold", "topk")
+_WITH_RESIDUAL = ("efsignsgd", "natural", "onebit", "powersgd", "qsgd", "randomk", "threshold", "topk")
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,8 @@ def grace_from_params(params: Mapping[str, Any]) -> Grace:
 
 def _codec(compressor: str, memory: str, given: Mapping[str, Any]) -> str:
     """The codec's text. A memory is the codec's error feedback, or for momentum the codec dgc."""
+    if memory == "powersgd" and compressor != "powersgd":
+        raise _no_memory(compressor, memory, "powersgd")
     if memory == "dgc" or compressor == "dgc":
         if compressor not in ("dgc", "topk"):
             raise _no_memory(compressor, memory, "dgc and topk")
@@ -138,6 +141,8 @@ def _codec(compressor: str, memory: str, given: Mapping[str, Any]) -> str:
     if compressor not in _WITH_RESIDUAL:
         return text
     option = f"error_feedback={'false' if memory == 'none' else 'true'}"
+    if compressor == "powersgd" and memory == "none":
+        option += ", warm_start=false"
     return text.replace(")", f", {option})") if ")" in text else f"{text}({option})"
 
 

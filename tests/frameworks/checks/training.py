@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.core.casync.powersgd_reference import Reference
 from tests.frameworks.adapters.adapter import Adapter, Array
 
 CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4"]
@@ -56,3 +57,27 @@ def check_replicas_are_identical(adapter: Adapter) -> None:
             digests = hvd.allgather_object({name: value.tobytes() for name, value in after.items()})
             assert all(digest == digests[0] for digest in digests), (codec, topology)
             assert all(np.isfinite(value).all() for value in after.values()), (codec, topology)
+
+
+def check_powersgd_is_its_definition(adapter: Adapter) -> None:
+    """The matrix travels as factors of rank 2, the vector as it is; alone, nothing is compressed."""
+    hvd = adapter.module
+    size = hvd.size()
+    matrix = Reference((40, 70), size, rank=2)
+    expected = {name: value.astype(np.float64) for name, value in start_weights().items()}
+    steps = [batches(rank) for rank in range(size)]
+    for step in range(STEPS):
+        gradients = []
+        for inputs, targets in (of_rank[step] for of_rank in steps):
+            errors = inputs @ expected["w"] + expected["b"] - targets
+            gradients.append((2 * inputs.T @ errors / errors.size, 2 * errors.sum(axis=0) / errors.size))
+        ours = [gradient.astype(np.float32) for gradient, _ in gradients]
+        expected["w"] -= 0.1 * (matrix.step(ours) if size > 1 else ours[0])
+        expected["b"] -= 0.1 * np.mean([gradient for _, gradient in gradients], axis=0)
+    after = adapter.train(
+        start_weights(), batches(hvd.rank()), codec="powersgd(rank=2, min_ratio=1.5)", min_compress_bytes=0
+    )
+    for name, value in expected.items():
+        np.testing.assert_allclose(after[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+    digests = hvd.allgather_object({name: value.tobytes() for name, value in after.items()})
+    assert all(digest == digests[0] for digest in digests)

@@ -14,7 +14,18 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
-CODECS = ["fp16", "onebit", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop", "bf16", "int8", "int4"]
+CODECS = [
+    "fp16",
+    "onebit",
+    "tbq",
+    "terngrad",
+    "dgc(ratio=0.05)",
+    "graddrop",
+    "bf16",
+    "int8",
+    "int4",
+    "powersgd(rank=2)",
+]
 FLAGS: list[dict[str, Any]] = [
     {},
     {"gradient_as_bucket_view": True},

@@ -36,6 +36,11 @@ from tests.torch.ranks import run
         ({"compressor": "onebit"}, "onebit(error_feedback=false)", "ps"),
         ({"compressor": "natural", "memory": "residual"}, "natural(error_feedback=true)", "ps"),
         ({"compressor": "qsgd", "quantum_num": 64}, "qsgd(levels=64, block=128, error_feedback=false)", "ps"),
+        (
+            {"compressor": "powersgd", "memory": "powersgd", "compress_rank": 4},
+            "powersgd(rank=4, min_ratio=1, error_feedback=true)",
+            "ps",
+        ),
         ({"compressor": "randomk", "memory": "residual"}, "randomk(ratio=0.3, error_feedback=true)", "ps"),
         ({"compressor": "threshold", "threshold": 0.5}, "threshold(threshold=0.5, error_feedback=false)", "ps"),
     ],
@@ -52,6 +57,7 @@ KEPT = {
     **dict.fromkeys(("fp16", "terngrad"), ()),
     "topk": ("residual", "efsignsgd", "dgc"),
     "dgc": ("residual", "dgc"),
+    "powersgd": ("residual", "efsignsgd", "powersgd"),
 }
 
 
@@ -107,6 +113,9 @@ def _steps() -> list[tuple[int, float, float]]:
             assert result.shape == values.shape
             sent = result != 0
             found.append((int(sent.sum()), result.max().item(), (result - average)[sent].abs().max().item()))
+    low_rank = grace_from_params({"compressor": "powersgd", "memory": "powersgd", "compress_rank": 2})
+    for _ in range(3):  # the values are a matrix of rank 2
+        torch.testing.assert_close(low_rank.step(values, "low rank"), average, rtol=1e-5, atol=0.05)
     with pytest.raises(InvalidArgument, match="world_size 3, but there are 2 ranks"):
         grace_from_params({"world_size": 3})
     return found

@@ -33,7 +33,7 @@ class GroupCarrier:
                     f"parameter '{name}' is on {parameter.device}; carrier 'group' compresses CPU tensors: use "
                     "hipress.torch.DistributedOptimizer or carrier='hipress' on GPUs"
                 )
-        shapes = {name: TensorShape(each.numel(), each.element_size(), each.dim()) for name, each in parameters.items()}
+        shapes = {name: _shape(each) for name, each in parameters.items()}
         self.exact = ExactAverage(group)
         self._average = GroupAverage(shapes, group, options, host_group=host_group)
         self._flat = options.topology != "hierarchical"
@@ -71,6 +71,11 @@ class GroupCarrier:
     def sent_bytes(self) -> int:
         """See CarrierOf."""
         return self._average.sent_bytes
+
+
+def _shape(parameter: torch.nn.Parameter) -> TensorShape:
+    rows = max(1, parameter.shape[0]) if parameter.dim() > 1 else 1
+    return TensorShape(parameter.numel(), parameter.element_size(), parameter.dim(), rows)
 
 
 def _as_arrays(state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

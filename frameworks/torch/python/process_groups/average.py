@@ -33,6 +33,7 @@ from hipress.torch.process_groups.group_calls import Group, NewGroup, known_to_t
 from hipress.torch.process_groups.host_sharing import HostSharing
 from hipress.torch.process_groups.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.layout import Compressed, Layout, Owners
+from hipress.torch.process_groups.low_rank import LowRankAverage, is_factors, matrix_of, mean_states
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.resharding import states_for
 from hipress.torch.process_groups.stage import Stage
@@ -46,6 +47,8 @@ class TensorShape:
     """Elements."""
     element_bytes: int
     dimensions: int
+    rows: int = 0
+    """The first dimension, for codec "powersgd"; 0: the tensor is no matrix."""
 
 
 class GroupAverage:
@@ -71,7 +74,7 @@ class GroupAverage:
         new_group: NewGroup | None = None,
     ) -> None:
         self.options = GroupOptions() if options is None else options
-        self.options.check(tensors)
+        self.options.check(tensors, matrices=bool(tensors) and all(shape.rows for shape in tensors.values()))
         self._group = dist.group.WORLD if group is None else group
         if self._group is None:
             raise InvalidArgument("there is no process group: call torch.distributed.init_process_group() first")
@@ -87,9 +90,11 @@ class GroupAverage:
         hosts = self._hosts(host_group)
         make = known_to_torch(self._group) if new_group is None else new_group
         peers = range(self.world) if hosts is None else hosts.peers(self.rank)
+        exchange, collect = make(peers), make(peers)
+        self._low_rank = LowRankAverage(exchange, collect)
         self._exchange = Exchange(
-            make(peers),
-            make(peers),
+            exchange,
+            collect,
             whole=self.options.topology == "allgather",
             seed=self.options.seed + (self.rank * 4 << 32),
             numbers=self._numbers,
@@ -129,8 +134,13 @@ class GroupAverage:
             self._numbers[name] = len(self._numbers)
             self._shapes[name] = shape
             codec = self.options.codec_of(name, shape.count, shape.element_bytes, shape.dimensions)
+            if codec is not None and codec.low_rank is not None:
+                how = matrix_of(codec, shape.rows, shape.count)
+                codec = None if how is None else codec
+                if how is not None:
+                    self._low_rank.add(name, how)
             self._codecs[name] = codec
-            if codec is not None:
+            if codec is not None and name not in self._low_rank:
                 if self._sharing is not None:
                     self._sharing.add(name, shape.count)
                 piece = self._piece(name)
@@ -153,8 +163,9 @@ class GroupAverage:
 
     @property
     def sent_bytes(self) -> int:
-        """What this rank has given to collectives of bytes for other ranks; with hosts: for ranks of other hosts."""
-        return sum(self._exchange.sent_to)
+        """What this rank has given to collectives of bytes for other ranks; with hosts: for ranks of other hosts. Of
+        codec powersgd what a ring sends of the factors."""
+        return sum(self._exchange.sent_to) + self._low_rank.sent_bytes
 
     @property
     def sent_to(self) -> Sequence[int]:
@@ -170,7 +181,7 @@ class GroupAverage:
     def keeps_states(self) -> bool:
         """Whether the codec remembers values from step to step."""
         codec = self.options.main_codec()
-        return bool(codec.states or codec.for_aggregate().states)
+        return bool(codec.states or (codec.low_rank is None and codec.for_aggregate().states))
 
     def codec_name(self, name: str) -> str:
         """The codec with which the tensor `name` travels."""
@@ -206,21 +217,24 @@ class GroupAverage:
 
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank. Between two steps only."""
-        return self._exchange.residuals.state_dict()
+        return {**self._exchange.residuals.state_dict(), **self._low_rank.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() returned on this rank of as many ranks. Raises InvalidArgument."""
         counts = {name: shape.count for name, shape in self._shapes.items()}
-        self._exchange.residuals.load_state_dict(state, counts)
+        self._low_rank.load_state_dict({key: values for key, values in state.items() if is_factors(key)})
+        others = {key: values for key, values in state.items() if not is_factors(key)}
+        self._exchange.residuals.load_state_dict(others, counts)
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Goes on from what state_dict() returned on all ranks, in their order, of a group of any size."""
-        names = [name for name, codec in self._codecs.items() if codec is not None]
+        names = [name for name, codec in self._codecs.items() if codec is not None and name not in self._low_rank]
         tensors = [piece for piece in map(self._piece, names) if piece is not None]
         owners = None if self.options.topology == "allgather" else self._owners.first
         exchange = self._exchange
-        states = states_for(tensors, saved, exchange.rank, exchange.world, owners, world=self.world)
-        self.load_state_dict(states)
+        others = [{key: values for key, values in states.items() if not is_factors(key)} for states in saved]
+        states = states_for(tensors, others, exchange.rank, exchange.world, owners, world=self.world)
+        self.load_state_dict({**states, **mean_states(saved)})
 
     def raise_error(self) -> None:
         """Raises what made an earlier batch fail."""
@@ -249,11 +263,13 @@ class GroupAverage:
         self.raise_error()
         flat = [(name, self._flat(name, tensor)) for name, tensor in named]
         exact = [tensor for name, tensor in flat if self.is_exact(name, step)]
-        compressed = [(name, tensor) for name, tensor in flat if not self.is_exact(name, step)]
+        sent = [(name, tensor) for name, tensor in flat if not self.is_exact(name, step)]
+        compressed = [(name, tensor) for name, tensor in sent if name not in self._low_rank]
         names = tuple(name for name, _ in compressed)
         tensors = [tensor for _, tensor in compressed]
         done: torch.futures.Future[None] = torch.futures.Future()
         batch = Batch(step, 1 / self.world if average else 1.0, tensors, exact, self._layout(names, step), done, finish)
+        batch.matrices = [(name, tensor) for name, tensor in sent if name in self._low_rank]
         if self._sharing is not None:
             batch.shards = self._sharing.shards(names, [tensor.numel() for tensor in exact])
         self._first.put(batch)
@@ -319,9 +335,12 @@ class GroupAverage:
             if batch.exact:
                 batch.together = torch.cat([tensor.float() for tensor in batch.exact]).mul_(batch.factor)
         self._exchange.encode(batch)
+        batch.factors = self._low_rank.start(batch.matrices, batch.step, batch.factor)
         self._averaging.put(batch)
 
     def _average(self, batch: Batch) -> None:
+        if batch.factors is not None:
+            self._low_rank.go_on(batch.factors)
         self._exchange.average(batch)
         self._gathering.put(batch)
 
@@ -340,7 +359,9 @@ class GroupAverage:
                 lengths = [tensor.numel() for tensor in batch.exact]
                 for tensor, values in zip(batch.exact, batch.together.split(lengths), strict=True):
                     tensor.copy_(values)
-        batch.work = batch.exact_work = None
+        if batch.factors is not None:
+            self._low_rank.finish(batch.factors)
+        batch.work = batch.exact_work = batch.factors = None
         if batch.finish is not None:
             batch.finish()
         batch.done.set_result(None)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hipress.torch.process_groups.group_calls import Work
 from hipress.torch.process_groups.host_shards import HostShards
 from hipress.torch.process_groups.layout import Layout
+from hipress.torch.process_groups.low_rank import FactorBatch
 from hipress.torch.process_groups.residuals import Floats, Key
 
 
@@ -37,6 +38,9 @@ class Batch:
     """Where the averages of these go; maybe the same memory."""
     encoded: list[Key] = field(default_factory=list)
     """Whose states have changed in this batch."""
+    matrices: list[tuple[str, torch.Tensor]] = field(default_factory=list)
+    """Names and flat tensors of those that travel as factors."""
+    factors: FactorBatch | None = None
     together: torch.Tensor | None = None
     """The exact ones, one behind the other, or this rank's share of them."""
     exact_work: Work = None

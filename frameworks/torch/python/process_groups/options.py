@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hipress import _core
 from hipress._library import load_core
-from hipress.errors import InvalidArgument
+from hipress.errors import InvalidArgument, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.options.warmup import Warmup
 
@@ -38,8 +38,11 @@ class GroupOptions:
     seed: int = 0
     """Of random rounding."""
 
-    def check(self, names: Collection[str]) -> None:
-        """Raises InvalidArgument for options that do not fit tensors with these names."""
+    def check(self, names: Collection[str], *, matrices: bool = False) -> None:
+        """Raises InvalidArgument for options that do not fit tensors with these names.
+
+        Raises Unsupported for codec "powersgd" unless the tensors are whole `matrices`.
+        """
         if self.topology not in TOPOLOGIES:
             raise InvalidArgument(
                 f"topology '{self.topology}' does not exist here; choose from {', '.join(TOPOLOGIES)}"
@@ -49,11 +52,28 @@ class GroupOptions:
         unknown = sorted(set(self.codec_for) - set(names))
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
-        for text in (self.codec, *self.codec_for.values()):
-            load_core().create_codec(text)
+        for text in (self.codec, *self.codec_for.values(), *([self.warmup.codec] if self.warmup else ())):
+            if load_core().create_codec(text).low_rank is not None:
+                self._check_low_rank(matrices)
         if self.warmup is not None:
             self.warmup.stages(self.codec)
             self._check_states(self.warmup)
+
+    def _check_low_rank(self, matrices: bool) -> None:
+        if not matrices:
+            raise Unsupported(
+                "codec powersgd needs whole matrices, which hipress.torch.ddp.compress() and "
+                "hipress.torch.DistributedOptimizer have: use one of these, or another codec here"
+            )
+        if self.topology == "hierarchical":
+            raise Unsupported(
+                "codec powersgd sums its factors over all ranks alike: use topology 'ps' with it, or carrier 'hipress'"
+            )
+        if self.warmup is not None and (self.warmup.codec != "none" or self.warmup.ratios):
+            raise Unsupported(
+                "with carrier 'group' codec powersgd begins after steps without a codec: give warmup a number of "
+                "steps, or use carrier 'hipress'"
+            )
 
     def _check_states(self, warmup: Warmup) -> None:
         create = load_core().create_codec

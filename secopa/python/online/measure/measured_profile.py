@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from hipress import _core
-from hipress.errors import InvalidArgument
+from hipress.errors import InvalidArgument, Unsupported
 from hipress.secopa.online.measure.codec_costs import SIZES, Arena, CodecMeasurement, sum_crowding, sum_curve
 from hipress.secopa.online.measure.crowding import MOST_CORES
 from hipress.secopa.online.measure.link_costs import measure_pairs
@@ -73,10 +73,15 @@ def measure_profile(
 
     `stage` is called on this rank with the name of the part that is measured next.
 
-    Raises InvalidArgument for an unknown codec, PeerLost, Timeout.
+    Raises InvalidArgument for an unknown codec, Unsupported for powersgd, PeerLost, Timeout.
     """
     for text in options.codecs:
-        _core.create_codec(text)  # an unknown codec fails before the measurement
+        # An unknown codec fails before the measurement.
+        if _core.create_codec(text).low_rank is not None:
+            raise Unsupported(
+                f"codec '{text}' has no encoding that could be measured, so no plan is made with it: give it as codec "
+                "or in codec_for, without an automatic plan"
+            )
     if options.largest_elements < SIZES[0]:
         raise InvalidArgument(f"largest_elements={options.largest_elements}: expected {SIZES[0]} or more")
     steps_s = _STEPS_SHARE * options.seconds

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/casync/run/device_queues.h"
+#include "core/casync/compute/device_queues.h"
 
 namespace hipress {
 namespace {

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PowerSGD over a process group: the matrices of a batch as factors, which two all-reduces sum.
+
+The definition, and where ranks add up: core/matrix/power_step.h. The left factors of a batch are one message, and so
+are the right ones. All ranks get the same bits of a sum, as Gloo's all-reduce gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from hipress import _core
+from hipress.errors import InvalidArgument
+from hipress.torch.process_groups import group_calls
+from hipress.torch.process_groups.group_calls import Group, Work
+from hipress.torch.process_groups.residuals import Floats
+
+_RESIDUAL, _FACTOR = "residual", "factor"
+#: The role, in saved states, of a matrix that travels as factors.
+_ROLE = "factors"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """How a tensor travels as factors."""
+
+    rows: int
+    columns: int
+    rank: int
+    """Vectors of each factor."""
+    error_feedback: bool
+    warm_start: bool
+
+
+def matrix_of(codec: _core.Codec, rows: int, count: int) -> Matrix | None:
+    """How a tensor with `rows` rows and `count` elements travels with `codec`; None: the factors do not save enough."""
+    assert codec.low_rank is not None
+    most, ratio, error_feedback, warm_start = codec.low_rank
+    columns = count // rows if rows else 0
+    rank = min(most, rows, columns)
+    if rank == 0 or rank * (rows + columns) * ratio > count:
+        return None
+    return Matrix(rows, columns, rank, error_feedback, warm_start)
+
+
+@dataclass
+class _Step:
+    name: str
+    how: Matrix
+    matrix: Floats
+    """This rank's values and residual; in the end the new residual."""
+    left: Floats
+    right: Floats
+    result: torch.Tensor
+
+
+@dataclass
+class FactorBatch:
+    """The matrices of a batch on their way."""
+
+    steps: list[_Step]
+    factor: float
+    """Of the sum over all ranks."""
+    lefts: torch.Tensor
+    """All left factors, one behind the other."""
+    rights: torch.Tensor
+    work: Work = None
+
+
+class LowRankAverage:
+    """Averages the matrices of batches. Each of the three parts runs in a thread of its own.
+
+    Arguments:
+        exchange, collect: two groups of the same ranks, as Exchange has them.
+    """
+
+    def __init__(self, exchange: Group, collect: Group) -> None:
+        self._exchange, self._collect = exchange, collect
+        self._world: int = exchange.size()
+        self._matrices: dict[str, Matrix] = {}
+        self._states: dict[str, dict[str, Floats]] = {}
+        self.sent_bytes = 0
+        """What a ring of all ranks sends of the factors."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._matrices
+
+    def add(self, name: str, how: Matrix) -> None:
+        """From now on this tensor travels as factors."""
+        self._matrices[name] = how
+
+    # First thread.
+    def start(self, named: Sequence[tuple[str, torch.Tensor]], step: int, factor: float) -> FactorBatch | None:
+        """Starts the sum of the left factors of these flat tensors; None if there are none."""
+        if not named:
+            return None
+        hows = [self._matrices[name] for name, _ in named]
+        lefts = torch.zeros(sum(how.rank * how.rows for how in hows))
+        rights = torch.zeros(sum(how.rank * how.columns for how in hows))
+        steps = []
+        for (name, tensor), how, left, right in zip(
+            named,
+            hows,
+            lefts.split([how.rank * how.rows for how in hows]),
+            rights.split([how.rank * how.columns for how in hows]),
+            strict=True,
+        ):
+            kept = self._states.get(name, {})
+            if _FACTOR in kept:
+                right.copy_(torch.from_numpy(kept[_FACTOR]))
+            matrix = np.empty(how.rows * how.columns, np.float32)
+            one = _Step(name, how, matrix, left.numpy(), right.numpy(), tensor)
+            _core.low_rank_left(
+                tensor.float().numpy(),
+                kept.get(_RESIDUAL),
+                (how.rows, how.columns),
+                step=step,
+                right=one.right,
+                matrix=matrix,
+                left=one.left,
+            )
+            steps.append(one)
+        batch = FactorBatch(steps, factor, lefts, rights)
+        batch.work = self._sum(self._exchange, lefts)
+        return batch
+
+    # Second thread.
+    def go_on(self, batch: FactorBatch) -> None:
+        """Waits for the sum of the left factors, and starts that of the right ones."""
+        batch.work.wait()
+        for one in batch.steps:
+            _core.low_rank_right(one.matrix, (one.how.rows, one.how.columns), left=one.left, right=one.right)
+        batch.work = self._sum(self._collect, batch.rights)
+
+    # Third thread.
+    def finish(self, batch: FactorBatch) -> None:
+        """Waits for that sum, and writes the averages and the states."""
+        batch.work.wait()
+        for one in batch.steps:
+            in_place = one.result.dtype == torch.float32
+            output = one.result.numpy() if in_place else np.empty(one.matrix.size, np.float32)
+            is_finite = _core.low_rank_result(
+                one.matrix,
+                (one.how.rows, one.how.columns),
+                left=one.left,
+                right=one.right,
+                ranks=self._world,
+                factor=batch.factor * self._world,
+                output=output,
+            )
+            if not in_place:
+                one.result.copy_(torch.from_numpy(output))
+            if is_finite:
+                self._keep(one)
+
+    def _keep(self, one: _Step) -> None:
+        states = {}
+        if one.how.error_feedback:
+            states[_RESIDUAL] = one.matrix
+        if one.how.warm_start:
+            states[_FACTOR] = one.right.copy()
+        self._states[one.name] = states
+
+    def _sum(self, group: Group, values: torch.Tensor) -> Work:
+        self.sent_bytes += 2 * (self._world - 1) * 4 * values.numel() // self._world
+        return group_calls.all_reduce(group, values)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of all states: {"tensor\\nfactors\\nrows\\ncolumns": {state: values}}."""
+        return {
+            f"{name}\n{_ROLE}\n{self._matrices[name].rows}\n{self._matrices[name].columns}": {
+                state: values.copy() for state, values in states.items()
+            }
+            for name, states in self._states.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """Takes what state_dict() gave. Raises InvalidArgument, and changes nothing then."""
+        loaded = {}
+        for text, values in state.items():
+            name, _, rows, columns = text.split("\n")
+            how = self._matrices.get(name)
+            if how is None or (how.rows, how.columns) != (int(rows), int(columns)):
+                raise InvalidArgument(
+                    f"the state has '{name}' as a matrix of {rows} rows and {columns} columns that travels as factors, "
+                    "and here it does not: give it the same codec and shape"
+                )
+            arrays = {each: np.array(array, np.float32) for each, array in values.items()}
+            sizes = {_RESIDUAL: how.rows * how.columns, _FACTOR: how.rank * how.columns}
+            for each, array in arrays.items():
+                if array.shape != (sizes.get(each),):
+                    raise InvalidArgument(f"the state '{each}' of '{name}' does not have {sizes.get(each)} elements")
+            loaded[name] = arrays
+        self._states = loaded
+
+
+def is_factors(key: str) -> bool:
+    """Whether an entry of saved states is that of a matrix that travels as factors."""
+    return key.split("\n")[1:2] == [_ROLE]
+
+
+def mean_states(saved: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Floats]]:
+    """The states of each rank, of any number, from those of all ranks before: what the average still lacks is the mean
+    of the residuals, and the right factor is the same on all ranks.
+    """
+    keys: Iterable[str] = dict.fromkeys(key for states in saved for key in states if is_factors(key))
+    result: dict[str, dict[str, Floats]] = {}
+    for key in keys:
+        having = [states[key] for states in saved if key in states]
+        result[key] = {}
+        if _RESIDUAL in having[0]:
+            total = np.sum([np.asarray(states[_RESIDUAL], np.float64) for states in having], axis=0)
+            result[key][_RESIDUAL] = (total / len(saved)).astype(np.float32)
+        if _FACTOR in having[0]:
+            result[key][_FACTOR] = np.asarray(having[0][_FACTOR], np.float32)
+    return result
