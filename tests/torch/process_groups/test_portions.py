@@ -19,26 +19,25 @@ from hipress.torch.process_groups import GroupAverage, GroupOptions, slots
 from hipress.torch.process_groups.average import TensorShape
 from hipress.torch.process_groups.layout import HEADER_BYTES, Compressed, Layout, first_owners
 from tests.torch.ddp import training
-from tests.torch.ranks import run
+from tests.torch.ranks import outcomes, run
 
 #: One that is empty, one without a codec, and larger ones.
 COUNTS = {"none": 0, "vector": 1500, "few": 3000, "many": 70_001, "large": 400_000}
 WORLD = 4
 
 
-def _slots(exact: int = 0, *, whole: bool = False) -> list[slots.Slots]:
+def _slots(exact: int = 0, *, whole: bool = False, portion_bytes: int = 4 << 20) -> list[slots.Slots]:
     codec = load_core().create_codec("int8")
     tensors = [Compressed(name, count, codec) for name, count in COUNTS.items()]
     layout = Layout(tensors, WORLD, None if whole else first_owners(tensors, WORLD))
     numbers = {name: number for number, name in enumerate(COUNTS)}
-    return slots.slots_of(layout, exact, rank=1, world=WORLD, whole=whole, numbers=numbers)
+    return slots.slots_of(layout, exact, rank=1, world=WORLD, whole=whole, numbers=numbers, portion_bytes=portion_bytes)
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_portions_together_have_all_bytes(monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
+def test_portions_together_have_all_bytes(whole: bool) -> None:
     (one,) = _slots(whole=whole)
-    monkeypatch.setattr(slots, "_PORTION_BYTES", 50_000)
-    several = _slots(whole=whole)
+    several = _slots(whole=whole, portion_bytes=50_000)
     assert len(several) > 1
     for what in ("outward_sizes", "inward_sizes"):
         assert [sum(each) for each in zip(*(getattr(part, what) for part in several), strict=True)] == getattr(
@@ -68,9 +67,9 @@ def test_the_next_step_uses_the_memory_again() -> None:
     assert part.take(3) is not first
 
 
-def _average() -> GroupAverage:
+def _average(portion_bytes: int) -> GroupAverage:
     shapes = {name: TensorShape(count, 4, 1 if name == "vector" else 2) for name, count in COUNTS.items()}
-    return GroupAverage(shapes, None, GroupOptions(codec="onebit", min_compress_bytes=0))
+    return GroupAverage(shapes, None, GroupOptions(codec="onebit", min_compress_bytes=0, portion_bytes=portion_bytes))
 
 
 def _values(rank: int, step: int) -> dict[str, torch.Tensor]:
@@ -80,8 +79,7 @@ def _values(rank: int, step: int) -> dict[str, torch.Tensor]:
 
 @training.in_process_group
 def _two_steps(rank: int, portion_bytes: int) -> tuple[list[Any], dict[str, Any], int]:
-    slots._PORTION_BYTES = portion_bytes
-    average = _average()
+    average = _average(portion_bytes)
     results = []
     for step in range(2):
         tensors = _values(rank, step)
@@ -106,9 +104,8 @@ def test_they_give_the_same_average(tmp_path: Path) -> None:
 
 def _leaves(folder: str) -> bool:
     """Whether the states are as before the step in which rank 1 is missing."""
-    slots._PORTION_BYTES = 2000
     with training.process_group(folder, timeout=4.0) as (rank, _):
-        average = _average()
+        average = _average(2000)
         average.start(list(_values(rank, 0).items()), 0).wait()
         dist.barrier()
         if rank == 1:
@@ -127,3 +124,16 @@ def _leaves(folder: str) -> bool:
 @pytest.mark.slow
 def test_a_lost_rank_changes_no_state_of_any_portion(tmp_path: Path) -> None:
     assert run(_leaves, 2, str(tmp_path)) == [True, True]
+
+
+@training.in_process_group
+def _parts_otherwise(rank: int) -> None:
+    _average(2000 + rank)
+
+
+@pytest.mark.slow
+def test_ranks_with_other_portions_are_told_on_all(tmp_path: Path) -> None:
+    """They would start different collectives, and read each other's payloads as headers."""
+    for error in outcomes(_parts_otherwise, 2, str(tmp_path)):
+        assert isinstance(error, hp.Mismatch)
+        assert "'portion_bytes 2001' where rank 0 has 'portion_bytes 2000'" in str(error)

@@ -110,6 +110,7 @@ class GroupAverage:
             whole=self.options.topology == "allgather",
             seed=self.options.seed + (self.rank * 4 << 32),
             numbers=self._numbers,
+            portion_bytes=self.options.portion_bytes,
         )
         self._owners = Owners(self._exchange.world)
         self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make)

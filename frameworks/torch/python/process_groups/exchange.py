@@ -28,13 +28,24 @@ class Exchange:
             on all ranks, whatever else the program does with its groups.
         seed: of random rounding, and different on every rank that averages the same tensors.
         numbers: of tensors, by name, for random rounding.
+        portion_bytes: as in GroupOptions; the same on all ranks.
     """
 
-    def __init__(self, exchange: Group, collect: Group, *, whole: bool, seed: int, numbers: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        exchange: Group,
+        collect: Group,
+        *,
+        whole: bool,
+        seed: int,
+        numbers: Mapping[str, int],
+        portion_bytes: int,
+    ) -> None:
         self._exchange, self._collect = exchange, collect
         self._whole = whole
         self._seed = seed
         self._numbers = numbers
+        self._portion_bytes = portion_bytes
         self.world: int = exchange.size()
         self.rank: int = exchange.rank()
         self.residuals = Residuals()
@@ -62,7 +73,12 @@ class Exchange:
             key = (batch.layout, exact)
             if key not in self._slots:
                 self._slots[key] = slots_of(
-                    *key, rank=self.rank, world=self.world, whole=self._whole, numbers=self._numbers
+                    *key,
+                    rank=self.rank,
+                    world=self.world,
+                    whole=self._whole,
+                    numbers=self._numbers,
+                    portion_bytes=self._portion_bytes,
                 )
             portions = [Portion(batch, slots) for slots in self._slots[key]]
         portions[0].alone = alone

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hipress._library import load_core
 from hipress.torch.process_groups.layout import HEADER_BYTES, Layout, Partition, payload_room
+from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.residuals import key_text
 
 if TYPE_CHECKING:
@@ -33,24 +34,27 @@ class Memory:
     inward_bytes: NDArray[np.uint8]
 
 
-#: So many bytes of a batch travel at a time, if they can be parted: while one portion is on its way, ranks average an
-#: earlier one and encode a later one. Each portion costs two more collectives.
-_PORTION_BYTES = 4 << 20
-
-
 def slots_of(
-    layout: Layout, exact: int, *, rank: int, world: int, whole: bool, numbers: Mapping[str, int]
+    layout: Layout,
+    exact: int,
+    *,
+    rank: int,
+    world: int,
+    whole: bool,
+    numbers: Mapping[str, int],
+    portion_bytes: int = GroupOptions.portion_bytes,
 ) -> list[Slots]:
     """The slots of a layout, in portions that travel one after the other, the same ones on all ranks.
 
     `exact`: so many values without a codec, which have the average's factor already. `numbers`: of tensors, by name,
-    for random rounding.
+    for random rounding. `portion_bytes`: as in GroupOptions, which all ranks compare, because ranks with other portions
+    would start other collectives.
     """
     portions = [_Portion(world)]
     for owner, (first, count) in enumerate(_core.split_elements(exact, world) if exact else []):
         portions[0].add(_exact_slot(len(layout.tensors), owner, first, count), counted=False)
     for partition in layout.partitions:
-        if portions[-1].bytes >= _PORTION_BYTES:
+        if portions[-1].bytes >= portion_bytes:
             portions.append(_Portion(world))
         portions[-1].add(_slot(layout, partition, numbers), counted=True)
     return [Slots(portion, rank=rank, world=world, whole=whole) for portion in portions]
