@@ -75,7 +75,8 @@ class GroupAverage:
         host_group: with topology "hierarchical", instead of `ranks_per_host`: the group of the ranks of this host.
         new_group: makes other groups of ranks of `group`; None: torch.distributed does.
 
-    Raises InvalidArgument; Mismatch on all ranks, with the first difference, if the ranks' tensors or options differ.
+    Raises InvalidArgument; Mismatch on all ranks, with the first difference, if the ranks' tensors or options differ;
+    TransportError if a rank of the group makes none within the group's timeout.
     """
 
     def __init__(
