@@ -34,7 +34,7 @@ from hipress.torch.process_groups.host_sharing import HostSharing
 from hipress.torch.process_groups.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.layout import Compressed, Layout, Owners
 from hipress.torch.process_groups.options import GroupOptions
-from hipress.torch.process_groups.resharding import states_for
+from hipress.torch.process_groups.resharding import own_keys, states_for
 from hipress.torch.process_groups.slots import slot_array
 from hipress.torch.process_groups.stage import Stage
 
@@ -230,16 +230,22 @@ class GroupAverage:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() returned on this rank of as many ranks. Raises InvalidArgument."""
         counts = {name: shape.count for name, shape in self._shapes.items()}
-        self._exchange.residuals.load_state_dict(state, counts)
+        tensors, owners = self._remembered()
+        own = own_keys(tensors, self._exchange.rank, self._exchange.world, owners)
+        self._exchange.residuals.load_state_dict(state, counts, own)
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Goes on from what state_dict() returned on all ranks, in their order, of a group of any size."""
-        names = [name for name, codec in self._codecs.items() if codec is not None]
-        tensors = [piece for piece in map(self._piece, names) if piece is not None]
-        owners = None if self.options.topology == "allgather" else self._owners.first
+        tensors, owners = self._remembered()
         exchange = self._exchange
         states = states_for(tensors, saved, exchange.rank, exchange.world, owners, world=self.world)
         self.load_state_dict(states)
+
+    def _remembered(self) -> tuple[list[Compressed], Mapping[str, int] | None]:
+        """What this rank averages compressed, and the owners as Layout takes them."""
+        names = [name for name, codec in self._codecs.items() if codec is not None]
+        tensors = [piece for piece in map(self._piece, names) if piece is not None]
+        return tensors, None if self.options.topology == "allgather" else self._owners.first
 
     def raise_error(self) -> None:
         """Raises what made an earlier batch fail."""

@@ -7,7 +7,7 @@ States are kept by name and elements, not by bucket: DistributedDataParallel for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,15 @@ class Residuals:
         """Copies of all states: {"tensor\\nrole\\nfirst\\ncount": {state: values}}."""
         return dict(self.table.read())
 
-    def load_state_dict(self, state: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int]) -> None:
-        """Takes what state_dict() gave. `counts`: elements of each tensor. Raises InvalidArgument."""
+    def load_state_dict(
+        self, state: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int], own: Mapping[str, Collection[str]]
+    ) -> None:
+        """Takes what state_dict() gave. Raises InvalidArgument, also for a state that this rank would never use.
+
+        Arguments:
+            counts: elements of each tensor.
+            own: of each tensor that travels compressed, the keys of what this rank remembers.
+        """
         loaded = _core.SlotStateTable()
         for text, values in state.items():
             fields = text.split("\n")
@@ -50,10 +57,17 @@ class Residuals:
                 raise InvalidArgument(
                     f"the state of '{name}' covers {first + count} elements; the parameter has {counts[name]}"
                 )
+            key = key_text(name, role, first, count)
+            if name in own and key not in own[name]:
+                raise InvalidArgument(
+                    f"the state of '{name}' is the {role}'s for {count} elements from {first} on, which this rank does "
+                    "not have: it is of another rank, or of another number of ranks; load what this rank of as many "
+                    "ranks saved, or give the hook's load_states_of() the states of all ranks"
+                )
             arrays = {each: np.array(array, np.float32) for each, array in values.items()}
             wrong = [each for each, array in arrays.items() if array.shape != (count,)]
             if wrong:
                 raise InvalidArgument(f"the state '{wrong[0]}' of '{name}' does not have {count} elements")
             for each, array in arrays.items():
-                loaded.put(key_text(name, role, first, count), each, array)
+                loaded.put(key, each, array)
         self.table = loaded
