@@ -5,7 +5,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "HiPress' core: codecs, transports, the synchronisation runtime.";
   hipress::bindings::bindErrors(module);
   hipress::bindings::bindCodec(module);
-  hipress::bindings::bindLowRank(module);
+  hipress::bindings::bindGroupAverages(module);
   hipress::bindings::bindWireHeader(module);
   hipress::bindings::bindElements(module);
   hipress::bindings::bindControl(module);

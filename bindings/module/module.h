@@ -9,7 +9,7 @@ namespace hipress::bindings {
 
 void bindErrors(pybind11::module_& module);
 void bindCodec(pybind11::module_& module);
-void bindLowRank(pybind11::module_& module);
+void bindGroupAverages(pybind11::module_& module);
 void bindWireHeader(pybind11::module_& module);
 void bindElements(pybind11::module_& module);
 void bindControl(pybind11::module_& module);

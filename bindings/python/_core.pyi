@@ -532,6 +532,85 @@ class SimulatedStep:
 
 def default_partitions(elements: int, element_bytes: int, world_size: int, partition_bytes: int = ...) -> int: ...
 def split_elements(elements: int, partitions: int) -> list[tuple[int, int]]: ...
+
+class SlotStateTable:
+    """What codecs remember of partitions that travel in slots, by key."""
+
+    def __init__(self) -> None: ...
+    def read(self) -> dict[str, dict[str, NDArray[np.float32]]]:
+        """Copies: by key and state."""
+    def put(self, key: str, state: str, values: NDArray[np.float32]) -> None: ...
+
+class SlotChanges:
+    """The states that encoding a batch has changed."""
+
+    def __init__(self) -> None: ...
+    def undo(self) -> None: ...
+
+class Slot:
+    """A partition of a tensor, and where it travels; core/codec/slots/slot_plan.h has the fields."""
+
+    def __init__(self, codec: Codec, aggregate_codec: Codec | None) -> None: ...
+    name: str
+    partition: int
+    tensor: int
+    first: int
+    count: int
+    owner: int
+    offset: int
+    payload_bytes: int
+    raw: bool
+    scaled: bool
+    number: int
+    first_element: int
+    worker_key: str
+    aggregator_key: str
+
+class SlotPlan:
+    """What a rank computes in an average over a process group, between two of the group's collectives.
+
+    Tensors are arrays without gaps, whose values it reads and writes: of float32, float64, float16, or int16 in place
+    of bfloat16. Raises InvalidArgument if memory has another size than the slots need; CorruptPayload.
+    """
+
+    def __init__(self, slots: Sequence[Slot], rank: int, world: int, whole: bool) -> None: ...
+    @property
+    def outward_bytes(self) -> int: ...
+    @property
+    def inward_bytes(self) -> int: ...
+    def block_bytes(self, owner: int) -> int: ...
+    def encode(
+        self,
+        tensors: Sequence[NDArray[Any]],
+        states: SlotStateTable,
+        seed: int,
+        step: int,
+        outward: NDArray[np.uint8],
+        changed: SlotChanges,
+    ) -> None:
+        """Writes the contributions of this rank for the others."""
+    def average(
+        self,
+        tensors: Sequence[NDArray[Any]],
+        states: SlotStateTable,
+        seed: int,
+        step: int,
+        factor: float,
+        inward: NDArray[np.uint8],
+        changed: SlotChanges,
+    ) -> None:
+        """Writes the averages of this rank's partitions in place of the contributions, and to the tensors."""
+    def decode(self, tensors: Sequence[NDArray[Any]], outward: NDArray[np.uint8]) -> None:
+        """Writes the averages of the others' partitions to the tensors."""
+    def average_whole(
+        self,
+        tensors: Sequence[NDArray[Any]],
+        factor: float,
+        outward: NDArray[np.uint8],
+        inward: NDArray[np.uint8],
+    ) -> None:
+        """Averages what all ranks have sent to all, and writes it to the tensors."""
+
 def simulate_step(
     cluster: SimulatedCluster,
     engine: EngineCosts,

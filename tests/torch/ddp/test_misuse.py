@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import hipress.torch as hp
 from hipress.torch import ddp
+from hipress.torch.ddp.group_carrier import GroupCarrier
+from hipress.torch.process_groups import GroupAverage, GroupOptions
+from hipress.torch.process_groups.average import TensorShape
 from tests.ranks import ROOT, clean_environment
 from tests.torch.ddp import training
 from tests.torch.ranks import outcomes, run
@@ -65,6 +70,54 @@ def test_ranks_that_differ_are_told_on_all(tmp_path: Path, what: str, text: str)
         assert isinstance(error, hp.Mismatch)
         assert "rank 1 of the process group differs from rank 0" in str(error)
         assert text in str(error)
+
+
+class _Elsewhere:
+    """A parameter on a device that this machine need not have."""
+
+    device = torch.device("cuda", 1)
+
+
+def test_a_device_whose_values_no_codec_takes_is_named() -> None:
+    here = torch.nn.Parameter(torch.zeros(2000))
+    with pytest.raises(hp.Unsupported, match=r"'far' is on cuda:1; .* use hipress.torch.DistributedOptimizer"):
+        GroupCarrier({"near": here, "far": _Elsewhere()}, None, GroupOptions("onebit"))  # type: ignore
+
+
+@training.in_process_group
+def _other_ranks_than_hipress(rank: int) -> None:
+    hp.init()
+    alone = [dist.new_group([each]) for each in range(2)]
+    model = DistributedDataParallel(training.Net(), process_group=alone[rank])
+    with pytest.raises(hp.InvalidArgument, match=f"rank 0 of 1, HiPress as rank {rank} of 2: .* the same launcher"):
+        ddp.compress(model, "onebit", carrier="hipress")
+
+
+def test_a_group_of_other_ranks_than_hipress_is_refused(tmp_path: Path) -> None:
+    run(_other_ranks_than_hipress, 2, str(tmp_path))
+
+
+def _groups_of_other_sizes(folder: str) -> str:
+    """Rank 0 averages with itself only, and rank 1 with rank 0."""
+    with training.process_group(folder, timeout=4.0) as (rank, _):
+        shapes = {"a": TensorShape(2000, 4, 2)}
+        if rank == 0:
+            average = GroupAverage(shapes, dist.new_group([0], use_local_synchronization=True), GroupOptions("onebit"))
+            tensor = torch.ones(2000)
+            average.start([("a", tensor)], 0).wait()
+            time.sleep(8.0)
+            return ""
+        start = time.monotonic()
+        with pytest.raises(hp.TransportError, match=r"rank 1 of a process group of 2 ranks .* the same call") as caught:
+            GroupAverage(shapes, None, GroupOptions("onebit"))
+        assert time.monotonic() - start < 7.0
+        return str(caught.value)
+
+
+def test_groups_of_other_sizes_end_in_an_error_within_the_timeout(tmp_path: Path) -> None:
+    first, second = run(_groups_of_other_sizes, 2, str(tmp_path))
+    assert first == ""
+    assert second
 
 
 _LOST = """

@@ -140,7 +140,15 @@ def _four_then_two(rank: int, states: list[dict[str, Any]]) -> dict[str, Any]:
     model = DistributedDataParallel(training.Net())
     state = ddp.compress(model, "onebit")
     if states:
+        # What another rank or another number of ranks saved has no place here: what it holds back would be lost.
+        with pytest.raises(hp.InvalidArgument, match="load_states_of"):
+            state.load_state_dict(states[rank])
+        assert state.state_dict() == {"steps": 0, "states": {}}
         state.load_states_of(states)
+        of_all = state.states_of_all()
+        with pytest.raises(hp.InvalidArgument, match="of another rank"):
+            state.load_state_dict(of_all[1 - rank])
+        state.load_state_dict(of_all[rank])
         return state.state_dict()
     _steps(model, rank, range(3))
     return state.state_dict()

@@ -44,7 +44,7 @@ class GroupCarrier:
         """See CarrierOf."""
         self._average.raise_error()
         buffer = bucket.buffer()
-        if self._flat and all(self._average.is_exact(name, step) for name, _ in named):
+        if self._flat and self._average.are_exact(tuple(name for name, _ in named), step):
             return self.exact.start(buffer)
         result: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         started = self._average.start(named, step)

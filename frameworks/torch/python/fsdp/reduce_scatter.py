@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
+from hipress._library import load_core
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.fsdp.units import Unit, units_of
-from hipress.torch.process_groups import group_calls, messages
+from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
-from hipress.torch.process_groups.layout import Compressed, Layout
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.slots import shard_slots, slot_array
+
+_core = load_core()
 
 #: Its name up to torch 2.12 is the second one.
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
@@ -90,7 +92,6 @@ class _CompressedReduceScatter(ReduceScatter):
         """`first_number`: of the unit's first tensor, for random rounding."""
         self._unit = unit
         self._state = state
-        self._first_number = first_number
         assert unit.shard_group is not None
         described = [f"{name}: {shape.count} elements per rank" for name, shape in unit.shapes.items()]
         check_alike(unit.shard_group, "\n".join([options.described(), *described]))
@@ -103,7 +104,7 @@ class _CompressedReduceScatter(ReduceScatter):
         #: Columns of the input, which has a row per rank.
         self._columns: list[slice] = []
         self._exact: list[slice] = []
-        compressed: list[Compressed] = []
+        compressed = []
         start = 0
         for name, shape in unit.shapes.items():
             columns = slice(start, start + shape.count)
@@ -113,9 +114,10 @@ class _CompressedReduceScatter(ReduceScatter):
                 self._exact.append(columns)
             else:
                 self._columns.append(columns)
-                compressed.append(Compressed(name, shape.count, codec))
-        # Each tensor is one partition: the block for a rank has all of its shards.
-        self._layout = Layout(compressed, 1, None)
+                compressed.append((name, shape.count, codec))
+        # The block for a rank has all of its shards.
+        self._slots = shard_slots(compressed, first_number, rank=self._rank, world=self._world)
+        self._states = _core.SlotStateTable()  # stays empty: the codecs have none
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """See torch's Comm."""
@@ -134,7 +136,13 @@ class _CompressedReduceScatter(ReduceScatter):
             return _reduce_scatter(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
         factor = self._factor(op)
         rows = input_tensor.view(self._world, -1)
-        work = self._send(rows, group)
+        memory, arrays = self._slots.take(self._unit.steps), self._arrays(rows)
+        changed = _core.SlotChanges()
+        numbers = (self._states, self._seed, self._unit.steps)
+        self._slots.plan.encode(arrays, *numbers, memory.outward_bytes, changed)
+        self._state.sent_bytes += memory.outward.numel()
+        sizes = (self._slots.inward_sizes, self._slots.outward_sizes)
+        work = group_calls.all_to_all(group, memory.inward, memory.outward, *sizes) if self._slots.travels else None
         if self._exact:
             given = torch.cat([rows[:, columns] for columns in self._exact], dim=1)
             sums = torch.empty(given.shape[1], dtype=given.dtype)
@@ -142,9 +150,18 @@ class _CompressedReduceScatter(ReduceScatter):
             lengths = [columns.stop - columns.start for columns in self._exact]
             for columns, part in zip(self._exact, sums.split(lengths), strict=True):
                 output_tensor[columns] = part
-        self._receive(work, rows[self._rank], output_tensor, factor)
+        if work is not None:
+            work.wait()
+        self._slots.plan.average(arrays, *numbers, factor, memory.inward_bytes, changed)
+        self._slots.give_back(memory)
+        for columns in self._columns:
+            output_tensor[columns] = rows[self._rank, columns]
         self._unit.steps += 1
         return None
+
+    def _arrays(self, rows: torch.Tensor) -> list[Any]:
+        """The shards of each rank in turn."""
+        return [slot_array(row[columns]) for row in rows.detach() for columns in self._columns]
 
     def _factor(self, op: Any) -> float:
         if op == dist.ReduceOp.AVG:
@@ -155,49 +172,3 @@ class _CompressedReduceScatter(ReduceScatter):
             f"{self._unit.name} sums with {op}, as set_gradient_divide_factor() has it: call "
             "set_force_sum_reduction_for_comms(True), too, so that FSDP2 divides after the sum"
         )
-
-    def _send(self, rows: torch.Tensor, group: Any) -> Any:
-        size = self._layout.bytes_of_owner[0]
-        sizes = [0 if rank == self._rank else size for rank in range(self._world)]
-        self._sent = torch.zeros(sum(sizes), dtype=torch.uint8)
-        blocks = iter(self._sent.numpy().reshape(self._world - 1, size))
-        for rank, row in enumerate(rows):
-            if rank != self._rank:
-                self._encode(row.float().numpy(), rank, next(blocks))
-        self._received = torch.empty_like(self._sent)
-        self._state.sent_bytes += self._sent.numel()
-        return group_calls.all_to_all(group, self._received, self._sent, sizes, sizes)
-
-    def _encode(self, row: Any, rank: int, block: Any) -> None:
-        for number, (tensor, partition) in enumerate(zip(self._layout.tensors, self._layout.partitions, strict=True)):
-            slot = block[partition.offset : partition.offset + partition.slot_bytes]
-            values = row[self._columns[number]]
-            if partition.raw:
-                messages.write_raw(slot, tensor, partition, values)
-                continue
-            size = tensor.codec.encode_into(
-                values,
-                [],
-                [],
-                messages.payload_room(slot),
-                seed=self._seed,
-                step=self._unit.steps,
-                tensor=self._first_number + number,
-                first_element=rank * partition.count,
-            )
-            messages.seal(slot, tensor, partition, size)
-
-    def _receive(self, work: Any, own: torch.Tensor, output: torch.Tensor, factor: float) -> None:
-        work.wait()
-        blocks = self._received.numpy().reshape(self._world - 1, -1)
-        for number, (tensor, partition) in enumerate(zip(self._layout.tensors, self._layout.partitions, strict=True)):
-            total = np.zeros(partition.count, np.float32)
-            for rank in range(self._world):
-                if rank == self._rank:
-                    total += own[self._columns[number]].float().numpy()
-                    continue
-                block = blocks[rank - (rank > self._rank)]
-                slot = block[partition.offset : partition.offset + partition.slot_bytes]
-                messages.read(slot, tensor, partition, rank, total, add=True)
-            total *= np.float32(factor)
-            output[self._columns[number]] = torch.from_numpy(total)

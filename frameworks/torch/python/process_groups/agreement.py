@@ -7,12 +7,28 @@ import hashlib
 
 import torch
 
-from hipress.errors import Mismatch
+from hipress.errors import HipressError, Mismatch, TransportError
 from hipress.torch.process_groups.group_calls import Group, gather_all
 
 
 def check_alike(group: Group, text: str) -> None:
-    """Raises Mismatch, on all ranks of the group, with the first line in which a rank's text differs from rank 0's."""
+    """Raises Mismatch, on all ranks of the group, with the first line in which a rank's text differs from rank 0's.
+
+    Raises TransportError if a rank of the group does not take part, within the group's timeout.
+    """
+    try:
+        _check_alike(group, text)
+    except HipressError:
+        raise
+    except RuntimeError as error:  # what torch makes of Gloo's errors
+        raise TransportError(
+            f"rank {group.rank()} of a process group of {group.size()} ranks could not compare its arguments with the "
+            f"others': all ranks must make the same call, with a group of the same ranks, within the group's timeout: "
+            f"{error}"
+        ) from error
+
+
+def _check_alike(group: Group, text: str) -> None:
     digest = torch.frombuffer(bytearray(hashlib.sha256(text.encode()).digest()), dtype=torch.uint8)
     digests = gather_all(group, digest)
     if all(torch.equal(digests[0], other) for other in digests):

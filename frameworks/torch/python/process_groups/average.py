@@ -17,7 +17,7 @@ import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -27,7 +27,7 @@ from hipress._library import load_core
 from hipress.errors import HipressError, InvalidArgument, TransportError
 from hipress.log import logger
 from hipress.torch.process_groups.agreement import check_alike
-from hipress.torch.process_groups.batch import Batch
+from hipress.torch.process_groups.batch import Batch, Portion
 from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.group_calls import Group, NewGroup, known_to_torch
 from hipress.torch.process_groups.host_sharing import HostSharing
@@ -35,8 +35,14 @@ from hipress.torch.process_groups.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.layout import Compressed, Layout, Owners
 from hipress.torch.process_groups.low_rank import LowRankAverage, is_factors, matrix_of, mean_states
 from hipress.torch.process_groups.options import GroupOptions
-from hipress.torch.process_groups.resharding import states_for
+from hipress.torch.process_groups.resharding import own_keys, states_for
+from hipress.torch.process_groups.slots import slot_array
 from hipress.torch.process_groups.stage import Stage
+
+Item = TypeVar("Item", Batch, Portion)
+
+#: What the core converts from and to float32, which codecs take.
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,19 @@ class TensorShape:
     """The first dimension, for codec "powersgd"; 0: the tensor is no matrix."""
 
 
+@dataclass(frozen=True)
+class _Route:
+    """How tensors of a batch travel, by their places in it."""
+
+    compressed: Sequence[int]
+    exact: Sequence[int]
+    names: tuple[str, ...]
+    """Of the compressed ones."""
+    layout: Layout
+    matrices: Sequence[int] = ()
+    """Those that travel as factors."""
+
+
 class GroupAverage:
     """Averages tensors in place over a process group of CPU tensors, again and again.
 
@@ -61,7 +80,8 @@ class GroupAverage:
         host_group: with topology "hierarchical", instead of `ranks_per_host`: the group of the ranks of this host.
         new_group: makes other groups of ranks of `group`; None: torch.distributed does.
 
-    Raises InvalidArgument; Mismatch on all ranks, with the first difference, if the ranks' tensors or options differ.
+    Raises InvalidArgument; Mismatch on all ranks, with the first difference, if the ranks' tensors or options differ;
+    TransportError if a rank of the group makes none within the group's timeout.
     """
 
     def __init__(
@@ -84,7 +104,7 @@ class GroupAverage:
         self._numbers: dict[str, int] = {}
         self._codecs: dict[str, Codec | None] = {}
         self._warm_codecs: dict[str, Codec | None] = {}
-        self._layouts: dict[tuple[tuple[str, str], ...], Layout] = {}
+        self._routes: dict[tuple[tuple[str, ...], str | None], _Route] = {}
         self._error: HipressError | None = None
         check_alike(self._group, self.options.described(host_group is not None) + "\n" + _described(tensors))
         hosts = self._hosts(host_group)
@@ -98,6 +118,7 @@ class GroupAverage:
             whole=self.options.topology == "allgather",
             seed=self.options.seed + (self.rank * 4 << 32),
             numbers=self._numbers,
+            portion_bytes=self.options.portion_bytes,
         )
         self._owners = Owners(self._exchange.world)
         self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make)
@@ -116,10 +137,10 @@ class GroupAverage:
         return from_groups(self._group, host_group)
 
     def _start_threads(self) -> None:
-        self._last = Stage("hipress-decode", self._guarded(GroupAverage._finish))
-        gather, average = GroupAverage._gather, GroupAverage._average
-        self._gathering = self._last if self._sharing is None else Stage("hipress-gather", self._guarded(gather))
-        self._averaging = Stage("hipress-average", self._guarded(average))
+        finish, decode = GroupAverage._finish, GroupAverage._decode
+        self._finishing = None if self._sharing is None else Stage("hipress-finish", self._guarded(finish))
+        self._decoding = Stage("hipress-decode", self._guarded(decode))
+        self._averaging = Stage("hipress-average", self._guarded(GroupAverage._average))
         self._encoding = Stage("hipress-encode", self._guarded(GroupAverage._encode))
         reduce = GroupAverage._reduce
         self._first = self._encoding if self._sharing is None else Stage("hipress-reduce", self._guarded(reduce))
@@ -188,9 +209,10 @@ class GroupAverage:
         codec = self._codecs[name]
         return "none" if codec is None else codec.name
 
-    def is_exact(self, name: str, step: int) -> bool:
-        """Whether the tensor travels without a codec in this step."""
-        return self._codec(name, step) is None
+    def are_exact(self, names: tuple[str, ...], step: int) -> bool:
+        """Whether all of these tensors travel without a codec in this step."""
+        route = self._route(names, step)
+        return not route.compressed and not route.matrices
 
     def is_warming_up_exactly(self, step: int) -> bool:
         """Whether tensors without a codec of their own travel without one in this step, and not later."""
@@ -222,19 +244,26 @@ class GroupAverage:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() returned on this rank of as many ranks. Raises InvalidArgument."""
         counts = {name: shape.count for name, shape in self._shapes.items()}
-        self._low_rank.load_state_dict({key: values for key, values in state.items() if is_factors(key)})
+        factors = self._low_rank.checked({key: values for key, values in state.items() if is_factors(key)})
         others = {key: values for key, values in state.items() if not is_factors(key)}
-        self._exchange.residuals.load_state_dict(others, counts)
+        tensors, owners = self._remembered()
+        own = own_keys(tensors, self._exchange.rank, self._exchange.world, owners)
+        self._exchange.residuals.load_state_dict(others, counts, own)
+        self._low_rank.adopt(factors)
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Goes on from what state_dict() returned on all ranks, in their order, of a group of any size."""
-        names = [name for name, codec in self._codecs.items() if codec is not None and name not in self._low_rank]
-        tensors = [piece for piece in map(self._piece, names) if piece is not None]
-        owners = None if self.options.topology == "allgather" else self._owners.first
+        tensors, owners = self._remembered()
         exchange = self._exchange
         others = [{key: values for key, values in states.items() if not is_factors(key)} for states in saved]
         states = states_for(tensors, others, exchange.rank, exchange.world, owners, world=self.world)
         self.load_state_dict({**states, **mean_states(saved)})
+
+    def _remembered(self) -> tuple[list[Compressed], Mapping[str, int] | None]:
+        """What this rank averages compressed, and the owners as Layout takes them."""
+        names = [name for name, codec in self._codecs.items() if codec is not None and name not in self._low_rank]
+        tensors = [piece for piece in map(self._piece, names) if piece is not None]
+        return tensors, None if self.options.topology == "allgather" else self._owners.first
 
     def raise_error(self) -> None:
         """Raises what made an earlier batch fail."""
@@ -261,53 +290,68 @@ class GroupAverage:
         The future gets what made the batch fail; from then on start() raises it.
         """
         self.raise_error()
-        flat = [(name, self._flat(name, tensor)) for name, tensor in named]
-        exact = [tensor for name, tensor in flat if self.is_exact(name, step)]
-        sent = [(name, tensor) for name, tensor in flat if not self.is_exact(name, step)]
-        compressed = [(name, tensor) for name, tensor in sent if name not in self._low_rank]
-        names = tuple(name for name, _ in compressed)
-        tensors = [tensor for _, tensor in compressed]
+        route = self._route(tuple(name for name, _ in named), step)
+        flat = [self._flat(name, tensor) for name, tensor in named]
+        tensors, exact = [flat[place] for place in route.compressed], [flat[place] for place in route.exact]
         done: torch.futures.Future[None] = torch.futures.Future()
-        batch = Batch(step, 1 / self.world if average else 1.0, tensors, exact, self._layout(names, step), done, finish)
-        batch.matrices = [(name, tensor) for name, tensor in sent if name in self._low_rank]
+        batch = Batch(step, 1 / self.world if average else 1.0, tensors, exact, route.layout, done, finish)
+        batch.matrices = [(named[place][0], flat[place]) for place in route.matrices]
         if self._sharing is not None:
-            batch.shards = self._sharing.shards(names, [tensor.numel() for tensor in exact])
+            batch.shards = self._sharing.shards(route.names, [tensor.numel() for tensor in exact])
         self._first.put(batch)
         return done
 
     def _flat(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device.type != "cpu":
+        if not tensor.is_cpu:
             raise InvalidArgument(f"tensor '{name}' is on {tensor.device}; a compressed average takes CPU tensors")
-        if not tensor.dtype.is_floating_point:
+        if tensor.dtype not in _DTYPES:
             raise InvalidArgument(f"tensor '{name}' has elements of type {tensor.dtype}; codecs take floating point")
-        if tensor.numel() != self._shapes[name].count:
-            raise InvalidArgument(f"tensor '{name}' has {tensor.numel()} elements, not {self._shapes[name].count}")
-        return tensor.detach().as_strided((tensor.numel(),), (1,))
+        count = tensor.numel()
+        if count != self._shapes[name].count:
+            raise InvalidArgument(f"tensor '{name}' has {count} elements, not {self._shapes[name].count}")
+        return tensor.detach().as_strided((count,), (1,))
 
-    def _layout(self, names: tuple[str, ...], step: int) -> Layout:
-        key = tuple((name, self.options.codec_at(name, step)) for name in names)
-        if key not in self._layouts:
+    def _route(self, names: tuple[str, ...], step: int) -> _Route:
+        warmup = self.options.warmup
+        warm = warmup is not None and step < warmup.steps
+        key = (names, warmup.codec_at(step, self.options.codec) if warmup is not None and warm else None)
+        if key not in self._routes:
+            codecs = [self._codec(name, step) for name in names]
+            exact = [place for place, codec in enumerate(codecs) if codec is None]
+            sent = [place for place, codec in enumerate(codecs) if codec is not None]
+            matrices = [place for place in sent if names[place] in self._low_rank]
+            others = [place for place in sent if names[place] not in self._low_rank]
+            compressed = tuple(names[place] for place in others)
             owners = None if self.options.topology == "allgather" else self._owners.first
-            pieces = [piece for name in names if (piece := self._piece(name, step)) is not None]
-            self._layouts[key] = Layout(pieces, self._exchange.world, owners)
-        return self._layouts[key]
+            pieces = [piece for name in compressed if (piece := self._piece(name, step)) is not None]
+            self._routes[key] = _Route(
+                others,
+                exact,
+                compressed,
+                Layout(pieces, self._exchange.world, owners),
+                matrices,
+            )
+        return self._routes[key]
 
-    def _guarded(self, work: Callable[[GroupAverage, Batch], None]) -> Callable[[Batch], None]:
+    def _guarded(self, work: Callable[[GroupAverage, Item], None]) -> Callable[[Item], None]:
         """`work` for a thread that does not keep this object alive. An error ends the batch, and all later ones."""
         reference = weakref.ref(self)
 
-        def guarded(batch: Batch) -> None:
+        def guarded(item: Item) -> None:
             target = reference()
             if target is None:
-                gone = HipressError("the compressed average was deleted while it was running")
-                return batch.done.set_exception(gone)  # type: ignore[arg-type]
-            try:
-                target.raise_error()
-                work(target, batch)
-            except Exception as error:
-                target._fail(batch, error)
+                _batch(item).end_portion(HipressError("the compressed average was deleted while it was running"))
+                return
+            target._try(work, item)
 
         return guarded
+
+    def _try(self, work: Callable[[GroupAverage, Item], None], item: Item) -> None:
+        try:
+            self.raise_error()
+            work(self, item)
+        except Exception as error:
+            self._fail(_batch(item), error)
 
     def _fail(self, batch: Batch, error: Exception) -> None:
         if not isinstance(error, HipressError):
@@ -317,8 +361,7 @@ class GroupAverage:
         if self._error is None:
             self._error = error
             logger().log(logging.ERROR, "averaging gradients failed: %s", error)
-        self._exchange.residuals.undo(batch.encoded)
-        batch.done.set_exception(error)  # type: ignore[arg-type]
+        batch.end_portion(error)
 
     # The threads, in the order in which a batch passes them.
     def _reduce(self, batch: Batch) -> None:
@@ -330,41 +373,59 @@ class GroupAverage:
         if self._sharing is not None:
             self._sharing.take_share(batch)
         else:
-            batch.values = [tensor.float().numpy() for tensor in batch.tensors]
-            batch.results = batch.tensors
+            batch.values = [slot_array(tensor) for tensor in batch.tensors]
             if batch.exact:
                 batch.together = torch.cat([tensor.float() for tensor in batch.exact]).mul_(batch.factor)
-        self._exchange.encode(batch)
-        batch.factors = self._low_rank.start(batch.matrices, batch.step, batch.factor)
-        self._averaging.put(batch)
+        portions = self._exchange.split(batch)
+        portions[-1].matrices = batch.matrices
+        for portion in portions:
+            self._try(GroupAverage._send, portion)
 
-    def _average(self, batch: Batch) -> None:
-        if batch.factors is not None:
-            self._low_rank.go_on(batch.factors)
-        self._exchange.average(batch)
-        self._gathering.put(batch)
+    def _send(self, portion: Portion) -> None:
+        self._exchange.encode(portion)
+        portion.factors = self._low_rank.start(portion.matrices, portion.batch.step, portion.batch.factor)
+        self._averaging.put(portion)
+
+    def _average(self, portion: Portion) -> None:
+        if portion.factors is not None:
+            self._low_rank.go_on(portion.factors)
+        self._exchange.average(portion)
+        self._decoding.put(portion)
+
+    def _decode(self, portion: Portion) -> None:
+        self._exchange.decode(portion)
+        if portion.factors is not None:
+            self._low_rank.finish(portion.factors)
+            portion.factors = None
+        batch = portion.batch
+        if not batch.end_portion():
+            return
+        if self._finishing is None:
+            self._try(GroupAverage._finish, batch)
+        else:
+            self._try(GroupAverage._gather, batch)
 
     def _gather(self, batch: Batch) -> None:
         assert self._sharing is not None
-        self._exchange.decode(batch)
+        assert self._finishing is not None
         self._sharing.gather(batch)
-        self._last.put(batch)
+        self._finishing.put(batch)
 
     def _finish(self, batch: Batch) -> None:
         if self._sharing is not None:
             self._sharing.finish(batch)
-        else:
-            self._exchange.decode(batch)
-            if batch.together is not None:
-                lengths = [tensor.numel() for tensor in batch.exact]
-                for tensor, values in zip(batch.exact, batch.together.split(lengths), strict=True):
-                    tensor.copy_(values)
-        if batch.factors is not None:
-            self._low_rank.finish(batch.factors)
-        batch.work = batch.exact_work = batch.factors = None
+            batch.work = None
+        elif batch.together is not None:
+            lengths = [tensor.numel() for tensor in batch.exact]
+            for tensor, values in zip(batch.exact, batch.together.split(lengths), strict=True):
+                tensor.copy_(values)
         if batch.finish is not None:
             batch.finish()
         batch.done.set_result(None)
+
+
+def _batch(item: Batch | Portion) -> Batch:
+    return item if isinstance(item, Batch) else item.batch
 
 
 def _described(tensors: Mapping[str, TensorShape]) -> str:

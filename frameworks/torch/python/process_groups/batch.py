@@ -3,23 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hipress._library import load_core
 from hipress.torch.process_groups.group_calls import Work
 from hipress.torch.process_groups.host_shards import HostShards
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.low_rank import FactorBatch
-from hipress.torch.process_groups.residuals import Floats, Key
+from hipress.torch.process_groups.slots import Memory, Slots
+
+if TYPE_CHECKING:
+    from hipress._core import SlotChanges
+
+_core = load_core()  # once: several threads use it
 
 
 @dataclass
 class Batch:
-    """Tensors that one call of GroupAverage.start() has handed over."""
+    """Tensors that one call of GroupAverage.start() has handed over. They travel in one portion or several."""
 
     step: int
     factor: float
@@ -32,26 +39,62 @@ class Batch:
     done: torch.futures.Future[None]
     finish: Callable[[], None] | None
 
-    values: list[Floats] = field(default_factory=list)
-    """What this rank contributes, in float32, by the tensor's number in `layout`."""
-    results: list[torch.Tensor] = field(default_factory=list)
-    """Where the averages of these go; maybe the same memory."""
-    encoded: list[Key] = field(default_factory=list)
-    """Whose states have changed in this batch."""
+    values: list[NDArray[Any]] = field(default_factory=list)
+    """What this rank contributes, by the tensor's number in `layout`; the averages go to the same memory."""
     matrices: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     """Names and flat tensors of those that travel as factors."""
-    factors: FactorBatch | None = None
     together: torch.Tensor | None = None
     """The exact ones, one behind the other, or this rank's share of them."""
-    exact_work: Work = None
-    work: Work = None
-    sent: torch.Tensor | None = None
-    """Kept until the collective has read it."""
-    received: torch.Tensor | None = None
-    blocks: list[NDArray[np.uint8]] = field(default_factory=list)
-    """What comes from each rank at last: contributions with topology "allgather", else averages."""
-
     shards: HostShards | None = None
     """Topology "hierarchical": how the ranks of a host share the tensors."""
     rows: torch.Tensor | None = None
     row: torch.Tensor | None = None
+    work: Work = None
+    """Of the ranks of a host."""
+
+    _portions: Sequence[Portion] = ()
+    _left: int = 1
+    _error: Exception | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def split(self, portions: Sequence[Portion]) -> None:
+        """From now on it has ended when all of these have."""
+        self._portions, self._left = portions, len(portions)
+
+    def end_portion(self, error: Exception | None = None) -> bool:
+        """Notes that a portion has ended; returns whether all have ended, and none with an error.
+
+        The last portion ends a batch that has failed: then no thread works on it, and the codecs' states become what
+        they were before.
+        """
+        with self._lock:
+            self._left -= 1
+            self._error = self._error or error
+            if self._left > 0:
+                return False
+        if self._error is None:
+            return True
+        for portion in self._portions:
+            portion.changed.undo()
+        self.done.set_exception(self._error)  # type: ignore[arg-type]
+        return False
+
+
+@dataclass
+class Portion:
+    """Partitions of a batch whose messages travel together."""
+
+    batch: Batch
+    slots: Slots | None
+    """None: it has only values without a codec."""
+    alone: torch.Tensor | None = None
+    """Values that the group adds without us."""
+    alone_work: Work = None
+    memory: Memory | None = None
+    """Of the collectives, until both have ended."""
+    work: Work = None
+    matrices: Sequence[tuple[str, torch.Tensor]] = ()
+    """Those of the batch, in the last portion."""
+    factors: FactorBatch | None = None
+    changed: SlotChanges = field(default_factory=_core.SlotChanges)
+    """The codecs' states that encoding has changed."""

@@ -3,184 +3,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from hipress.torch.process_groups import group_calls, messages
-from hipress.torch.process_groups.batch import Batch
+from hipress.torch.process_groups import group_calls
+from hipress.torch.process_groups.batch import Batch, Portion
 from hipress.torch.process_groups.group_calls import Group
-from hipress.torch.process_groups.layout import Partition
-from hipress.torch.process_groups.residuals import Floats, Residuals
-
-#: Purposes of random numbers, as the engine has them: EncodeAs of core/casync/graph/task_graph.h.
-_CONTRIBUTION, _RESULT = 0, 1
-
-#: How many bytes an all-gather of averages may have, as a multiple of the averages themselves.
-_PADDING = 1.05
+from hipress.torch.process_groups.layout import Layout
+from hipress.torch.process_groups.residuals import Residuals
+from hipress.torch.process_groups.slots import Slots, slots_of
 
 
 class Exchange:
     """The ranks of a group average the values of a batch.
 
-    With `whole` each rank collects all ranks' encoded values and averages them in rank order (topology "allgather").
-    Otherwise each rank sends its encoded shares to their owners; the owner adds the decoded values in rank order in
-    float32, its own values unencoded, and encodes the average; all ranks collect the owners' messages and decode the
-    same bytes (topology "ps").
+    With `whole` each rank sends its encoded values to all others, and averages all of them in rank order (topology
+    "allgather"). Otherwise each rank sends its encoded shares to their owners; the owner adds the decoded values in
+    rank order in float32, its own values unencoded, encodes the average and sends it to all; every rank decodes the
+    same bytes (topology "ps"). Values without a codec travel in the same messages.
+
+    Every collective is an all-to-all. Gloo's all-gather would copy what it collects once more.
 
     Arguments:
         exchange, collect: two groups of these ranks. Each thread has one, so that collectives start in the same order
             on all ranks, whatever else the program does with its groups.
         seed: of random rounding, and different on every rank that averages the same tensors.
         numbers: of tensors, by name, for random rounding.
+        portion_bytes: as in GroupOptions; the same on all ranks.
     """
 
-    def __init__(self, exchange: Group, collect: Group, *, whole: bool, seed: int, numbers: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        exchange: Group,
+        collect: Group,
+        *,
+        whole: bool,
+        seed: int,
+        numbers: Mapping[str, int],
+        portion_bytes: int,
+    ) -> None:
         self._exchange, self._collect = exchange, collect
         self._whole = whole
         self._seed = seed
         self._numbers = numbers
+        self._portion_bytes = portion_bytes
         self.world: int = exchange.size()
         self.rank: int = exchange.rank()
         self.residuals = Residuals()
         #: What this rank has given to collectives of bytes, by the rank that gets it; exact values are not counted.
         self.sent_to = [0] * self.world
+        self._slots: dict[tuple[Layout, int], Sequence[Slots]] = {}
+        self._step = -1
 
     # First thread.
-    def encode(self, batch: Batch) -> None:
-        """Starts the sum of the exact values, and sends what this rank contributes."""
-        if batch.together is not None:
-            batch.exact_work = group_calls.all_reduce(self._exchange, batch.together)
-        if self._whole:
-            self._encode_whole(batch)
-        elif batch.values:
-            self._encode_shares(batch)
+    def split(self, batch: Batch) -> Sequence[Portion]:
+        """The portions of the batch, which pass the three parts one after the other."""
+        if batch.step != self._step:
+            for each in self._slots.values():
+                for slots in each:
+                    slots.forget_unless_used(batch.step - 1)
+            self._step = batch.step
+        alone, exact = batch.together, 0
+        if alone is not None and batch.values and not self._whole:
+            # With "whole" every rank would have to get all of them from all others: the group's own sum is better.
+            exact = alone.numel()
+            batch.values.append(alone.numpy())
+            alone = None
+        portions = [Portion(batch, None)]
+        if batch.values:
+            key = (batch.layout, exact)
+            if key not in self._slots:
+                self._slots[key] = slots_of(
+                    *key,
+                    rank=self.rank,
+                    world=self.world,
+                    whole=self._whole,
+                    numbers=self._numbers,
+                    portion_bytes=self._portion_bytes,
+                )
+            portions = [Portion(batch, slots) for slots in self._slots[key]]
+        portions[0].alone = alone
+        batch.split(portions)
+        return portions
 
-    def _encode_whole(self, batch: Batch) -> None:
-        size = batch.layout.bytes_of_owner[0]
-        if size == 0:
+    def encode(self, portion: Portion) -> None:
+        """Sends what this rank contributes."""
+        if portion.alone is not None:
+            portion.alone_work = group_calls.all_reduce(self._exchange, portion.alone)
+        if portion.slots is None:
             return
-        batch.sent = torch.zeros(size, dtype=torch.uint8)
-        for partition in batch.layout.partitions:
-            self._encode_one(batch, partition, _values(batch, partition), batch.sent.numpy(), _CONTRIBUTION)
-        self._gather(batch, self._exchange)
-
-    def _encode_shares(self, batch: Batch) -> None:
-        sizes = list(batch.layout.bytes_of_owner)
-        own = sizes[self.rank]
-        sizes[self.rank] = 0  # its own values need no message
-        starts = np.cumsum([0, *sizes])
-        batch.sent = torch.zeros(int(starts[-1]), dtype=torch.uint8)
-        sent = batch.sent.numpy()
-        for partition in batch.layout.partitions:
-            if partition.owner != self.rank:
-                block = sent[starts[partition.owner] : starts[partition.owner + 1]]
-                self._encode_one(batch, partition, _values(batch, partition), block, _CONTRIBUTION)
-        self._count(sizes)
-        from_each = [0 if rank == self.rank else own for rank in range(self.world)]
-        batch.received = torch.empty(sum(from_each), dtype=torch.uint8)
-        batch.work = group_calls.all_to_all(self._exchange, batch.received, batch.sent, from_each, sizes)
+        slots, batch = portion.slots, portion.batch
+        memory = portion.memory = slots.take(batch.step)
+        table, outward = self.residuals.table, memory.outward_bytes
+        slots.plan.encode(batch.values, table, self._seed, batch.step, outward, portion.changed)
+        self._count(slots.counted[0])
+        if slots.travels:
+            portion.work = group_calls.all_to_all(
+                self._exchange, memory.inward, memory.outward, slots.inward_sizes, slots.outward_sizes
+            )
 
     # Second thread.
-    def average(self, batch: Batch) -> None:
+    def average(self, portion: Portion) -> None:
         """Waits for the others' contributions. An owner sends the average of its shares."""
-        if batch.work is not None:
-            batch.work.wait()
-        if not self._whole and batch.values:
-            self._average_shares(batch)
-
-    def _average_shares(self, batch: Batch) -> None:
-        assert batch.received is not None
-        received = batch.received.numpy()
-        own = batch.layout.bytes_of_owner[self.rank]
-        averages = torch.zeros(own, dtype=torch.uint8)
-        for partition in batch.layout.owned_by(self.rank):
-            total = np.zeros(partition.count, np.float32)
-            for rank in range(self.world):
-                if rank == self.rank:
-                    total += _values(batch, partition)
-                    continue
-                start = (rank if rank < self.rank else rank - 1) * own
-                self._read(batch, partition, received[start : start + own], rank, total)
-            total *= np.float32(batch.factor)
-            self._encode_one(batch, partition, total, averages.numpy(), _RESULT)
-        self._send_averages(batch, averages)
-
-    def _send_averages(self, batch: Batch, averages: torch.Tensor) -> None:
-        sizes = list(batch.layout.bytes_of_owner)
-        if self.world * max(sizes) <= _PADDING * sum(sizes):
-            batch.sent = torch.nn.functional.pad(averages, (0, max(sizes) - averages.numel()))
-            self._gather(batch, self._collect)
+        if portion.work is not None:
+            portion.work.wait()
+        if self._whole or portion.slots is None:
             return
-        # An all-gather would send as much for ranks that own little as for the one that owns most.
-        own = averages.numel()
-        to_each = [0 if rank == self.rank else own for rank in range(self.world)]
-        sizes[self.rank] = 0
-        self._count(to_each)
-        batch.sent = averages.repeat(self.world - 1)
-        received = torch.empty(sum(sizes), dtype=torch.uint8)
-        batch.work = group_calls.all_to_all(self._collect, received, batch.sent, sizes, to_each)
-        batch.blocks = [part.numpy() for part in received.split(sizes)]
-        batch.blocks[self.rank] = averages.numpy()
+        slots, batch, memory = portion.slots, portion.batch, portion.memory
+        assert memory is not None
+        table, inward = self.residuals.table, memory.inward_bytes
+        slots.plan.average(batch.values, table, self._seed, batch.step, batch.factor, inward, portion.changed)
+        self._count(slots.counted[1])
+        if slots.travels:
+            portion.work = group_calls.all_to_all(
+                self._collect, memory.outward, memory.inward, slots.outward_sizes, slots.inward_sizes
+            )
 
     # Third thread.
-    def decode(self, batch: Batch) -> None:
-        """Waits for the averages, and writes them to `batch.results`; waits for the exact ones."""
-        if batch.work is not None:
-            batch.work.wait()
-        if batch.values:
-            for partition in batch.layout.partitions:
-                into = np.zeros(partition.count, np.float32)
-                for rank in range(self.world) if self._whole else [partition.owner]:
-                    self._read(batch, partition, batch.blocks[rank], rank, into)
-                if self._whole:
-                    into *= np.float32(batch.factor)
-                result = batch.results[partition.tensor]
-                result[partition.first : partition.first + partition.count].copy_(torch.from_numpy(into))
-        if batch.exact_work is not None:
-            batch.exact_work.wait()
+    def decode(self, portion: Portion) -> None:
+        """Waits for the averages, and writes them to the batch's values; waits for the exact ones."""
+        if portion.work is not None:
+            portion.work.wait()
+        if portion.slots is not None:
+            slots, batch, memory = portion.slots, portion.batch, portion.memory
+            assert memory is not None
+            if self._whole:
+                slots.plan.average_whole(batch.values, batch.factor, memory.outward_bytes, memory.inward_bytes)
+            else:
+                slots.plan.decode(batch.values, memory.outward_bytes)
+            portion.memory = None
+            slots.give_back(memory)
+        if portion.alone_work is not None:
+            portion.alone_work.wait()
+        portion.work = portion.alone_work = None
 
-    def _gather(self, batch: Batch, group: Group) -> None:
-        assert batch.sent is not None
-        size = batch.sent.numel()
-        self._count([0 if rank == self.rank else size for rank in range(self.world)])
-        received = torch.empty(self.world * size, dtype=torch.uint8)
-        batch.work = group_calls.all_gather(group, received, batch.sent)
-        batch.blocks = list(received.numpy().reshape(self.world, -1))
-
-    def _count(self, sizes: list[int]) -> None:
+    def _count(self, sizes: Sequence[int]) -> None:
         self.sent_to = [before + size for before, size in zip(self.sent_to, sizes, strict=True)]
-
-    def _read(self, batch: Batch, partition: Partition, block: NDArray[np.uint8], sender: int, total: Floats) -> None:
-        slot = block[partition.offset : partition.offset + partition.slot_bytes]
-        messages.read(slot, batch.layout.tensors[partition.tensor], partition, sender, total, add=True)
-
-    def _encode_one(
-        self, batch: Batch, partition: Partition, values: Floats, block: NDArray[np.uint8], purpose: int
-    ) -> None:
-        tensor = batch.layout.tensors[partition.tensor]
-        slot = block[partition.offset : partition.offset + partition.slot_bytes]
-        if partition.raw:
-            return messages.write_raw(slot, tensor, partition, values)
-        codec = tensor.codec if purpose == _CONTRIBUTION else tensor.codec.for_aggregate()
-        first = tensor.first + partition.first
-        key = (tensor.name, ("worker", "aggregator")[purpose], first, partition.count)
-        size = self.residuals.encode(
-            codec,
-            key,
-            values,
-            messages.payload_room(slot),
-            seed=self._seed + (purpose << 32),
-            step=batch.step,
-            tensor=self._numbers[tensor.name],
-            first_element=first,
-        )
-        if size > 0:
-            batch.encoded.append(key)
-        messages.seal(slot, tensor, partition, size)
-
-
-def _values(batch: Batch, partition: Partition) -> Floats:
-    return batch.values[partition.tensor][partition.first : partition.first + partition.count]

@@ -58,7 +58,6 @@ class HostSharing:
         batch.work = None
         own = list(batch.shards.pieces_of(batch.row, self._local_rank).values())
         batch.values = [piece.numpy() for piece in own]
-        batch.results = own
         batch.together = batch.shards.exact_of(batch.row)
 
     def gather(self, batch: Batch) -> None:

@@ -76,6 +76,12 @@ class Owners:
             self._owned[(self.first[tensor.name] + index) % world] += count
 
 
+def payload_room(codec: Codec, count: int) -> tuple[bool, int]:
+    """Whether so many values travel raw, because the codec would not shrink them; and the bytes of their payload."""
+    bound = codec.max_encoded_bytes(count)
+    return bound >= 4 * count, min(bound, 4 * count)
+
+
 def first_owners(tensors: Sequence[Compressed], world: int) -> dict[str, int]:
     """Owners.first of these tensors."""
     owners = Owners(world)
@@ -98,9 +104,7 @@ class Layout:
             start = 0 if owners is None else owners[tensor.name]
             for index, (first, count) in enumerate(_core.split_elements(tensor.count, pieces)):
                 owner = (start + index) % world
-                bound = tensor.codec.max_encoded_bytes(count)
-                raw = bound >= 4 * count
-                payload = 4 * count if raw else bound
+                raw, payload = payload_room(tensor.codec, count)
                 offset = self.bytes_of_owner[owner]
                 self.partitions.append(Partition(number, index, first, count, owner, payload, raw, offset))
                 self.bytes_of_owner[owner] += HEADER_BYTES + payload

@@ -179,8 +179,8 @@ class LowRankAverage:
             for name, states in self._states.items()
         }
 
-    def load_state_dict(self, state: Mapping[str, Mapping[str, Any]]) -> None:
-        """Takes what state_dict() gave. Raises InvalidArgument, and changes nothing then."""
+    def checked(self, state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Floats]]:
+        """What state_dict() gave, for adopt(). Raises InvalidArgument if it is of other tensors."""
         loaded = {}
         for text, values in state.items():
             name, _, rows, columns = text.split("\n")
@@ -196,7 +196,11 @@ class LowRankAverage:
                 if array.shape != (sizes.get(each),):
                     raise InvalidArgument(f"the state '{each}' of '{name}' does not have {sizes.get(each)} elements")
             loaded[name] = arrays
-        self._states = loaded
+        return loaded
+
+    def adopt(self, states: dict[str, dict[str, Floats]]) -> None:
+        """Goes on from these."""
+        self._states = states
 
 
 def is_factors(key: str) -> bool:

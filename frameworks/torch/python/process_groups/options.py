@@ -37,6 +37,9 @@ class GroupOptions:
     """Another codec in the first steps, for tensors that have one later."""
     seed: int = 0
     """Of random rounding."""
+    portion_bytes: int = 4 << 20
+    """So many encoded bytes of a batch travel at a time, if they can be parted: while one portion is on its way, ranks
+    average an earlier one and encode a later one. Each portion costs two more collectives."""
 
     def check(self, names: Collection[str], *, matrices: bool = False) -> None:
         """Raises InvalidArgument for options that do not fit tensors with these names.
@@ -49,6 +52,8 @@ class GroupOptions:
             )
         if self.min_compress_bytes < 0:
             raise InvalidArgument("min_compress_bytes must be 0 or more")
+        if self.portion_bytes < 1:
+            raise InvalidArgument("portion_bytes must be 1 or more")
         unknown = sorted(set(self.codec_for) - set(names))
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
@@ -121,5 +126,6 @@ class GroupOptions:
             f"compress_vectors {self.compress_vectors}",
             f"warmup {self.warmup}",
             f"seed {self.seed}",
+            f"portion_bytes {self.portion_bytes}",
         ]
         return "\n".join(parts + [f"codec for {each}" for each in special])

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hipress.torch.process_groups.layout import Compressed, Layout, Partition
-from hipress.torch.process_groups.residuals import Floats
+from hipress.torch.process_groups.residuals import Floats, key_text
 
 #: What error feedback keeps, in all codecs.
 _RESIDUAL = "residual"
@@ -57,6 +57,18 @@ def states_for(
     return result
 
 
+def own_keys(
+    tensors: Sequence[Compressed], rank: int, peers: int, owners: Mapping[str, int] | None
+) -> dict[str, set[str]]:
+    """Of each tensor the keys of what rank `rank` of `peers` ranks remembers. Arguments as of states_for()."""
+    keys: dict[str, set[str]] = {tensor.name: set() for tensor in tensors}
+    for partition in Layout(tensors, peers, owners).partitions:
+        tensor = tensors[partition.tensor]
+        role = "aggregator" if owners is not None and partition.owner == rank else "worker"
+        keys[tensor.name].add(key_text(tensor.name, role, tensor.first + partition.first, partition.count))
+    return keys
+
+
 def _add(
     result: dict[str, dict[str, Floats]],
     tensor: Compressed,
@@ -87,7 +99,7 @@ def _add(
         own = {}
     for role, states in (("worker", own), ("aggregator", {} if whole or partition.owner != rank else average)):
         if states:
-            result[f"{tensor.name}\n{role}\n{tensor.first + partition.first}\n{partition.count}"] = states
+            result[key_text(tensor.name, role, tensor.first + partition.first, partition.count)] = states
 
 
 def _assembled(tensor: Compressed, saved: SavedStates, role: str) -> dict[str, Floats]:

@@ -7,60 +7,45 @@ States are kept by name and elements, not by bucket: DistributedDataParallel for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hipress import _core
+from hipress._library import load_core
 from hipress.errors import InvalidArgument
 
+_core = load_core()  # once: several threads use it
 Floats = NDArray[np.float32]
-#: Tensor, role ("worker" or "aggregator"), first element, number of elements.
-Key = tuple[str, str, int, int]
+
+
+def key_text(name: str, role: str, first: int, count: int) -> str:
+    """What a state is found again with: tensor, role ("worker" or "aggregator"), first element, number of elements."""
+    return f"{name}\n{role}\n{first}\n{count}"
 
 
 class Residuals:
     """The states of all partitions that this rank encodes."""
 
     def __init__(self) -> None:
-        self._states: dict[Key, dict[str, tuple[Floats, Floats]]] = {}
-
-    def encode(self, codec: _core.Codec, key: Key, values: Floats, output: NDArray[np.uint8], **numbers: Any) -> int:
-        """Encodes into `output` with the states of `key`; returns the payload's bytes.
-
-        A payload of 0 bytes says that a value was not finite; the states are then the old ones.
-        """
-        states = self._states.get(key)
-        if states is None or tuple(states) != codec.states:
-            old = states or {}
-            zeros = {name: np.zeros(values.size, np.float32) for name in codec.states}
-            kept = {name: old[name][0] if name in old else zeros[name] for name in codec.states}
-            states = {name: (kept[name], np.empty(values.size, np.float32)) for name in codec.states}
-            self._states[key] = states
-        before = [pair[0] for pair in states.values()]
-        after = [pair[1] for pair in states.values()]
-        size = codec.encode_into(values, before, after, output, **numbers)
-        if size > 0:
-            self._states[key] = {name: (new, old) for name, (old, new) in states.items()}
-        return size
-
-    def undo(self, keys: Iterable[Key]) -> None:
-        """Takes back the last encode() of these: their step has failed."""
-        for key in keys:
-            self._states[key] = {name: (old, new) for name, (new, old) in self._states[key].items()}
+        #: The core finds and changes them here.
+        self.table = _core.SlotStateTable()
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of all states: {"tensor\\nrole\\nfirst\\ncount": {state: values}}."""
-        return {
-            "\n".join(map(str, key)): {name: pair[0].copy() for name, pair in states.items()}
-            for key, states in self._states.items()
-        }
+        return dict(self.table.read())
 
-    def load_state_dict(self, state: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int]) -> None:
-        """Takes what state_dict() gave. `counts`: elements of each tensor. Raises InvalidArgument."""
-        loaded: dict[Key, dict[str, tuple[Floats, Floats]]] = {}
+    def load_state_dict(
+        self, state: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int], own: Mapping[str, Collection[str]]
+    ) -> None:
+        """Takes what state_dict() gave. Raises InvalidArgument, also for a state that this rank would never use.
+
+        Arguments:
+            counts: elements of each tensor.
+            own: of each tensor that travels compressed, the keys of what this rank remembers.
+        """
+        loaded = _core.SlotStateTable()
         for text, values in state.items():
             fields = text.split("\n")
             if len(fields) != 4:
@@ -72,9 +57,17 @@ class Residuals:
                 raise InvalidArgument(
                     f"the state of '{name}' covers {first + count} elements; the parameter has {counts[name]}"
                 )
+            key = key_text(name, role, first, count)
+            if name in own and key not in own[name]:
+                raise InvalidArgument(
+                    f"the state of '{name}' is the {role}'s for {count} elements from {first} on, which this rank does "
+                    "not have: it is of another rank, or of another number of ranks; load what this rank of as many "
+                    "ranks saved, or give the hook's load_states_of() the states of all ranks"
+                )
             arrays = {each: np.array(array, np.float32) for each, array in values.items()}
             wrong = [each for each, array in arrays.items() if array.shape != (count,)]
             if wrong:
                 raise InvalidArgument(f"the state '{wrong[0]}' of '{name}' does not have {count} elements")
-            loaded[name, role, first, count] = {each: (array, np.empty_like(array)) for each, array in arrays.items()}
-        self._states = loaded
+            for each, array in arrays.items():
+                loaded.put(key, each, array)
+        self.table = loaded

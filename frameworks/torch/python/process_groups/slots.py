@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slots of a layout for the core, which encodes, averages and decodes all of them in one call; and the memory of
+the collectives, which every step uses again: fresh memory costs a page fault for every 4 KiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hipress._library import load_core
+from hipress.torch.process_groups.layout import HEADER_BYTES, Layout, Partition, payload_room
+from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.residuals import key_text
+
+if TYPE_CHECKING:
+    from hipress._core import Codec, Slot
+
+_core = load_core()  # once: several threads use it
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the collectives of one batch send and receive; core/codec/slots/slot_plan.h says what lies where."""
+
+    outward: torch.Tensor
+    inward: torch.Tensor
+    outward_bytes: NDArray[np.uint8]
+    inward_bytes: NDArray[np.uint8]
+
+
+def slots_of(
+    layout: Layout,
+    exact: int,
+    *,
+    rank: int,
+    world: int,
+    whole: bool,
+    numbers: Mapping[str, int],
+    portion_bytes: int = GroupOptions.portion_bytes,
+) -> list[Slots]:
+    """The slots of a layout, in portions that travel one after the other, the same ones on all ranks.
+
+    `exact`: so many values without a codec, which have the average's factor already. `numbers`: of tensors, by name,
+    for random rounding. `portion_bytes`: as in GroupOptions, which all ranks compare, because ranks with other portions
+    would start other collectives.
+    """
+    portions = [_Portion(world)]
+    for owner, (first, count) in enumerate(_core.split_elements(exact, world) if exact else []):
+        portions[0].add(_exact_slot(len(layout.tensors), owner, first, count), counted=False)
+    for partition in layout.partitions:
+        if portions[-1].bytes >= portion_bytes:
+            portions.append(_Portion(world))
+        portions[-1].add(_slot(layout, partition, numbers), counted=True)
+    return [Slots(portion, rank=rank, world=world, whole=whole) for portion in portions]
+
+
+def shard_slots(shards: Sequence[tuple[str, int, Codec]], first_number: int, *, rank: int, world: int) -> Slots:
+    """For a sum of which each rank gets its own shards, which are not encoded again: slots for the shards of rank 0,
+    then those of rank 1, and so on. `shards`: name, elements and codec, the same on all ranks. `first_number`: of the
+    first one, for random rounding."""
+    portion = _Portion(world)
+    for owner in range(world):
+        for number, (name, count, codec) in enumerate(shards):
+            slot: Slot = _core.Slot(codec, None)
+            slot.name, slot.tensor, slot.count = name, owner * len(shards) + number, count
+            slot.owner, slot.number, slot.first_element = owner, first_number + number, owner * count
+            slot.raw, slot.payload_bytes = payload_room(codec, count)
+            portion.add(slot, counted=True)
+    return Slots(portion, rank=rank, world=world, whole=False)
+
+
+def slot_array(tensor: torch.Tensor) -> NDArray[Any]:
+    """The memory of a flat tensor, as the core takes it: int16 stands for bfloat16, which NumPy does not have."""
+    array: NDArray[Any] = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return array
+
+
+class _Portion:
+    """Slots, and the bytes that they need in the block of each owner."""
+
+    def __init__(self, world: int) -> None:
+        self.slots: list[Slot] = []
+        self.sizes = [0] * world
+        #: Without those of values without a codec.
+        self.counted = [0] * world
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.sizes)
+
+    def add(self, slot: Slot, *, counted: bool) -> None:
+        size = HEADER_BYTES + slot.payload_bytes
+        slot.offset = self.sizes[slot.owner]
+        self.slots.append(slot)
+        self.sizes[slot.owner] += size
+        self.counted[slot.owner] += size if counted else 0
+
+
+class Slots:
+    """Slots that travel together, and the memory of their collectives."""
+
+    def __init__(self, portion: _Portion, *, rank: int, world: int, whole: bool) -> None:
+        self.plan = _core.SlotPlan(portion.slots, rank, world, whole)
+        #: For the collectives: bytes for each rank of what lies outward, and inward.
+        self.outward_sizes = _for_others(portion.sizes, rank, whole)
+        self.inward_sizes = _for_others([portion.sizes[0 if whole else rank]] * world, rank)
+        #: Bytes of compressed values that each rank gets from this one: contributions, then averages.
+        self.counted = (
+            _for_others(portion.counted, rank, whole),
+            [0] * world if whole else _for_others([portion.counted[rank]] * world, rank),
+        )
+        #: The same on all ranks: whether one has something to say to another.
+        self.travels = world > 1 and portion.bytes > 0
+        self._free: list[Memory] = []
+        self._last_step = -1
+
+    def take(self, step: int) -> Memory:
+        """Memory for one batch; its bytes are those of an earlier one."""
+        self._last_step = step
+        if self._free:
+            return self._free.pop()
+        outward = torch.empty(self.plan.outward_bytes, dtype=torch.uint8)
+        inward = torch.empty(self.plan.inward_bytes, dtype=torch.uint8)
+        return Memory(outward, inward, outward.numpy(), inward.numpy())
+
+    def give_back(self, memory: Memory) -> None:
+        """No collective reads or writes it any more."""
+        self._free.append(memory)
+
+    def forget_unless_used(self, step: int) -> None:
+        """Frees the memory if no batch has needed it since `step`: DistributedDataParallel forms other buckets after
+        its first step."""
+        if self._last_step < step:
+            self._free.clear()
+
+
+def _for_others(sizes: Sequence[int], rank: int, whole: bool = False) -> list[int]:
+    """With `whole` every rank gets the first block."""
+    return [0 if each == rank else sizes[0 if whole else each] for each in range(len(sizes))]
+
+
+def _slot(layout: Layout, partition: Partition, numbers: Mapping[str, int]) -> Slot:
+    tensor = layout.tensors[partition.tensor]
+    slot: Slot = _core.Slot(tensor.codec, tensor.codec.for_aggregate())
+    slot.name, slot.partition = tensor.name, partition.index
+    slot.tensor, slot.first, slot.count = partition.tensor, partition.first, partition.count
+    slot.owner, slot.payload_bytes = partition.owner, partition.payload_bytes
+    slot.raw = partition.raw
+    slot.number = numbers[tensor.name]
+    slot.first_element = tensor.first + partition.first
+    slot.worker_key = key_text(tensor.name, "worker", slot.first_element, partition.count)
+    slot.aggregator_key = key_text(tensor.name, "aggregator", slot.first_element, partition.count)
+    return slot
+
+
+def _exact_slot(tensor: int, owner: int, first: int, count: int) -> Slot:
+    none = _core.create_codec("none")
+    slot: Slot = _core.Slot(none, none)
+    slot.name, slot.partition = "values without a codec", owner
+    slot.tensor, slot.first, slot.count = tensor, first, count
+    slot.owner, slot.payload_bytes = owner, 4 * count
+    slot.raw = slot.scaled = True
+    return slot

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ranks compute between the collectives of a process group, compared with the codecs used one by one.
+
+The ranks live in one process: what a collective would do is a few copies here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hipress import _core
+from hipress.errors import CorruptPayload, InvalidArgument, Mismatch
+from tests.cases import each
+from tests.core.codec_reference import same_bits
+
+WORLD = 3
+HEADER = 32
+#: Elements of the tensors; none, one, one block and a bit, and several.
+COUNTS = [5000, 0, 1, 40_000, 257]
+CODECS = ["onebit(block=64)", "int8", "fp16", "terngrad", "dgc(ratio=0.05)", "none"]
+
+
+def slots(codec_text: str, world: int, whole: bool, exact: int = 0, *, kept: bool = False) -> list[_core.Slot]:
+    """Of the tensors of COUNTS, and of `exact` values without a codec. `kept`: averages are not encoded."""
+    made, offsets = [], [0] * world
+    codecs = [_core.create_codec(codec_text)] * len(COUNTS) + [_core.create_codec("none")] * bool(exact)
+    for tensor, (codec, count) in enumerate(zip(codecs, [*COUNTS, *[exact] * bool(exact)], strict=True)):
+        for index, (first, length) in enumerate(_core.split_elements(count, 1 if whole else world)):
+            slot = _core.Slot(codec, None if kept else codec.for_aggregate())
+            slot.name, slot.tensor, slot.partition = f"t{tensor}", tensor, index
+            slot.first = slot.first_element = first
+            slot.count, slot.number = length, tensor
+            slot.raw = tensor == len(COUNTS) or codec.max_encoded_bytes(length) >= 4 * length
+            slot.scaled = tensor == len(COUNTS)
+            slot.payload_bytes = 4 * length if slot.raw else codec.max_encoded_bytes(length)
+            slot.owner = 0 if whole else (tensor + index) % world
+            slot.offset = offsets[slot.owner]
+            slot.worker_key, slot.aggregator_key = f"w{tensor} {first}", f"a{tensor} {first}"
+            offsets[slot.owner] += HEADER + slot.payload_bytes
+            made.append(slot)
+    return made
+
+
+def values(rank: int, step: int, exact: int = 0) -> list[np.ndarray]:
+    random = np.random.default_rng(100 * step + rank)
+    return [random.standard_normal(count).astype(np.float32) for count in [*COUNTS, *[exact] * bool(exact)]]
+
+
+class Ranks:
+    """All ranks of a group."""
+
+    def __init__(self, codec: str, world: int = WORLD, whole: bool = False, exact: int = 0) -> None:
+        self.world, self.whole, self.exact = world, whole, exact
+        self.plans = [_core.SlotPlan(slots(codec, world, whole, exact), rank, world, whole) for rank in range(world)]
+        self.tables = [_core.SlotStateTable() for _ in range(world)]
+        self.outward = [np.full(plan.outward_bytes, 0xAB, np.uint8) for plan in self.plans]
+        self.inward = [np.full(plan.inward_bytes, 0xAB, np.uint8) for plan in self.plans]
+        self.changed = [_core.SlotChanges() for _ in range(world)]
+
+    def _block(self, rank: int, other: int) -> tuple[slice, slice]:
+        """Where `rank` has outward what it has for the owner `other`, and where `other` has inward what is `rank`'s."""
+        if self.whole:
+            size = self.plans[0].block_bytes(0)
+            there, here = other - (other > rank), rank - (rank > other)
+            return slice(there * size, (there + 1) * size), slice(here * size, (here + 1) * size)
+        sizes = [self.plans[rank].block_bytes(owner) * (owner != rank) for owner in range(self.world)]
+        start, here = sum(sizes[:other]), (rank - (rank > other)) * sizes[other]
+        return slice(start, start + sizes[other]), slice(here, here + sizes[other])
+
+    def pairs(self) -> list[tuple[int, int]]:
+        return [(rank, other) for rank in range(self.world) for other in range(self.world) if other != rank]
+
+    def contribute(self, tensors: Sequence[list[np.ndarray]], step: int) -> None:
+        for rank, plan in enumerate(self.plans):
+            self.changed[rank] = _core.SlotChanges()
+            plan.encode(tensors[rank], self.tables[rank], rank << 34, step, self.outward[rank], self.changed[rank])
+        for rank, other in self.pairs():
+            there, here = self._block(rank, other)
+            self.inward[other][here] = self.outward[rank][there]
+
+    def average(self, tensors: Sequence[list[np.ndarray]], step: int) -> None:
+        """Of `tensors`, in place."""
+        self.contribute(tensors, step)
+        factor = 1 / self.world
+        for rank, plan in enumerate(self.plans):
+            if self.whole:
+                plan.average_whole(tensors[rank], factor, self.outward[rank], self.inward[rank])
+            else:
+                plan.average(
+                    tensors[rank], self.tables[rank], rank << 34, step, factor, self.inward[rank], self.changed[rank]
+                )
+        if self.whole:
+            return
+        for rank, other in self.pairs():
+            there, here = self._block(rank, other)
+            self.outward[rank][there] = self.inward[other][here]
+        for rank, plan in enumerate(self.plans):
+            plan.decode(tensors[rank], self.outward[rank])
+
+
+class Reference:
+    """The same with the codec's own functions."""
+
+    def __init__(self, codec: str, world: int, whole: bool) -> None:
+        self.world, self.whole = world, whole
+        self.slots = slots(codec, world, whole)
+        self.codec = _core.create_codec(codec)
+        self.states: dict[Any, Any] = {}
+
+    def _encoded(self, slot: _core.Slot, rank: int, step: int, purpose: int, part: np.ndarray, scale: float) -> Any:
+        codec = self.codec if purpose == 0 else self.codec.for_aggregate()
+        states = self.states.setdefault(
+            (slot.tensor, slot.first, rank, purpose), {name: np.zeros(part.size, np.float32) for name in codec.states}
+        )
+        seed = (rank << 34) + (purpose << 32)
+        numbers = {"step": step, "tensor": slot.number, "first_element": slot.first_element}
+        return codec.decode(codec.encode(part, states, seed=seed, scale=scale, **numbers), part.size)
+
+    def total(self, tensors: Sequence[list[np.ndarray]], slot: _core.Slot, step: int) -> np.ndarray:
+        total = None
+        for rank in range(self.world):
+            own = tensors[rank][slot.tensor][slot.first : slot.first + slot.count]
+            if not slot.raw and (self.whole or rank != slot.owner):
+                own = self._encoded(slot, rank, step, 0, own, 1.0)
+            total = own if total is None else total + own
+        assert total is not None
+        return total
+
+    def average(self, tensors: Sequence[list[np.ndarray]], step: int) -> list[np.ndarray]:
+        results = [np.empty_like(each) for each in tensors[0]]
+        factor = np.float32(1 / self.world)
+        for slot in self.slots:
+            part = slice(slot.first, slot.first + slot.count)
+            total = self.total(tensors, slot, step)
+            if slot.raw or self.whole:
+                results[slot.tensor][part] = total * factor
+            else:
+                results[slot.tensor][part] = self._encoded(slot, slot.owner, step, 1, total, float(factor))
+        return results
+
+
+@each("world", [1, 2, WORLD])
+@each("whole", [False, True])
+@each("codec", CODECS)
+def test_averages_are_those_of_the_codec_to_the_bit(codec: str, whole: bool, world: int) -> None:
+    ranks, reference = Ranks(codec, world, whole), Reference(codec, world, whole)
+    for step in range(3):
+        expected = reference.average([values(rank, step) for rank in range(world)], step)
+        tensors = [values(rank, step) for rank in range(world)]
+        ranks.average(tensors, step)
+        for own in tensors:
+            for tensor, (result, wanted) in enumerate(zip(own, expected, strict=True)):
+                assert same_bits(result, wanted), (step, tensor)
+
+
+@each("dtype", ["float16", "float64", "bfloat16"])
+@each("whole", [False, True])
+def test_other_types_travel_as_float32(dtype: str, whole: bool) -> None:
+    ranks, same = Ranks("int8", whole=whole), Ranks("int8", whole=whole)
+
+    def narrowed(array: np.ndarray) -> np.ndarray:
+        if dtype == "bfloat16":
+            return np.frombuffer(bytearray(_core.narrow(array, dtype)), np.int16)
+        return array.astype(dtype)
+
+    def widened(array: np.ndarray) -> np.ndarray:
+        return _core.widen(array.tobytes(), dtype)
+
+    given = [[narrowed(each) for each in values(rank, 0)] for rank in range(WORLD)]
+    wide = [[widened(each) for each in own] for own in given]
+    ranks.average(given, 0)
+    same.average(wide, 0)
+    for own, expected in zip(given, wide, strict=True):
+        for result, wanted in zip(own, expected, strict=True):
+            assert result.tobytes() == narrowed(wanted).tobytes()
+
+
+@each("codec", ["onebit", "fp16"])
+def test_values_without_a_codec_are_added_in_rank_order(codec: str) -> None:
+    """They have the factor already: the product of a huge value and the number of ranks would not be finite."""
+    ranks = Ranks(codec, exact=1001)
+    tensors = [values(rank, 0, 1001) for rank in range(WORLD)]
+    for rank in range(WORLD):
+        tensors[rank][-1][7] = np.float32(3e38) / np.float32(WORLD)
+    expected = (tensors[0][-1] + tensors[1][-1]) + tensors[2][-1]
+    ranks.average(tensors, 0)
+    assert np.isfinite(expected[7])
+    for own in tensors:
+        assert same_bits(own[-1], expected)
+
+
+@each("codec", ["onebit", "int8", "none"])
+def test_an_owner_may_keep_an_average_that_is_not_encoded(codec: str) -> None:
+    ranks = Ranks(codec)
+    plans = [_core.SlotPlan(slots(codec, WORLD, False, kept=True), rank, WORLD, False) for rank in range(WORLD)]
+    given = [values(rank, 0) for rank in range(WORLD)]
+    ranks.contribute(given, 0)
+    reference = Reference(codec, WORLD, False)
+    for rank, plan in enumerate(plans):
+        results = [each.copy() for each in given[rank]]
+        plan.average(results, _core.SlotStateTable(), 0, 0, 0.5, ranks.inward[rank], _core.SlotChanges())
+        for slot in slots(codec, WORLD, False):
+            part = slice(slot.first, slot.first + slot.count)
+            expected = given[rank][slot.tensor][part]
+            if slot.owner == rank:
+                expected = reference.total(given, slot, 0) * np.float32(0.5)
+            assert same_bits(results[slot.tensor][part], expected)
+
+
+@each("codec", ["onebit", "none"])
+@each("whole", [False, True])
+def test_a_value_that_is_not_finite_reaches_all_ranks(codec: str, whole: bool) -> None:
+    ranks = Ranks(codec, whole=whole)
+    ranks.average([values(rank, 0) for rank in range(WORLD)], 0)
+    before = [table.read() for table in ranks.tables]
+    tensors = [values(rank, 1) for rank in range(WORLD)]
+    tensors[1][3][39_999] = np.nan
+    ranks.average(tensors, 1)
+    for own in tensors:
+        assert np.isnan(own[3][39_999])
+        assert np.isfinite(own[0]).all()
+    key = "w3 0" if whole else f"w3 {next(s.first for s in slots(codec, WORLD, whole) if s.first + s.count == 40_000)}"
+    if codec == "onebit" and key in before[1]:
+        assert same_bits(ranks.tables[1].read()[key]["residual"], before[1][key]["residual"])
+
+
+def test_a_failed_step_leaves_the_states() -> None:
+    ranks = Ranks("onebit")
+    ranks.average([values(rank, 0) for rank in range(WORLD)], 0)
+    before = [table.read() for table in ranks.tables]
+    assert all(before)
+    ranks.average([values(rank, 1) for rank in range(WORLD)], 1)
+    changed = 0
+    for rank, table in enumerate(ranks.tables):
+        now = table.read()
+        changed += sum(not same_bits(now[key]["residual"], old["residual"]) for key, old in before[rank].items())
+        ranks.changed[rank].undo()
+        ranks.changed[rank].undo()  # nothing more
+        for key, states in table.read().items():
+            assert same_bits(states["residual"], before[rank][key]["residual"])
+    assert changed > WORLD
+
+
+@each("at", [0, 8, 16, 3])
+@each("codec", ["onebit", "none"])
+def test_a_damaged_message_is_named(codec: str, at: int) -> None:
+    """Magic, number of elements, bytes of the payload, flags: of rank 2's message for the last tensor of rank 1."""
+    ranks = Ranks(codec)
+    tensors = [values(rank, 0) for rank in range(WORLD)]
+    ranks.contribute(tensors, 0)
+    own = [slot for slot in slots(codec, WORLD, False) if slot.owner == 1]
+    start = ranks.plans[1].block_bytes(1) + own[-1].offset
+    ranks.inward[1][start + at] ^= 0x42
+    where = rf"tensor '{own[-1].name}', partition {own[-1].partition}, from rank 2 of the group"
+    with pytest.raises(CorruptPayload, match=where):
+        ranks.plans[1].average(tensors[1], ranks.tables[1], 0, 0, 1 / WORLD, ranks.inward[1], ranks.changed[1])
+
+
+def test_memory_of_another_size_is_refused() -> None:
+    ranks = Ranks("onebit")
+    plan, table, changed = ranks.plans[0], ranks.tables[0], ranks.changed[0]
+    tensors = values(0, 0)
+    with pytest.raises(InvalidArgument, match="the outward memory has"):
+        plan.encode(tensors, table, 0, 0, ranks.outward[0][1:], changed)
+    with pytest.raises(InvalidArgument, match="the inward memory has"):
+        plan.average(tensors, table, 0, 0, 1.0, ranks.inward[0][1:], changed)
+    with pytest.raises(InvalidArgument, match="the outward memory has"):
+        plan.decode(tensors, ranks.outward[0][1:])
+    with pytest.raises(InvalidArgument, match="more tensors than are given"):
+        plan.encode(tensors[:-1], table, 0, 0, ranks.outward[0], changed)
+    with pytest.raises(InvalidArgument, match="'t0' has fewer elements"):
+        plan.encode([tensors[0][:-1], *tensors[1:]], table, 0, 0, ranks.outward[0], changed)
+    with pytest.raises(InvalidArgument, match="without gaps"):
+        plan.encode([np.zeros(10_000, np.float32)[::2], *tensors[1:]], table, 0, 0, ranks.outward[0], changed)
+    with pytest.raises(InvalidArgument, match="int16 for bfloat16"):
+        plan.encode([np.zeros(5000, np.int32), *tensors[1:]], table, 0, 0, ranks.outward[0], changed)
+
+
+def test_slots_that_overlap_or_are_too_small_are_refused() -> None:
+    for field, value in (("offset", 1), ("payload_bytes", 3), ("owner", WORLD)):
+        wrong = slots("onebit", WORLD, False)
+        setattr(wrong[0], field, value)
+        with pytest.raises(InvalidArgument):
+            _core.SlotPlan(wrong, 0, WORLD, False)
+
+
+def test_states_of_another_length_are_refused() -> None:
+    ranks = Ranks("onebit")
+    for slot in slots("onebit", WORLD, False):
+        ranks.tables[0].put(slot.worker_key, "residual", np.zeros(slot.count + 1, np.float32))
+    with pytest.raises(Mismatch, match=r"has states of \d+ elements"):
+        ranks.contribute([values(rank, 0) for rank in range(WORLD)], 0)

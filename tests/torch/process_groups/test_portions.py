@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch that travels in several portions, and the memory of their collectives."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+import hipress.torch as hp
+from hipress._library import load_core
+from hipress.torch.process_groups import GroupAverage, GroupOptions, slots
+from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.layout import HEADER_BYTES, Compressed, Layout, first_owners
+from tests.torch.ddp import training
+from tests.torch.ranks import outcomes, run
+
+#: One that is empty, one without a codec, and larger ones.
+COUNTS = {"none": 0, "vector": 1500, "few": 3000, "many": 70_001, "large": 400_000}
+WORLD = 4
+
+
+def _slots(exact: int = 0, *, whole: bool = False, portion_bytes: int = 4 << 20) -> list[slots.Slots]:
+    codec = load_core().create_codec("int8")
+    tensors = [Compressed(name, count, codec) for name, count in COUNTS.items()]
+    layout = Layout(tensors, WORLD, None if whole else first_owners(tensors, WORLD))
+    numbers = {name: number for number, name in enumerate(COUNTS)}
+    return slots.slots_of(layout, exact, rank=1, world=WORLD, whole=whole, numbers=numbers, portion_bytes=portion_bytes)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_portions_together_have_all_bytes(whole: bool) -> None:
+    (one,) = _slots(whole=whole)
+    several = _slots(whole=whole, portion_bytes=50_000)
+    assert len(several) > 1
+    for what in ("outward_sizes", "inward_sizes"):
+        assert [sum(each) for each in zip(*(getattr(part, what) for part in several), strict=True)] == getattr(
+            one, what
+        )
+    assert sum(part.plan.outward_bytes for part in several) == one.plan.outward_bytes
+
+
+def test_values_without_a_codec_are_not_counted() -> None:
+    (without,), (beside,) = _slots(), _slots(5000)
+    assert beside.counted == without.counted
+    more = [beside.plan.block_bytes(owner) - without.plan.block_bytes(owner) for owner in range(WORLD)]
+    assert sum(more) == 4 * 5000 + WORLD * HEADER_BYTES
+    assert beside.outward_sizes[0] == without.outward_sizes[0] + more[0]
+
+
+def test_the_next_step_uses_the_memory_again() -> None:
+    (part,) = _slots()
+    first, second = part.take(0), part.take(0)
+    assert first.outward.data_ptr() != second.outward.data_ptr()
+    part.give_back(second)
+    part.give_back(first)
+    part.forget_unless_used(0)
+    assert part.take(1) is first
+    part.give_back(first)
+    part.forget_unless_used(2)
+    assert part.take(3) is not first
+
+
+def _average(portion_bytes: int) -> GroupAverage:
+    shapes = {name: TensorShape(count, 4, 1 if name == "vector" else 2) for name, count in COUNTS.items()}
+    return GroupAverage(shapes, None, GroupOptions(codec="onebit", min_compress_bytes=0, portion_bytes=portion_bytes))
+
+
+def _values(rank: int, step: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    return {name: torch.randn(count, generator=generator) for name, count in COUNTS.items()}
+
+
+@training.in_process_group
+def _two_steps(rank: int, portion_bytes: int) -> tuple[list[Any], dict[str, Any], int]:
+    average = _average(portion_bytes)
+    results = []
+    for step in range(2):
+        tensors = _values(rank, step)
+        average.start(list(tensors.items()), step).wait()
+        results.append({name: tensor.numpy() for name, tensor in tensors.items()})
+    return results, average.state_dict(), average.sent_bytes
+
+
+@pytest.mark.slow
+def test_they_give_the_same_average(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "several").mkdir()
+    one = run(_two_steps, 2, str(tmp_path / "one"), 1 << 30)
+    several = run(_two_steps, 2, str(tmp_path / "several"), 2000)
+    for rank in range(2):
+        for step in range(2):
+            for name in COUNTS:
+                np.testing.assert_array_equal(several[rank][0][step][name], one[0][0][step][name])
+        assert pickle.dumps(several[rank][1]) == pickle.dumps(one[rank][1])
+        assert several[rank][2] == one[rank][2] > 0
+
+
+def _leaves(folder: str) -> bool:
+    """Whether the states are as before the step in which rank 1 is missing."""
+    with training.process_group(folder, timeout=4.0) as (rank, _):
+        average = _average(2000)
+        average.start(list(_values(rank, 0).items()), 0).wait()
+        dist.barrier()
+        if rank == 1:
+            del average
+            time.sleep(8.0)
+            return True
+        before = pickle.dumps(average.state_dict())
+        done = average.start(list(_values(rank, 1).items()), 1)
+        with pytest.raises(hp.TransportError, match="step 1"):
+            done.wait()
+        same = pickle.dumps(average.state_dict()) == before
+        del average, done
+        return same
+
+
+@pytest.mark.slow
+def test_a_lost_rank_changes_no_state_of_any_portion(tmp_path: Path) -> None:
+    assert run(_leaves, 2, str(tmp_path)) == [True, True]
+
+
+@training.in_process_group
+def _parts_otherwise(rank: int) -> None:
+    _average(2000 + rank)
+
+
+@pytest.mark.slow
+def test_ranks_with_other_portions_are_told_on_all(tmp_path: Path) -> None:
+    """They would start different collectives, and read each other's payloads as headers."""
+    for error in outcomes(_parts_otherwise, 2, str(tmp_path)):
+        assert isinstance(error, hp.Mismatch)
+        assert "'portion_bytes 2001' where rank 0 has 'portion_bytes 2000'" in str(error)
