@@ -185,7 +185,7 @@ void addToTraceFile(const std::string& path, const std::string& events) {
     add(path, events, false);
   } catch (const Obstacle& obstacle) {
     throw transportError(sentence(path, obstacle) +
-                         ". What this rank recorded is lost; the file has what other ranks wrote before");
+                         ". What this rank recorded is lost; the file keeps earlier records of other ranks");
   }
 }
 

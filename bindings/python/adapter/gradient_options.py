@@ -100,7 +100,7 @@ def gradient_options(
     codec = codec_of(compression, how["codec"])
     if compressor_of(compression) is not None and (plan is not None or how["codec_for"]):
         raise InvalidArgument(
-            f"compression={compression!r} has every gradient travel as it says: give it without plan and codec_for"
+            f"compression={compression!r} decides how each gradient travels: give it without plan and codec_for"
         )
     options = SynchronizationOptions(
         codec=codec,

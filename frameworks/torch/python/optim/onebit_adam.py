@@ -146,6 +146,6 @@ class OneBitAdam(SynchronizingOptimizer):
         if steps and max(steps) >= min(saved, self._freeze_step) and (own is None or saved != self._freeze_step):
             frozen = "is of AdamW" if own is None else f"has freeze_step {saved}"
             raise InvalidArgument(
-                f"the state has taken {max(steps)} steps and {frozen}; freeze_step={self._freeze_step} does not go on "
-                "from there: give the saved one, or one above the steps taken"
+                f"the state has taken {max(steps)} steps and {frozen}; freeze_step={self._freeze_step} does not fit: "
+                "give the saved number, or a number above the steps taken"
             )

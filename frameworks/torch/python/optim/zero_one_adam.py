@@ -151,7 +151,7 @@ class ZeroOneAdam(SynchronizingOptimizer):
         for name, each in variance.items():
             if not each.any():
                 raise InvalidArgument(
-                    f"parameter '{name}' has had no gradient in the exact ones of the first {self._freeze_step} steps, "
+                    f"parameter '{name}' has had no gradient in the exact steps of the first {self._freeze_step}, "
                     "and its variance would be frozen at zero: raise var_freeze_step until every parameter is used, or "
                     "leave this one out"
                 )
