@@ -32,7 +32,7 @@ class OneBitAdam(SynchronizingOptimizer):
     Arguments:
         params: `model.named_parameters()`, or groups of them; float32 on the CPU.
         lr, betas, eps, weight_decay: as in torch.optim.AdamW.
-        freeze_step: so many steps have exact gradients, 1 or more. The paper takes the first 15 to 25 % of a training,
+        freeze_step: steps with exact gradients, 1 or more. The paper takes the first 15 to 25 % of a training,
             past the warm-up of the learning rate: afterwards the variance hardly changes.
         codec: of the momentum; one with error feedback.
         codec_for: codecs of single parameters, by name. An embedding whose rows are seldom used has small variances
