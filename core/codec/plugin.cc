@@ -25,7 +25,8 @@ const CodecPlugin& load(const std::string& path) {
   // With a '/' in it: otherwise the loader searches its own folders instead of the working one.
   const std::string absolute = std::filesystem::absolute(path, error).string();
   if (error || !std::filesystem::is_regular_file(absolute, error)) {
-    refuse(path, "does not exist or is not a file; give the path of what was built from the codec's program");
+    refuse(path,
+           "does not exist or is not a file; give the path of the library built from the codec's program");
   }
   // Never closed, whatever follows: codecs that it made, or its static objects, may outlive every caller.
   void* library = dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -35,7 +36,7 @@ const CodecPlugin& load(const std::string& path) {
   void* symbol = dlsym(library, kCodecPluginSymbol);
   if (symbol == nullptr) {
     refuse(path, std::string("has no function ") + kCodecPluginSymbol +
-                     ", so it is no codec; give the path of what was built from a codec's program");
+                     ", so it is no codec; give the path of a library built from a codec's program");
   }
   const auto* plugin = reinterpret_cast<const CodecPlugin* (*)()>(symbol)();
   if (plugin == nullptr || plugin->abi != kCodecPluginAbi) {

@@ -193,8 +193,8 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "nothing": (lambda s: {}, "are no codecs' states"),
     "no dict": (lambda s: 7, "are a dict of tensors, not a int"),
     "no array": (lambda s: {**s, "w:shape": object()}, "'w:shape'"),
-    "a list of one": (lambda s: [s], "those of all ranks"),
-    "an empty list": (lambda s: [], "those of all ranks"),
+    "a list of one": (lambda s: [s], "the states of all ranks"),
+    "an empty list": (lambda s: [], "the states of all ranks"),
 }
 
 

@@ -122,7 +122,7 @@ def _frozen_and_sparse() -> None:
     optimizer.step()
     optimizer.zero_grad()
     optimizer.set_plan(plan_for(model.named_parameters(), together, hp.size()))
-    with pytest.raises(hp.InvalidArgument, match=r"'sparse.weight' is sparse, .* travel in group 'g'"):
+    with pytest.raises(hp.InvalidArgument, match=r"'sparse.weight' is sparse, .* has it in group 'g'"):
         sparse(torch.tensor([hp.rank()])).sum().backward()
 
 

@@ -39,17 +39,17 @@ class CodecAdvice:
             if self.optimizer.belonging:
                 instead += f", or {self.optimizer.belonging}.OneBitAdam in place of {name} (docs/guide/adam.md)"
             return (
-                f"codec {codec!r} sends later the values that it drops now (error feedback), and {name} divides by "
-                "second moments of the sums: together they train far worse than uncompressed gradients do. "
-                + (f"{known.name} has momentum of its own, too. " if doubled else "")
+                f"codec {codec!r} has error feedback (it sends dropped values later), and {name} divides by second "
+                "moments of the sums: together they train far worse than uncompressed gradients. "
+                + (f"{known.name} also has momentum of its own. " if doubled else "")
                 + f"Use {instead}"
             )
         if doubled:
             module = self.optimizer.belonging
             belongs = f", or {module}.DGCSGD, which has it once" if module else ""
             return (
-                f"codec {codec!r} has momentum of its own, and so has {name}: momentum is applied twice, which trains "
-                f"far worse or ends in NaN. Give {name} momentum 0, so that only the codec has it, or use {_INSTEAD}"
+                f"codec {codec!r} and {name} both have momentum: applied twice, momentum trains far worse or ends in "
+                f"NaN. Give {name} momentum 0, so that only the codec has momentum, or use {_INSTEAD}"
                 f"{belongs}"
             )
         return ""
@@ -70,7 +70,7 @@ class CodecAdvice:
                 continue
             self._said.add(family)
             if left_out:
-                objection = f"automatic plans leave out codecs that do not go with the optimizer: {objection}"
+                objection = f"automatic plans leave out codecs that do not suit the optimizer: {objection}"
             warnings.warn(f"{objection}; see {_PAGE}", CodecWarning, stacklevel=_depth_of_user())
 
 

@@ -225,7 +225,7 @@ def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: 
         _, world, rank = (int(each) for each in given[_ABOUT])
         if rank >= 0 and (world, rank) != (engine.world_size, engine.rank):
             raise InvalidArgument(
-                f"the codecs' states are those of rank {rank} of {world} alone (exact=True), and this is rank "
+                f"the codecs' states are of rank {rank} of {world} alone (exact=True), and this is rank "
                 f"{engine.rank} of {engine.world_size}: load a list with the states of all {world} ranks, or save them "
                 "without exact=True"
             )
@@ -235,7 +235,7 @@ def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: 
     about = [tuple(int(number) for number in each[_ABOUT][1:]) for each in saved]
     if not saved or about != [(len(saved), rank) for rank in range(len(saved))]:
         raise InvalidArgument(
-            "a list of codecs' states has those of all ranks (exact=True), in their order; here the ranks are "
+            "a list of codecs' states has the states of all ranks (exact=True), in their order; here the ranks are "
             f"{[rank for _, rank in about]} of {sorted({world for world, _ in about})}"
         )
     return saved[engine.rank] if len(saved) == engine.world_size else _mean_of(tensors, saved)
@@ -280,7 +280,7 @@ def _check(tensors: TensorList, given: dict[str, Array]) -> None:
     """Raises InvalidArgument, with the first difference, unless these are states of these tensors."""
     about = given.get(_ABOUT)
     if about is None or about.shape != (3,) or about.dtype.kind not in "iu":
-        raise InvalidArgument("these are no codecs' states: give what codec_states() returned")
+        raise InvalidArgument("these are no codecs' states: give the result of codec_states()")
     if int(about[0]) != _FORMAT:
         raise InvalidArgument(f"the codecs' states have format {int(about[0])}, and this version reads {_FORMAT}")
     known = {_ABOUT}

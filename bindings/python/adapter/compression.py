@@ -92,8 +92,8 @@ def _codec(compression: Compressing) -> str | None:
     """The codec that does the same, if there is one. Raises InvalidArgument."""
     if isinstance(compression, str):
         raise InvalidArgument(
-            f"compression={compression!r}: Compression.none, Compression.fp16 or a Compressor of your own go there; "
-            f'a codec is given by name as codec="{compression}"'
+            f"compression={compression!r}: give Compression.none, Compression.fp16 or a Compressor of your own, "
+            f'or give a codec by name: codec="{compression}"'
         )
     if not (callable(getattr(compression, "compress", None)) and callable(getattr(compression, "decompress", None))):
         raise InvalidArgument(

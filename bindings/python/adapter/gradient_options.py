@@ -29,14 +29,14 @@ class GradientTravel(TravelOptions, total=False):
     plan: Annotated[
         PlanArgument,
         Option(
-            "Says of each {parameter}{plan_names} how its gradient travels, in place of codec, topology, partitions, "
-            "min_compress_bytes and codec_for: a file that `hipress plan` has written (of a file with lines "
-            "`name,size,y|n,K`, `codec` and `topology` say the rest), or a hipress.secopa Plan. `set_plan()` changes "
-            'it later. "auto": in the first steps gradients travel as they are; then all ranks measure their links and '
-            "`codec`, and rank 0 plans for each {parameter} whether `codec` is worth it, and which way its gradient "
-            "travels. If steps take longer later, rank 0 makes another plan. The logger "
+            "How the gradient of each {parameter}{plan_names} travels, in place of codec, topology, partitions, "
+            "min_compress_bytes and codec_for: a file from `hipress plan` (a file with lines `name,size,y|n,K` also "
+            "needs `codec` and `topology`), or a hipress.secopa Plan. `set_plan()` changes it later. "
+            '"auto": in the first steps gradients travel without a codec. Then all ranks measure their links and '
+            "`codec`, and rank 0 plans for each {parameter} whether `codec` pays, and which topology its gradient "
+            "takes. If steps take longer later, rank 0 makes another plan. The logger "
             '"hipress.plan" says so on rank 0.{plan_needs} hipress.secopa.online.automatic.AutomaticOptions in place '
-            'of "auto" allow several codecs, and say how often to measure.',
+            'of "auto" allow several codecs, and set how often to measure.',
             default=None,
         ),
     ]
@@ -48,8 +48,8 @@ class HorovodOptions(TypedDict, total=False):
     compression: Annotated[
         Compressing,
         Option(
-            'Horovod\'s: Compression.fp16 is codec="fp16". With a Compressor of your own each gradient travels as its '
-            "compress() makes it, under no codec and plan.",
+            'Horovod\'s: Compression.fp16 is codec="fp16". A Compressor of your own replaces codecs and plans: its '
+            "compress() makes the values that travel.",
             default=NoneCompressor,
         ),
     ]
@@ -66,7 +66,7 @@ class HorovodOptions(TypedDict, total=False):
     num_groups: Annotated[
         int,
         Option(
-            "Horovod's; it changes nothing, because small gradients for one rank go together anyhow.",
+            "Horovod's; it changes nothing, because HiPress bundles small messages to one rank.",
             default=0,
             at_least=0,
         ),
@@ -100,7 +100,7 @@ def gradient_options(
     codec = codec_of(compression, how["codec"])
     if compressor_of(compression) is not None and (plan is not None or how["codec_for"]):
         raise InvalidArgument(
-            f"compression={compression!r} has every gradient travel as it says: give it without plan and codec_for"
+            f"compression={compression!r} decides how each gradient travels: give it without plan and codec_for"
         )
     options = SynchronizationOptions(
         codec=codec,

@@ -35,6 +35,6 @@ def operation_name(kind: str, name: str | None, *, foreign_threads: bool = True)
     if not allowed:
         raise InvalidArgument(
             f"{kind} without a name in thread '{thread.name}': ranks match operations without names by the order of "
-            "the calls, which only the thread that called first has; give the operation a name, the same on all ranks"
+            "calls in one thread, the first that called; give the operation a name, the same on all ranks"
         )
     return process.numbered("unnamed")

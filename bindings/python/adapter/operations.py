@@ -123,7 +123,5 @@ def synchronize(handle: Operation[_Result]) -> _Result:
 def _checked(handle: Operation[_Result]) -> Operation[_Result]:
     runtime.current()
     if not isinstance(handle, Operation):
-        raise InvalidArgument(
-            f"{handle!r} is not the handle of an operation, which a function ending in _async returns"
-        )
+        raise InvalidArgument(f"{handle!r} is not the handle of an operation: give the result of an _async function")
     return handle

@@ -57,7 +57,7 @@ def is_automatic(argument: PlanArgument) -> bool:
 def plan_to_set(argument: PlanArgument) -> Plan | None:
     """The plan that set_plan() is given. Raises InvalidArgument."""
     if is_automatic(argument):
-        raise InvalidArgument("automatic plans are an argument of the distributed optimizer; set_plan() takes a plan")
+        raise InvalidArgument('set_plan() takes a plan; give plan="auto" to the distributed optimizer')
     return plan_of(argument)
 
 

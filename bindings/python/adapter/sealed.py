@@ -116,6 +116,6 @@ def derived_key(token: str, nonces: list[bytes]) -> bytes:
 def _forged(sender: int, call: Call) -> CorruptPayload:
     return CorruptPayload(
         f"{call.what} of '{call.label}' on rank {runtime.rank()}: the bytes that came as rank {sender}'s were not "
-        f"sealed by rank {sender} in this call: they are damaged, forged or sent again. Nothing of them was used. If "
-        "all ranks make the same calls in the same order, look for strangers on the network of this job"
+        f"sealed by rank {sender} in this call: they are damaged, forged or sent again, and were not used. If all "
+        "ranks make the same calls in the same order, look for strangers on the network of this job"
     )

@@ -119,7 +119,7 @@ def _check_plan(plan: Plan, tensors: Iterable[TensorDescription], world: int) ->
     from hipress.secopa.profile.gradients import Gradient, GradientSet
 
     if plan.world != world:
-        raise InvalidArgument(f"the plan is for {plan.world} ranks, and here are {world}: make it anew for {world}")
+        raise InvalidArgument(f"the plan is for {plan.world} ranks, and this job has {world}: make it anew for {world}")
     named = plan.specs()
     needed = [each for each in tensors if each.has_gradient or each.name in named]
     gradients = (Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in needed)
@@ -215,8 +215,8 @@ class TensorList:
         for index in range(len(self)):
             if self.group(index) in groups and index not in present:
                 raise InvalidArgument(
-                    f"'{self._tensors[index].name}' has no gradient, and the plan has it travel in group "
-                    f"'{self.group(index)}', which waits for it: plan it alone"
+                    f"'{self._tensors[index].name}' has no gradient, and its group '{self.group(index)}' in the plan "
+                    "waits for it: plan it without a group"
                 )
 
     @property

@@ -96,7 +96,7 @@ def run(
         if hosts is not None:
             given = [option for option, value in here_only.items() if value is not None]
             if given:
-                _fail(f"{given[0]} is for jobs on this machine; with -H use what the launcher has for it")
+                _fail(f"{given[0]} is for jobs on this machine; with -H use the launcher's own option")
             _hand_over(tuple(command), hosts, size, launcher, variables)
         if launcher is not None:
             _fail("--launcher is for jobs on other machines: expected -H, too")

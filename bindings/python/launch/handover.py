@@ -105,7 +105,7 @@ def _mpirun(path: str, job: _Job) -> list[str]:
 def _srun(_path: str, job: _Job) -> list[str]:
     slots = set(job.hosts.values())
     if len(slots) != 1 or job.size != sum(job.hosts.values()):
-        raise InvalidArgument("srun starts as many ranks on each host: expected the same number for all in -H")
+        raise InvalidArgument("srun starts equally many ranks on each host: expected the same number for all in -H")
     arguments = [f"--nodelist={','.join(job.hosts)}", f"--nodes={len(job.hosts)}", f"--ntasks={job.size}"]
     return [*arguments, f"--ntasks-per-node={slots.pop()}", *_env_command(job)]
 

@@ -45,12 +45,12 @@ class BesideCodec(TypedDict, total=False):
     warmup: Annotated[
         int | Warmup | None,
         Option(
-            "In so many first steps all values are averaged exactly. hipress.torch.Warmup in place of a number says "
-            "with which other codec, or with which ratios of `codec` in turn.",
+            "Number of first steps in which all values are averaged exactly. hipress.torch.Warmup in place of a number "
+            "sets another codec, or ratios of `codec` in turn.",
             default=None,
         ),
     ]
-    seed: Annotated[int, Option("Of random rounding.{group_only_seed}", default=0, at_least=0)]
+    seed: Annotated[int, Option("Seed of random rounding.{group_only_seed}", default=0, at_least=0)]
 
 
 class GroupTravel(BesideCodec, total=False):

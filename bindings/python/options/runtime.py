@@ -23,8 +23,8 @@ class RuntimeOptions:
     timeout: Annotated[
         float,
         Option(
-            "Seconds from submitting a tensor until every rank must have done its part; also the limit for agreements "
-            "among ranks.",
+            "Seconds from the submission of a tensor to its deadline on all ranks; also the limit for agreements among "
+            "ranks.",
             above=0,
             of_engine=True,
         ),
@@ -40,8 +40,8 @@ class RuntimeOptions:
     stall_warning: Annotated[
         float,
         Option(
-            "A rank that has waited for so many seconds names on stderr the ranks and the tensors that it waits for, "
-            "and again after each such time; 0: never.",
+            "Seconds after which a waiting rank names on stderr the ranks and tensors that it waits for, repeatedly; "
+            "0: never.",
             at_least=0,
             of_engine=True,
         ),
@@ -67,7 +67,7 @@ class RuntimeOptions:
     window_bytes: Annotated[
         int,
         Option(
-            "Bytes that the network has of each peer's messages at a time; the messages behind them wait, ordered by "
+            "Bytes of messages to each peer that the network has at a time; further messages wait, ordered by "
             "priority.",
             above=0,
             of_engine=True,
@@ -76,20 +76,20 @@ class RuntimeOptions:
     bundle_bytes: Annotated[
         int,
         Option(
-            "Small messages for one peer go together, up to so many bytes, where a message alone is costly (TCP); "
-            "0: never.",
+            "Small messages to one peer travel in bundles of up to this many bytes, where a message alone is costly "
+            "(TCP); 0: never.",
             at_least=0,
             of_engine=True,
         ),
     ] = 64 << 10
     bundle_message_bytes: Annotated[
         int,
-        Option("Larger messages never go together with others.", at_least=0, of_engine=True),
+        Option("Larger messages never join a bundle.", at_least=0, of_engine=True),
     ] = 16 << 10
     bundle_linger: Annotated[
         float,
         Option(
-            "Seconds that a small message waits at most for others, while an earlier message to the same peer is under "
+            "Most seconds that a small message waits for others, while an earlier message to the same peer is under "
             "way.",
             above=0,
             of_engine=True,
@@ -106,13 +106,13 @@ class RuntimeOptions:
     ] = False
     round_bytes: Annotated[
         int,
-        Option("Bytes of a link round at most, unless one message is larger.", above=0, of_engine=True),
+        Option("Most bytes of a link round, unless one message is larger.", above=0, of_engine=True),
     ] = 1 << 20
     coordinator: Annotated[
         str,
         Option(
-            "Who decides which link a rank uses in a link round: `none`, every rank for itself; `rank0`, rank 0 for "
-            "all ranks, which implies link rounds.",
+            "Which rank chooses the links of a link round: `none`, every rank for itself; `rank0`, rank 0 for all "
+            "ranks, which implies link rounds.",
             one_of=("none", "rank0"),
             same_on_all_ranks=True,
             of_engine=True,
@@ -135,8 +135,8 @@ class RuntimeOptions:
     network: Annotated[
         str,
         Option(
-            "Which devices (`eth1`, `mlx5_0:1`), subnets (`10.0.0.0/16`) or kinds (`rdma`, `tcp`) gradients may take, "
-            "separated by commas; empty: every device that leads to the other ranks. The fastest of them is taken.",
+            "Devices (`eth1`, `mlx5_0:1`), subnets (`10.0.0.0/16`) or kinds (`rdma`, `tcp`) that gradients may take, "
+            "separated by commas; empty: every device that leads to the other ranks. The ranks take the fastest.",
             variable="HIPRESS_NET",
         ),
     ] = ""
@@ -154,7 +154,7 @@ class RuntimeOptions:
         bool,
         Option(
             "False: the engine synchronises one tensor after the other, in the order of submission, which must be the "
-            "same on all ranks; it shows what overlap gains.",
+            "same on all ranks. This shows the gain of overlap.",
             same_on_all_ranks=True,
             of_engine=True,
         ),
@@ -171,7 +171,7 @@ class RuntimeOptions:
     check_replicas: Annotated[
         int,
         Option(
-            "All ranks compare the hashes of their parameters every so many steps; 0: never.",
+            "Number of steps after which all ranks compare hashes of their parameters; 0: never.",
             at_least=0,
             same_on_all_ranks=True,
         ),

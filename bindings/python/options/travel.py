@@ -20,18 +20,18 @@ class CollectiveOptions(TypedDict, total=False):
     codec: Annotated[
         str,
         Option(
-            'How gradients are compressed: "none", or the name of a codec, such as "fp16", "int8", "onebit", or of a '
-            'loaded one; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.',
+            'How gradients are compressed: "none", or a codec\'s name, such as "fp16", "int8", "onebit" or a loaded '
+            'codec; with options: "dgc(ratio=0.01)". `set_codec()` changes it later.',
             default="none",
         ),
     ]
     topology: Annotated[
         str,
-        Option('Which way gradients travel: "ps", "ring", "butterfly", "allgather" or "hierarchical".', default="ps"),
+        Option('The topology: "ps", "ring", "butterfly", "allgather" or "hierarchical".', default="ps"),
     ]
     partitions: Annotated[
         int,
-        Option("Into how many pieces each gradient is split; 0: by its size.", default=0, at_least=0),
+        Option("Number of partitions of each gradient; 0: by its size.", default=0, at_least=0),
     ]
 
 
@@ -40,7 +40,7 @@ class TravelOptions(CollectiveOptions, total=False):
 
     min_compress_bytes: Annotated[
         int,
-        Option("Smaller gradients travel as they are.", default=MIN_COMPRESS_BYTES, at_least=0),
+        Option("Smaller gradients travel raw.", default=MIN_COMPRESS_BYTES, at_least=0),
     ]
     codec_for: Annotated[
         Mapping[str, str] | None,

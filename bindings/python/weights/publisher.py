@@ -20,8 +20,8 @@ class Publisher:
 
     Arguments:
         store: where the versions go. A stream that is there already goes on with its next number, as an anchor.
-        anchor_every: every so many versions one has all values, for followers that begin or missed versions.
-        keep_anchors: versions before the last so many anchors are deleted.
+        anchor_every: one of this many versions has all values, for followers that begin or missed versions.
+        keep_anchors: number of anchors to keep; older versions are deleted.
 
     Raises InvalidArgument.
     """

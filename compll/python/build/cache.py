@@ -103,7 +103,7 @@ def _usable(folder: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise InvalidArgument(
-            f"{folder} cannot keep compiled libraries: {error}; set HIPRESS_CACHE to a folder that can be written"
+            f"{folder} cannot keep compiled libraries: {error}; set HIPRESS_CACHE to a writable folder"
         ) from None
 
 

@@ -75,8 +75,8 @@ def find_compiler() -> Compiler:
     if found is None:
         raise Unsupported(
             f"a C++20 compiler is needed, and none of {', '.join(_USUAL)} is in PATH. Install one "
-            "(apt install g++, dnf install gcc-c++, or conda install gxx), or set CXX to one. Where that cannot be: "
-            "compile on another machine like this one; `hipress compll build --library` does so for a codec."
+            "(apt install g++, dnf install gcc-c++, or conda install gxx), or set CXX to one. Or compile on another "
+            "machine like this one; `hipress compll build --library` compiles a codec."
         )
     return _asked((found,))
 

@@ -46,7 +46,7 @@ TensorSpec groupSpec(const std::vector<TensorSpec>& specs, const std::vector<siz
   for (const size_t index : members) {
     const TensorSpec& spec = specs[index];
     if (spec.allreduce() == nullptr || spec.transient) {
-      throw invalidArgument(where + "'" + spec.name + "' is not synchronised again and again; leave it out");
+      throw invalidArgument(where + "'" + spec.name + "' is not synchronised in each step; leave it out");
     }
     if (spec.device != first.device) {
       throw invalidArgument(where + "'" + first.name + "' and '" + spec.name +
@@ -54,7 +54,7 @@ TensorSpec groupSpec(const std::vector<TensorSpec>& specs, const std::vector<siz
     }
     if (wayOf(spec) != wayOf(first)) {
       throw invalidArgument(where + "'" + first.name + "' (" + wayOf(first) + ") and '" + spec.name + "' (" +
-                            wayOf(spec) + ") cannot travel together; what is in one group is sent alike");
+                            wayOf(spec) + ") cannot travel together; the tensors of a group are sent alike");
     }
     together.count += spec.count;
     together.priority = std::max(together.priority, spec.priority);

@@ -39,7 +39,7 @@ std::string causeOf(const Wait& wait) {
   if (!wait.device.empty()) return "waits for " + wait.device;
   if (!wait.late.empty())
     return (wait.depth == 0 ? "got nothing from " : "got no aggregate from ") + listedRanks(wait.late);
-  return "could not send its part to " + listedRanks(wait.unsent);
+  return "could not send its contribution to " + listedRanks(wait.unsent);
 }
 
 void StallWarning::check(const AwaitedOperation& operation, Clock::time_point now) {
@@ -65,10 +65,10 @@ void StallWarning::check(const AwaitedOperation& operation, Clock::time_point no
     causes += (causes.empty() ? "" : "; it ") + cause + ": " + listed(tensors);
   if (causes.empty()) return;
   warn(rank_, "has waited for " + wholeSeconds(now - stalled.front()->submitted()) + ": it " + causes +
-                  ". A rank may evaluate, save, load or compile for long, wait for another one itself, be "
+                  ". A rank may evaluate, save, load or compile for long, wait for another rank, be "
                   "stopped, or not submit these tensors. The wait ends with Timeout after " +
                   wholeSeconds(timeout_) +
-                  " (HIPRESS_TIMEOUT); HIPRESS_STALL_WARNING sets how often this is said");
+                  " (HIPRESS_TIMEOUT); HIPRESS_STALL_WARNING sets how often this warning comes");
 }
 
 }  // namespace hipress

@@ -34,7 +34,7 @@ Outbox Ledger::handle(int rank, uint64_t call, Request request, TimePoint now) {
     leave(rank, call, *departure, now, outbox);
   } else if (member(rank).gone()) {
     const Failure failure =
-        failureOf(ErrorKind::kNotInitialized, member(rank).end + "; it can take part in nothing more");
+        failureOf(ErrorKind::kNotInitialized, member(rank).end + "; it cannot take part any more");
     outbox.emplace_back(rank, Reply{call, failure, 0, {}});
   } else if (auto* gather = std::get_if<AllgatherRequest>(&request)) {
     gathers_.arrive(rank, call, std::move(*gather), now, outbox);

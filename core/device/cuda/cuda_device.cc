@@ -33,7 +33,7 @@ std::shared_ptr<const DeviceCodec> CudaDevice::codec(const CodecPointer& codec) 
   if (table == nullptr || table->params != params.size()) {
     throw unsupported(
         "codec " + codec->signature() + " has no code for " + name() +
-        "; codecs made from CompLL programs have, and fp16. Choose one of them, or synchronise the "
+        "; codecs of CompLL programs and fp16 have code. Choose one of them, or synchronise the "
         "tensor on the CPU");
   }
   auto kernels = kernels_->module("codec " + std::string(codec->name()), table->kernels);

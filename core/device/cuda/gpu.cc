@@ -35,7 +35,7 @@ std::shared_ptr<const Gpu> openGpu(const std::string& driverLibrary, int ordinal
   checked(driver.deviceGetAttribute(&minor, kComputeCapabilityMinor, device));
   if (major < kLeastMajor) {
     throw unsupported(who + " its compute capability is " + std::to_string(major) + "." +
-                      std::to_string(minor) + ", and 8.0 is the least; synchronise tensors on the CPU");
+                      std::to_string(minor) + ", and HiPress needs 8.0; synchronise tensors on the CPU");
   }
   checked(driver.primaryContextRetain(&context, device));
   return std::make_shared<Gpu>(Gpu{driver, ordinal, context, major, minor});

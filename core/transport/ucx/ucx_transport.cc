@@ -179,9 +179,9 @@ class UcxTransport final : public Transport {
     }
     const uint64_t dropped = statistics_.counters().strangersDropped;
     if (dropped == 0 || std::exchange(saidSo_, true)) return;
-    warn(rank_, "somebody who does not belong to this job tries to reach its data port; " +
+    warn(rank_, "a process that does not belong to this job tries to reach its data port; " +
                     std::to_string(dropped) +
-                    " messages or packets were dropped so far. Nothing of them was used. "
+                    " messages or packets were dropped so far, and not used. "
                     "hipress.counters()[\"strangers_dropped\"] goes on counting; see docs/security.md");
   }
 

@@ -103,7 +103,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     if isinstance(optimizer, DistributedMxnetOptimizer):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
     if is_automatic(given["plan"]):
-        raise InvalidArgument("automatic plans are DistributedTrainer's: it sees all gradients of a step together")
+        raise InvalidArgument("automatic plans need DistributedTrainer, which sees all gradients of a step together")
     combining = gradient_options(
         **{name: given[name] for name in declared(GradientTravel)},
         compression=given["compression"],

@@ -117,8 +117,8 @@ class BackwardSynchronization:
         self._check_idle("add_param_group")
         if self.planning is not None:
             raise InvalidArgument(
-                "an automatic plan is for the parameters that there were when the optimizer was wrapped: call "
-                "set_plan(None) on all ranks before add_param_group(), or wrap the optimizer with all parameters"
+                "an automatic plan is for the parameters of the optimizer when it was wrapped: call set_plan(None) on "
+                "all ranks before add_param_group(), or wrap the optimizer with all parameters"
             )
         self._synchronizer.extend_by(named_parameters)
         self._named = [*self._named, *named_parameters]
@@ -378,8 +378,8 @@ class BackwardSynchronization:
     def _submit_sparse(self, index: int, parameter: torch.Tensor) -> None:
         if group := self._synchronizer.group(index):
             raise InvalidArgument(
-                f"the gradient of '{self._named[index][0]}' is sparse, and the plan has it travel in group '{group}': "
-                "plan it alone, or give sparse_as_dense=True"
+                f"the gradient of '{self._named[index][0]}' is sparse, and the plan has it in group '{group}': plan it "
+                "without a group, or give sparse_as_dense=True"
             )
         gradient = parameter.grad
         if gradient is None:

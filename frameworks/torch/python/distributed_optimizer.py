@@ -163,8 +163,8 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
         if self._hipress_synchronized and not self._hipress_warned:
             self._hipress_warned = True
             warnings.warn(
-                "step() was called after synchronize() without skip_synchronize(): Horovod would combine the gradients "
-                "a second time there; write `with optimizer.skip_synchronize(): optimizer.step()`",
+                "step() was called after synchronize() without skip_synchronize(): in Horovod it combines gradients "
+                "a second time; write `with optimizer.skip_synchronize(): optimizer.step()`",
                 stacklevel=3,
             )
 

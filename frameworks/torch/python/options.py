@@ -27,7 +27,7 @@ class TorchOptions(GradientOptions, total=False):
 
     backward_passes_per_step: Annotated[
         int,
-        Option("Gradients are accumulated over so many backward passes, and then synchronised.", default=1, at_least=1),
+        Option("Number of backward passes that add up gradients before a synchronisation.", default=1, at_least=1),
     ]
     groups: Annotated[
         int | Sequence[Sequence[torch.Tensor]] | None,
@@ -36,8 +36,8 @@ class TorchOptions(GradientOptions, total=False):
     warmup: Annotated[
         int | Warmup | None,
         Option(
-            "In so many first steps gradients travel without a codec. hipress.torch.Warmup in place of a number says "
-            "with which other codec, or with which ratios of `codec` in turn. Without `plan`; `set_codec()` ends it.",
+            "Number of first steps in which gradients travel without a codec. hipress.torch.Warmup in place of a "
+            "number sets another codec, or ratios of `codec` in turn. Not with `plan`; `set_codec()` ends it.",
             default=None,
         ),
     ]
@@ -45,8 +45,8 @@ class TorchOptions(GradientOptions, total=False):
         bool,
         Option(
             "Sparse gradients become dense ones; SparseAdam, which takes no dense ones, finds them sparse again. "
-            "Otherwise every rank gets the entries of all ranks, without a codec; in the first step every rank must "
-            "then have a gradient for each such parameter.",
+            "Otherwise every rank gets the entries of all ranks, without a codec, and must have a gradient for each "
+            "such parameter in the first step.",
             default=False,
         ),
     ]

@@ -28,8 +28,8 @@ class WeightStream:
 
     Arguments:
         store: a folder, or an object with the methods of `hipress.weights.Store`, for an object store.
-        anchor_every: of every so many versions one has all values.
-        keep_anchors: versions before the last so many of these are deleted.
+        anchor_every: one of this many versions has all values.
+        keep_anchors: number of these to keep; older versions are deleted.
 
     Raises InvalidArgument.
     """

@@ -69,7 +69,7 @@ def curve_for(curves: Mapping[int, PublishedCurve], nodes: int) -> PublishedCurv
         return curves[nodes]
     if len(curves) < 2:
         raise InvalidArgument(
-            f"the profile's collectives are for {next(iter(curves))} hosts only, which says nothing about {nodes}"
+            f"the profile's collectives are for {next(iter(curves))} hosts only; it has none for {nodes}"
         )
     measured = sorted(curves)
     above = next((place for place, count in enumerate(measured) if count > nodes), len(measured) - 1)

@@ -42,7 +42,7 @@ def lines_of(plan: Plan) -> str:
     grouped = next((decision for decision in plan.decisions if decision.group is not None), None)
     if len(codecs) > 1 or grouped is not None:
         what = f"codecs {' and '.join(codecs)}" if grouped is None else f"'{grouped.name}' in a group"
-        raise InvalidArgument(f"lines name,size,y|n,K cannot say what this plan does ({what}): write a .json file")
+        raise InvalidArgument(f"lines name,size,y|n,K cannot express this plan ({what}): write a .json file")
     return "".join(
         f"{one.name},{one.elements},{'y' if one.choice.compressed else 'n'},{one.partitions}\n"
         for one in plan.decisions

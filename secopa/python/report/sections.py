@@ -98,8 +98,8 @@ def what_happened_when(run: Run) -> Markup:
     return _section(
         "when",
         "One step, moment by moment",
-        "A step of median length, from left to right. Good is what overlaps: sending while gradients are still being "
-        "computed. Point at a bar to see which gradient it is." + note,
+        "A step of median length, from left to right. Overlap is good: messages travel while the rank still computes "
+        "gradients. Point at a bar to see its gradient." + note,
         element("p", keys, class_="keys"),
         element("div", timeline(run.step), class_="scroll"),
     )

@@ -110,7 +110,7 @@ def check_a_plan_for_something_else_is_refused(adapter: Adapter) -> None:
         train(_plan(adapter, w={}))
     with pytest.raises(hvd.InvalidArgument, match="'w': the plan is for elements 7, the model has 2800"):
         train(_plan(adapter, w={"elements": 7}, b={}))
-    with pytest.raises(hvd.InvalidArgument, match=rf"the plan is for 99 ranks, and here are {hvd.size()}"):
+    with pytest.raises(hvd.InvalidArgument, match=rf"the plan is for 99 ranks, and this job has {hvd.size()}"):
         train(right.model_copy(update={"world": 99}))
     with pytest.raises(hvd.InvalidArgument, match="twobit"):
         train(_plan(adapter, w={"codec": "twobit"}, b={}))

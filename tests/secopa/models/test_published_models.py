@@ -85,7 +85,7 @@ def test_thresholds_grow_with_the_number_of_nodes() -> None:
 
 def test_one_number_of_nodes_says_nothing_about_others() -> None:
     assert PUBLISHED.collectives is not None
-    with pytest.raises(InvalidArgument, match="for 4 hosts only, which says nothing about 5"):
+    with pytest.raises(InvalidArgument, match="for 4 hosts only; it has none for 5"):
         curve_for({4: PUBLISHED.collectives.ps_gather[4]}, 5)
 
 

@@ -198,7 +198,7 @@ def test_warm_up_with_other_codecs(tmp_path: Path, warmup: hp.Warmup, codecs: li
 
 @training.in_process_group
 def _lossy_warm_up(rank: int) -> None:
-    with pytest.raises(hp.InvalidArgument, match=r"'onebit' holds values back \(residual\) that 'fp16'"):
+    with pytest.raises(hp.InvalidArgument, match=r"'onebit' keeps values \(residual\) that the next codec, 'fp16'"):
         ddp.compress(DistributedDataParallel(_net()), "fp16", warmup=hp.Warmup(2, "onebit"))
 
 

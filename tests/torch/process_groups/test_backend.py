@@ -282,7 +282,7 @@ def test_it_takes_hosts(tmp_path: Path) -> None:
 @training.in_process_group
 def _misused(rank: int) -> None:
     backend._configured = None
-    with pytest.raises(hp.InvalidArgument, match="nothing says its codec"):
+    with pytest.raises(hp.InvalidArgument, match="needs a codec"):
         dist.new_group(backend="hipress")
     with pytest.raises(hp.InvalidArgument, match=r"takes hipress.torch.process_groups.BackendOptions"):
         dist.new_group(backend="hipress", pg_options=dist.ProcessGroupGloo._Options())

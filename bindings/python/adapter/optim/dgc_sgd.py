@@ -42,7 +42,9 @@ class DGCOptions:
         checked_number("min_compress_bytes", self.min_compress_bytes, 0)
         warmup = warmup_of(self.warmup)
         if warmup is not None and warmup.codec != "none":
-            raise InvalidArgument("DGCSGD has no codec: give its warm-up ratios, or steps alone, in which all is sent")
+            raise InvalidArgument(
+                "DGCSGD has no codec: give the warm-up ratios, or only steps, to send all values in them"
+            )
 
     def ratio_at(self, number: int) -> float:
         """Of step `number`, from 1."""

@@ -181,7 +181,7 @@ def _all_or_none(gradients: list[Any]) -> list[Any]:
 def shared_plan(plan: PlanArgument, codec: str, topology: str) -> Plan | None:
     """The plan of all tapes that name the same file, as long as this engine runs: eager code makes a tape each step."""
     if is_automatic(plan):
-        raise InvalidArgument("a tape may live for one step only: automatic plans are DistributedOptimizer's")
+        raise InvalidArgument("a tape may live for one step only: automatic plans need DistributedOptimizer")
     if not isinstance(plan, str | os.PathLike):
         return plan_of(plan)
     kept: dict[Any, Plan | None] = runtime.current().kept

@@ -97,8 +97,8 @@ def _distributed_kind(optimizer: Any, passes: int) -> type[DistributedTensorflow
         return DistributedTfKerasOptimizer
     if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
         raise InvalidArgument(
-            f"{type(optimizer).__name__} is no optimizer of Keras, tf_keras or tf.compat.v1.train; with others "
-            "combine the gradients yourself, by DistributedGradientTape"
+            f"{type(optimizer).__name__} is no optimizer of Keras, tf_keras or tf.compat.v1.train; with others use "
+            "DistributedGradientTape"
         )
     if passes > 1:
         raise InvalidArgument("backward_passes_per_step is for Keras optimizers")

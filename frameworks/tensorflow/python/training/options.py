@@ -48,7 +48,7 @@ class OptimizerOptions(TapeOptions, total=False):
     backward_passes_per_step: Annotated[
         int,
         Option(
-            "So many gradients are summed before they are combined and applied (Keras optimizers).",
+            "Number of gradients that are summed before they are combined and applied (Keras optimizers).",
             default=1,
             at_least=1,
         ),

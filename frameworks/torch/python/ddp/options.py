@@ -39,7 +39,7 @@ class HookBesideCodec(BesideCodec, total=False):
     ranks_per_host: Annotated[
         int,
         Option(
-            'With topology "hierarchical": how many ranks each host has. Ranks with consecutive numbers share a host, '
+            'With topology "hierarchical": the number of ranks per host. Ranks with consecutive numbers share a host, '
             'as with torchrun. Carrier "group" only.',
             default=0,
             at_least=0,
@@ -55,8 +55,8 @@ class HookBesideCodec(BesideCodec, total=False):
     plan: Annotated[
         PlanArgument,
         Option(
-            "Says of each parameter how its gradient travels, in place of codec, topology, min_compress_bytes, "
-            "compress_vectors and codec_for: a file that `hipress plan` has written, or a hipress.secopa Plan. Carrier "
+            "How the gradient of each parameter travels, in place of codec, topology, min_compress_bytes, "
+            "compress_vectors and codec_for: a file from `hipress plan`, or a hipress.secopa Plan. Carrier "
             '"hipress" only, because a plan is made from the costs of the engine.',
             default=None,
         ),

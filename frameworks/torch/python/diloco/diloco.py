@@ -40,13 +40,13 @@ class DiLoCo(NotCopied):
         inner_optimizer: a plain optimizer, e.g. AdamW; its state stays on its rank.
         outer_optimizer: a new one over model.parameters(), which from now on steps on a copy on the host; None: the
             preset's.
-        preset: "diloco", "streaming", "sparseloco" or "local_sgd": what the other arguments are where they are None.
+        preset: "diloco", "streaming", "sparseloco" or "local_sgd": the values of other arguments that are None.
         sync_every: H, inner steps between two exchanges of a parameter.
-        fragments: P, so many parts of the model, of whole layers, are exchanged in turn, one every H / P steps; or for
+        fragments: P, number of parts of the model, of whole layers, exchanged in turn, one every H / P steps; or for
             each fragment a list of the names of its modules and parameters.
         codec: compresses the pseudo-gradients: a text as in DistributedOptimizer, or a SparseLoCo.
         topology: which way they travel; None: "ps", and with SparseLoCo "allgather", which has no other.
-        overlap_steps: τ, below H / P: training goes on for so many steps before it needs an exchange's result.
+        overlap_steps: τ, below H / P: steps that training takes before it needs an exchange's result.
         mix: α, from 0 to below 1: parameters become α × this rank's + (1 - α) × the outer ones.
 
     Raises InvalidArgument, Unsupported; Mismatch if the ranks' arguments differ; Timeout if a rank makes none. What an

@@ -37,7 +37,7 @@ class SparseLoCo:
         if not isinstance(decay, (int, float)) or isinstance(decay, bool) or not 0.0 <= decay <= 1.0:
             raise InvalidArgument(f"decay={decay!r}: give a number from 0 to 1")
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= LONGEST**2:
-            raise InvalidArgument(f"k={k!r}: give a whole number from 1 to {LONGEST**2}, so many elements has a tile")
+            raise InvalidArgument(f"k={k!r}: give a whole number from 1 to {LONGEST**2}, the elements of a tile")
 
 
 class SparseAveraging:

@@ -169,6 +169,6 @@ class _CompressedReduceScatter(ReduceScatter):
         if op == dist.ReduceOp.SUM:
             return 1.0
         raise InvalidArgument(
-            f"{self._unit.name} sums with {op}, as set_gradient_divide_factor() has it: call "
+            f"{self._unit.name} sums with {op}, because of set_gradient_divide_factor(): call "
             "set_force_sum_reduction_for_comms(True), too, so that FSDP2 divides after the sum"
         )

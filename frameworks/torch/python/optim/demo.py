@@ -65,7 +65,7 @@ class DeMo(SynchronizingOptimizer):
         if not 0.0 <= decay < 1.0:
             raise InvalidArgument(f"decay={decay!r}: give a number from 0 to below 1")
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= LONGEST**2:
-            raise InvalidArgument(f"k={k!r}: give a whole number from 1 to {LONGEST**2}, so many elements has a tile")
+            raise InvalidArgument(f"k={k!r}: give a whole number from 1 to {LONGEST**2}, the elements of a tile")
         self._k, self._signs_only = k, quantize_1bit
         super().__init__(params, {"lr": lr, "decay": decay, "weight_decay": weight_decay}, Travel(), group)
         self._tiles = {name: Tiles(each.shape) for name, each in self._parameters.items()}

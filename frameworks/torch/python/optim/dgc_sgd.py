@@ -75,7 +75,9 @@ class DGCSGD(SynchronizingOptimizer):
         self._ratio, self._clip_norm, self._masks = ratio, clip_norm, momentum_masking
         self._warmup = warmup_of(warmup)
         if self._warmup is not None and self._warmup.codec != "none":
-            raise InvalidArgument("DGCSGD has no codec: give its warm-up ratios, or steps alone, in which all is sent")
+            raise InvalidArgument(
+                "DGCSGD has no codec: give the warm-up ratios, or only steps, to send all values in them"
+            )
         self._compress_vectors = compress_vectors
         travel = Travel(min_compress_bytes=min_compress_bytes)
         options = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}

@@ -32,7 +32,7 @@ class OneBitAdam(SynchronizingOptimizer):
     Arguments:
         params: `model.named_parameters()`, or groups of them; float32 on the CPU.
         lr, betas, eps, weight_decay: as in torch.optim.AdamW.
-        freeze_step: so many steps have exact gradients, 1 or more. The paper takes the first 15 to 25 % of a training,
+        freeze_step: steps with exact gradients, 1 or more. The paper takes the first 15 to 25 % of a training,
             past the warm-up of the learning rate: afterwards the variance hardly changes.
         codec: of the momentum; one with error feedback.
         codec_for: codecs of single parameters, by name. An embedding whose rows are seldom used has small variances
@@ -146,6 +146,6 @@ class OneBitAdam(SynchronizingOptimizer):
         if steps and max(steps) >= min(saved, self._freeze_step) and (own is None or saved != self._freeze_step):
             frozen = "is of AdamW" if own is None else f"has freeze_step {saved}"
             raise InvalidArgument(
-                f"the state has taken {max(steps)} steps and {frozen}; freeze_step={self._freeze_step} does not go on "
-                "from there: give the saved one, or one above the steps taken"
+                f"the state has taken {max(steps)} steps and {frozen}; freeze_step={self._freeze_step} does not fit: "
+                "give the saved number, or a number above the steps taken"
             )

@@ -40,7 +40,7 @@ class ZeroOneAdam(SynchronizingOptimizer):
     Arguments:
         params: `model.named_parameters()`, or groups of them; float32 on the CPU.
         lr, betas, eps, weight_decay: as in torch.optim.AdamW.
-        var_freeze_step: so many steps until the variance stays, 1 or more.
+        var_freeze_step: number of steps until the variance stays, 1 or more.
         var_update_scaler: exact steps until their distance doubles.
         local_step_scaler: steps, after the freeze, until the distance of synchronised ones doubles.
         local_step_clipper: the largest distance of synchronised steps.
@@ -151,7 +151,7 @@ class ZeroOneAdam(SynchronizingOptimizer):
         for name, each in variance.items():
             if not each.any():
                 raise InvalidArgument(
-                    f"parameter '{name}' has had no gradient in the exact ones of the first {self._freeze_step} steps, "
+                    f"parameter '{name}' has had no gradient in the exact steps of the first {self._freeze_step}, "
                     "and its variance would be frozen at zero: raise var_freeze_step until every parameter is used, or "
                     "leave this one out"
                 )

@@ -60,8 +60,8 @@ def _create(given: Any, options: Any) -> CompressingGroup:
     chosen = _configured if options is None else options
     if chosen is None:
         raise InvalidArgument(
-            "a process group with backend 'hipress' was asked for, and nothing says its codec: give "
-            "BackendOptions(codec=…) with the name, or call hipress.torch.process_groups.configure(codec=…) before"
+            "a process group with backend 'hipress' needs a codec: give BackendOptions(codec=…) with the name, or "
+            "call hipress.torch.process_groups.configure(codec=…) before"
         )
     if not isinstance(chosen, BackendOptions):
         raise InvalidArgument(

@@ -87,7 +87,7 @@ class GroupOptions:
                 lost = set(create(before).states) - set(create(text).states)
                 if lost and create(text).name != "none":
                     raise InvalidArgument(
-                        f"the warm-up's codec '{before}' holds values back ({min(lost)}) that '{text}', which follows, "
+                        f"the warm-up's codec '{before}' keeps values ({min(lost)}) that the next codec, '{text}', "
                         "would not send: give it error_feedback=false, or another codec"
                     )
 

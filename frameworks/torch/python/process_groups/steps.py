@@ -43,8 +43,8 @@ class Steps:
             if before is not None and before is not optimizer:
                 self._error = Unsupported(
                     "two optimizers step in turn after all-reduces of one process group 'hipress', so its codec would "
-                    "mix what it remembers of their gradients: give each optimizer's parameters a group of their own, "
-                    "or choose a codec without error feedback"
+                    "mix their states: give each optimizer's parameters a group of their own, or choose a codec "
+                    "without error feedback"
                 )
             self._optimizer = weakref.ref(optimizer)
         self._calls = 0
