@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hipress import _core
-from hipress.errors import InvalidArgument
+from hipress.errors import InvalidArgument, Unsupported
 from hipress.secopa.online.measure import measured_profile
 from hipress.secopa.online.measure.bursts import Burst, run_bursts
 from hipress.secopa.online.measure.codec_costs import Arena, CodecMeasurement, sum_curve
@@ -88,6 +88,11 @@ def test_a_second_measurement_may_come_to_the_same_numbers_with_other_gradients(
 def test_a_codec_that_does_not_exist_is_refused_before_anything_is_measured() -> None:
     with pytest.raises(InvalidArgument, match="twobit"):
         run_ranks(1, lambda engine: measure_profile(engine, MeasureOptions(("onebit", "twobit"), seconds=1000.0)))
+
+
+def test_a_codec_without_an_encoding_is_refused_before_anything_is_measured() -> None:
+    with pytest.raises(Unsupported, match="no plan is made with it"):
+        run_ranks(1, lambda engine: measure_profile(engine, MeasureOptions(("onebit", "powersgd"), seconds=1000.0)))
 
 
 def test_larger_tensors_cost_more_and_losing_more_shows() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hipress._library import load_core
-from hipress.errors import InvalidArgument
+from hipress.errors import InvalidArgument, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
 
 
@@ -22,11 +22,16 @@ class Travel:
     """Smaller tensors travel exactly."""
 
     def check(self, names: list[str]) -> None:
-        """Raises InvalidArgument for a codec that does not exist, or one of a parameter that does not."""
+        """Raises InvalidArgument for a codec that does not exist, or one of a parameter that does not; Unsupported for
+        codec powersgd.
+        """
         unknown = sorted(set(self.codec_for) - set(names))
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
         for text in (self.codec, *self.codec_for.values()):
-            load_core().create_codec(text)
+            if load_core().create_codec(text).low_rank is not None:
+                raise Unsupported(
+                    f"codec '{text}' averages gradients, and this optimizer sends other values: use another"
+                )
         if self.min_compress_bytes < 0:
             raise InvalidArgument(f"min_compress_bytes={self.min_compress_bytes}: give 0 or more")
