@@ -202,9 +202,9 @@ def load_lists(
 def load_own_states(
     tensors: TensorList, states: Mapping[str, Any], to_array: Callable[[Any], Array] = np.asarray
 ) -> None:
-    """Goes on from what own_states() returned on this rank, on as many ranks, without asking any other rank.
+    """Goes on from what own_states() returned on this rank, on as many ranks, and asks no other rank.
 
-    For what is loaded together with other state of one rank. Raises InvalidArgument as load_states(); nothing is
+    For states that are part of a checkpoint of one rank. Raises InvalidArgument as load_states(); nothing is
     changed then.
     """
     given, restored = _checked(tensors, states, to_array)

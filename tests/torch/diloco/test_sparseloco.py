@@ -14,6 +14,7 @@ from torch import nn
 
 import hipress.torch as hp
 from hipress.torch.diloco import SparseLoCo
+from hipress.torch.diloco.ranks import EngineRanks
 from hipress.torch.diloco.sparseloco import SparseAveraging
 from tests.torch import models
 from tests.torch.diloco import replay
@@ -263,7 +264,7 @@ def test_a_nan_reaches_every_rank_and_no_residual() -> None:
 
 def _until_a_rank_leaves() -> bool:
     hp.init()
-    averaging = SparseAveraging({"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo())
+    averaging = SparseAveraging(EngineRanks(), {"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo())
     averaging.start(0, {"w": torch.randn(70, 70)})()
     if hp.rank() == 1:
         hp.shutdown()

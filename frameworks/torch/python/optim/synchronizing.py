@@ -140,8 +140,10 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state_dict() of this rank, on all ranks at the same step. Residuals of another rank, or of this one among another
-        number of ranks, are left out, and the logger "hipress" warns of it.
+        """Goes on from a state_dict() of this rank; all ranks call it at the same step.
+
+        Residuals of another rank, or of this one among another number of ranks, are left out, and the logger "hipress"
+        warns of it.
 
         Raises InvalidArgument, with the first difference, for the state of other parameters; nothing has changed then.
         """
