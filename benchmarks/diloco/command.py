@@ -39,14 +39,14 @@ def arguments() -> argparse.ArgumentParser:
         "--system", type=names_of("system", SYSTEMS), default=list(SYSTEMS), help=f"(default: {','.join(SYSTEMS)})"
     )
     for name, default, what in (
-        ("ddp-steps", 400, "of DDP, which has far fewer in the same time"),
-        ("steps", 1200, "of the others"),
+        ("ddp-steps", 200, "of DDP, which has far fewer in the same time"),
+        ("steps", 800, "of the others"),
         ("sync-every", 50, "H, steps between two exchanges of a parameter"),
         ("fragments", 2, "P, of streaming"),
-        ("overlap-steps", 20, "τ, of streaming"),
+        ("overlap-steps", 24, "τ, of streaming"),
         ("sequences", 2, "of each rank and step"),
         ("context", 32, "bytes of a sequence"),
-        ("width", 128, "of the model, a multiple of 64"),
+        ("width", 64, "of the model, a multiple of 64"),
         ("layers", 2, "of the model"),
         ("every", 25, "steps between two points of the curve"),
         ("seed", 0, "of first weights and sequences"),
