@@ -124,6 +124,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
         # The compared times differ by a few percent only.
         *("--repeat", "100"),
     ),
+    "diloco-4-100mbit": ("diloco.py", "--nodes", "4", "--rate", "100mbit", "--round-trip", "50"),
     **_onebit("1gbit", "gpt2"),
     **_onebit("5gbit", "gpt2"),
     **_none(4, "gpt2"),

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
+from diloco_table import diloco_table  # noqa: E402
 from optimizers_table import adam_table, optimizers_table  # noqa: E402
 from planning_table import codecs_table, decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
@@ -30,6 +31,7 @@ GUIDE = ROOT / "docs" / "guide" / "planning.md"
 STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 ADAM = ROOT / "docs" / "guide" / "adam.md"
+SELDOM = "diloco-4-100mbit"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
 BEGIN, END = "<!-- benchmarks: begin (docs/update_benchmarks.py) -->\n", "<!-- benchmarks: end -->\n"
 Load = Callable[[str], tables.Result]
@@ -57,6 +59,7 @@ files. `make bench` measures everything again and writes this page.
 | How exact are predictions, and do plans pay? | [Predictions and plans](#predictions-and-plans) |
 | How long does planning take? | [What planning takes](#what-planning-takes) |
 | How long is a training step? | [Training steps](#training-steps) |
+| What does synchronising seldom gain over slow links? | [Seldom](#synchronising-seldom) |
 | How fast are the codecs? | [Codecs](#codecs) |
 | How exact is a compressed average? | [Error](#error-of-the-average) |
 | What does an adapter cost? | [What an adapter costs](#what-an-adapter-costs) |
@@ -127,6 +130,13 @@ their parameters are identical, and no residual is lost.
 _SPEED = """\
 The planner uses the costs of the profile `sosp21-56g`, and runs on one core.
 """
+_SELDOM = """\
+Trainings of a byte-level decoder, each with [DiLoCo](guide/over-the-internet.md)'s presets and H steps between two
+exchanges, beside DistributedDataParallel, which exchanges bf16 gradients in every step over Gloo. The loss is that of
+the outer parameters on text that training did not see. *Of it waiting*: with DDP what a step takes longer than on
+ranks that exchange nothing. *To the loss of DDP's half*: the time until the loss is what DDP reaches after half of its
+steps.
+"""
 _TRAINING = """\
 4 hosts, links of 1gbit; the models compute on the CPU. Unless a row says otherwise, the batch of a rank has three
 images or four texts. With a smaller batch a rank computes less and compresses as much, on the same two cores.
@@ -194,6 +204,7 @@ def page(load: Load, folder: Path) -> str:
     trained["resnet50, MXNet"] = load("train-4-1gbit-resnet50-mxnet")
     parts += [_plot("ablation", folder), "## Training steps\n", _TRAINING]
     parts += [tables.train_table(trained), _sources(folder, *(name for name in RESULTS if name.startswith("train-")))]
+    parts += ["## Synchronising seldom\n", _SELDOM, diloco_table(load(SELDOM)), _sources(folder, SELDOM)]
     parts += ["## Codecs\n", "The tensor has 64 MB; the codec uses one thread.\n", tables.codec_table(load("codec"))]
     parts += [_sources(folder, "codec"), "## Error of the average\n", _ERROR, tables.error_tables(load("error"))]
     parts += [_sources(folder, "error"), "## On this machine's loopback\n"]

@@ -3,6 +3,7 @@
 
     python -m benchmarks.cluster up --nodes 4 --rate 1gbit          prints the cluster's name; holds it until Ctrl-C
     python -m benchmarks.cluster run --nodes 4 --rate 1gbit CMD...  CMD in every node of a new cluster, then down
+                                 --round-trip 50                    (up and run) and 50 ms from node to node and back
     python -m benchmarks.cluster exec NAME NODE CMD...              CMD in a node of a running cluster
     python -m benchmarks.cluster rate NAME RATE [--node NODE]       another rate for all links, or for one
     python -m benchmarks.cluster cut|restore NAME NODE              take a link down, and up again
@@ -38,6 +39,9 @@ def arguments() -> argparse.ArgumentParser:
     for made in (up, run):
         made.add_argument("--nodes", type=int, required=True, help="how many")
         made.add_argument("--rate", required=True, help="of each link, both ways: 1gbit, 100mbit, none")
+        made.add_argument(
+            "--round-trip", type=float, default=0, metavar="MS", help="between two nodes, in milliseconds (default: 0)"
+        )
     run.add_argument("--ranks-per-node", type=int, default=1, help="commands per node (default: 1)")
     run.add_argument("--timeout", type=float, metavar="S", help="end it after so many seconds (default: never)")
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
@@ -89,7 +93,7 @@ def _do(given: argparse.Namespace) -> int:
     if given.action in ("up", "run"):
         # Whoever waits for it may be killed: the cluster is then of no use to anybody.
         end_with_parent()
-        with Cluster(given.nodes, given.rate) as cluster:
+        with Cluster(given.nodes, given.rate, given.round_trip) as cluster:
             if given.action == "run":
                 return launch_on(cluster, given.command, ranks_per_node=given.ranks_per_node, timeout=given.timeout)
             print(cluster.name, flush=True)

@@ -13,6 +13,7 @@ import os
 import shutil
 from types import TracebackType
 
+from .delay import DelayLines, check_round_trip
 from .errors import ClusterError, ClusterUnavailable
 from .namespaces import Holder, run, start_holder
 from .network import INTERFACE, Network, address, on_network, port
@@ -62,18 +63,23 @@ class Cluster(Network):
 
     The cluster ends with the `with` statement, or with this process in any way. Raises ClusterUnavailable if this
     machine cannot have a cluster, ClusterError for wrong arguments.
+
+    `round_trip_ms`: how long a packet takes from node to node and back at least (milliseconds); 0: no delay is added.
     """
 
-    def __init__(self, nodes: int, rate: str) -> None:
+    def __init__(self, nodes: int, rate: str, round_trip_ms: float = 0.0) -> None:
         if not 1 <= nodes <= MAX_NODES:
             raise ClusterError(f"a cluster of {nodes} nodes cannot be made; expected 1 to {MAX_NODES}")
         bits_per_second(rate)
+        check_round_trip(round_trip_ms)
         check_available()
         # The process number distinguishes clusters that run at once.
         super().__init__(f"hipress-cluster-{os.getpid()}-{next(_numbers)}", 0, [])
         self._count = nodes
         self._rate = rate
         self._holders: list[Holder] = []
+        self._round_trip_ms = round_trip_ms
+        self._lines: DelayLines | None = None
 
     def __enter__(self) -> Cluster:
         try:
@@ -93,6 +99,9 @@ class Cluster(Network):
         holders, self._holders = self._holders, []
         for holder in holders:  # the nodes' processes end with the hub
             holder.end()
+        if self._lines is not None:
+            self._lines.end()
+            self._lines = None
 
     def wait(self) -> None:
         """Waits without a deadline until another process ends the cluster."""
@@ -102,6 +111,8 @@ class Cluster(Network):
         hub = start_holder([], ["--net"], _HUB, f"{self.name}-hub")
         self._holders.append(hub)
         self.hub = hub.pid
+        if self._round_trip_ms:
+            self._lines = DelayLines(self._round_trip_ms)
         for node in range(self._count):
             self._start_node(node)
         self.set_rate(self._rate)
@@ -117,9 +128,15 @@ class Cluster(Network):
         self._holders.append(holder)
         self.nodes.append(holder.pid)
         end = port(node)
-        pair = ["link", "add", end, "mtu", _PACKET_BYTES, "type", "veth"]
-        peer = ["peer", "name", INTERFACE, "mtu", _PACKET_BYTES, "netns", str(holder.pid)]
-        run(on_network(self.hub, ["ip", *pair, *peer]))
+        if self._lines is None:
+            pair = ["link", "add", end, "mtu", _PACKET_BYTES, "type", "veth"]
+            peer = ["peer", "name", INTERFACE, "mtu", _PACKET_BYTES, "netns", str(holder.pid)]
+            run(on_network(self.hub, ["ip", *pair, *peer]))
+        else:
+            self._lines.start(self.hub, end, holder.pid, INTERFACE)
+            for pid, device in ((self.hub, end), (holder.pid, INTERFACE)):
+                # A busy machine lets a line read late; its device holds so many packets until then.
+                run(on_network(pid, ["ip", "link", "set", device, "mtu", _PACKET_BYTES, "txqueuelen", "10000"]))
         run(on_network(self.hub, ["ip", "link", "set", end, "master", "bridge0", "up"]))
         run(on_network(holder.pid, ["ip", "address", "add", f"{address(node)}/24", "dev", INTERFACE]))
         run(on_network(holder.pid, ["ip", "link", "set", INTERFACE, "up"]))

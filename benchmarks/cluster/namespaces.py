@@ -101,6 +101,20 @@ def run(command: Sequence[str]) -> None:
         raise ClusterError(f"{' '.join(command)}: {(done.stderr + done.stdout).strip()}")
 
 
+def read_line(process: subprocess.Popen[bytes], deadline: float) -> bytes:
+    """The first line that a process writes, or what it has written before its end or the deadline (seconds)."""
+    assert process.stdout is not None
+    said = b""
+    end = time.monotonic() + deadline
+    while not said.endswith(b"\n"):
+        ready, _, _ = select.select([process.stdout], [], [], max(0.0, end - time.monotonic()))
+        piece = os.read(process.stdout.fileno(), 1) if ready else b""
+        if not piece:
+            break
+        said += piece
+    return said
+
+
 def _is_first(directory: Path) -> bool:
     """Whether a process is the first one of its PID namespace."""
     with contextlib.suppress(OSError):

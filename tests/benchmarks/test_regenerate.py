@@ -14,6 +14,7 @@ from benchmarks import regenerate
 from benchmarks.ablation import command as ablation
 from benchmarks.adapters import command as adapters
 from benchmarks.adapters import cost as adapter_cost
+from benchmarks.diloco import command as diloco
 from benchmarks.harness import averaging_rows as sync_rows
 from benchmarks.optimizers import command as optimizers
 from benchmarks.planning import command as planning
@@ -29,6 +30,7 @@ COMMANDS: dict[str, Any] = {
     "accuracy.py": accuracy,
     "adapter_cost.py": adapter_cost,
     "adapters.py": adapters,
+    "diloco.py": diloco,
     "optimizers.py": optimizers,
     "planning.py": planning,
     "train.py": training,

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hipress import runtime
 from hipress.adapter.objects import allgather_object
@@ -16,13 +17,20 @@ def agree(describe: Callable[[], Mapping[str, str]]) -> None:
     An error of `describe()` is raised on its rank, and as a Mismatch on all others. Raises Mismatch with the first
     difference; Timeout if a rank does not call it.
     """
+    agree_among(describe, allgather_object, runtime.rank())
+
+
+def agree_among(
+    describe: Callable[[], Mapping[str, str]], gather: Callable[[Any], Sequence[Any]], own_rank: int
+) -> None:
+    """agree() among the ranks whose values `gather()` returns, in their order. Raises what it raises, too."""
     error: HipressError | None = None
     own: Mapping[str, str] = {}
     try:
         own = describe()
     except HipressError as raised:
         error = raised
-    all_ranks = allgather_object((dict(own), None if error is None else str(error)))
+    all_ranks = gather((dict(own), None if error is None else str(error)))
     if error is not None:
         raise error
     for rank, (theirs, problem) in enumerate(all_ranks):
@@ -31,6 +39,6 @@ def agree(describe: Callable[[], Mapping[str, str]]) -> None:
         for key in own:
             if theirs.get(key) != own[key]:
                 raise Mismatch(
-                    f"the ranks differ in {key}: rank {runtime.rank()} has {own[key]}, rank {rank} has "
+                    f"the ranks differ in {key}: rank {own_rank} has {own[key]}, rank {rank} has "
                     f"{theirs.get(key)}; it must be the same on all ranks"
                 )

@@ -177,25 +177,63 @@ def load_states(
     Raises InvalidArgument, with the first difference, for states of other tensors, and on the other ranks Mismatch;
     Mismatch if ranks give states of other steps; Timeout if a rank does not call it. Nothing is changed then.
     """
-    engine = tensors.engine
+    load_lists([(tensors, states)], to_array)
 
-    def checked() -> tuple[dict[str, Array], list[Any]]:
-        for index in range(len(tensors)):
-            engine.kept_states(tensors.handle(index))  # raises within a step
-        several = isinstance(states, Sequence)
-        saved = [_as_arrays(each, to_array) for each in (states if several else [states])]
-        given = _for_this_rank(tensors, saved, several)
-        return given, _restored(tensors, given)
 
-    (given, restored), _ = _agreed(
-        engine,
-        checked,
+def load_lists(
+    lists: Sequence[tuple[TensorList, Mapping[str, Any] | Sequence[Mapping[str, Any]]]],
+    to_array: Callable[[Any], Array] = np.asarray,
+) -> None:
+    """load_states() of several lists with their states: of all or of none."""
+    made, _ = _agreed(
+        lists[0][0].engine,
+        lambda: [_checked(tensors, states, to_array) for tensors, states in lists],
         lambda made: {
-            "the number of steps in codecs' states": _steps_text(made[0], tensors),
-            "whether codecs' states are the mean over ranks": str(bool(made[0][_ABOUT][2] < 0)),
+            "the number of steps in codecs' states": ", ".join(
+                _steps_text(given, tensors) for (given, _), (tensors, _) in zip(made, lists, strict=True)
+            ),
+            "whether codecs' states are the mean over ranks": str([bool(given[_ABOUT][2] < 0) for given, _ in made]),
         },
     )
-    unsent = engine.restore_states([tensors.handle(index) for index in range(len(tensors))], restored)
+    for (tensors, _), (given, restored) in zip(lists, made, strict=True):
+        _restore(tensors, given, restored)
+
+
+def load_own_states(
+    tensors: TensorList, states: Mapping[str, Any], to_array: Callable[[Any], Array] = np.asarray
+) -> None:
+    """Goes on from what own_states() returned on this rank, on as many ranks, and asks no other rank.
+
+    For states that are part of a checkpoint of one rank. Raises InvalidArgument as load_states(); nothing is
+    changed then.
+    """
+    given, restored = _checked(tensors, states, to_array)
+    _restore(tensors, given, restored)
+
+
+def forget_states(tensors: TensorList) -> None:
+    """As if codecs had held nothing back on this rank. No rank is asked. Raises InvalidArgument within a step."""
+    own = own_states(tensors)
+    states = {f"{name}/{state}" for name, kept in _state_names(own).items() for state in kept}
+    unsent = {f"{tensor.name}:unsent" for tensor in tensors.as_saved()}
+    nothing = {key: np.zeros_like(each) if key in states else each for key, each in own.items() if key not in unsent}
+    load_own_states(tensors, nothing)
+
+
+def _checked(
+    tensors: TensorList, states: Mapping[str, Any] | Sequence[Mapping[str, Any]], to_array: Callable[[Any], Array]
+) -> tuple[dict[str, Array], list[Any]]:
+    """What this rank goes on from, and as the engine takes it."""
+    for index in range(len(tensors)):
+        tensors.engine.kept_states(tensors.handle(index))  # raises within a step
+    several = isinstance(states, Sequence)
+    saved = [_as_arrays(each, to_array) for each in (states if several else [states])]
+    given = _for_this_rank(tensors, saved, several)
+    return given, _restored(tensors, given)
+
+
+def _restore(tensors: TensorList, given: States, restored: list[Any]) -> None:
+    unsent = tensors.engine.restore_states([tensors.handle(index) for index in range(len(tensors))], restored)
     waiting: dict[int, Array] = {}
     for index, (tensor, values) in enumerate(zip(tensors.as_saved(), unsent, strict=True)):
         kept = given.get(f"{tensor.name}:unsent")

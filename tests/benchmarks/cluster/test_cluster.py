@@ -78,6 +78,48 @@ def test_a_node_has_its_own_of_everything_that_could_bypass_the_link(two: Any) -
         assert len(inside | {os.readlink(f"/proc/self/ns/{kind}")}) == 3, kind
 
 
+ECHO = """
+import socket, sys
+with socket.create_server(('10.77.0.1', 5001)) as server:
+    print('listening', flush=True)
+    stream = server.accept()[0]
+while piece := stream.recv(1 << 20):
+    stream.sendall(piece)
+"""
+#: Prints the shortest of ten round trips of a byte, in milliseconds.
+PING = """
+import socket, time
+stream = socket.create_connection(('10.77.0.1', 5001))
+times = []
+for _ in range(10):
+    start = time.monotonic()
+    stream.sendall(b'.')
+    stream.recv(1)
+    times.append(time.monotonic() - start)
+print(1000 * min(times))
+"""
+
+
+def test_a_round_trip_takes_as_long_as_asked_and_the_rate_stays() -> None:
+    try:
+        late = cluster.Cluster(nodes=2, rate="100mbit", round_trip_ms=40)
+    except cluster.ClusterUnavailable as error:
+        pytest.skip(str(error))
+    with late:
+        with late.running(0, [sys.executable, "-c", ECHO], stdout=subprocess.PIPE) as echo:
+            assert echo.stdout.readline() == b"listening\n"
+            assert 40 <= float(output(late, 1, sys.executable, "-c", PING)) < 60
+        assert 50 < throughput(late) < 100  # with the slow start of TCP
+    lines = subprocess.run(["pgrep", "-f", f"delay_line .*{late.hub}/ns/net"], capture_output=True, text=True)
+    assert lines.stdout == ""
+
+
+@pytest.mark.parametrize("milliseconds", [-1, 3000, float("nan")])
+def test_a_round_trip_that_is_none_is_refused(milliseconds: float) -> None:
+    with pytest.raises(cluster.ClusterError, match="round trip"):
+        cluster.Cluster(nodes=2, rate="100mbit", round_trip_ms=milliseconds)
+
+
 def test_a_command_finds_its_place_in_its_environment(two: Any) -> None:
     said = output(two, 1, "sh", "-c", "echo $NODE_RANK $NODE_COUNT $NODE_ADDRESS $MASTER_ADDR $GLOO_SOCKET_IFNAME; pwd")
     assert said.splitlines() == ["1 2 10.77.0.2 10.77.0.1 eth0", os.getcwd()]

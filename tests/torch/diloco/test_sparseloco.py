@@ -14,6 +14,7 @@ from torch import nn
 
 import hipress.torch as hp
 from hipress.torch.diloco import SparseLoCo
+from hipress.torch.diloco.ranks import EngineRanks
 from hipress.torch.diloco.sparseloco import SparseAveraging
 from tests.torch import models
 from tests.torch.diloco import replay
@@ -90,7 +91,7 @@ def test_a_rank_sends_less_than_a_hundredth_of_diloco() -> None:
     dense, sparse = (max(run(_sent, 2, preset)) for preset in ("diloco", "sparseloco"))
     parameters = 2 * 1024 * 512 + 1024 + 512
     assert dense >= 4 * parameters
-    assert sparse > parameters * 14 / 8 / 64
+    assert sparse > parameters * 10 / 8 / 64
     assert sparse <= dense / 100
 
 
@@ -263,7 +264,7 @@ def test_a_nan_reaches_every_rank_and_no_residual() -> None:
 
 def _until_a_rank_leaves() -> bool:
     hp.init()
-    averaging = SparseAveraging({"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo())
+    averaging = SparseAveraging(EngineRanks(), {"w": torch.zeros(70, 70)}, [["w"]], SparseLoCo())
     averaging.start(0, {"w": torch.randn(70, 70)})()
     if hp.rank() == 1:
         hp.shutdown()

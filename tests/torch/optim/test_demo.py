@@ -119,10 +119,10 @@ def test_every_step_is_that_of_the_paper(world: int, carrier: str, k: int, signs
                 assert np.array_equal(history[step][name], ranks[0][0][step][name])
             np.testing.assert_allclose(ranks[0][0][step][name], each, rtol=0, atol=1e-5, err_msg=f"{name}, step {step}")
     if carrier == "group":
-        # Tiles: 5 × 4 of "large", 1 × 4 of "odd", 18 of "vector"; "small" has 7 elements, "one" has 1.
-        values = (20 + 4 + 18 + 1) * k
-        one = len(problem.SHAPES) + 3 * values // 2 + (20 * k + 4 * k + 18 * k + k) // 8 + 1
-        assert all(abs(sent - STEPS * (world - 1) * one) <= STEPS * (world - 1) * 5 for _, sent in ranks)
+        # Number and size of the tiles of "large", "odd", "vector" and "small"; "one" has one element and no index.
+        tiles = ((20, 60 * 60), (4, 7 * 49), (18, 62), (1, 7))
+        one = len(problem.SHAPES) + sum(plain.index_bytes(count, k, size) + -(-count * k // 8) for count, size in tiles)
+        assert all(sent == STEPS * (world - 1) * (one + 1) for _, sent in ranks)
 
 
 def _message() -> tuple[CoefficientMessage, torch.Tensor]:
@@ -150,9 +150,10 @@ def test_each_coefficient_is_the_mean_of_its_senders() -> None:
     ("place", "bytes_there", "message"),
     [
         (0, [2], "neither 0 nor 1"),
-        (2, [0, 0, 0], r"rank 1's coefficients of 'matrix': the indices of a tile do not ascend"),
-        (5, [5, 0x30, 6], "are not below 99"),
-        (2 + 6, [0, 0, 0x80, 0x7F], "'matrix': a value is not finite"),
+        (2, [0, 0], r"rank 1's coefficients of 'matrix': the indices of a tile do not ascend"),
+        (3, [0x35], "are not below 99"),
+        (4, [0b11], "a tile has not 4 indices"),
+        (2 + 4, [0, 0, 0x80, 0x7F], "'matrix': a value is not finite"),
     ],
 )
 def test_altered_bytes_are_refused(place: int, bytes_there: list[int], message: str) -> None:

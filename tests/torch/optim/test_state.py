@@ -80,7 +80,7 @@ def test_a_pause_changes_no_bit(kind: str, carrier: str, saved_after: int, tmp_p
 
 def _of_other_ranks() -> None:
     hp.init()
-    for kind, make in _MAKERS.items():
+    for make in _MAKERS.values():
         named = problem.parameters()
         optimizer = make(named.items())
         for step in range(1, 6):
@@ -93,10 +93,7 @@ def _of_other_ranks() -> None:
         logging.getLogger("hipress").addHandler(handler)
         optimizer.load_state_dict(state)
         logging.getLogger("hipress").removeHandler(handler)
-        # The engine's states are in no state_dict(): of these two nothing is left out.
-        assert [f"rank {hp.rank()} of 4" in each for each in warnings] == (
-            [] if kind in ("onebit", "zero-one") else [True]
-        )
+        assert [f"rank {hp.rank()} of 4" in each for each in warnings] == [True]
         assert optimizer.steps == 5
         problem.step(optimizer, named, hp.rank(), 6)
         digest = b"".join(each.tobytes() for each in problem.values_of(named).values())
@@ -105,6 +102,68 @@ def _of_other_ranks() -> None:
 
 def test_another_ranks_state_goes_on_without_its_residuals() -> None:
     run(_of_other_ranks, 2)
+
+
+def _gone_on(kind: str, folder: str, first: int) -> tuple[problem.Values, dict[str, torch.Tensor]]:
+    """The parameters after 100 steps, and what codecs then hold back. From step `first` on, after what was saved there;
+    from 1 on all of it, and saves after 50."""
+    hp.init()
+    named = problem.parameters()
+    optimizer = _MAKERS[kind](named.items(), min_compress_bytes=0)
+    file = Path(folder, f"rank{hp.rank()}")
+    if first > 1:
+        state, values = torch.load(file)
+        with torch.no_grad():
+            for name, each in named.items():
+                each.copy_(values[name])
+        optimizer.load_state_dict(state)
+    for step in range(first, 101):
+        problem.step(optimizer, named, hp.rank(), step)
+        if step == 50:
+            torch.save([optimizer.state_dict(), dict(named)], file)
+    return problem.values_of(named), hp.codec_states(optimizer, exact=True)
+
+
+@pytest.mark.parametrize("kind", ["onebit", "zero-one"])
+def test_fifty_steps_more_equal_a_hundred(kind: str, tmp_path: Path) -> None:
+    # In new processes, as after a restart.
+    ranks = [run(_gone_on, 2, kind, str(tmp_path), first) for first in (1, 51)]
+    for (values, states), (restored, kept) in zip(*ranks, strict=True):
+        assert all(np.array_equal(each, restored[name]) for name, each in values.items())
+        assert list(states) == list(kept)
+        assert all(torch.equal(each, kept[key]) for key, each in states.items())
+        assert all(states[key].any() for key in states if key.endswith(".large/residual"))
+        assert any(key.endswith(".large/residual") for key in states)
+
+
+def _mean() -> dict[str, Any]:
+    """The mean of what codecs hold back after 6 steps, before and after it was loaded by other optimizers."""
+    hp.init()
+    named = problem.parameters()
+    optimizer = _MAKERS["zero-one"](named.items(), min_compress_bytes=0)
+    for step in range(1, 7):
+        problem.step(optimizer, named, hp.rank(), step)
+    mean, own = hp.codec_states(optimizer), hp.codec_states(optimizer, exact=True)
+    optimizer.load_state_dict({**optimizer.state_dict(), "hipress": {**optimizer.state_dict()["hipress"], "world": 4}})
+    forgotten = hp.codec_states(optimizer)
+    assert not any(each.any() for key, each in forgotten.items() if "/" in key)
+    for bad, message in (({**mean, "strange/residual": torch.ones(3)}, "strange"), ([], "list of codecs' states")):
+        with pytest.raises(hp.InvalidArgument, match=message):
+            hp.load_codec_states(optimizer, bad)
+    hp.load_codec_states(optimizer, mean)
+    return {"saved": mean, "again": hp.codec_states(optimizer), "own": own}
+
+
+def test_the_mean_of_residuals_goes_on_in_every_rank() -> None:
+    ranks = run(_mean, 2)
+    keys = [key for key in ranks[0]["saved"] if key.endswith("/residual")]
+    # Of the averages of momentum, and of those of gradients.
+    assert {key.partition(".")[0] for key in keys} == {"zerooneadam", "zerooneadam_gradients"}
+    for each in ranks:
+        for key in keys:
+            assert torch.equal(each["saved"][key], ranks[0]["saved"][key])
+            torch.testing.assert_close(each["again"][key], each["saved"][key])
+    assert any(ranks[0]["saved"][key].any() for key in keys)
 
 
 def _refused() -> None:

@@ -37,6 +37,12 @@ def two_bits(values: Floats) -> Floats:
     return np.asarray(result, np.float32)
 
 
+def index_bytes(rows: int, k: int, size: int) -> int:
+    """Of an Elias-Fano code: the low bits, then a one for each number and a zero for each step of their high part."""
+    low = math.floor(math.log2(size / k))
+    return math.ceil(rows * k * low / 8) + math.ceil(rows * (k + (size - 1) // 2**low) / 8)
+
+
 def sent(wanted: Floats, k: int = 64) -> Floats:
     """What of `wanted` a rank sends; zeros elsewhere."""
     flat = wanted.reshape(-1)
@@ -47,7 +53,7 @@ def sent(wanted: Floats, k: int = 64) -> Floats:
         chosen += list(np.sort(tile[order]))
         smallest = min(smallest, len(tile))
     result = np.zeros_like(flat)
-    indices = 0 if k >= smallest else (len(chosen) + 1) // 2 * 3
+    indices = 0 if k >= smallest else index_bytes(len(chosen) // k, k, smallest)
     if 16 + (len(chosen) + 3) // 4 + indices >= 4 * flat.size:
         return wanted.copy()  # as float32
     result[chosen] = two_bits(flat[chosen])

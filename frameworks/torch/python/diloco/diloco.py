@@ -8,22 +8,22 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
-from hipress import runtime
-from hipress.adapter.agreement import agree
 from hipress.adapter.not_copied import NotCopied
 from hipress.errors import HipressError, InvalidArgument
 from hipress.torch.diloco import state as states
 from hipress.torch.diloco.averaging import Averaging, DenseAveraging, Values
 from hipress.torch.diloco.checks import check_inner_optimizer, checked_mix, checked_topology, trained_parameters
 from hipress.torch.diloco.fragments import fragments_of
+from hipress.torch.diloco.group_ranks import GroupRanks
 from hipress.torch.diloco.outer import OuterParameters, check_outer_optimizer
 from hipress.torch.diloco.presets import preset as preset_named
-from hipress.torch.diloco.residual_state import residuals_for
+from hipress.torch.diloco.ranks import EngineRanks, Ranks
+from hipress.torch.diloco.residual_state import residuals_for, saved_residuals
 from hipress.torch.diloco.schedule import Schedule
 from hipress.torch.diloco.sparseloco import SparseAveraging, SparseLoCo
 from hipress.torch.diloco.state import Exchange
-from hipress.torch.state import broadcast_parameters
 from hipress.torch.synchronizer import GradientSynchronizer
 
 
@@ -46,6 +46,8 @@ class DiLoCo(NotCopied):
             each fragment a list of the names of its modules and parameters.
         codec: compresses the pseudo-gradients: a text as in DistributedOptimizer, or a SparseLoCo.
         topology: which way they travel; None: "ps", and with SparseLoCo "allgather", which has no other.
+        group: a process group of CPU tensors that carries them, with "ps" or "allgather", and no codec with error
+            feedback; None: the engine, after `hipress.torch.init()`.
         overlap_steps: τ, below H / P: steps that training takes before it needs an exchange's result.
         mix: α, from 0 to below 1: parameters become α × this rank's + (1 - α) × the outer ones.
 
@@ -65,10 +67,11 @@ class DiLoCo(NotCopied):
         fragments: int | Sequence[Sequence[str]] | None = None,
         codec: str | SparseLoCo | None = None,
         topology: str | None = None,
+        group: dist.ProcessGroup | None = None,
         overlap_steps: int | None = None,
         mix: float | None = None,
     ) -> None:
-        runtime.current()  # raises NotInitialized
+        self._ranks: Ranks = EngineRanks() if group is None else GroupRanks(group)
         chosen = preset_named(preset)
         fragments = chosen.fragments if fragments is None else fragments
         self._schedule = Schedule(
@@ -90,13 +93,13 @@ class DiLoCo(NotCopied):
         settings = {key: str(value) for key, value in self._settings().items()}
         settings["codec, topology"] = f"{codec}, {topology}"
         groups = [{k: v for k, v in each.items() if k != "params"} for each in outer_optimizer.param_groups]
-        agree(lambda: {**settings, "the outer optimizer": f"{type(outer_optimizer).__name__} {groups}"})
+        self._ranks.agree(lambda: {**settings, "the outer optimizer": f"{type(outer_optimizer).__name__} {groups}"})
         self._averaging: Averaging = (
-            SparseAveraging(self._inner, self._fragments, codec)
+            SparseAveraging(self._ranks, self._inner, self._fragments, codec)
             if isinstance(codec, SparseLoCo)
-            else DenseAveraging(self._inner, codec, topology)
+            else self._ranks.dense(self._inner, codec, topology)
         )
-        broadcast_parameters(model.state_dict(), root_rank=0)
+        self._ranks.broadcast(model.state_dict())
         self._outer = OuterParameters(self._inner, outer_optimizer)
         self._step = 0
         self._exchange: Exchange | None = None
@@ -122,9 +125,10 @@ class DiLoCo(NotCopied):
 
     @property
     def synchronizer(self) -> GradientSynchronizer:
-        """The list of pseudo-gradients, with what codecs remember of them. Raises InvalidArgument with SparseLoCo."""
+        """The list of pseudo-gradients, with what codecs remember of them. Raises InvalidArgument with SparseLoCo or a
+        process group."""
         if not isinstance(self._averaging, DenseAveraging):
-            raise InvalidArgument("SparseLoCo uses no codec of the engine: DiLoCo.state_dict() has its residuals")
+            raise InvalidArgument("this DiLoCo uses no codec of the engine: DiLoCo.state_dict() has all residuals")
         return self._averaging.synchronizer
 
     @property
@@ -198,7 +202,7 @@ class DiLoCo(NotCopied):
         """
         if self._exchange is not None:
             self._exchange.averages()
-        residuals = self._averaging.residuals()
+        residuals = saved_residuals(self._averaging.residuals(), self._ranks.rank, self._ranks.world)
         return states.saved(self._outer, self._settings(), self._step, self._exchange, residuals)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -215,10 +219,10 @@ class DiLoCo(NotCopied):
 
         def described() -> dict[str, str]:
             listed = states.checked_states(state, self._outer, settings, self._fragments)
-            residuals.append(residuals_for(listed, self._averaging.residuals()))
+            residuals.append(residuals_for(listed, self._averaging.residuals(), self._ranks.rank, self._ranks.world))
             return states.described(listed)
 
-        agree(described)
+        self._ranks.agree(described)
         if self._exchange is not None:
             self._exchange.averages()
         first = state if isinstance(state, Mapping) else state[0]

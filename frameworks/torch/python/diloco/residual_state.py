@@ -8,20 +8,19 @@ from typing import Any
 
 import torch
 
-from hipress import runtime
 from hipress.errors import InvalidArgument
 from hipress.torch.diloco.averaging import Values
 
 
-def saved_residuals(residuals: Values | None) -> dict[str, Any] | None:
-    """What a state has under "residuals"."""
+def saved_residuals(residuals: Values | None, rank: int, world: int) -> dict[str, Any] | None:
+    """What the state of rank `rank` of `world` has under "residuals"."""
     if residuals is None:
         return None
     values = {name: each.clone() for name, each in residuals.items()}
-    return {"rank": runtime.rank(), "world": runtime.size(), "values": values}
+    return {"rank": rank, "world": world, "values": values}
 
 
-def residuals_for(states: Sequence[Mapping[str, Any]], own: Values | None) -> Values | None:
+def residuals_for(states: Sequence[Mapping[str, Any]], own: Values | None, rank: int, world: int) -> Values | None:
     """What this rank goes on from; None: it keeps none. `own`: what it has now. `states`: one, or all old ranks'.
 
     On as many ranks it is this rank's own, otherwise the mean: its sum over the new ranks divided by their number is
@@ -37,7 +36,6 @@ def residuals_for(states: Sequence[Mapping[str, Any]], own: Values | None) -> Va
         )
     for each in saved:
         _check(each, own)
-    rank, world = runtime.rank(), runtime.size()
     if len(saved) == 1:
         of = saved[0]
         if (of["rank"], of["world"]) != (rank, world):

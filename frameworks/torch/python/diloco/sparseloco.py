@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from hipress import runtime
 from hipress.errors import InvalidArgument
-from hipress.torch.collectives import allgather_async
 from hipress.torch.diloco.averaging import Values
+from hipress.torch.diloco.ranks import Ranks
 from hipress.torch.tiles.layout import LONGEST
 from hipress.torch.tiles.message import SparseMessage
 
@@ -43,24 +42,26 @@ class SparseLoCo:
 class SparseAveraging:
     """See Averaging. Each rank sends one message about a fragment to each other rank."""
 
-    def __init__(self, parameters: Mapping[str, torch.Tensor], fragments: list[list[str]], codec: SparseLoCo) -> None:
+    def __init__(
+        self, ranks: Ranks, parameters: Mapping[str, torch.Tensor], fragments: list[list[str]], codec: SparseLoCo
+    ) -> None:
+        self._ranks = ranks
         self._decay = codec.decay
         self._dtypes = {name: each.dtype for name, each in parameters.items()}
         self._messages = [
             SparseMessage({name: parameters[name].shape for name in names}, codec.k) for names in fragments
         ]
         self._residuals = {name: torch.zeros(each.shape) for name, each in parameters.items()}
-        self._name = runtime.current().numbered("diloco.sparseloco")
 
     def start(self, fragment: int, values: Values) -> Callable[[], Values]:
         """See Averaging."""
         message = self._messages[fragment]
         wanted = {name: each.float().add_(self._residuals[name], alpha=self._decay) for name, each in values.items()}
         payload, left = message.encoded(wanted)
-        operation = allgather_async(payload.reshape(1, -1), name=f"{self._name}.{fragment}")
+        gathered = self._ranks.gather(payload, str(fragment))
 
         def arrived() -> Values:
-            averages = message.averages(list(operation.wait()))
+            averages = message.averages(list(gathered()))
             # Not before: of an exchange that fails nothing was sent. A residual is never of values that are not finite.
             self._residuals.update(left)
             return {name: each.to(self._dtypes[name]) for name, each in averages.items()}

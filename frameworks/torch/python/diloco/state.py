@@ -12,7 +12,6 @@ import torch
 from hipress.errors import InvalidArgument
 from hipress.torch.diloco.averaging import Values
 from hipress.torch.diloco.outer import OuterParameters, fingerprint
-from hipress.torch.diloco.residual_state import saved_residuals
 
 _FORMAT = 1
 
@@ -40,9 +39,12 @@ def saved(
     schedule: Mapping[str, Any],
     step: int,
     exchange: Exchange | None,
-    residuals: Values | None,
+    residuals: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """The state, in tensors and plain values that torch.save() and torch.load(weights_only=True) take."""
+    """The state, in tensors and plain values that torch.save() and torch.load(weights_only=True) take.
+
+    `residuals`: of saved_residuals().
+    """
     pending = None
     if exchange is not None:
         averages = {name: each.clone() for name, each in exchange.averages().items()}
@@ -54,7 +56,7 @@ def saved(
         "parameters": {name: each.detach().clone() for name, each in outer.values.items()},
         "outer_optimizer": {"class": type(outer.optimizer).__name__, "state": _copied(outer.optimizer.state_dict())},
         "exchange": pending,
-        "residuals": saved_residuals(residuals),
+        "residuals": residuals,
     }
 
 

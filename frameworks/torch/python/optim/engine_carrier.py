@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from hipress import runtime
+from hipress.adapter import codec_states
 from hipress.adapter.agreement import agree
 from hipress.adapter.synchronizer import SynchronizationOptions
 from hipress.torch.collectives import allgather_async
@@ -26,7 +28,7 @@ class EngineCarrier:
         self._travel = travel
         self._compressed = False
         self._indices = {name: index for index, name in enumerate(shapes)}
-        self._synchronizer = GradientSynchronizer(
+        self.synchronizer = GradientSynchronizer(
             [(f"{kind}.{name}", torch.empty(shape)) for name, shape in shapes.items()],
             SynchronizationOptions(min_compress_bytes=travel.min_compress_bytes),
         )
@@ -37,15 +39,19 @@ class EngineCarrier:
 
     def average(self, values: Mapping[str, torch.Tensor], *, compressed: bool) -> None:
         """See Carrier."""
-        if compressed != self._compressed:
-            if compressed:
-                self._synchronizer.set_codec(self._travel.codec, self._travel.codec_for)
-            else:
-                self._synchronizer.set_codec("none")
-            self._compressed = compressed
-        operations = [self._synchronizer.submit(self._indices[name], each) for name, each in values.items()]
+        self._choose(compressed=compressed)
+        operations = [self.synchronizer.submit(self._indices[name], each) for name, each in values.items()]
         for operation in operations:
-            self._synchronizer.wait(operation)
+            self.synchronizer.wait(operation)
+
+    def _choose(self, *, compressed: bool) -> None:
+        if compressed == self._compressed:
+            return
+        if compressed:
+            self.synchronizer.set_codec(self._travel.codec, self._travel.codec_for)
+        else:
+            self.synchronizer.set_codec("none")
+        self._compressed = compressed
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
         """See Carrier."""
@@ -59,8 +65,19 @@ class EngineCarrier:
         return int(runtime.counters()["bytes_sent"])
 
     def state_dict(self) -> dict[str, Any] | None:
-        """See Carrier: the engine gives its states to nobody yet."""
-        return None
+        """See Carrier."""
+        states = codec_states.own_states(self.synchronizer)
+        # As tensors: torch.load() reads no arrays of NumPy unless it trusts the file.
+        return {
+            "compressed": self._compressed,
+            "states": {key: torch.from_numpy(values) for key, values in states.items()},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """See Carrier: residuals that this process has stay."""
+        """See Carrier. No other rank is asked."""
+        if state is None:
+            codec_states.forget_states(self.synchronizer)
+            return
+        # With the codec that the states are of: another one would send them once, and keep nothing of them.
+        self._choose(compressed=state["compressed"])
+        codec_states.load_own_states(self.synchronizer, state["states"], np.asarray)

@@ -16,6 +16,7 @@ from hipress.log import logger
 from hipress.torch.optim.carrier import Carrier, carrier_of
 from hipress.torch.optim.engine_carrier import EngineCarrier
 from hipress.torch.optim.travel import Travel
+from hipress.torch.synchronizer import GradientSynchronizer
 
 Values = dict[str, torch.Tensor]
 
@@ -49,6 +50,16 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
     def _carriers(self) -> dict[str, Carrier]:
         """All that keep residuals, by their key in state_dict()."""
         return {"codecs": self._exchange()}
+
+    @property
+    def synchronizers(self) -> list[GradientSynchronizer]:
+        """Of the engine, with what codecs remember. Raises InvalidArgument over a process group."""
+        lists = [each.synchronizer for each in self._carriers().values() if isinstance(each, EngineCarrier)]
+        if not lists:
+            raise InvalidArgument(
+                f"this {type(self).__name__} has a process group, not the engine: its state_dict() has its residuals"
+            )
+        return lists
 
     @property
     def sent_bytes(self) -> int:
@@ -112,7 +123,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """torch's, and under "hipress" the codecs' residuals on this rank. Every rank saves its own.
 
-        Over the engine residuals are not part of it: in a new process they begin at zero.
+        codec_states() has the mean of these residuals over all ranks, which serves any number of ranks.
         """
         carrier = self._exchange()
         own = {
@@ -129,8 +140,10 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state_dict() of this rank. Residuals of another rank, or of this one among another
-        number of ranks, are left out, and the logger "hipress" warns of it.
+        """Goes on from a state_dict() of this rank; all ranks call it at the same step.
+
+        Residuals of another rank, or of this one among another number of ranks, are left out, and the logger "hipress"
+        warns of it.
 
         Raises InvalidArgument, with the first difference, for the state of other parameters; nothing has changed then.
         """

@@ -33,13 +33,14 @@ def _check_alike(group: Group, text: str) -> None:
     digests = gather_all(group, digest)
     if all(torch.equal(digests[0], other) for other in digests):
         return
-    texts = _gather(group, text)
+    texts = gather_texts(group, text)
     for rank, other in enumerate(texts):
         if other != texts[0]:
             raise Mismatch(f"rank {rank} of the process group differs from rank 0: {_difference(other, texts[0])}")
 
 
-def _gather(group: Group, text: str) -> list[str]:
+def gather_texts(group: Group, text: str) -> list[str]:
+    """All ranks' texts, in their order."""
     own = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
     sizes = gather_all(group, torch.tensor([own.numel()]))
     padded = torch.zeros(int(max(sizes)), dtype=torch.uint8)

@@ -7,7 +7,7 @@ import math
 
 import torch
 
-#: The longest edge. SparseLoCo and DeMo take 64; a tile's index then fits into 12 bits.
+#: The longest edge. SparseLoCo and DeMo take 64.
 LONGEST = 64
 
 

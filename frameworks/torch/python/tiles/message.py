@@ -16,7 +16,7 @@ from hipress.torch.tiles.layout import Tiles
 from hipress.torch.tiles.packing import Bytes, bytes_of_2bit, pack_2bit, unpack_2bit
 from hipress.torch.tiles.two_bits import BINS, quantized
 
-_MAGIC = b"HSL1"
+_MAGIC = b"HSL2"
 _HEADER = 8
 _LEVELS = 4 * BINS
 
