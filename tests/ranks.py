@@ -2,7 +2,7 @@
 """Ranks as real processes: runs a function of a test module on every rank.
 
 Importing a framework takes longer than most tests, so the processes stay and each test is a new world among them. A
-function leaves no module changed: another test, with other ranks, comes after it. Which one differs from run to run.
+function leaves no module changed: another test, with other ranks, comes after it; which one, differs between runs.
 """
 
 from __future__ import annotations
