@@ -96,13 +96,18 @@ def test_error_feedback_with_second_moments(name: str) -> None:
     assert (Path(__file__).parents[2] / text.rpartition("see ")[2]).exists()
 
 
-@pytest.mark.parametrize("codec", ["onebit", "tbq", "graddrop", "dgc", "int4"])
+@pytest.mark.parametrize("codec", ["onebit", "tbq", "graddrop", "dgc", "int4", "powersgd"])
 def test_every_codec_with_error_feedback(codec: str) -> None:
     (text,) = said(lambda: wrapped(torch.optim.AdamW, codec=codec))
     assert codec in text
     assert ("onebit(error_feedback=false)" in text) == (codec == "onebit")
     assert said(lambda: wrapped(torch.optim.AdamW, codec=f"{codec}(error_feedback=false)")) == []
     assert said(lambda: wrapped(OTHERS["SGD"], codec=codec)) == []
+
+
+def test_automatic_plans_refuse_a_codec_without_an_encoding() -> None:
+    with pytest.raises(hp.Unsupported, match="'powersgd' encodes nothing: leave out plan"):
+        wrapped(OTHERS["SGD"], codec="powersgd", plan="auto")
 
 
 @pytest.mark.parametrize("codec", ["none", "fp16", "terngrad", "terngrad(bitwidth=4)", "bf16", "int8"])

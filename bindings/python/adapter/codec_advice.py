@@ -34,7 +34,7 @@ class CodecAdvice:
         except InvalidArgument:
             return ""  # refused when ranks agree on the tensors
         doubled = "velocity" in known.states and _momentum_of(known.signature) > 0 and self.optimizer.momentum
-        if self.optimizer.second_moments and known.states:
+        if self.optimizer.second_moments and set(known.states) - {"factor"}:  # powersgd's warm start holds nothing back
             instead = f'{_INSTEAD}, or "onebit(error_feedback=false)"' if known.name == "onebit" else _INSTEAD
             if self.optimizer.belonging:
                 instead += f", or {self.optimizer.belonging}.OneBitAdam in place of {name} (docs/guide/adam.md)"

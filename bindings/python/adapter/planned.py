@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from hipress import runtime
-from hipress.errors import InvalidArgument
+from hipress._library import load_core
+from hipress.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
     from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
@@ -104,7 +105,14 @@ def automatic_planning(
 def _asked(argument: PlanArgument, options: SynchronizationOptions) -> AutomaticOptions:
     from hipress.secopa.online.automatic import AutomaticOptions
 
-    return argument if isinstance(argument, AutomaticOptions) else _automatic_options(options)
+    asked = argument if isinstance(argument, AutomaticOptions) else _automatic_options(options)
+    for codec in (*asked.codecs, *(codec for _, codecs in asked.codecs_for for codec in codecs)):
+        if load_core().create_codec(codec).low_rank is not None:
+            raise Unsupported(
+                f"automatic plans measure what a codec encodes, and '{codec}' encodes nothing: leave out plan, or take "
+                "another codec"
+            )
+    return asked
 
 
 def _automatic_options(options: SynchronizationOptions) -> AutomaticOptions:
