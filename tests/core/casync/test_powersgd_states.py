@@ -165,3 +165,35 @@ def test_other_options_are_a_mismatch() -> None:
     for error in outcomes(2, body):
         assert isinstance(error, Mismatch)
         assert "powersgd(rank=" in str(error)
+
+
+def test_many_matrices_among_other_codecs_in_any_order() -> None:
+    """All in flight together, submitted in another order on each rank, some of them absent: replicas are identical, and
+    neither threads nor the size from which work is queued change a bit."""
+    world, tensors = 3, 15
+    sizes = np.random.default_rng(0).integers(1, 200, (tensors, 2))
+    codecs = ["powersgd(rank=2)", "powersgd(error_feedback=false)", "onebit", "none", "powersgd(warm_start=false)"]
+
+    def body(engine: _core.Engine) -> bytes:
+        generator = np.random.default_rng(engine.rank)
+        values = [generator.standard_normal(size).astype(np.float32) for size in sizes]
+        specs = [
+            spec(f"w{i}", each, codec=codecs[i % 5], topology=("ps", "ring", "butterfly")[i % 3], priority=-i)
+            for i, each in enumerate(values)
+        ]
+        handles = engine.agree("list", specs)
+        found = b""
+        for step in range(12):
+            outputs = [each * np.float32(1 + step % 3) for each in values]
+            operations = {}
+            for i in generator.permutation(tensors):
+                absent = step % 4 == 3 and i % world == engine.rank
+                operations[i] = engine.submit(handles[i], None if absent else outputs[i], outputs[i])
+            for operation in operations.values():
+                engine.wait(operation)
+            found += b"".join(output.tobytes() for output in outputs)
+        return found
+
+    options: list[dict[str, Any]] = [{"compute_threads": 1}, {"compute_threads": 3, "inline_elements": 10}]
+    by_options = [run_ranks(world, body, options=each) for each in options]
+    assert len({found for by_rank in by_options for found in by_rank}) == 1
