@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line that delivers late: two TAP devices in two networks; what leaves one of them enters the other after a delay.
-// Kernels without netem have no other way.
+// A line that delivers late: two TAP devices in two networks; what leaves one of them enters the other after
+// a delay. Kernels without netem have no other way.
 //
 //     delay_line MICROSECONDS NETWORK DEVICE NETWORK DEVICE     a network: a file such as /proc/PID/ns/net
 //
-// It writes "ready" when the devices exist, and runs until it is killed; the devices end with it. Frames stay as large
-// as the sender's kernel hands them over (segmentation offload), so 64 KiB cost as much as one packet.
+// It writes "ready" when the devices exist, and runs until it is killed; the devices end with it. Frames stay
+// as large as the sender's kernel hands them over (segmentation offload), so 64 KiB cost as much as one
+// packet.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@ enum { kLongest = 70 << 10 };
 static const size_t kCapacity = 64u << 20;
 
 struct Frame {
-  struct Frame *next;
+  struct Frame* next;
   uint64_t due;
   size_t length;
   char bytes[];
@@ -43,7 +44,7 @@ struct Way {
   int is_blocked;
 };
 
-static void fail(const char *what) {
+static void fail(const char* what) {
   fprintf(stderr, "delay_line: %s: %s\n", what, strerror(errno));
   exit(1);
 }
@@ -54,7 +55,7 @@ static uint64_t now(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static int tap(const char *network, const char *name) {
+static int tap(const char* network, const char* name) {
   int home = open(network, O_RDONLY | O_CLOEXEC);
   if (home < 0 || setns(home, CLONE_NEWNET) != 0) fail(network);
   close(home);
@@ -69,7 +70,7 @@ static int tap(const char *network, const char *name) {
   return device;
 }
 
-static void take(struct Way *way, uint64_t delay) {
+static void take(struct Way* way, uint64_t delay) {
   static char buffer[kLongest];
   for (int count = 0; count < 64; ++count) {
     ssize_t length = read(way->from, buffer, sizeof buffer);
@@ -79,7 +80,7 @@ static void take(struct Way *way, uint64_t delay) {
       return;
     }
     if (way->held + (size_t)length > kCapacity) continue;
-    struct Frame *frame = malloc(sizeof *frame + (size_t)length);
+    struct Frame* frame = malloc(sizeof *frame + (size_t)length);
     if (frame == NULL) fail("malloc");
     frame->next = NULL;
     frame->due = now() + delay;
@@ -95,10 +96,10 @@ static void take(struct Way *way, uint64_t delay) {
   }
 }
 
-static void deliver(struct Way *way) {
+static void deliver(struct Way* way) {
   way->is_blocked = 0;
   while (way->first != NULL && way->first->due <= now()) {
-    struct Frame *frame = way->first;
+    struct Frame* frame = way->first;
     if (write(way->to, frame->bytes, frame->length) < 0) {
       way->is_blocked = errno == EAGAIN;
       if (way->is_blocked) return;
@@ -111,7 +112,7 @@ static void deliver(struct Way *way) {
   }
 }
 
-int main(int count, char **words) {
+int main(int count, char** words) {
   if (count != 6) {
     fprintf(stderr, "usage: delay_line MICROSECONDS NETWORK DEVICE NETWORK DEVICE\n");
     return 2;
