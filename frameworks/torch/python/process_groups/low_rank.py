@@ -84,6 +84,8 @@ class LowRankAverage:
         self._world: int = exchange.size()
         self._matrices: dict[str, Matrix] = {}
         self._states: dict[str, dict[str, Floats]] = {}
+        #: Memory for the next step's matrices: fresh pages take longer than the product.
+        self._spare: dict[str, Floats] = {}
         self.sent_bytes = 0
         """What a ring of all ranks sends of the factors."""
 
@@ -113,7 +115,9 @@ class LowRankAverage:
             kept = self._states.get(name, {})
             if _FACTOR in kept:
                 right.copy_(torch.from_numpy(kept[_FACTOR]))
-            matrix = np.empty(how.rows * how.columns, np.float32)
+            matrix = self._spare.pop(name, None)
+            if matrix is None:
+                matrix = np.empty(how.rows * how.columns, np.float32)
             one = _Step(name, how, matrix, left.numpy(), right.numpy(), tensor)
             _core.low_rank_left(
                 tensor.float().numpy(),
@@ -157,11 +161,17 @@ class LowRankAverage:
                 one.result.copy_(torch.from_numpy(output))
             if is_finite:
                 self._keep(one)
+            else:
+                self._spare[one.name] = one.matrix
 
     def _keep(self, one: _Step) -> None:
         states = {}
+        free: Floats | None = one.matrix
         if one.how.error_feedback:
+            free = self._states.get(one.name, {}).get(_RESIDUAL)
             states[_RESIDUAL] = one.matrix
+        if free is not None:
+            self._spare[one.name] = free
         if one.how.warm_start:
             states[_FACTOR] = one.right.copy()
         self._states[one.name] = states
