@@ -96,6 +96,21 @@ RESULTS: dict[str, tuple[str, ...]] = {
         for rate in RATES
         for model in ("resnet50", "bert-base")
     },
+    # PowerSGD by the engine and by our hook, beside torch's hook.
+    **{
+        f"sync-4-1gbit-{model}-powersgd": _sync(
+            *(4, "1gbit", model, "--topology", "ps", "--codec", "powersgd"),
+            *("--peer", "gloo-fp32,powersgd,hook-powersgd"),
+        )
+        for model in ("vgg19", "resnet50", "bert-base")
+    },
+    # Codecs that guides recommend first, beside what torch has without a codec.
+    **{
+        f"sync-4-1gbit-{model}-blocks": _sync(
+            *(4, "1gbit", model, "--topology", "ps", "--codec", "int8,int4", "--peer", "gloo-fp32,gloo-fp16")
+        )
+        for model in ("vgg19", "bert-base")
+    },
     **_none(4, "vgg19", "resnet50", "bert-base"),
     **_none(2, "vgg19", "resnet50", "bert-base"),
     **{

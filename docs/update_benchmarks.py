@@ -61,6 +61,8 @@ files. `make bench` measures everything again and writes this page.
 | How long is a training step? | [Training steps](#training-steps) |
 | What does synchronising seldom gain over slow links? | [Seldom](#synchronising-seldom) |
 | How fast are the codecs? | [Codecs](#codecs) |
+| How much do 8 and 4 bits for a value save? | [Eight and four bits](#eight-and-four-bits-for-each-value) |
+| How fast is PowerSGD? | [PowerSGD](#powersgd-beside-torchs-hook) |
 | How exact is a compressed average? | [Error](#error-of-the-average) |
 | What does an adapter cost? | [What an adapter costs](#what-an-adapter-costs) |
 | Does training reach the same accuracy? | [Accuracy](#accuracy-in-each-framework) |
@@ -105,6 +107,13 @@ cost of adapter and engine.
 _ACCURACY = """\
 The task is handwritten digits. The accuracy is the share of correctly classified test images; one image is 0.17 %. The
 frameworks draw initial weights and the order of images differently. A training with differing replicas has no result.
+"""
+_BLOCKS = """\
+4 hosts, links of 1gbit. `int8` and `int4` have a scale for each block of 256 values.
+"""
+_POWERSGD = """\
+4 hosts, links of 1gbit. All rows have rank 1, error feedback and warm start. *HiPress `powersgd`* is the engine;
+*DDP's hook, `powersgd`* is HiPress' hook over the model's Gloo group; *powersgd* is torch's hook over the same group.
 """
 _ERROR = """\
 How far the average of compressed gradients is from the exact average: their squared distance, divided by the squared
@@ -167,6 +176,14 @@ def page(load: Load, folder: Path) -> str:
         results = {model: load(f"sync-4-{rate}-{model}-hooks") for model in hooked}
         parts += [f"### 4 hosts, links of {rate}, DDP's buckets\n", tables.sync_table(results)]
         parts += [_sources(folder, *(f"sync-4-{rate}-{model}-hooks" for model in hooked))]
+    for kind, title, text in (
+        ("blocks", "Eight and four bits for each value", _BLOCKS),
+        ("powersgd", "PowerSGD beside torch's hook", _POWERSGD),
+    ):
+        shown = [model for model in MODELS if f"sync-4-1gbit-{model}-{kind}" in RESULTS]
+        parts += [f"## {title}\n", text]
+        parts += [tables.sync_table({model: load(f"sync-4-1gbit-{model}-{kind}") for model in shown})]
+        parts += [_sources(folder, *(f"sync-4-1gbit-{model}-{kind}" for model in shown))]
     parts += ["## Without compression\n", tables.none_table(_none(load))]
     parts += [_plot(f"sync-{nodes}-{rate}-none", folder) for nodes in (2, 4) for rate in RATES]
     parts += [
