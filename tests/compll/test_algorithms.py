@@ -185,6 +185,28 @@ def test_blockquant4_error() -> None:
     assert (np.abs(run.decode(run.encode(g), 1000) - g) <= steps * 0.50001).all()
 
 
+def test_natural_dithering_is_right_on_average_and_sends_powers_of_two_of_the_length() -> None:
+    run, g = codec("natural_dithering", block=100), normal(100)
+    length = np.float32(np.linalg.norm(g.astype(np.float64)))
+    decoded = np.array([run.decode(run.encode(g, seed=seed), 100) for seed in range(2000)])
+    parts = np.abs(decoded / length)
+    powers = np.log2(parts[parts > 0])
+    np.testing.assert_allclose(powers, powers.round(), atol=1e-5)
+    assert powers.min() > -6.5
+    # A part between two powers is off by a third of it; below 1/64 by 1/128: 2000 draws, five standard deviations.
+    np.testing.assert_allclose(decoded.mean(axis=0), g, atol=5 * float(length) / 3 / 2 / np.sqrt(2000))
+
+
+def test_threelc_packs_five_values_into_a_byte_and_keeps_the_rest() -> None:
+    run, g = codec("threelc", sparsity=1.5), floats(1, -1, 0.5, -0.8, 0, 0.76, 0.75)
+    states = run.new_state(7)
+    message = run.encode(g, states)
+    assert len(message) == 4 + 2
+    # 0.75 is half of 1.5: from there on a value is sent.
+    np.testing.assert_array_equal(run.decode(message, 7), floats(1.5, -1.5, 0, -1.5, 0, 1.5, 1.5))
+    np.testing.assert_array_equal(run.decode(message, 7) + states["residual"], g)
+
+
 @pytest.mark.parametrize("name", [name for name in BUILTIN if name not in ("dgc", "onebit", "terngrad")])
 def test_a_codec_is_short(name: str) -> None:
     assert len(read(builtin_files()[name]).splitlines()) <= 35

@@ -66,7 +66,10 @@ def library(plain: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("blockquant4", {}), ("blockquant4", {"block": 32}), ("adacomp", {}), ("adacomp", {"bin": 50, "limit": 0.2})],
+    [
+        *(("blockquant4", {}), ("blockquant4", {"block": 32}), ("adacomp", {}), ("adacomp", {"bin": 50, "limit": 0.2})),
+        *(("natural_dithering", {"block": 100}), ("threelc", {"sparsity": 1.5})),
+    ],
 )
 def test_examples_do_what_the_interpreter_does(name: str, options: dict[str, Any], isa: str) -> None:  # noqa: F811
     assert hipress.load_codec(ROOT / "examples" / "compll" / f"{name}.cll") == name

@@ -23,6 +23,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "onebit": [{}, {"block": 100}, {"block": 5000}],
     "adacomp": [{"bin": 500}, {"bin": 7}],
     "blockquant4": [{}, {"block": 32}],
+    "natural_dithering": [{"block": 100}],
+    "threelc": [{"sparsity": 1.5}],
     "int8": [{}, {"error_feedback": True, "block": 100}, {"stochastic": True, "block": 5000}],
     "fp8_e4m3": [{"error_feedback": True, "block": 100}, {"stochastic": True, "power_of_two": True}],
     "fp8_e5m2": [{}],
