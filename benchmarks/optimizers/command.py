@@ -24,13 +24,13 @@ from benchmarks.optimizers.job import DDP, FROZEN_AFTER, ONEBIT_ADAM, OPTIMIZERS
 _RANK = Path(__file__).with_name("rank.py")
 #: Codecs with default options, without error feedback, and with options that suit these gradients better.
 CODECS = (
-    *("none", "fp16", "terngrad(bitwidth=4)", "terngrad"),
+    *("none", "fp16", "bf16", "int8", "fp8_e4m3", "int4", "fp4_e2m1", "terngrad(bitwidth=4)", "terngrad"),
     *("onebit", "onebit(error_feedback=false)"),
     *("tbq", "tbq(error_feedback=false)", "tbq(threshold=0.002)", "tbq(threshold=0.002, error_feedback=false)"),
     *("graddrop", "graddrop(error_feedback=false)", "graddrop(ratio=0.01)"),
     *("graddrop(ratio=0.01, error_feedback=false)",),
     *("dgc", "dgc(error_feedback=false)"),
-    ONEBIT_ADAM,
+    *("powersgd", ONEBIT_ADAM),
 )
 
 
