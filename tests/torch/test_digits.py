@@ -70,7 +70,7 @@ def test_every_codec_trains_nearly_as_well_with_few_bytes(trained: dict[str, dic
     for codec, smaller in SMALLER.items():
         compressed = trained[codec]
         assert compressed["test_accuracy"] >= plain["test_accuracy"] - 0.015, codec
-        assert len(compressed["loss"]) == EPOCHS.get(codec, USUAL_EPOCHS)
+        assert len(compressed["bytes_by_epoch"]) == EPOCHS.get(codec, USUAL_EPOCHS)
         # Biases and the first layer are smaller than min_compress_bytes and travel as they are; warm-up is over.
         assert compressed["bytes_by_epoch"][-1] < plain["bytes_by_epoch"][-1] / smaller, codec
 
