@@ -46,8 +46,8 @@ def test_every_command_line_is_right(name: str) -> None:
         parser = sync_arguments.arguments("")
         given = parser.parse_args(words)
         sync_arguments.check(parser, given)
-        # Four ranks' PowerSGD and VGG-19 do not fit into the memory of a small machine.
-        assert (given.model, given.nodes) != ("vgg19", 4) or "powersgd" not in given.peer
+        # Four ranks' PowerSGD and VGG-19 fit into the memory of a small machine beside few other systems only.
+        assert (given.model, given.nodes) != ("vgg19", 4) or "powersgd" not in given.peer or len(given.peer) <= 3
     elif script in COMMANDS:
         COMMANDS[script].arguments().parse_args(words)
 
