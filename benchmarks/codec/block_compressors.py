@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -18,25 +20,31 @@ def blocks_of(tensor: Tensor, block: int) -> Tensor:
 class BlockQuantizer(Quantizer):
     """A scale for each block, and a code for each value."""
 
+    #: Whether a scale is a mean over the values of its block.
+    is_mean = False
+
     def __init__(self, bits: int, block: int) -> None:
         super().__init__(bits)
         self.block = block
 
+    @abstractmethod
     def scales(self, rows: Tensor) -> Tensor:
         """The scale of each row, as a column."""
-        raise NotImplementedError
 
+    @abstractmethod
     def codes(self, scaled: Tensor) -> Tensor:
         """The codes (uint8) of values that are divided by their scale."""
-        raise NotImplementedError
 
+    @abstractmethod
     def values(self, codes: Tensor) -> Tensor:
         """The inverse of `codes`."""
-        raise NotImplementedError
 
     def compress(self, tensor: Tensor) -> Compressed:
         rows = blocks_of(tensor, self.block)
         scale = self.scales(rows)
+        # The zeros that fill the last row have no part in its mean.
+        if self.is_mean:
+            scale[-1] *= self.block / (self.block - rows.numel() + len(tensor))
         scaled = torch.where(scale > 0, rows / scale, torch.zeros(()))
         return scale, self.codes(scaled).view(-1)[: len(tensor)]
 
@@ -115,14 +123,16 @@ class Float4(BlockQuantizer):
 class EfSignSgd(BlockQuantizer):
     """The mean magnitude of a block, and signs."""
 
+    is_mean = True
+
     def __init__(self, block: int = 32768) -> None:
         super().__init__(1, block)
 
-    def compress(self, tensor: Tensor) -> Compressed:
-        rows = blocks_of(tensor, self.block)
-        filled = torch.full((len(rows), 1), float(self.block))
-        filled[-1] -= rows.numel() - len(tensor)
-        return rows.abs().sum(1, keepdim=True) / filled, (tensor < 0).to(torch.uint8)
+    def scales(self, rows: Tensor) -> Tensor:
+        return rows.abs().mean(1, keepdim=True)
+
+    def codes(self, scaled: Tensor) -> Tensor:
+        return (scaled < 0).to(torch.uint8)
 
     def values(self, codes: Tensor) -> Tensor:
         return 1 - 2 * codes.float()

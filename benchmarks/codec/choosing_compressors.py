@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import torch
 from torch import Tensor
@@ -14,9 +15,9 @@ from benchmarks.codec.compressors import Compressed, Compressor, Message
 class Choosing(Compressor):
     """The chosen values and their ascending indices."""
 
+    @abstractmethod
     def choose(self, tensor: Tensor) -> Tensor:
         """Ascending indices."""
-        raise NotImplementedError
 
     def compress(self, tensor: Tensor) -> Compressed:
         index = self.choose(tensor)

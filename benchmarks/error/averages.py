@@ -20,8 +20,10 @@ DEADLINE = 600.0
 
 
 def averages(of_ranks: Sequence[Sequence[Floats]], codec: str, topology: str) -> list[Floats]:
-    """The averages of all tensors, as every rank gets them. Raises what the first rank raised, RuntimeError if the
-    ranks' averages differ or a rank does not end."""
+    """The averages of all tensors, as every rank gets them.
+
+    Raises the first error of a rank. Raises RuntimeError if the ranks' averages differ, or if a rank does not end.
+    """
     core = load_core()
     engines = core.make_local_engines(len(of_ranks), {"timeout": TIMEOUT})
     results: list[list[Floats]] = [[gradient.copy() for gradient in gradients] for gradients in of_ranks]
