@@ -64,7 +64,7 @@ class DelayLines:
             raise ClusterError(f"the line to {port} is not ready: {said.decode().strip() or 'it said nothing'}")
 
     def end(self) -> None:
-        """Removes what the lines leave behind, when the hub has ended or is to end."""
+        """Ends the processes of the lines and removes their files. The hub has ended, or ends now."""
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

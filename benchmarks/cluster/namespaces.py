@@ -102,7 +102,7 @@ def run(command: Sequence[str]) -> None:
 
 
 def read_line(process: subprocess.Popen[bytes], deadline: float) -> bytes:
-    """The first line that a process writes, or what it has written before its end or the deadline (seconds)."""
+    """The first line of a process; a part of it if the process or the deadline (seconds) ends before."""
     assert process.stdout is not None
     said = b""
     end = time.monotonic() + deadline

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 #: torch's DistributedDataParallel over Gloo with its hook that sends bf16: it synchronises in every step.
 DDP = "ddp-bf16"
-#: Each rank on its own: what a step takes without any synchronisation.
+#: The ranks do not synchronise: this row is the time of computing alone.
 ALONE = "alone"
 #: "streaming" without overlap: the same exchanges, for which training waits.
 WAITING = "streaming-waiting"
 SYSTEMS = (ALONE, DDP, "diloco", "streaming", WAITING, "sparseloco", "local_sgd")
-#: Those that need not train to the end: of them only times count.
+#: These trainings have fewer steps, because only their times are compared.
 TIMED_ONLY = (ALONE, WAITING)
 
 
@@ -63,9 +63,9 @@ class Trained:
 
     steps: int
     time_s: float
-    """Of the steps; what the benchmark itself needs between them does not count."""
+    """Time of the steps, without what the benchmark does between them."""
     waiting_s: float | None
-    """Of `time_s`: in the optimizer's steps, above the median of those that synchronise nothing. None: not with DDP."""
+    """Part of `time_s`: what the optimizer's steps take above their median. None: DDP has no such steps."""
     sent_bytes: int | None
     """That a rank sent over its link; None: there is no link."""
     parameters: int
