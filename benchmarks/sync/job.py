@@ -12,8 +12,8 @@ from benchmarks.models import GradientSet, load, one_tensor
 
 #: The peers. They are listed here, so that the command line needs no torch.
 PEER_NAMES = (
-    *("gloo-fp32", "gloo-fp16", "powersgd", "hook-fp16", "hook-onebit", "hook-dgc", "hook-int8", "hook-powersgd"),
-    "horovod",
+    *("gloo-fp32", "gloo-fp16", "powersgd", "hook-fp16", "hook-onebit", "hook-dgc", "hook-int8", "hook-terngrad"),
+    *("hook-powersgd", "horovod"),
 )
 
 
