@@ -15,7 +15,10 @@ from hipress.errors import CodecWarning, InvalidArgument
 
 _PAGE = "docs/guide/choosing-a-codec.md"
 #: Codecs with which AdamW trains as well as with uncompressed gradients, or nearly.
-_INSTEAD = 'codec="fp16" or "terngrad(bitwidth=4)"'
+_INSTEAD = 'codec="int8" or "terngrad(bitwidth=4)"'
+#: Codecs that send every value, rounded to a level of its block. Their residuals are small, and AdamW trains with them
+#: as with uncompressed gradients.
+_EVERY_VALUE = frozenset({"int8", "int4", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1"})
 
 
 @dataclass
@@ -34,7 +37,9 @@ class CodecAdvice:
         except InvalidArgument:
             return ""  # refused when ranks agree on the tensors
         doubled = "velocity" in known.states and _momentum_of(known.signature) > 0 and self.optimizer.momentum
-        if self.optimizer.second_moments and set(known.states) - {"factor"}:  # powersgd's warm start holds nothing back
+        # powersgd's warm start holds nothing back.
+        delays = set(known.states) - {"factor"} and known.name not in _EVERY_VALUE
+        if self.optimizer.second_moments and delays:
             instead = f'{_INSTEAD}, or "onebit(error_feedback=false)"' if known.name == "onebit" else _INSTEAD
             if self.optimizer.belonging:
                 instead += f", or {self.optimizer.belonging}.OneBitAdam in place of {name} (docs/guide/adam.md)"

@@ -30,8 +30,8 @@ def write_gradients(
         path: a .json file gets everything; another one lines `name,number_of_float32`, without times.
         backward: computes a loss of the model and calls its backward(). If given, it is called `steps` + 1 times, and
             the file says when backward has each gradient (seconds after the model's forward() has returned; medians of
-            all calls but the first), so that a plan knows which transfers backward hides. The model's gradients are
-            None afterwards.
+            all calls but the first), so that a plan knows which transfers backward hides. Call it with the batch size
+            and the number of threads of the training. The model's gradients are None afterwards.
 
     Raises InvalidArgument if the model trains no parameters, their shapes are not known yet, or the file cannot be
     written.
