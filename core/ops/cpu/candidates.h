@@ -30,13 +30,15 @@ inline constexpr Key kNoLimit = static_cast<Key>(~Key{0});
 /// small; the greatest key if a sample would not pay. keyAt(i) is key number i.
 template <typename Key, typename KeyAt>
 Key likelyLimit(size_t count, size_t first, const KeyAt& keyAt) {
-  constexpr size_t sampledFrom = size_t{1} << 16;
+  constexpr size_t sampledFrom = size_t{1} << 11;
+  constexpr size_t uncachedFrom = size_t{1} << 16;  // elements that a core's cache may not hold
   constexpr size_t leastSamples = size_t{1} << 14;
-  constexpr size_t leastStretch = 64;  // a sample reads a line of memory in so many elements at most
   if (first == 0) return Key{0};
   if (count < sampledFrom || first > count / 8) return kNoLimit<Key>;
-  // 64 of the keys that are wanted should be in the sample.
+  // 64 of the keys that are wanted should be in the sample, which reads at most one element in a line of
+  // uncached memory, and at most one in 16 of cached ones.
   const size_t wanted = std::max(leastSamples, 64 * (count / first));
+  const size_t leastStretch = count < uncachedFrom ? 16 : 64;
   const size_t stretch = std::max(leastStretch, count / wanted);
   const size_t samples = count / stretch;
   Scratch scratch;
