@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/codec/slots/slot_plan.h"
 #include "core/codec/slots/slot_states.h"
+#include "core/device/device.h"
 #include "core/matrix/power_step.h"
 
 namespace py = pybind11;
@@ -57,7 +58,7 @@ std::vector<SlotValues> valuesOf(std::vector<py::array>& arrays) {
 py::dict readStates(const SlotStates& states) {
   py::dict values;
   for (size_t state = 0; state < states.names().size(); ++state) {
-    const auto own = states.values(state);
+    const std::vector<float> own = states.values(state);
     values[py::str(states.names()[state])] =
         py::array_t<float>(static_cast<py::ssize_t>(own.size()), own.data());
   }
@@ -68,6 +69,8 @@ void bindStates(py::module_& module) {
   using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
   py::class_<SlotStateTable, std::shared_ptr<SlotStateTable>>(module, "SlotStateTable")
       .def(py::init())
+      .def(py::init([](Device& device) { return std::make_shared<SlotStateTable>(device.memory()); }),
+           py::arg("device"))
       .def("read",
            [](SlotStateTable& table) {
              py::dict all;
@@ -103,6 +106,7 @@ void bindSlots(py::module_& module) {
       .def_readwrite("owner", &Slot::owner)
       .def_readwrite("offset", &Slot::offset)
       .def_readwrite("payload_bytes", &Slot::payloadBytes)
+      .def_readwrite("padding", &Slot::padding)
       .def_readwrite("raw", &Slot::raw)
       .def_readwrite("scaled", &Slot::scaled)
       .def_readwrite("number", &Slot::number)
@@ -112,9 +116,12 @@ void bindSlots(py::module_& module) {
   py::class_<SlotPlan, std::shared_ptr<SlotPlan>>(module, "SlotPlan")
       .def(py::init<std::vector<Slot>, int, int, bool>(), py::arg("slots"), py::arg("rank"), py::arg("world"),
            py::arg("whole"))
-      .def_property_readonly("outward_bytes", &SlotPlan::outwardBytes)
-      .def_property_readonly("inward_bytes", &SlotPlan::inwardBytes)
-      .def("block_bytes", &SlotPlan::blockBytes, py::arg("owner"))
+      .def_property_readonly("outward_bytes",
+                             [](const SlotPlan& plan) { return plan.blocks().outwardBytes(); })
+      .def_property_readonly("inward_bytes", [](const SlotPlan& plan) { return plan.blocks().inwardBytes(); })
+      .def(
+          "block_bytes", [](const SlotPlan& plan, int owner) { return plan.blocks().blockBytes(owner); },
+          py::arg("owner"))
       .def(
           "encode",
           [](const SlotPlan& plan, std::vector<py::array> tensors, SlotStateTable& states, uint64_t seed,

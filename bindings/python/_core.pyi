@@ -534,9 +534,9 @@ def default_partitions(elements: int, element_bytes: int, world_size: int, parti
 def split_elements(elements: int, partitions: int) -> list[tuple[int, int]]: ...
 
 class SlotStateTable:
-    """What codecs remember of partitions that travel in slots, by key."""
+    """The codec states of partitions that travel in slots, by key; in the memory of `device`, or of the processor."""
 
-    def __init__(self) -> None: ...
+    def __init__(self, device: Device = ...) -> None: ...
     def read(self) -> dict[str, dict[str, NDArray[np.float32]]]:
         """Copies: by key and state."""
     def put(self, key: str, state: str, values: NDArray[np.float32]) -> None: ...
@@ -548,7 +548,7 @@ class SlotChanges:
     def undo(self) -> None: ...
 
 class Slot:
-    """A partition of a tensor, and where it travels; core/codec/slots/slot_plan.h has the fields."""
+    """A partition of a tensor, and where it travels; core/codec/slots/slot_blocks.h has the fields."""
 
     def __init__(self, codec: Codec, aggregate_codec: Codec | None) -> None: ...
     name: str
@@ -559,12 +559,75 @@ class Slot:
     owner: int
     offset: int
     payload_bytes: int
+    padding: int
     raw: bool
     scaled: bool
     number: int
     first_element: int
     worker_key: str
     aggregator_key: str
+
+DEVICE_SLOT_ALIGNMENT: int
+"""A device's slots have a multiple of so many bytes."""
+
+class DeviceQueue:
+    """A stream of a framework on which HiPress puts work; `stream`: the address that the driver knows it by."""
+
+    def __init__(self, device: Device, stream: int) -> None: ...
+    def wait(self, seconds: float) -> None:
+        """Waits until all work on the stream is done. Raises Timeout, or the device's error."""
+
+class DeviceSlotPlan:
+    """SlotPlan on a device. Each call puts work on the queue's stream and returns at once.
+
+    A tensor is (address, dtype, elements), memory is (address, bytes), both on the device. Raises InvalidArgument if
+    memory has another size than the slots need; Unsupported if the device has no code for a codec.
+    """
+
+    def __init__(self, slots: Sequence[Slot], rank: int, world: int, whole: bool, device: Device) -> None: ...
+    @property
+    def outward_bytes(self) -> int: ...
+    @property
+    def inward_bytes(self) -> int: ...
+    def block_bytes(self, owner: int) -> int: ...
+    def prepare(self, queue: DeviceQueue, outward: tuple[int, int], inward: tuple[int, int]) -> None:
+        """Writes the headers of all messages into memory that no step has used yet."""
+    def encode(
+        self,
+        queue: DeviceQueue,
+        tensors: Sequence[tuple[int, str, int]],
+        states: SlotStateTable,
+        seed: int,
+        step: int,
+        outward: tuple[int, int],
+        changed: SlotChanges,
+    ) -> None: ...
+    def average(
+        self,
+        queue: DeviceQueue,
+        tensors: Sequence[tuple[int, str, int]],
+        states: SlotStateTable,
+        seed: int,
+        step: int,
+        factor: float,
+        inward: tuple[int, int],
+        changed: SlotChanges,
+    ) -> None: ...
+    def decode(
+        self, queue: DeviceQueue, tensors: Sequence[tuple[int, str, int]], outward: tuple[int, int]
+    ) -> None: ...
+    def average_whole(
+        self,
+        queue: DeviceQueue,
+        tensors: Sequence[tuple[int, str, int]],
+        factor: float,
+        outward: tuple[int, int],
+        inward: tuple[int, int],
+    ) -> None: ...
+    def check(self, queue: DeviceQueue) -> None:
+        """Asks for the errors that the device has found in the work up to here."""
+    def raise_error(self) -> None:
+        """Raises the first error that is known by now: CorruptPayload, or the device's own."""
 
 class SlotPlan:
     """What a rank computes in an average over a process group, between two of the group's collectives.

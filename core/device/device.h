@@ -114,6 +114,8 @@ class Device {
   virtual std::shared_ptr<Memory> staging() = 0;
 
   virtual std::unique_ptr<DeviceStream> makeStream() = 0;
+  /// Puts work on a stream of the device's own kind, which a framework has made and which lives as long.
+  virtual std::unique_ptr<DeviceStream> makeStreamOn(void* stream) = 0;
 
   /// Throws Unsupported if this device has none for it.
   virtual std::shared_ptr<const DeviceCodec> codec(const CodecPointer& codec) = 0;

@@ -14,6 +14,10 @@ std::unique_ptr<DeviceStream> SimulatedDevice::makeStream() {
   return std::make_unique<SimulatedStream>(shared_from_this(), options_.seed * 1000 + streams_++);
 }
 
+std::unique_ptr<DeviceStream> SimulatedDevice::makeStreamOn(void* /*stream*/) {
+  return makeStream();
+}
+
 std::shared_ptr<const DeviceCodec> SimulatedDevice::codec(const CodecPointer&) {
   return std::make_shared<SimulatedCodec>();
 }

@@ -31,6 +31,8 @@ class SimulatedDevice final : public Device, public std::enable_shared_from_this
   std::shared_ptr<Memory> memory() override { return memory_; }
   std::shared_ptr<Memory> staging() override { return staging_; }
   std::unique_ptr<DeviceStream> makeStream() override;
+  /// It has no framework's streams: a stream of its own.
+  std::unique_ptr<DeviceStream> makeStreamOn(void* stream) override;
   std::shared_ptr<const DeviceCodec> codec(const CodecPointer& codec) override;
   /// The stream is an Event: that of the one piece of work on it.
   std::shared_ptr<void> eventOn(void* stream) override;

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 import hipress.torch as hp
 from hipress import _core, runtime
-from hipress.torch import operators
+from hipress.torch import ddp, operators
 from tests.compll.emit.cuda.device import require_gpu
 from tests.torch.ranks import run
 
@@ -72,6 +77,38 @@ def _trained(place: str) -> list[bytes]:
         model(row).sum().backward()
         optimizer.step()
     return [parameter.detach().cpu().numpy().tobytes() for parameter in model.parameters()]
+
+
+def _hooked(place: str, folder: str) -> list[bytes]:
+    """The parameters after some steps of DistributedDataParallel with the hook, over NCCL or Gloo."""
+    rank, world = int(os.environ["HIPRESS_RANK"]), int(os.environ["HIPRESS_SIZE"])
+    device = torch.device(f"cuda:{rank}" if place == "cuda" else "cpu")
+    store = dist.FileStore(f"{folder}/{place}", world)
+    dist.init_process_group("nccl" if place == "cuda" else "gloo", store=store, rank=rank, world_size=world)
+    try:
+        model = nn.Linear(2000, 50, bias=False)
+        with torch.no_grad():
+            model.weight.zero_()
+        wrapped = DistributedDataParallel(model.to(device))
+        state = ddp.compress(wrapped, codec="onebit")
+        optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.5)
+        for step in range(3):
+            optimizer.zero_grad()
+            row = torch.randn(1, 2000, generator=torch.Generator().manual_seed(10 * step + rank)).to(device)
+            wrapped(row).sum().backward()
+            optimizer.step()
+        states = [
+            np.asarray(values).tobytes() for each in state.state_dict()["states"].values() for values in each.values()
+        ]
+        return [model.weight.detach().cpu().numpy().tobytes(), *states]
+    finally:
+        dist.destroy_process_group()
+
+
+def test_the_hook_over_nccl_gives_the_bits_of_gloo(tmp_path: Path) -> None:
+    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+    world = min(2, torch.cuda.device_count())  # NCCL takes a GPU for each rank
+    assert run(_hooked, world, "cuda", str(tmp_path)) == run(_hooked, world, "cpu", str(tmp_path))
 
 
 @pytest.mark.parametrize("program", [_combined, _trained])

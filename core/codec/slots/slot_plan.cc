@@ -109,70 +109,13 @@ void writeTo(const Slot& slot, std::span<const float> floats, const SlotValues& 
   std::ranges::copy(floats, floatsOf(slot, values).begin());
 }
 
-void checkSize(size_t given, size_t wanted, const char* what) {
-  if (given == wanted) return;
-  throw invalidArgument(std::string(what) + " has " + std::to_string(given) +
-                        " bytes, and the plan's slots " + std::to_string(wanted));
-}
-
 }  // namespace
 
-SlotPlan::SlotPlan(std::vector<Slot> slots, int rank, int world, bool whole)
-    : slots_(std::move(slots)), rank_(rank), world_(world), whole_(whole) {
-  if (rank < 0 || rank >= world) throw invalidArgument("a plan is for a rank of its group");
-  blockBytes_.resize(static_cast<size_t>(world));
-  for (const Slot& slot : slots_) {
-    if (slot.owner < 0 || slot.owner >= world || slot.codec == nullptr)
-      throw invalidArgument("a slot needs an owner of the group, and a codec");
-    const size_t least = slot.raw ? slot.count * sizeof(float) : slot.codec->maxEncodedBytes(slot.count);
-    if (slot.payloadBytes < least || (slot.raw && slot.payloadBytes != least))
-      throw invalidArgument("the slot of '" + slot.name + "' has another size than its payload needs");
-    size_t& bytes = blockBytes_[static_cast<size_t>(slot.owner)];
-    if (slot.offset != bytes) throw invalidArgument("slots of an owner lie one behind the other");
-    bytes += kWireHeaderBytes + slot.payloadBytes;
-    tensors_ = std::max(tensors_, slot.tensor + 1);
-  }
-  const auto others = static_cast<size_t>(std::max(world - 1, 1));
-  if (whole) {
-    outwardBytes_ = others * blockBytes_[0];
-    inwardBytes_ = static_cast<size_t>(world - 1) * blockBytes_[0];
-    return;
-  }
-  for (int owner = 0; owner < world; ++owner) {
-    outwardStarts_.push_back(outwardBytes_);
-    if (owner != rank) outwardBytes_ += blockBytes(owner);
-  }
-  inwardBytes_ = others * blockBytes(rank);
-}
-
-void SlotPlan::checkTensors(std::span<const SlotValues> tensors) const {
-  if (tensors.size() < tensors_) throw invalidArgument("the plan has more tensors than are given");
-  for (const Slot& slot : slots_) {
-    if (slot.first + slot.count > tensors[slot.tensor].count)
-      throw invalidArgument("tensor '" + slot.name + "' has fewer elements than its slots");
-  }
-}
-
-Bytes SlotPlan::inBlock(const Slot& slot, Bytes blocks, size_t block) const {
-  const size_t start = block * blockBytes_[static_cast<size_t>(slot.owner)];
-  return blocks.subspan(start + slot.offset, kWireHeaderBytes + slot.payloadBytes);
-}
-
-ConstBytes SlotPlan::contribution(const Slot& slot, ConstBytes inward, int rank) const {
-  const size_t start = placeOf(rank) * blockBytes_[static_cast<size_t>(slot.owner)];
-  return inward.subspan(start + slot.offset, kWireHeaderBytes + slot.payloadBytes);
-}
-
-void SlotPlan::encodeInto(const Slot& slot, std::span<const float> values, float factor, Purpose purpose,
+void SlotPlan::encodeInto(const Slot& slot, std::span<const float> values, float factor, SlotPurpose purpose,
                           SlotStateTable& table, SlotStep step, Bytes message, SlotChanges& changed) const {
-  const bool byWorker = purpose == Purpose::kContribution;
+  const bool byWorker = purpose == SlotPurpose::kContribution;
   const Codec& codec = byWorker ? *slot.codec : *slot.aggregateCodec;
-  EncodeContext context;
-  context.seed = step.seed + (static_cast<uint64_t>(purpose) << 32);
-  context.step = step.step;
-  context.tensor = slot.number;
-  context.firstElement = slot.firstElement;
-  context.scale = factor;
+  const EncodeContext context = encodeContext(slot, step, purpose, factor);
   std::shared_ptr<SlotStates> states;
   if (!codec.states().empty()) {
     states = table.at(byWorker ? slot.workerKey : slot.aggregatorKey);
@@ -189,32 +132,31 @@ void SlotPlan::encodeInto(const Slot& slot, std::span<const float> values, float
 
 void SlotPlan::encode(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step,
                       Bytes outward, SlotChanges& changed) const {
-  checkTensors(tensors);
-  checkSize(outward.size(), outwardBytes_, "the outward memory");
-  for (const Slot& slot : slots_) {
-    if (!whole_ && slot.owner == rank_) continue;
-    const size_t start = whole_ ? 0 : outwardStarts_[static_cast<size_t>(slot.owner)];
-    const Bytes message = outward.subspan(start + slot.offset, kWireHeaderBytes + slot.payloadBytes);
+  blocks_.checkTensors(tensors);
+  blocks_.checkOutward(outward.size());
+  for (const Slot& slot : blocks_.slots()) {
+    if (!blocks_.whole() && slot.owner == blocks_.rank()) continue;
+    const Bytes message = blocks_.outwardMessage(slot, outward);
     const auto values = widened(slot, tensors[slot.tensor], 0);
     if (!slot.raw) {
-      encodeInto(slot, values, 1.0f, Purpose::kContribution, states, step, message, changed);
+      encodeInto(slot, values, 1.0f, SlotPurpose::kContribution, states, step, message, changed);
       continue;
     }
     if (!values.empty()) std::memcpy(payloadOf(slot, message).data(), values.data(), values.size_bytes());
     seal(slot, slot.payloadBytes, message);
   }
-  if (!whole_) return;
-  const Bytes own = outward.first(blockBytes_[0]);
+  if (!blocks_.whole()) return;
+  const Bytes own = outward.first(blocks_.blockBytes(0));
   for (size_t start = own.size(); start < outward.size(); start += own.size())
     std::ranges::copy(own, outward.subspan(start).begin());
 }
 
 void SlotPlan::average(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step,
                        float factor, Bytes inward, SlotChanges& changed) const {
-  checkTensors(tensors);
-  checkSize(inward.size(), inwardBytes_, "the inward memory");
-  for (const Slot& slot : slots_) {
-    if (slot.owner != rank_) continue;
+  blocks_.checkTensors(tensors);
+  blocks_.checkInward(inward.size());
+  for (const Slot& slot : blocks_.slots()) {
+    if (slot.owner != blocks_.rank()) continue;
     const SlotValues& own = tensors[slot.tensor];
     const float scale = slot.scaled ? 1.0f : factor;
     if (slot.aggregateCodec == nullptr) {
@@ -230,19 +172,19 @@ void SlotPlan::average(std::span<const SlotValues> tensors, SlotStateTable& stat
       averageEncoded(slot, own, states, step, scale, inward, changed);
     }
     // The contributions in all blocks have been read; the average takes their place.
-    const Bytes result = inBlock(slot, inward, 0);
-    for (size_t block = 1; block + 1 < static_cast<size_t>(world_); ++block)
-      std::ranges::copy(result, inBlock(slot, inward, block).begin());
-    readTo(slot, result, rank_, own);
+    const Bytes result = blocks_.inwardMessage(slot, inward, 0);
+    for (size_t block = 1; block + 1 < static_cast<size_t>(blocks_.world()); ++block)
+      std::ranges::copy(result, blocks_.inwardMessage(slot, inward, block).begin());
+    readTo(slot, result, blocks_.rank(), own);
   }
 }
 
 void SlotPlan::addInOrder(const Slot& slot, const SlotValues& own, ConstBytes inward,
                           std::span<float> sum) const {
-  for (int rank = 0; rank < world_; ++rank) {
-    if (rank != rank_) {
+  for (int rank = 0; rank < blocks_.world(); ++rank) {
+    if (rank != blocks_.rank()) {
       const DecodeMode mode = rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate;
-      read(slot, contribution(slot, inward, rank), rank, mode, sum);
+      read(slot, blocks_.contribution(slot, inward, rank), rank, mode, sum);
       continue;
     }
     const std::array<const void*, 2> both = {sum.data(), widened(slot, own, 1).data()};
@@ -255,51 +197,49 @@ void SlotPlan::averageEncoded(const Slot& slot, const SlotValues& own, SlotState
                               float factor, Bytes inward, SlotChanges& changed) const {
   const auto sum = scratch(slot.count, 0);
   addInOrder(slot, own, inward, sum);
-  encodeInto(slot, sum, factor, Purpose::kResult, states, step, inBlock(slot, inward, 0), changed);
+  encodeInto(slot, sum, factor, SlotPurpose::kResult, states, step, blocks_.inwardMessage(slot, inward, 0),
+             changed);
 }
 
 void SlotPlan::averageRaw(const Slot& slot, const SlotValues& own, float factor, Bytes inward) const {
   std::vector<const void*> contributions;
-  for (int rank = 0; rank < world_; ++rank) {
-    if (rank == rank_) {
+  for (int rank = 0; rank < blocks_.world(); ++rank) {
+    if (rank == blocks_.rank()) {
       contributions.push_back(widened(slot, own, 0).data());
       continue;
     }
     try {
-      contributions.push_back(checkedPayload(slot, contribution(slot, inward, rank)).data());
+      contributions.push_back(checkedPayload(slot, blocks_.contribution(slot, inward, rank)).data());
     } catch (const Error& error) {
       throw inContext(error, slot, rank);
     }
   }
-  const Bytes result = inBlock(slot, inward, 0);
+  const Bytes result = blocks_.inwardMessage(slot, inward, 0);
   reduceInOrder(DType::kFloat32, contributions, slot.count, factor, payloadOf(slot, result).data());
   seal(slot, slot.payloadBytes, result);
 }
 
 void SlotPlan::decode(std::span<const SlotValues> tensors, ConstBytes outward) const {
-  checkTensors(tensors);
-  checkSize(outward.size(), outwardBytes_, "the outward memory");
-  for (const Slot& slot : slots_) {
-    if (slot.owner == rank_) continue;
-    const size_t start = outwardStarts_[static_cast<size_t>(slot.owner)] + slot.offset;
-    readTo(slot, outward.subspan(start, kWireHeaderBytes + slot.payloadBytes), slot.owner,
-           tensors[slot.tensor]);
+  blocks_.checkTensors(tensors);
+  blocks_.checkOutward(outward.size());
+  for (const Slot& slot : blocks_.slots()) {
+    if (slot.owner == blocks_.rank()) continue;
+    readTo(slot, blocks_.outwardMessage(slot, outward), slot.owner, tensors[slot.tensor]);
   }
 }
 
 void SlotPlan::averageWhole(std::span<const SlotValues> tensors, float factor, ConstBytes outward,
                             ConstBytes inward) const {
-  checkTensors(tensors);
-  checkSize(outward.size(), outwardBytes_, "the outward memory");
-  checkSize(inward.size(), inwardBytes_, "the inward memory");
-  for (const Slot& slot : slots_) {
+  blocks_.checkTensors(tensors);
+  blocks_.checkOutward(outward.size());
+  blocks_.checkInward(inward.size());
+  for (const Slot& slot : blocks_.slots()) {
     const SlotValues& values = tensors[slot.tensor];
     const bool inPlace = values.dtype == DType::kFloat32;
     const auto sum = inPlace ? floatsOf(slot, values) : scratch(slot.count, 0);
-    for (int rank = 0; rank < world_; ++rank) {
-      const ConstBytes message = rank == rank_
-                                     ? outward.subspan(slot.offset, kWireHeaderBytes + slot.payloadBytes)
-                                     : contribution(slot, inward, rank);
+    for (int rank = 0; rank < blocks_.world(); ++rank) {
+      const ConstBytes message = rank == blocks_.rank() ? blocks_.outwardMessage(slot, outward)
+                                                        : blocks_.contribution(slot, inward, rank);
       read(slot, message, rank, rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate, sum);
     }
     multiply(sum, slot.scaled ? 1.0f : factor);

@@ -16,12 +16,14 @@ void SlotStates::keep(std::span<const std::string> names, size_t count) {
     throw Error(ErrorKind::kMismatch, "a partition of " + std::to_string(count) + " elements has states of " +
                                           std::to_string(count_) + " elements");
   }
-  std::vector<std::array<std::vector<float>, 2>> buffers;
+  std::vector<std::array<Buffer, 2>> buffers;
   for (const std::string& name : names) {
     const auto old = std::ranges::find(names_, name);
     auto& pair = buffers.emplace_back();
     if (old != names_.end()) pair = std::move(buffers_[static_cast<size_t>(old - names_.begin())]);
-    for (auto& values : pair) values.resize(count);
+    for (auto& buffer : pair) {
+      if (buffer == nullptr) buffer = zeros(count);
+    }
   }
   count_ = count;
   names_.assign(names.begin(), names.end());
@@ -41,9 +43,24 @@ void SlotStates::put(const std::string& name, std::span<const float> values) {
     buffers_.emplace_back();
     place = names_.insert(names_.end(), name);
   }
-  for (auto& buffer : buffers_[static_cast<size_t>(place - names_.begin())])
-    buffer.assign(values.begin(), values.end());
+  for (auto& buffer : buffers_[static_cast<size_t>(place - names_.begin())]) {
+    if (buffer == nullptr) buffer = zeros(count_);
+    memory_->write(buffer.get(), values.data(), values.size_bytes());
+  }
   list();
+}
+
+std::vector<float> SlotStates::values(size_t state) const {
+  std::vector<float> copy(count_);
+  memory_->read(before_[state], copy.data(), copy.size() * sizeof(float));
+  return copy;
+}
+
+SlotStates::Buffer SlotStates::zeros(size_t count) const {
+  // Devices have no blocks of no bytes.
+  const size_t bytes = std::max<size_t>(count, 1) * sizeof(float);
+  return {static_cast<float*>(memory_->allocateZeros(bytes)),
+          [memory = memory_](float* block) { memory->free(block); }};
 }
 
 void SlotStates::exchange() {
@@ -55,8 +72,8 @@ void SlotStates::list() {
   before_.clear();
   after_.clear();
   for (auto& pair : buffers_) {
-    before_.push_back(pair[second_ ? 1 : 0].data());
-    after_.push_back(pair[second_ ? 0 : 1].data());
+    before_.push_back(pair[second_ ? 1 : 0].get());
+    after_.push_back(pair[second_ ? 0 : 1].get());
   }
 }
 
@@ -68,7 +85,7 @@ void SlotChanges::undo() {
 std::shared_ptr<SlotStates> SlotStateTable::at(const std::string& key) {
   const std::lock_guard lock(mutex_);
   auto& states = states_[key];
-  if (states == nullptr) states = std::make_shared<SlotStates>();
+  if (states == nullptr) states = std::make_shared<SlotStates>(memory_);
   return states;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What codecs remember of the partitions that travel in slots (slot_plan.h), for an average over a process
+// The codec states of the partitions that travel in slots (slot_blocks.h), for an average over a process
 // group. The engine's states are in codec/state, by tensor and plan; here each partition stands alone, so
 // that a framework may form other groups of tensors in every step.
 #pragma once
@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/memory.h"
 #include "core/codec/codec.h"
 
 namespace hipress {
@@ -23,6 +24,9 @@ namespace hipress {
 /// success exchanges them.
 class SlotStates {
  public:
+  /// `memory`: of the processor, or of a device that encodes.
+  explicit SlotStates(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
+
   /// The states of one codec, of `count` elements. A state that was kept under the same name lives on,
   /// another one begins with zeros. Throws Mismatch if there are states of another number of elements.
   void keep(std::span<const std::string> names, size_t count);
@@ -32,15 +36,21 @@ class SlotStates {
   void exchange();
 
   std::span<const std::string> names() const { return names_; }
-  std::span<const float> values(size_t state) const { return {before_[state], count_}; }
+  size_t count() const { return count_; }
+  /// A copy for the processor. No work on the states is under way.
+  std::vector<float> values(size_t state) const;
   void put(const std::string& name, std::span<const float> values);
 
  private:
+  using Buffer = std::shared_ptr<float>;
+
+  Buffer zeros(size_t count) const;
   void list();
 
+  std::shared_ptr<Memory> memory_;
   size_t count_ = 0;
   std::vector<std::string> names_;
-  std::vector<std::array<std::vector<float>, 2>> buffers_;
+  std::vector<std::array<Buffer, 2>> buffers_;
   bool second_ = false;  ///< The states are in the second buffers.
   std::vector<const float*> before_;
   std::vector<float*> after_;
@@ -56,15 +66,18 @@ class SlotChanges {
   std::vector<std::shared_ptr<SlotStates>> changed_;
 };
 
-/// The states of all partitions, by key: whatever text the caller finds them again with. Its functions may be
+/// The states of all partitions, by key: a text by which the caller finds them again. Its functions may be
 /// called from several threads; the states of one partition are for one thread at a time.
 class SlotStateTable {
  public:
+  explicit SlotStateTable(std::shared_ptr<Memory> memory = hostMemory) : memory_(std::move(memory)) {}
+
   /// Made if they are new.
   std::shared_ptr<SlotStates> at(const std::string& key);
   std::vector<std::string> keys() const;
 
  private:
+  std::shared_ptr<Memory> memory_;
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<SlotStates>> states_;
 };

@@ -25,6 +25,10 @@ std::unique_ptr<DeviceStream> CudaDevice::makeStream() {
   return std::make_unique<CudaStream>(shared_from_this(), gpu_, kernels_);
 }
 
+std::unique_ptr<DeviceStream> CudaDevice::makeStreamOn(void* stream) {
+  return std::make_unique<CudaStream>(shared_from_this(), gpu_, kernels_, static_cast<DriverStream>(stream));
+}
+
 std::shared_ptr<const DeviceCodec> CudaDevice::codec(const CodecPointer& codec) {
   std::vector<double> params;
   const auto* generated = dynamic_cast<const GeneratedCodec*>(codec.get());

@@ -19,6 +19,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   std::shared_ptr<Memory> memory() override { return memory_; }
   std::shared_ptr<Memory> staging() override { return staging_; }
   std::unique_ptr<DeviceStream> makeStream() override;
+  std::unique_ptr<DeviceStream> makeStreamOn(void* stream) override;
   std::shared_ptr<const DeviceCodec> codec(const CodecPointer& codec) override;
   std::shared_ptr<void> eventOn(void* stream) override;
 

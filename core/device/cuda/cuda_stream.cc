@@ -33,6 +33,7 @@ struct CudaStream::Shared {
   const std::shared_ptr<const Gpu> gpu;
   const Driver& driver;
   DriverStream stream = nullptr;
+  bool owned = false;  // The stream ends with this object.
   std::mutex mutex;
   std::vector<DriverEvent> events;  // not in use
   std::vector<void*> scratch;       // the last is the largest; the others may still be in use
@@ -46,7 +47,7 @@ CudaStream::Shared::~Shared() {
   const OnGpu there(*gpu);
   for (const DriverEvent event : events) driver.eventDestroy(event);
   for (void* block : scratch) driver.memoryFree(addressOf(block));
-  if (stream != nullptr) driver.streamDestroy(stream);
+  if (owned) driver.streamDestroy(stream);
 }
 
 void* CudaStream::Shared::scratchOf(size_t bytes, Result* status) {
@@ -97,6 +98,13 @@ CudaStream::CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu
   used.check("cuCtxPushCurrent", there.status());
   // Non-blocking: it does not wait for the framework's default stream, only for the events that it is given.
   used.check("cuStreamCreate", used.driver.streamCreate(&shared_->stream, kStreamNonBlocking));
+  shared_->owned = true;
+}
+
+CudaStream::CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu> gpu,
+                       std::shared_ptr<Kernels> kernels, DriverStream stream)
+    : kernels_(std::move(kernels)), shared_(std::make_shared<Shared>(std::move(device), std::move(gpu))) {
+  shared_->stream = stream;
 }
 
 CudaStream::~CudaStream() {

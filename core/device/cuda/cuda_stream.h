@@ -19,6 +19,9 @@ class CudaStream final : public DeviceStream {
   /// `device` is kept until the GPU is done. Throws Error.
   CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu> gpu,
              std::shared_ptr<Kernels> kernels);
+  /// On a framework's stream, which is not destroyed; nullptr: the default stream.
+  CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu> gpu, std::shared_ptr<Kernels> kernels,
+             DriverStream stream);
   ~CudaStream() override;
 
   void waitFor(void* event) override;

@@ -43,8 +43,10 @@ def limit_of(library: ctypes.CDLL, keys: Any, first: int) -> int:
 @each("kind", TYPES)
 @each(
     ("count", "first"),
-    [(2048, 21), (5000, 1), (16_384, 164), (65_535, 66), (65_535, 8191), (65_536, 1), (65_537, 8192), (300_001, 301)]
-    + [(1_000_000, 10_000), (1_000_003, 125_000)],
+    [
+        *((2048, 21), (5000, 1), (16_384, 164), (65_535, 66), (65_535, 8191), (65_536, 1), (65_537, 8192)),
+        *((300_001, 301), (1_000_000, 10_000), (1_000_003, 125_000)),
+    ],
 )
 def test_a_likely_limit_lets_enough_keys_through_and_few_more(
     library: ctypes.CDLL, count: int, first: int, kind: str

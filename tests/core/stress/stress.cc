@@ -27,6 +27,7 @@ struct Scenario {
 constexpr Scenario kScenarios[] = {
     {"parts", stressParts},
     {"states", stressStates},
+    {"slots", stressSlots},
     {"queues", stressQueues},
     {"bundles", stressBundles},
     {"rounds", stressRounds},

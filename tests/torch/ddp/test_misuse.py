@@ -78,9 +78,9 @@ class _Elsewhere:
     device = torch.device("cuda", 1)
 
 
-def test_a_device_whose_values_no_codec_takes_is_named() -> None:
+def test_a_model_on_two_devices_is_refused_with_a_parameter_of_each() -> None:
     here = torch.nn.Parameter(torch.zeros(2000))
-    with pytest.raises(hp.Unsupported, match=r"'far' is on cuda:1; .* use hipress.torch.DistributedOptimizer"):
+    with pytest.raises(hp.Unsupported, match=r"'near' is on cpu and 'far' on cuda:1; .* takes a model on one device"):
         GroupCarrier({"near": here, "far": _Elsewhere()}, None, GroupOptions("onebit"))  # type: ignore
 
 

@@ -33,6 +33,9 @@ class ExactAverage:
         buffer.mul_(1.0 / dist.get_world_size(self._group))
         work = dist.all_reduce(buffer, group=self._group, async_op=True)
         assert work is not None
+        if buffer.is_cuda:  # NCCL's futures run no Python on a thread that ends with the group
+            summed: torch.futures.Future[torch.Tensor] = work.get_future().then(lambda done: done.value()[0])
+            return summed
         result: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         self._ending.put(_Started(work, result))
         return result

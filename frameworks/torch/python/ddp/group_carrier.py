@@ -14,6 +14,8 @@ from torch._C._distributed_c10d import GradBucket
 from hipress.errors import Unsupported
 from hipress.torch.ddp.exact import ExactAverage
 from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.gpu_side import GpuSide
+from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.options import GroupOptions
 
 
@@ -27,15 +29,10 @@ class GroupCarrier:
         options: GroupOptions,
         host_group: dist.ProcessGroup | None = None,
     ) -> None:
-        for name, parameter in parameters.items():
-            if parameter.device.type != "cpu":
-                raise Unsupported(
-                    f"parameter '{name}' is on {parameter.device}; carrier 'group' compresses CPU tensors: use "
-                    "hipress.torch.DistributedOptimizer or carrier='hipress' on GPUs"
-                )
         shapes = {name: _shape(each) for name, each in parameters.items()}
         self.exact = ExactAverage(group)
-        self._average = GroupAverage(shapes, group, options, host_group=host_group)
+        self._side = side_of(parameters)
+        self._average = GroupAverage(shapes, group, options, host_group=host_group, side=self._side)
         self._flat = options.topology != "hierarchical"
 
     def average(
@@ -46,7 +43,7 @@ class GroupCarrier:
         buffer = bucket.buffer()
         if self._flat and self._average.are_exact(tuple(name for name, _ in named), step):
             return self.exact.start(buffer)
-        result: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        result: torch.futures.Future[Any] = self._side.future()
         started = self._average.start(named, step)
         started.add_done_callback(lambda done: _pass_on(done, result, buffer))
         return result
@@ -71,6 +68,25 @@ class GroupCarrier:
     def sent_bytes(self) -> int:
         """See CarrierOf."""
         return self._average.sent_bytes
+
+
+def side_of(parameters: Mapping[str, torch.nn.Parameter]) -> Side:
+    """Where these parameters are, which is where their gradients are averaged.
+
+    Raises Unsupported if they are on several devices, or if a GPU cannot be used, with the reason.
+    """
+    devices = {parameter.device: name for name, parameter in parameters.items()}
+    if len(devices) > 1:
+        (first, name), (second, other) = list(devices.items())[:2]
+        raise Unsupported(
+            f"parameter '{name}' is on {first} and '{other}' on {second}; carrier 'group' takes a model on one device"
+        )
+    device = next(iter(devices), torch.device("cpu"))
+    if device.type == "cuda":
+        return GpuSide(device)
+    if device.type != "cpu":
+        raise Unsupported(f"the model is on {device}; carrier 'group' takes models on the CPU or on an NVIDIA GPU")
+    return HostSide()
 
 
 def _shape(parameter: torch.nn.Parameter) -> TensorShape:

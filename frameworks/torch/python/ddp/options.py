@@ -30,8 +30,8 @@ class HookBesideCodec(BesideCodec, total=False):
     carrier: Annotated[
         Carrier,
         Option(
-            '"group": the model\'s process group, which must take CPU tensors (Gloo). "hipress": HiPress\' engine, '
-            "after `hipress.torch.init()`, with as many ranks as the group has.",
+            '"group": the model\'s process group, which takes tensors on the model\'s device (Gloo, NCCL). "hipress": '
+            "HiPress' engine, after `hipress.torch.init()`, with as many ranks as the group has.",
             default="group",
             one_of=("group", "hipress"),
         ),

@@ -20,8 +20,9 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
+from hipress.torch.process_groups.arrays import array_of
 from hipress.torch.process_groups.options import GroupOptions
-from hipress.torch.process_groups.slots import shard_slots, slot_array
+from hipress.torch.process_groups.slots import shard_slots
 
 _core = load_core()
 
@@ -161,7 +162,7 @@ class _CompressedReduceScatter(ReduceScatter):
 
     def _arrays(self, rows: torch.Tensor) -> list[Any]:
         """The shards of each rank in turn."""
-        return [slot_array(row[columns]) for row in rows.detach() for columns in self._columns]
+        return [array_of(row[columns]) for row in rows.detach() for columns in self._columns]
 
     def _factor(self, op: Any) -> float:
         if op == dist.ReduceOp.AVG:

@@ -10,14 +10,18 @@ import torch
 from hipress.errors import HipressError, Mismatch, TransportError
 from hipress.torch.process_groups.group_calls import Group, gather_all
 
+CPU = torch.device("cpu")
 
-def check_alike(group: Group, text: str) -> None:
+
+def check_alike(group: Group, text: str, device: torch.device = CPU) -> None:
     """Raises Mismatch, on all ranks of the group, with the first line in which a rank's text differs from rank 0's.
+
+    `device`: of the tensors that the group takes.
 
     Raises TransportError if a rank of the group does not take part, within the group's timeout.
     """
     try:
-        _check_alike(group, text)
+        _check_alike(group, text, device)
     except HipressError:
         raise
     except RuntimeError as error:  # what torch makes of Gloo's errors
@@ -28,23 +32,24 @@ def check_alike(group: Group, text: str) -> None:
         ) from error
 
 
-def _check_alike(group: Group, text: str) -> None:
+def _check_alike(group: Group, text: str, device: torch.device) -> None:
     digest = torch.frombuffer(bytearray(hashlib.sha256(text.encode()).digest()), dtype=torch.uint8)
-    digests = gather_all(group, digest)
+    digests = gather_all(group, digest.to(device))
     if all(torch.equal(digests[0], other) for other in digests):
         return
-    texts = gather_texts(group, text)
+    texts = gather_texts(group, text, device)
     for rank, other in enumerate(texts):
         if other != texts[0]:
             raise Mismatch(f"rank {rank} of the process group differs from rank 0: {_difference(other, texts[0])}")
 
 
-def gather_texts(group: Group, text: str) -> list[str]:
+def gather_texts(group: Group, text: str, device: torch.device = CPU) -> list[str]:
     """All ranks' texts, in their order."""
     own = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
-    sizes = gather_all(group, torch.tensor([own.numel()]))
+    sizes = gather_all(group, torch.tensor([own.numel()], device=device))
     padded = torch.zeros(int(max(sizes)), dtype=torch.uint8)
     padded[: own.numel()] = own
+    padded = padded.to(device)
     return [bytes(one[: int(n)].tolist()).decode() for one, n in zip(gather_all(group, padded), sizes, strict=True)]
 
 

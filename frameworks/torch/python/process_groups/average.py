@@ -24,20 +24,19 @@ import torch.distributed as dist
 
 from hipress._core import Codec
 from hipress._library import load_core
-from hipress.errors import HipressError, InvalidArgument, TransportError
+from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
 from hipress.log import logger
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.batch import Batch, Portion
 from hipress.torch.process_groups.exchange import Exchange
 from hipress.torch.process_groups.group_calls import Group, NewGroup, known_to_torch
 from hipress.torch.process_groups.host_sharing import HostSharing
+from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.layout import Compressed, Layout, Owners
 from hipress.torch.process_groups.low_rank import LowRankAverage, is_factors, matrix_of, mean_states
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.resharding import own_keys, states_for
-from hipress.torch.process_groups.slots import slot_array
-from hipress.torch.process_groups.stage import Stage
 
 Item = TypeVar("Item", Batch, Portion)
 
@@ -71,7 +70,7 @@ class _Route:
 
 
 class GroupAverage:
-    """Averages tensors in place over a process group of CPU tensors, again and again.
+    """Averages tensors in place over a process group, again and again.
 
     Arguments:
         tensors: shapes by name, the same on all ranks of the group. declare() adds more.
@@ -79,6 +78,8 @@ class GroupAverage:
         options: which codec, and how.
         host_group: with topology "hierarchical", instead of `ranks_per_host`: the group of the ranks of this host.
         new_group: makes other groups of ranks of `group`; None: torch.distributed does.
+        side: where the ranks compute, and the group's tensors are; None: the processor. A GpuSide takes topologies "ps"
+            and "allgather", and no codec powersgd (Unsupported).
 
     Raises InvalidArgument; Mismatch on all ranks, with the first difference, if the ranks' tensors or options differ;
     TransportError if a rank of the group makes none within the group's timeout.
@@ -92,7 +93,9 @@ class GroupAverage:
         *,
         host_group: dist.ProcessGroup | None = None,
         new_group: NewGroup | None = None,
+        side: Side | None = None,
     ) -> None:
+        self._side: Side = HostSide() if side is None else side
         self.options = GroupOptions() if options is None else options
         self.options.check(tensors, matrices=bool(tensors) and all(shape.rows for shape in tensors.values()))
         self._group = dist.group.WORLD if group is None else group
@@ -106,9 +109,11 @@ class GroupAverage:
         self._warm_codecs: dict[str, Codec | None] = {}
         self._routes: dict[tuple[tuple[str, ...], str | None], _Route] = {}
         self._error: HipressError | None = None
-        check_alike(self._group, self.options.described(host_group is not None) + "\n" + _described(tensors))
+        check_alike(
+            self._group, self.options.described(host_group is not None) + "\n" + _described(tensors), self._side.device
+        )
         hosts = self._hosts(host_group)
-        make = known_to_torch(self._group) if new_group is None else new_group
+        make = known_to_torch(self._group, self._side.device) if new_group is None else new_group
         peers = range(self.world) if hosts is None else hosts.peers(self.rank)
         exchange, collect = make(peers), make(peers)
         self._low_rank = LowRankAverage(exchange, collect)
@@ -119,6 +124,7 @@ class GroupAverage:
             seed=self.options.seed + (self.rank * 4 << 32),
             numbers=self._numbers,
             portion_bytes=self.options.portion_bytes,
+            side=self._side,
         )
         self._owners = Owners(self._exchange.world)
         self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make)
@@ -126,6 +132,8 @@ class GroupAverage:
         self._add(tensors)
 
     def _hosts(self, host_group: dist.ProcessGroup | None) -> Hosts | None:
+        if self.options.topology == "hierarchical" and self._side.only_plain:
+            raise Unsupported(f"topology 'hierarchical' of tensors on {self._side.device}: {self._side.only_plain}")
         if self.options.topology != "hierarchical":
             if host_group is not None or self.options.ranks_per_host:
                 raise InvalidArgument("the ranks of hosts are for topology 'hierarchical' only")
@@ -138,16 +146,17 @@ class GroupAverage:
 
     def _start_threads(self) -> None:
         finish, decode = GroupAverage._finish, GroupAverage._decode
-        self._finishing = None if self._sharing is None else Stage("hipress-finish", self._guarded(finish))
-        self._decoding = Stage("hipress-decode", self._guarded(decode))
-        self._averaging = Stage("hipress-average", self._guarded(GroupAverage._average))
-        self._encoding = Stage("hipress-encode", self._guarded(GroupAverage._encode))
+        stage = self._side.stage
+        self._finishing = None if self._sharing is None else stage("hipress-finish", self._guarded(finish))
+        self._decoding = stage("hipress-decode", self._guarded(decode))
+        self._averaging = stage("hipress-average", self._guarded(GroupAverage._average))
+        self._encoding = stage("hipress-encode", self._guarded(GroupAverage._encode))
         reduce = GroupAverage._reduce
-        self._first = self._encoding if self._sharing is None else Stage("hipress-reduce", self._guarded(reduce))
+        self._first = self._encoding if self._sharing is None else stage("hipress-reduce", self._guarded(reduce))
 
     def declare(self, tensors: Mapping[str, TensorShape]) -> None:
         """Adds tensors, the same on all ranks, which all call this in one order. Raises Mismatch."""
-        check_alike(self._group, _described(tensors))
+        check_alike(self._group, _described(tensors), self._side.device)
         self._add(tensors)
 
     def _add(self, tensors: Mapping[str, TensorShape]) -> None:
@@ -156,6 +165,8 @@ class GroupAverage:
             self._shapes[name] = shape
             codec = self.options.codec_of(name, shape.count, shape.element_bytes, shape.dimensions)
             if codec is not None and codec.low_rank is not None:
+                if self._side.only_plain:
+                    raise Unsupported(f"codec powersgd on {self._side.device}: {self._side.only_plain}")
                 how = matrix_of(codec, shape.rows, shape.count)
                 codec = None if how is None else codec
                 if how is not None:
@@ -267,6 +278,8 @@ class GroupAverage:
 
     def raise_error(self) -> None:
         """Raises what made an earlier batch fail."""
+        if self._error is None:
+            self._error = self._side.failure()
         if self._error is not None:
             raise self._error
 
@@ -293,17 +306,20 @@ class GroupAverage:
         route = self._route(tuple(name for name, _ in named), step)
         flat = [self._flat(name, tensor) for name, tensor in named]
         tensors, exact = [flat[place] for place in route.compressed], [flat[place] for place in route.exact]
-        done: torch.futures.Future[None] = torch.futures.Future()
+        done = self._side.future()
         batch = Batch(step, 1 / self.world if average else 1.0, tensors, exact, route.layout, done, finish)
         batch.matrices = [(named[place][0], flat[place]) for place in route.matrices]
         if self._sharing is not None:
             batch.shards = self._sharing.shards(route.names, [tensor.numel() for tensor in exact])
+        self._side.begin()
         self._first.put(batch)
         return done
 
     def _flat(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_cpu:
-            raise InvalidArgument(f"tensor '{name}' is on {tensor.device}; a compressed average takes CPU tensors")
+        if tensor.device != self._side.device:
+            raise InvalidArgument(
+                f"tensor '{name}' is on {tensor.device}; this compressed average takes tensors on {self._side.device}"
+            )
         if tensor.dtype not in _DTYPES:
             raise InvalidArgument(f"tensor '{name}' has elements of type {tensor.dtype}; codecs take floating point")
         count = tensor.numel()
@@ -373,9 +389,10 @@ class GroupAverage:
         if self._sharing is not None:
             self._sharing.take_share(batch)
         else:
-            batch.values = [slot_array(tensor) for tensor in batch.tensors]
+            batch.values = [self._side.values(tensor) for tensor in batch.tensors]
             if batch.exact:
                 batch.together = torch.cat([tensor.float() for tensor in batch.exact]).mul_(batch.factor)
+                self._side.used_by_all(batch.together)
         portions = self._exchange.split(batch)
         portions[-1].matrices = batch.matrices
         for portion in portions:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from numpy.typing import NDArray
 
 from hipress._library import load_core
 from hipress.torch.process_groups.group_calls import Work
@@ -39,7 +38,7 @@ class Batch:
     done: torch.futures.Future[None]
     finish: Callable[[], None] | None
 
-    values: list[NDArray[Any]] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
     """What this rank contributes, by the tensor's number in `layout`; the averages go to the same memory."""
     matrices: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     """Names and flat tensors of those that travel as factors."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.batch import Batch, Portion
 from hipress.torch.process_groups.group_calls import Group
+from hipress.torch.process_groups.host_side import Side
 from hipress.torch.process_groups.layout import Layout
 from hipress.torch.process_groups.residuals import Residuals
 from hipress.torch.process_groups.slots import Slots, slots_of
@@ -29,6 +30,7 @@ class Exchange:
         seed: of random rounding, and different on every rank that averages the same tensors.
         numbers: of tensors, by name, for random rounding.
         portion_bytes: as in GroupOptions; the same on all ranks.
+        side: where the ranks compute.
     """
 
     def __init__(
@@ -40,15 +42,17 @@ class Exchange:
         seed: int,
         numbers: Mapping[str, int],
         portion_bytes: int,
+        side: Side,
     ) -> None:
         self._exchange, self._collect = exchange, collect
         self._whole = whole
         self._seed = seed
         self._numbers = numbers
         self._portion_bytes = portion_bytes
+        self._side = side
         self.world: int = exchange.size()
         self.rank: int = exchange.rank()
-        self.residuals = Residuals()
+        self.residuals = Residuals(side)
         #: What this rank has given to collectives of bytes, by the rank that gets it; exact values are not counted.
         self.sent_to = [0] * self.world
         self._slots: dict[tuple[Layout, int], Sequence[Slots]] = {}
@@ -66,7 +70,7 @@ class Exchange:
         if alone is not None and batch.values and not self._whole:
             # With "whole" every rank would have to get all of them from all others: the group's own sum is better.
             exact = alone.numel()
-            batch.values.append(alone.numpy())
+            batch.values.append(self._side.values(alone))
             alone = None
         portions = [Portion(batch, None)]
         if batch.values:
@@ -79,6 +83,7 @@ class Exchange:
                     whole=self._whole,
                     numbers=self._numbers,
                     portion_bytes=self._portion_bytes,
+                    side=self._side,
                 )
             portions = [Portion(batch, slots) for slots in self._slots[key]]
         portions[0].alone = alone
@@ -88,6 +93,7 @@ class Exchange:
     def encode(self, portion: Portion) -> None:
         """Sends what this rank contributes."""
         if portion.alone is not None:
+            self._side.before_collective()
             portion.alone_work = group_calls.all_reduce(self._exchange, portion.alone)
         if portion.slots is None:
             return
@@ -97,6 +103,7 @@ class Exchange:
         slots.plan.encode(batch.values, table, self._seed, batch.step, outward, portion.changed)
         self._count(slots.counted[0])
         if slots.travels:
+            self._side.before_collective()
             portion.work = group_calls.all_to_all(
                 self._exchange, memory.inward, memory.outward, slots.inward_sizes, slots.outward_sizes
             )
@@ -114,6 +121,7 @@ class Exchange:
         slots.plan.average(batch.values, table, self._seed, batch.step, batch.factor, inward, portion.changed)
         self._count(slots.counted[1])
         if slots.travels:
+            self._side.before_collective()
             portion.work = group_calls.all_to_all(
                 self._collect, memory.outward, memory.inward, slots.outward_sizes, slots.inward_sizes
             )

@@ -48,17 +48,17 @@ def gather_all(group: Group, tensor: torch.Tensor) -> list[torch.Tensor]:
     return tensors
 
 
-def known_to_torch(group: dist.ProcessGroup) -> NewGroup:
-    """For a group that new_group() or init_process_group() has made; new groups get its timeout."""
+def known_to_torch(group: dist.ProcessGroup, device: torch.device) -> NewGroup:
+    """For a group that new_group() or init_process_group() has made; new groups get its timeout. They take tensors of
+    the device."""
 
     def new_group(ranks: Sequence[int]) -> Group:
         all_ranks = dist.get_process_group_ranks(group)
         try:
-            backend = group._get_backend(torch.device("cpu"))
+            backend = group._get_backend(device)
         except RuntimeError as error:
-            raise InvalidArgument(
-                f"the process group has no collectives for CPU tensors, as Gloo has: {error}"
-            ) from None
+            known = "CPU tensors, as Gloo has" if device.type == "cpu" else f"tensors of {device}, as NCCL has"
+            raise InvalidArgument(f"the process group has no collectives for {known}: {error}") from None
         limit = backend.options._timeout  # new_group() has its own default
         made = dist.new_group(
             [all_ranks[rank] for rank in ranks], timeout=limit, backend=backend.name(), use_local_synchronization=True

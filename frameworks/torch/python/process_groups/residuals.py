@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hipress._library import load_core
 from hipress.errors import InvalidArgument
+from hipress.torch.process_groups.host_side import Side
 
-_core = load_core()  # once: several threads use it
 Floats = NDArray[np.float32]
 
 
@@ -28,12 +27,14 @@ def key_text(name: str, role: str, first: int, count: int) -> str:
 class Residuals:
     """The states of all partitions that this rank encodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, side: Side) -> None:
+        self._side = side
         #: The core finds and changes them here.
-        self.table = _core.SlotStateTable()
+        self.table = side.table()
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of all states: {"tensor\\nrole\\nfirst\\ncount": {state: values}}."""
+        self._side.synchronize()
         return dict(self.table.read())
 
     def load_state_dict(
@@ -45,7 +46,7 @@ class Residuals:
             counts: elements of each tensor.
             own: of each tensor that travels compressed, the keys of what this rank remembers.
         """
-        loaded = _core.SlotStateTable()
+        loaded = self._side.table()
         for text, values in state.items():
             fields = text.split("\n")
             if len(fields) != 4:

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from hipress._library import load_core
+from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.layout import HEADER_BYTES, Layout, Partition, payload_room
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.residuals import key_text
@@ -26,12 +25,13 @@ _core = load_core()  # once: several threads use it
 
 @dataclass(frozen=True)
 class Memory:
-    """What the collectives of one batch send and receive; core/codec/slots/slot_plan.h says what lies where."""
+    """What the collectives of one batch send and receive; core/codec/slots/slot_blocks.h describes the memory."""
 
     outward: torch.Tensor
     inward: torch.Tensor
-    outward_bytes: NDArray[np.uint8]
-    inward_bytes: NDArray[np.uint8]
+    outward_bytes: Any
+    """As the plan takes it."""
+    inward_bytes: Any
 
 
 def slots_of(
@@ -43,28 +43,30 @@ def slots_of(
     whole: bool,
     numbers: Mapping[str, int],
     portion_bytes: int = GroupOptions.portion_bytes,
+    side: Side | None = None,
 ) -> list[Slots]:
     """The slots of a layout, in portions that travel one after the other, the same ones on all ranks.
 
     `exact`: so many values without a codec, which have the average's factor already. `numbers`: of tensors, by name,
     for random rounding. `portion_bytes`: as in GroupOptions, which all ranks compare, because ranks with other portions
-    would start other collectives.
+    would start other collectives. `side`: where the ranks compute; None: on the processor.
     """
-    portions = [_Portion(world)]
+    side = HostSide() if side is None else side
+    portions = [_Portion(world, side.alignment)]
     for owner, (first, count) in enumerate(_core.split_elements(exact, world) if exact else []):
         portions[0].add(_exact_slot(len(layout.tensors), owner, first, count), counted=False)
     for partition in layout.partitions:
         if portions[-1].bytes >= portion_bytes:
-            portions.append(_Portion(world))
+            portions.append(_Portion(world, side.alignment))
         portions[-1].add(_slot(layout, partition, numbers), counted=True)
-    return [Slots(portion, rank=rank, world=world, whole=whole) for portion in portions]
+    return [Slots(portion, rank=rank, world=world, whole=whole, side=side) for portion in portions]
 
 
 def shard_slots(shards: Sequence[tuple[str, int, Codec]], first_number: int, *, rank: int, world: int) -> Slots:
     """For a sum of which each rank gets its own shards, which are not encoded again: slots for the shards of rank 0,
     then those of rank 1, and so on. `shards`: name, elements and codec, the same on all ranks. `first_number`: of the
     first one, for random rounding."""
-    portion = _Portion(world)
+    portion = _Portion(world, HostSide.alignment)
     for owner in range(world):
         for number, (name, count, codec) in enumerate(shards):
             slot: Slot = _core.Slot(codec, None)
@@ -72,19 +74,14 @@ def shard_slots(shards: Sequence[tuple[str, int, Codec]], first_number: int, *, 
             slot.owner, slot.number, slot.first_element = owner, first_number + number, owner * count
             slot.raw, slot.payload_bytes = payload_room(codec, count)
             portion.add(slot, counted=True)
-    return Slots(portion, rank=rank, world=world, whole=False)
-
-
-def slot_array(tensor: torch.Tensor) -> NDArray[Any]:
-    """The memory of a flat tensor, as the core takes it: int16 stands for bfloat16, which NumPy does not have."""
-    array: NDArray[Any] = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
-    return array
+    return Slots(portion, rank=rank, world=world, whole=False, side=HostSide())
 
 
 class _Portion:
     """Slots, and the bytes that they need in the block of each owner."""
 
-    def __init__(self, world: int) -> None:
+    def __init__(self, world: int, alignment: int) -> None:
+        self._alignment = alignment
         self.slots: list[Slot] = []
         self.sizes = [0] * world
         #: Without those of values without a codec.
@@ -96,6 +93,8 @@ class _Portion:
 
     def add(self, slot: Slot, *, counted: bool) -> None:
         size = HEADER_BYTES + slot.payload_bytes
+        slot.padding = -size % self._alignment
+        size += slot.padding
         slot.offset = self.sizes[slot.owner]
         self.slots.append(slot)
         self.sizes[slot.owner] += size
@@ -105,8 +104,9 @@ class _Portion:
 class Slots:
     """Slots that travel together, and the memory of their collectives."""
 
-    def __init__(self, portion: _Portion, *, rank: int, world: int, whole: bool) -> None:
-        self.plan = _core.SlotPlan(portion.slots, rank, world, whole)
+    def __init__(self, portion: _Portion, *, rank: int, world: int, whole: bool, side: Side) -> None:
+        self._side = side
+        self.plan = side.plan(portion.slots, rank, world, whole)
         #: For the collectives: bytes for each rank of what lies outward, and inward.
         self.outward_sizes = _for_others(portion.sizes, rank, whole)
         self.inward_sizes = _for_others([portion.sizes[0 if whole else rank]] * world, rank)
@@ -117,21 +117,24 @@ class Slots:
         )
         #: The same on all ranks: whether one has something to say to another.
         self.travels = world > 1 and portion.bytes > 0
-        self._free: list[Memory] = []
+        #: With the mark of the work that used it last.
+        self._free: list[tuple[Memory, Any]] = []
         self._last_step = -1
 
     def take(self, step: int) -> Memory:
         """Memory for one batch; its bytes are those of an earlier one."""
         self._last_step = step
         if self._free:
-            return self._free.pop()
-        outward = torch.empty(self.plan.outward_bytes, dtype=torch.uint8)
-        inward = torch.empty(self.plan.inward_bytes, dtype=torch.uint8)
-        return Memory(outward, inward, outward.numpy(), inward.numpy())
+            memory, mark = self._free.pop()
+            self._side.wait_for(mark)
+            return memory
+        outward, inward = self._side.memory(self.plan)
+        return Memory(outward, inward, self._side.view(outward), self._side.view(inward))
 
     def give_back(self, memory: Memory) -> None:
-        """No collective reads or writes it any more."""
-        self._free.append(memory)
+        """No collective reads or writes it after the current stage's work so far."""
+        self._side.computed(self.plan)
+        self._free.append((memory, self._side.settled()))
 
     def forget_unless_used(self, step: int) -> None:
         """Frees the memory if no batch has needed it since `step`: DistributedDataParallel forms other buckets after

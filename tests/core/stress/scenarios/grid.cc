@@ -14,11 +14,29 @@ namespace hipress::stress {
 namespace {
 
 constexpr int kWorldSizes[] = {1, 2, 3, 4, 5, 7, 8};
-constexpr const char* kTopologies[] = {
-    "ps", "ring", "allgather", "hierarchical", "hierarchical(ring)", "hierarchical(allgather)"};
-constexpr const char* kCodecs[] = {
-    "none", "fp16", "onebit(block=1024)", "tbq",      "terngrad", "dgc(ratio=0.05)",   "graddrop(ratio=0.05)",
-    "bf16", "int8", "int4(block=100)",    "fp8_e4m3", "fp4_e2m1", "randomk(ratio=0.1)"};
+constexpr const char* kTopologies[] = {"ps",
+                                       "ring",
+                                       "butterfly",
+                                       "allgather",
+                                       "hierarchical",
+                                       "hierarchical(ring)",
+                                       "hierarchical(butterfly)",
+                                       "hierarchical(allgather)"};
+constexpr const char* kPowerSgd = "powersgd(rank=2, min_ratio=0.001)";
+constexpr const char* kCodecs[] = {"none",
+                                   "fp16",
+                                   "onebit(block=1024)",
+                                   "tbq",
+                                   "terngrad",
+                                   "dgc(ratio=0.05)",
+                                   "graddrop(ratio=0.05)",
+                                   "bf16",
+                                   "int8",
+                                   "int4(block=100)",
+                                   "fp8_e4m3",
+                                   "fp4_e2m1",
+                                   "randomk(ratio=0.1)",
+                                   kPowerSgd};
 constexpr size_t kSizes[] = {0, 1, 7, 1000, 4097, 8200};
 /// One partition of it is shared out over the compute threads.
 constexpr size_t kShared = (1 << 18) + 1;
@@ -104,7 +122,7 @@ Workload workloadOf(Random& random, const Cell& cell) {
         TensorSpec spec;
         spec.name = "tensor " + std::to_string(workload.specs.size());
         spec.count = size;
-        spec.shape = "[" + std::to_string(size) + "]";
+        spec.shape = codec == kPowerSgd && size > 0 ? matrixShape(size) : "[" + std::to_string(size) + "]";
         auto& options = std::get<AllreduceOptions>(spec.options);
         options.codec = codec;
         options.topology = cell.topology;

@@ -21,6 +21,7 @@ void stressRounds(Random& random);       ///< Which link large messages use now;
 void stressParallel(Random& random);     ///< Bodies shared out over lanes that are busy, idle or stopped.
 void stressParts(Random& random);        ///< Buffer pool.
 void stressStates(Random& random);       ///< State store: swaps, failures, other partitions, many threads.
+void stressSlots(Random& random);        ///< The stages of a process group's average, in threads.
 void stressTrace(Random& random);        ///< Recording while writing; several writers of one file.
 
 int gridCells();

@@ -33,8 +33,12 @@ TensorSpec randomSpec(Random& random, size_t index, int worldSize) {
   AllreduceOptions options;
   options.reduction = spec.dtype == DType::kBool || random.oneIn(3) ? Reduction::kSum : Reduction::kAverage;
   if (isFloatingPoint(spec.dtype)) {
-    options.codec = random.among({"none", "fp16", "onebit", "onebit(error_feedback=false)"});
-    options.topology = random.among({"ps", "ps", "ring", "allgather", "hierarchical"});
+    options.codec = random.among({"none", "fp16", "int8", "onebit", "onebit(error_feedback=false)"});
+    options.topology = random.among({"ps", "ps", "ring", "butterfly", "allgather", "hierarchical"});
+    if (spec.dtype == DType::kFloat32 && spec.count > 0 && random.oneIn(5)) {
+      options.codec = "powersgd(rank=2, min_ratio=0.001)";
+      spec.shape = matrixShape(spec.count);
+    }
     if (random.oneIn(4)) options.prescale = 0.5;
     if (random.oneIn(4)) options.postscale = 3.0;
   }
@@ -74,6 +78,14 @@ void fill(Random& random, const TensorSpec& spec, std::span<std::byte> bytes) {
 }
 
 }  // namespace
+
+std::string matrixShape(size_t count) {
+  size_t rows = 1;
+  for (size_t divisor = 1; divisor * divisor <= count; ++divisor) {
+    if (count % divisor == 0) rows = divisor;
+  }
+  return "[" + std::to_string(rows) + ", " + std::to_string(count / rows) + "]";
+}
 
 Workload randomWorkload(Random& random, int worldSize, int tensors) {
   Workload workload;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/casync/run/engine.h"
@@ -23,6 +24,9 @@ struct Workload {
   bool inOrder = false;  ///< Ranks submit in the same order, as they must without pipelining.
   std::vector<TensorSpec> specs;
 };
+
+/// The shape of the most square matrix of `count` elements, as in a TensorSpec.
+std::string matrixShape(size_t count);
 
 Workload randomWorkload(Random& random, int worldSize, int tensors);
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The averages of a process group of a device's tensors. Python gives addresses of the device: a tensor as
+// (address, dtype, elements), memory as (address, bytes).
+#include <pybind11/stl.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings/module/kind_names.h"
+#include "bindings/module/module.h"
+#include "bindings/module/seconds.h"
+#include "core/base/error.h"
+#include "core/device/slots/device_slot_plan.h"
+
+namespace py = pybind11;
+
+namespace hipress::bindings {
+namespace {
+
+using TensorPlace = std::tuple<uintptr_t, std::string, size_t>;
+using MemoryPlace = std::pair<uintptr_t, size_t>;
+
+std::vector<SlotValues> valuesAt(const std::vector<TensorPlace>& places) {
+  std::vector<SlotValues> values;
+  for (const auto& [address, dtype, count] : places)
+    values.push_back({reinterpret_cast<std::byte*>(address), dtypeFromName(dtype), count});
+  return values;
+}
+
+Bytes bytesAt(const MemoryPlace& place) {
+  return {reinterpret_cast<std::byte*>(place.first), place.second};
+}
+
+/// A stream of a framework, on which HiPress puts work.
+class DeviceQueue {
+ public:
+  DeviceQueue(std::shared_ptr<Device> device, uintptr_t stream)
+      : device_(std::move(device)), stream_(device_->makeStreamOn(reinterpret_cast<void*>(stream))) {}
+
+  DeviceStream& stream() { return *stream_; }
+
+  /// Throws Timeout, or the device's error.
+  void wait(Milliseconds limit) {
+    struct End {
+      std::mutex mutex;
+      std::condition_variable changed;
+      bool reached = false;
+      Failure failure;
+    };
+    const auto end = std::make_shared<End>();
+    stream_->whenDone([end](const Failure& failure) {
+      const std::lock_guard lock(end->mutex);
+      end->reached = true;
+      end->failure = failure;
+      end->changed.notify_all();
+    });
+    std::unique_lock lock(end->mutex);
+    if (!end->changed.wait_for(lock, limit, [&] { return end->reached; }))
+      throw Error(ErrorKind::kTimeout, "device " + device_->name() + " has not ended its work within " +
+                                           std::to_string(limit.count()) + " ms");
+    if (end->failure != nullptr) throw Error(*end->failure);
+  }
+
+ private:
+  const std::shared_ptr<Device> device_;
+  const std::unique_ptr<DeviceStream> stream_;
+};
+
+}  // namespace
+
+void bindDeviceSlots(py::module_& module) {
+  py::class_<DeviceQueue, std::shared_ptr<DeviceQueue>>(module, "DeviceQueue")
+      .def(py::init<std::shared_ptr<Device>, uintptr_t>(), py::arg("device"), py::arg("stream"))
+      .def(
+          "wait",
+          [](DeviceQueue& queue, double seconds) {
+            const Milliseconds limit = milliseconds(seconds);
+            const py::gil_scoped_release release;
+            queue.wait(limit);
+          },
+          py::arg("seconds"));
+  py::class_<DeviceSlotPlan, std::shared_ptr<DeviceSlotPlan>>(module, "DeviceSlotPlan")
+      // Kernels may have to be compiled, which calls Python on this thread.
+      .def(py::init([](std::vector<Slot> slots, int rank, int world, bool whole,
+                       std::shared_ptr<Device> device) {
+             const py::gil_scoped_release release;
+             return std::make_shared<DeviceSlotPlan>(std::move(slots), rank, world, whole, std::move(device));
+           }),
+           py::arg("slots"), py::arg("rank"), py::arg("world"), py::arg("whole"), py::arg("device"))
+      .def_property_readonly("outward_bytes",
+                             [](const DeviceSlotPlan& plan) { return plan.blocks().outwardBytes(); })
+      .def_property_readonly("inward_bytes",
+                             [](const DeviceSlotPlan& plan) { return plan.blocks().inwardBytes(); })
+      .def(
+          "block_bytes",
+          [](const DeviceSlotPlan& plan, int owner) { return plan.blocks().blockBytes(owner); },
+          py::arg("owner"))
+      .def(
+          "prepare",
+          [](DeviceSlotPlan& plan, DeviceQueue& queue, const MemoryPlace& outward,
+             const MemoryPlace& inward) {
+            const py::gil_scoped_release release;
+            plan.prepare(queue.stream(), bytesAt(outward), bytesAt(inward));
+          },
+          py::arg("queue"), py::arg("outward"), py::arg("inward"))
+      .def(
+          "encode",
+          [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors,
+             SlotStateTable& states, uint64_t seed, uint64_t step, const MemoryPlace& outward,
+             SlotChanges& changed) {
+            const auto values = valuesAt(tensors);
+            const py::gil_scoped_release release;
+            plan.encode(queue.stream(), values, states, {seed, step}, bytesAt(outward), changed);
+          },
+          py::arg("queue"), py::arg("tensors"), py::arg("states"), py::arg("seed"), py::arg("step"),
+          py::arg("outward"), py::arg("changed"))
+      .def(
+          "average",
+          [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors,
+             SlotStateTable& states, uint64_t seed, uint64_t step, float factor, const MemoryPlace& inward,
+             SlotChanges& changed) {
+            const auto values = valuesAt(tensors);
+            const py::gil_scoped_release release;
+            plan.average(queue.stream(), values, states, {seed, step}, factor, bytesAt(inward), changed);
+          },
+          py::arg("queue"), py::arg("tensors"), py::arg("states"), py::arg("seed"), py::arg("step"),
+          py::arg("factor"), py::arg("inward"), py::arg("changed"))
+      .def(
+          "decode",
+          [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors,
+             const MemoryPlace& outward) {
+            const auto values = valuesAt(tensors);
+            const py::gil_scoped_release release;
+            plan.decode(queue.stream(), values, bytesAt(outward));
+          },
+          py::arg("queue"), py::arg("tensors"), py::arg("outward"))
+      .def(
+          "average_whole",
+          [](DeviceSlotPlan& plan, DeviceQueue& queue, const std::vector<TensorPlace>& tensors, float factor,
+             const MemoryPlace& outward, const MemoryPlace& inward) {
+            const auto values = valuesAt(tensors);
+            const py::gil_scoped_release release;
+            plan.averageWhole(queue.stream(), values, factor, bytesAt(outward), bytesAt(inward));
+          },
+          py::arg("queue"), py::arg("tensors"), py::arg("factor"), py::arg("outward"), py::arg("inward"))
+      .def(
+          "check", [](DeviceSlotPlan& plan, DeviceQueue& queue) { plan.check(queue.stream()); },
+          py::arg("queue"))
+      .def("raise_error", &DeviceSlotPlan::raise);
+  module.attr("DEVICE_SLOT_ALIGNMENT") = kDeviceSlotAlignment;
+}
+
+}  // namespace hipress::bindings

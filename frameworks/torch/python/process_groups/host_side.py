@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an average over a process group computes: the processor, in threads. gpu_side.py has the same for GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import torch
+
+from hipress._library import load_core
+from hipress.errors import HipressError
+from hipress.torch.process_groups.arrays import array_of
+from hipress.torch.process_groups.stage import Stage
+
+if TYPE_CHECKING:
+    from hipress._core import Slot, SlotPlan, SlotStateTable
+
+Item = TypeVar("Item")
+Given = TypeVar("Given", contravariant=True)
+_core = load_core()  # once: several threads use it
+
+
+class Putting(Protocol[Given]):
+    """A step of the work on batch after batch, in the order in which they are put."""
+
+    def put(self, batch: Given, /) -> None:
+        """Hands a batch over; returns at once."""
+
+
+class Side(Protocol):
+    """The processor or a GPU: memory, codecs, and the order of the work."""
+
+    device: torch.device
+    #: The bytes of a slot are a multiple of this.
+    alignment: int
+    #: Why the group's ranks of a host cannot share tensors here, or codec powersgd; empty: they can.
+    only_plain: str
+
+    def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
+        """A step of the work. Different stages overlap."""
+
+    def begin(self) -> None:
+        """The tensors of the next batch are as the caller's work so far leaves them."""
+
+    def before_collective(self) -> None:
+        """A collective of the current stage follows, which reads what the stage has computed."""
+
+    def plan(self, slots: Sequence[Slot], rank: int, world: int, whole: bool) -> SlotPlan:
+        """The computation of slots here."""
+
+    def table(self) -> SlotStateTable:
+        """A new table of codec states in the memory here."""
+
+    def values(self, tensor: torch.Tensor) -> Any:
+        """A flat tensor as plans take it."""
+
+    def memory(self, plan: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """New outward and inward memory for a plan."""
+
+    def view(self, memory: torch.Tensor) -> Any:
+        """Outward or inward memory as a plan takes it."""
+
+    def used_by_all(self, tensor: torch.Tensor) -> None:
+        """All stages use the tensor, which the current one has made."""
+
+    def settled(self) -> Any:
+        """A mark of the current stage's work so far, for wait_for()."""
+
+    def wait_for(self, mark: Any) -> None:
+        """The current stage's next work begins after the mark."""
+
+    def computed(self, plan: Any) -> None:
+        """The current stage has computed all of a plan's step."""
+
+    def future(self) -> torch.futures.Future[None]:
+        """A future that a stage completes."""
+
+    def synchronize(self) -> None:
+        """Waits until all work is done."""
+
+    def failure(self) -> HipressError | None:
+        """An error of earlier work that became known later."""
+
+
+class HostSide:
+    """The processor. Each stage is a thread, and all of its calls return when they are done."""
+
+    device = torch.device("cpu")
+    alignment = 1
+    only_plain = ""
+
+    def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
+        """See Side."""
+        return Stage(name, work)
+
+    def begin(self) -> None:
+        """See Side."""
+
+    def before_collective(self) -> None:
+        """See Side."""
+
+    def plan(self, slots: Sequence[Slot], rank: int, world: int, whole: bool) -> SlotPlan:
+        """See Side."""
+        made: SlotPlan = _core.SlotPlan(slots, rank, world, whole)
+        return made
+
+    def table(self) -> SlotStateTable:
+        """See Side."""
+        made: SlotStateTable = _core.SlotStateTable()
+        return made
+
+    def values(self, tensor: torch.Tensor) -> Any:
+        """See Side."""
+        return array_of(tensor)
+
+    def memory(self, plan: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """See Side."""
+        return torch.empty(plan.outward_bytes, dtype=torch.uint8), torch.empty(plan.inward_bytes, dtype=torch.uint8)
+
+    def view(self, memory: torch.Tensor) -> Any:
+        """See Side."""
+        return memory.numpy()
+
+    def used_by_all(self, tensor: torch.Tensor) -> None:
+        """See Side."""
+
+    def settled(self) -> Any:
+        """See Side."""
+        return None
+
+    def wait_for(self, mark: Any) -> None:
+        """See Side."""
+
+    def computed(self, plan: Any) -> None:
+        """See Side."""
+
+    def future(self) -> torch.futures.Future[None]:
+        """See Side."""
+        return torch.futures.Future()
+
+    def synchronize(self) -> None:
+        """See Side."""
+
+    def failure(self) -> HipressError | None:
+        """See Side."""
+        return None

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A GPU's side of an average over tensors of the processor: HiPress' streams, kernels and states are those of the
+stand-in for the driver; torch's own streams are not there, so the host waits where a GPU's stream would."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import weakref
+from typing import Any
+
+import torch
+
+from hipress import _core
+from hipress.torch.process_groups.gpu_side import GpuSide
+from tests.core.device.fake_gpus import HostKernels, fake_driver
+
+_LONGEST = 60.0
+
+
+@functools.cache
+def _device() -> _core.Device:
+    return _core.cuda_device(0, compiler=HostKernels(), driver=str(fake_driver()))
+
+
+class FakeGpuSide(GpuSide):
+    """A GpuSide of tensors on the processor."""
+
+    def __init__(self) -> None:
+        self.device = torch.device("cpu")
+        self.core = _device()
+        self._streams, self._queues, self._current = [], [], 0
+        self._plans = weakref.WeakSet()
+
+    def begin(self) -> None:
+        """torch has computed the tensors already."""
+
+    def before_collective(self) -> None:
+        """Gloo reads the memory at once."""
+        self.queue.wait(_LONGEST)
+
+    def used_by_all(self, tensor: torch.Tensor) -> None:
+        """torch frees the memory after the last reference only."""
+
+    def settled(self) -> Any:
+        """torch reads results at once."""
+        self.queue.wait(_LONGEST)
+
+    def wait_for(self, mark: Any) -> None:
+        """settled() has waited."""
+
+    def future(self) -> torch.futures.Future[None]:
+        """Without streams of torch."""
+        return torch.futures.Future()
+
+    def _new_stream(self) -> tuple[Any, int]:
+        handle = ctypes.c_void_p()
+        ctypes.CDLL(str(fake_driver())).cuStreamCreate(ctypes.byref(handle), 0)
+        assert handle.value is not None
+        return handle, handle.value
+
+    def _stream_context(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()

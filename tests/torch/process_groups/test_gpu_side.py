@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Averages over groups of GPU tensors: the bytes, averages and states of the processor, without a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import hipress.torch as hp
+from hipress.torch.ddp.group_carrier import side_of
+from hipress.torch.process_groups import GroupAverage, GroupOptions, group_calls
+from hipress.torch.process_groups.average import TensorShape
+from hipress.torch.process_groups.gpu_side import GpuSide
+from tests.torch.ddp import training
+from tests.torch.process_groups.fake_gpu import FakeGpuSide
+from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
+
+WORLD, STEPS = 3, 3
+COUNTS = {"a": 5000, "none": 0, "one": 1, "seven": 7, "b": 40_000, "half": 3001, "bfloat": 2000}
+DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16}
+CODECS = ["onebit(block=64)", "int8", "terngrad", "fp16", "int4(block=100)", "dgc(ratio=0.05)"]
+
+
+def _tensors(rank: int, step: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    return {
+        name: torch.randn(count, generator=generator).to(DTYPES.get(name, torch.float32))
+        for name, count in COUNTS.items()
+    }
+
+
+def _average(options: GroupOptions, side: GpuSide | None = None) -> GroupAverage:
+    given = _tensors(0, 0)
+    shapes = {name: TensorShape(each.numel(), each.element_size(), 2) for name, each in given.items()}
+    return GroupAverage(shapes, None, options, side=side)
+
+
+def _steps(rank: int, average: GroupAverage) -> list[dict[str, torch.Tensor]]:
+    results = []
+    for step in range(STEPS):
+        tensors = _tensors(rank, step)
+        # Two batches in flight, as DistributedDataParallel's buckets are.
+        named = list(tensors.items())
+        for started in [average.start(named[:3], step), average.start(named[3:], step)]:
+            started.wait()
+        average._side.synchronize()
+        results.append(tensors)
+    return results
+
+
+@training.in_process_group
+def _as_on_the_processor(rank: int, topology: str) -> None:
+    for codec in CODECS:
+        options = GroupOptions(codec, topology, min_compress_bytes=0, codec_for={"seven": "none"}, portion_bytes=4000)
+        expected, found = _average(options), _average(options, FakeGpuSide())
+        for step, (wanted, given) in enumerate(zip(_steps(rank, expected), _steps(rank, found), strict=True)):
+            for name in wanted:
+                assert torch.equal(wanted[name].view(torch.uint8), given[name].view(torch.uint8)), (codec, step, name)
+        before, after = expected.state_dict(), found.state_dict()
+        assert before.keys() == after.keys()
+        for key, states in before.items():
+            for state, values in states.items():
+                np.testing.assert_array_equal(values, after[key][state], err_msg=f"{codec} {key} {state}")
+        # Slots are padded for a GPU, by less than 16 bytes each.
+        assert expected.sent_bytes <= found.sent_bytes <= expected.sent_bytes + 16 * STEPS * len(COUNTS) * 4 * WORLD
+        found.load_state_dict(before)
+        assert found.state_dict().keys() == before.keys()
+
+
+@pytest.mark.parametrize("topology", ["ps", "allgather"])
+def test_averages_and_states_are_those_of_the_processor(tmp_path: Path, topology: str) -> None:
+    run(_as_on_the_processor, WORLD, str(tmp_path), topology)
+
+
+@training.in_process_group
+def _corrupted(rank: int) -> str:
+    average = _average(GroupOptions("onebit", min_compress_bytes=0), FakeGpuSide())
+    send = group_calls.all_to_all
+
+    def damage(group: Any, output: torch.Tensor, given: torch.Tensor, *sizes: list[int]) -> Any:
+        if rank == 0 and given.numel() > 1000:
+            given.view(-1)[16:20] = torch.frombuffer(bytearray(b"\xff\xff\xff\x7f"), dtype=torch.uint8)
+        return send(group, output, given, *sizes)
+
+    group_calls.all_to_all = damage
+    try:
+        with pytest.raises(hp.CorruptPayload) if rank == 1 else contextlib.nullcontext() as refused:
+            average.start(list(_tensors(rank, 0).items()), 0).wait()
+            average._side.synchronize()
+            average.raise_error()
+    finally:
+        group_calls.all_to_all = send
+    return "" if refused is None else str(refused.value)
+
+
+def test_a_corrupt_payload_is_named_once_the_gpu_has_told_it(tmp_path: Path) -> None:
+    _, said = run(_corrupted, 2, str(tmp_path))
+    assert "tensor 'a'" in said or "tensor 'b'" in said, said
+    assert "from rank 0 of the group" in said
+
+
+@training.in_process_group
+def _refused(rank: int) -> None:
+    side = FakeGpuSide()
+    with pytest.raises(hp.Unsupported, match="topology 'hierarchical' of tensors on cpu: groups of GPU tensors have"):
+        _average(GroupOptions("onebit", "hierarchical", ranks_per_host=2), side)
+    shapes = {"m": TensorShape(400, 4, 2, 20)}
+    with pytest.raises(hp.Unsupported, match="codec powersgd on cpu: groups of GPU tensors have"):
+        GroupAverage(shapes, None, GroupOptions("powersgd", min_compress_bytes=0), side=side)
+    average = _average(GroupOptions("onebit"), side)
+    with pytest.raises(hp.InvalidArgument, match="is on meta; this compressed average takes tensors on cpu"):
+        average.start([("a", torch.zeros(5000, device="meta"))], 0)
+
+
+def test_unsupported_requests_are_refused_by_name(tmp_path: Path) -> None:
+    run(_refused, 2, str(tmp_path))
+
+
+def test_a_model_on_several_devices_is_refused() -> None:
+    parameters = {"w": torch.nn.Parameter(torch.zeros(3)), "v": torch.nn.Parameter(torch.zeros(3, device="meta"))}
+    with pytest.raises(hp.Unsupported, match="'w' is on cpu and 'v' on meta"):
+        side_of(parameters)
+    with pytest.raises(hp.Unsupported, match="the model is on meta"):
+        side_of({"v": parameters["v"]})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_is_named() -> None:
+    with pytest.raises(hp.Unsupported, match="cuda:0 cannot be used"):
+        GpuSide(torch.device("cuda", 0))
