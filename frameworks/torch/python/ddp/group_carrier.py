@@ -29,9 +29,9 @@ class GroupCarrier:
         options: GroupOptions,
         host_group: dist.ProcessGroup | None = None,
     ) -> None:
+        self._side = side_of(parameters)
         shapes = {name: _shape(each) for name, each in parameters.items()}
         self.exact = ExactAverage(group)
-        self._side = side_of(parameters)
         self._average = GroupAverage(shapes, group, options, host_group=host_group, side=self._side)
         self._flat = options.topology != "hierarchical"
 
