@@ -3,8 +3,8 @@
 
     python -m tests.soak [--seconds 1800] [--seed N] [--round N] [--logs build/soak]
 
-The seed is printed; a round repeats with its seed and number, as far as the machine's own timing lets it. Exit code 1:
-something was violated; what the ranks of that round wrote is kept.
+The program prints the seed. A round with the same seed and number repeats the same faults; the machine's timing still
+varies. Exit code 1: a job broke an invariant; the files that the ranks of that round wrote are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.cluster.nodes import cluster, unavailable
 from tests.soak.faults import play
 from tests.soak.rounds import draw
 
-#: For one round; then this process says where it hangs, and ends with its cluster.
+#: Seconds for one round. After that this process prints its stacks, and ends together with its cluster.
 WATCHDOG = 240.0
 NODES = 5
 
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def soak(seed: int, seconds: float, only: int | None, logs: Path, network: object) -> int:
-    """The exit code."""
+    """Plays rounds and returns the exit code."""
     end = time.monotonic() + seconds
     played: Counter[str] = Counter()
     number = 0 if only is None else only
