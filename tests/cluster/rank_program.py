@@ -137,7 +137,7 @@ def run(session: dict[str, Any], diary: Diary) -> bool:
 
 
 def main() -> int:
-    """Returns 0 if every session ended well, and 3 if a session ended with an error of HiPress."""
+    """# the kernel kills an orphan"""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))  # Nobody is left to end it.
     given = json.loads(sys.argv[1])
     diary = Diary(Path(given["diary"]))
