@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies the edits of a page to a copy of the files: its diff blocks, which have no line numbers."""
+"""Applies the diff blocks of a page to a copy of the files. The hunks of these blocks have no line numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def apply(diff: str, root: Path) -> list[str]:
-    """Applies the hunks to the files below `root`; the paths of these files. Each hunk must fit exactly one place."""
+    """Applies the hunks to the files below `root` and returns the paths of these files. Each hunk must fit exactly one
+    place."""
     changed: list[str] = []
     for part in diff.split("--- a/")[1:]:
         header, *hunks = part.split("\n@@\n")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/extending/framework.md: its CMake file builds a framework's operators, and it speaks of what exists."""
+"""docs/extending/framework.md: its CMake file builds a framework's operators, and it names existing files and
+functions."""
 
 from __future__ import annotations
 

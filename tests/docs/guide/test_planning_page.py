@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide on planning: followed from an empty folder, with nothing but what the page says."""
+"""The guide on planning works from an empty folder, with its own commands and files only."""
 
 from __future__ import annotations
 
