@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job that was to write a trace and cannot does not end as if it had."""
+"""A job that cannot write its trace ends with an error."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ def test_a_disk_that_got_full_is_no_success(run: Run, program: str, tmp_path: Pa
 
 def test_what_can_be_written_is(run: Run, program: str, tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
-    file.write_text("[\n{}\n]\n")  # of an earlier run
+    file.write_text("[\n{}\n]\n")  # an earlier run has left a trace
     assert run("-np", "3", sys.executable, program, env={"HIPRESS_TRACE": str(file)})[0] == 0
     assert {event["pid"] for event in json.loads(file.read_text())} == {0, 1, 2}
