@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where MXNet is not installed, importing the adapter says what to install."""
+"""Without MXNet, the adapter's import error says which package to install."""
 
 from __future__ import annotations
 
