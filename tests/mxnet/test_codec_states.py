@@ -64,7 +64,7 @@ def _resumed(topology: str, hosts: list[int], folder: str) -> tuple[str, set[str
     """Loads the checkpoint and trains for 50 steps. Returns the parameters' fingerprint and the names of the loaded
     states."""
     start(hosts, hp.init)
-    hp.allreduce(mx.nd.zeros(3)).wait_to_read()  # the core's numbers of the gradients are others than before
+    hp.allreduce(mx.nd.zeros(3)).wait_to_read()  # shifts the core's numbers of the gradients
     net = _net(seed=1)
     trainer = _trainer(net, topology)
     net.load_parameters(f"{folder}/net.params")

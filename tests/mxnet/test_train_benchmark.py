@@ -35,7 +35,7 @@ with KvstoreProcesses(HipressMeeting(), "") as servers, deadline(100):
     pulled = mx.nd.zeros(4)
     store.pull(3, pulled)
     print("pulled", pulled.asnumpy().tolist())
-    assert servers.cpu_seconds() > 0.5  # of three or two processes that have imported MXNet
+    assert servers.cpu_seconds() > 0.5  # two or three processes have imported MXNet
     del store
     gc.collect()
 hp.shutdown()

@@ -22,7 +22,6 @@ _ranks = Ranks(PREPARATION)
 def begin(function: Any, *arguments: Any) -> Any:
     """Resets Keras's layer numbers and calls the function. Keras numbers the layers of a process, and ranks compare
     names, so the layers of earlier tests on fewer ranks must not count.
-
     """
     import keras
 

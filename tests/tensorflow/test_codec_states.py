@@ -75,7 +75,7 @@ def _resumed(topology: str, hosts: list[int], folder: str) -> tuple[str, set[str
     """Loads the checkpoint and trains for 50 steps. Returns the parameters' fingerprint and the names of the
     residuals."""
     start(hosts)
-    hp.allreduce(np.zeros(3, np.float32))  # numbers the gradients differently than before the restart
+    hp.allreduce(np.zeros(3, np.float32))  # shifts the core's numbers of the gradients
     model = _model()
     optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(0.1), **_with_paths(model, _way(topology)))
     model.compile(optimizer, "mse")

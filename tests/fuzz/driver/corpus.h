@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inputs that are worth changing: each reached, when it was found, a pair of blocks that no input before
-// it had reached.
+// The inputs that are worth changing: each reached new code when it was found.
 #pragma once
 
 #include <filesystem>

@@ -59,8 +59,7 @@ void setByte(Input& input, const Input&, Random& random) {
   input[somewhere(input, random)] = static_cast<uint8_t>(random.below(256));
 }
 
-/// Writes an integer that often exposes errors: a limit, a value around zero, or one around the input's
-/// length.
+/// Writes an integer that often exposes errors: a limit, or a value near zero or near the input's length.
 void setInteger(Input& input, const Input&, Random& random) {
   if (input.empty()) return;
   const size_t bytes = size_t{1} << random.below(4);
