@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inputs of the decoders' fuzzer: a byte for the codec, one for the way of the call, two for the element count.
+// The decoders' fuzzer input: a byte for the codec, one for the way of the call, two for the element count.
 #pragma once
 
 #include <cstddef>
