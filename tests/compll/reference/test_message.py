@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of messages: packing, layout, and the messages that extract refuses."""
+"""The bytes of messages: packing, layout, and messages that extract refuses."""
 
 from __future__ import annotations
 
