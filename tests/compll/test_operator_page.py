@@ -27,7 +27,7 @@ def installed(folder: Path) -> Path:
         if entry.name != "compll":
             (package / entry.name).symlink_to(entry)
     shutil.copytree(PACKAGE / "compll", package / "compll", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "site" / "libucx").symlink_to(PACKAGE.parent / "libucx")  # beside the package, as its libraries expect
+    (folder / "site" / "libucx").symlink_to(PACKAGE.parent / "libucx")  # the libraries look for it there
     return folder / "site"
 
 
