@@ -61,9 +61,7 @@ class Bound:
     compressed: Formula
     early: Formula  # early messages of a step; c = 1 for raw values
     encodes: Formula = lambda s: 1.0  # the share of all partitions that a rank encodes
-    sent: Formula = lambda s: (
-        s.c
-    )  # encoded payloads that have arrived, but whose sender has not yet learned it
+    sent: Formula = lambda s: s.c  # encoded payloads that have arrived, but whose sender has not yet learned it
 
 
 BOUNDS = {

@@ -25,7 +25,7 @@ def _ours() -> dict[str, str]:
 
 
 def test_threads_are_called_after_what_they_do_and_end_with_the_engine() -> None:
-    before = _ours().keys()  # lanes of codecs called from Python, and what other tests left to the garbage collector
+    before = _ours().keys()  # lanes of Python codec calls, and leftovers of other tests
 
     def added() -> list[str]:
         return sorted(name for thread, name in _ours().items() if thread not in before)
