@@ -91,7 +91,7 @@ def _missing(ways: list[tuple[int, str, dict[str, Any]]], exact: bool) -> float:
             difference[name] += given - results[0][1][name]
             largest = max([largest, *np.abs(given).tolist()])
         held_back = max(float(np.abs(difference[name]).max()) for name in ("w", "small"))
-        assert codec == "none" or held_back > 0.05, "the codec holds something back"
+        assert codec == "none" or held_back > 0.05, "the codec keeps residuals"
     return max(float(np.abs(values).max()) / largest for values in difference.values() if values.size > 0)
 
 

@@ -25,7 +25,7 @@ def check_all(job: FaultJob, survivors: Collection[int], patience: float) -> Non
 def check_error(error: Fact) -> None:
     """Checks that an error has a type that callers can tell apart, names a rank, and left the parameters unchanged."""
     if error["kind"] not in TYPED or "rank " not in error["message"]:
-        raise Broken(f"an error that says too little: {error}")
+        raise Broken(f"an error of unknown type or without a rank: {error}")
     if not error["unchanged"]:
         raise Broken(f"the failed step changed parameters: {error}")
 

@@ -74,6 +74,6 @@ def test_a_slower_link_gets_another_plan_on_all_ranks_and_loses_no_residual(node
     followed = next(fact["step"] for fact in facts if fact["step"] > changed and fact["plan"] != before["plan"])
     assert followed - changed <= BAR
     at_the_end = [fact for fact in facts if fact["plan"]][-1]
-    assert at_the_end["compressed"] >= 2, "the large ones"
-    assert facts[-2]["lacking"] > 0.1, "onebit holds something back"
+    assert at_the_end["compressed"] >= 2, "the large gradients"
+    assert facts[-2]["lacking"] > 0.1, "onebit keeps residuals"
     assert facts[-1]["lacking"] < 1e-3

@@ -39,7 +39,7 @@ def test_the_mean_over_many_seeds_is_the_input(bitwidth: int) -> None:
     z = error / (gap * np.sqrt(fraction * (1 - fraction) / SEEDS))
     assert abs(z.mean()) <= 3 / np.sqrt(z.size)
     assert abs((z**2).mean() - 1) <= 3 * np.sqrt(2 / z.size)
-    assert (np.abs(z) > 3).sum() <= 6, "1.3 of 500 are to be expected, 7 in one of 2000 tests"
+    assert (np.abs(z) > 3).sum() <= 6, "1.3 of 500 values are expected, and 7 in one of 2000 tests"
     assert np.abs(z).max() < 5
 
 

@@ -78,7 +78,7 @@ def test_where_no_trace_can_be_written(tmp_path: Path, where: str) -> None:
     assert (tmp_path / "notes.txt").read_text() == "not a trace, and dear to somebody\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user, which only root can")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     child = os.fork()

@@ -20,7 +20,7 @@ def apply(diff: str, root: Path) -> list[str]:
             assert all(line[:1] in (" ", "+", "-") for line in lines), hunk
             before = "".join(f"{line[1:]}\n" for line in lines if line[0] != "+")
             after = "".join(f"{line[1:]}\n" for line in lines if line[0] != "-")
-            assert text.count(before) == 1, f"{path} has no single place for:\n{before}"
+            assert text.count(before) == 1, f"{path} does not have exactly one place for:\n{before}"
             text = text.replace(before, after)
         file.write_text(text)
         changed.append(path)

@@ -37,7 +37,7 @@ def run_one(data: bytes) -> None:
         program = compile_text(text, "fuzzed.cll")
     except CompileError as error:
         if not error.message or error.line < 1:
-            raise AssertionError("an error that does not say what and where") from error
+            raise AssertionError("an error without a text or a place") from error
         return
     CPU.codec(program, Origin("fuzzed.cll", text.encode("utf-8", errors="replace").decode()))
     # A program may make vectors of 2^31 elements; running out of memory then is no error of the interpreter.

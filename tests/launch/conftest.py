@@ -33,7 +33,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
-            pytest.fail(f"waited {PATIENCE:g} s in vain: {what}")
+            pytest.fail(f"waited {PATIENCE:g} s for: {what}")
         time.sleep(0.01)
 
 
@@ -48,7 +48,7 @@ def is_running(pid: int) -> bool:
 
 def assert_gone(pids: list[int]) -> None:
     """Fails the test unless all these processes end; a kill takes a moment to arrive."""
-    wait_until(lambda: not any(map(is_running, pids)), f"all of the processes {pids} to be gone")
+    wait_until(lambda: not any(map(is_running, pids)), f"the end of the processes {pids}")
 
 
 def read_pids(directory: Path, count: int) -> list[int]:
@@ -57,7 +57,7 @@ def read_pids(directory: Path, count: int) -> list[int]:
     def written() -> list[str]:
         return [text for file in directory.glob("*.pid") if (text := file.read_text()).endswith("\n")]
 
-    wait_until(lambda: len(written()) >= count, f"{count} processes to start")
+    wait_until(lambda: len(written()) >= count, f"the start of {count} processes")
     return [int(text) for text in written()]
 
 

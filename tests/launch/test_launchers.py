@@ -60,7 +60,7 @@ def test_two_ranks_meet(launcher: str, tmp_path: Path) -> None:
 def test_a_killed_rank_ends_the_job(launcher: str, tmp_path: Path) -> None:
     done = run(launcher, tmp_path, "kill")
     assert done.returncode != 0
-    assert len(list(tmp_path.glob("*.json"))) == 2, f"not both had met before:\n{done.stdout}{done.stderr}"
+    assert len(list(tmp_path.glob("*.json"))) == 2, f"a rank had not met the other:\n{done.stdout}{done.stderr}"
     assert_gone(read_pids(tmp_path, 2))
 
 

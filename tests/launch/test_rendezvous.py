@@ -249,7 +249,7 @@ class TestInheritedSocket:
             except OSError:
                 os._exit(7)
             os._exit(8)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "a child keeps the port alive"
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "a child keeps the port open"
 
     def test_other_ranks_leave_it_alone(self, listener: socket.socket) -> None:
         assert resolve(self.environ(listener.fileno(), listener.getsockname()[1], rank=1)).listen_fd is None

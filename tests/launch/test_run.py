@@ -84,7 +84,7 @@ def test_a_prompt_shows_on_a_terminal_before_its_line_ends(start: Start) -> None
         return text in seen
 
     wait_until(lambda: saw(b"name? "), "the prompt")
-    assert b"[0] \x1b[0mname? " in seen, "coloured on a terminal"
+    assert b"[0] \x1b[0mname? " in seen, "the output has colours on a terminal"
     os.write(ours, b"world\n")
     wait_until(lambda: saw(b"hello world"), "the answer")
     assert process.wait(PATIENCE) == 0

@@ -32,7 +32,7 @@ def test_the_first_failure_gives_the_exit_code_and_ends_the_others(run: Run, tmp
     result, _, err = run("-np", "3", "sh", "-c", f"{fail}; {FAMILY.format(tmp_path)}")
     assert result == code
     assert f"rank 1 exited with {code}; ending the other ranks".encode() in err
-    assert time.monotonic() - begin < 5, "nobody ignored SIGTERM, so no grace time was due"
+    assert time.monotonic() - begin < 5, "no rank ignored SIGTERM, so no grace time was necessary"
     assert_gone(read_pids(tmp_path, 4))
 
 
@@ -168,7 +168,7 @@ def test_the_job_survives_the_loss_of_its_guard(start: Start, tmp_path: Path) ->
     pids = read_pids(tmp_path, 1)
     (guard,) = _children(process.pid) - set(pids)
     os.kill(guard, signal.SIGKILL)
-    wait_until(lambda: not is_running(guard), "the guard to be gone")
+    wait_until(lambda: not is_running(guard), "the end of the guard")
     process.communicate(b"\n", PATIENCE)
     assert process.returncode == 6
 

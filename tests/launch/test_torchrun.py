@@ -66,7 +66,7 @@ def test_rank_0_publishes_and_the_others_reach_it(agent_port: str, monkeypatch: 
         pass
 
     again = meet(environ | {"TORCHELASTIC_RESTART_COUNT": "1"})
-    assert again[0].token == again[1].token != first.token, "a restart does not read what was published before it"
+    assert again[0].token == again[1].token != first.token, "a restart does not read the address of the run before"
     _close(again)
 
 
@@ -86,7 +86,7 @@ def test_two_hosts_listen_where_master_addr_points(agent_port: str, monkeypatch:
     monkeypatch.setattr("hipress.launch.rendezvous.meeting._meetings", itertools.repeat(0))
     agent = {"MASTER_PORT": agent_port, "TORCHELASTIC_USE_AGENT_STORE": "True", "LOCAL_WORLD_SIZE": "1"}
     met = meet(TORCHRUN | agent | {"TORCHELASTIC_RUN_ID": "two"})
-    assert (met[0].host, met[0].local_size) == ("127.0.0.1", 1), "loopback, because MASTER_ADDR says so literally"
+    assert (met[0].host, met[0].local_size) == ("127.0.0.1", 1), "loopback, because MASTER_ADDR is a loopback address"
     _close(met)
     # Where a host's own name means loopback, the other hosts could not connect.
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))])

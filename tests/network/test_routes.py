@@ -50,7 +50,7 @@ def test_the_kernel_says_the_way() -> None:
     script = f'{SET_UP}\nexec {sys.executable} -c "$ASK"'
     command = ["unshare", "--net", "--map-root-user", "bash", "-euc"]
     if (made := subprocess.run([*command, SET_UP], capture_output=True, text=True, timeout=60.0)).returncode != 0:
-        pytest.skip(f"no network of one's own can be made here: {made.stderr}")
+        pytest.skip(f"this user cannot make a network namespace: {made.stderr}")
     environment = {**os.environ, "ASK": ask}
     done = subprocess.run([*command, script], env=environment, capture_output=True, text=True, timeout=60.0)
     assert done.returncode == 0, done.stderr

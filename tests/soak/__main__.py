@@ -29,9 +29,11 @@ NODES = 5
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1800.0, help="when to begin no more rounds (default: 1800)")
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000, help="default: from the clock")
-    parser.add_argument("--round", type=int, help="play this one only")
+    parser.add_argument(
+        "--seconds", type=float, default=1800.0, help="start no round after these seconds (default: 1800)"
+    )
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000, help="seed (default: from the clock)")
+    parser.add_argument("--round", type=int, help="play only the round with this number")
     parser.add_argument("--logs", type=Path, default=Path("build/soak"), help="default: build/soak")
     given = parser.parse_args()
     missing = unavailable()
@@ -56,7 +58,7 @@ def soak(seed: int, seconds: float, only: int | None, logs: Path, network: objec
         try:
             print(play(this, network, folder), flush=True)
         except Exception as error:
-            print(f"VIOLATED\n{type(error).__name__}: {error}\nWhat the ranks wrote is in {folder}", flush=True)
+            print(f"VIOLATED\n{type(error).__name__}: {error}\nThe ranks' files are in {folder}", flush=True)
             return 1
         finally:
             faulthandler.cancel_dump_traceback_later()

@@ -152,5 +152,5 @@ def _check_unharmed(job: FaultJob) -> str:
     check_all(job, range(job.count), 60.0)
     for rank in range(job.count):
         if errors := job.errors(rank):
-            raise Broken(f"rank {rank} did not survive what was no loss: {errors}")
+            raise Broken(f"rank {rank} had an error, although no rank was lost: {errors}")
     return "all steps made"

@@ -263,10 +263,10 @@ def _exception_in_backward_leaves_the_optimizer_usable() -> bool:
     optimizer = _wrap(model)
 
     def fail(_gradient: torch.Tensor) -> torch.Tensor:
-        raise ValueError("a hook of the user's")
+        raise ValueError("an error of the user's hook")
 
     hook = model[0].bias.register_hook(fail)
-    with pytest.raises(ValueError, match="a hook of the user's"):
+    with pytest.raises(ValueError, match="an error of the user's hook"):
         loss(model, hp.rank(), 0).backward()
     hook.remove()
     optimizer.zero_grad()

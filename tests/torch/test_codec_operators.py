@@ -133,7 +133,7 @@ _LOADED = """
 
 #include "core/codec/plugin.h"
 
-// Sends the values; the states count the calls and hold what was sent last.
+// Sends the values; the states count the calls and hold the last sent values.
 class Remember final : public hipress::Codec {
  public:
   std::string_view name() const override { return "remember"; }

@@ -92,7 +92,7 @@ def test_peers_that_cannot_be_measured_are_named_and_the_others_are_measured(
     assert len({tuple(row) for row in rows.values()}) == 1
     assert rows["hipress onebit ps"]["speedup_ratio"] == rows["dist-sync"]["speedup_ratio"] == 1
     assert rows["dist-sync"]["time_alone_ratio"] == 3
-    assert rows["dist-sync"]["batch_size"] == 3, "the model's own, as none was given"
+    assert rows["dist-sync"]["batch_size"] == 3, "the model's own value, because no value was given"
     assert rows["horovod"]["time_s"] is None
     assert rows["horovod"]["unavailable"] == "no compiler"
     assert "exit code 7" in rows["dist-sync-2bit"]["unavailable"]

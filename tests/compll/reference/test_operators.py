@@ -117,7 +117,7 @@ def test_random() -> None:
         g,
     )
     assert ((one >= 0) & (one < 1)).all()
-    assert not np.array_equal(one, two), "every call has numbers of its own"
+    assert not np.array_equal(one, two), "every call draws its own numbers"
 
 
 def test_indices_made_by_encode_are_checked() -> None:

@@ -38,7 +38,7 @@ def framework_options(framework: str) -> list[str]:
     try:
         return ["-isystem", str(framework_headers(framework) / "include")]
     except Unavailable as error:
-        pytest.skip(f"{framework}'s headers cannot be had: {error}")
+        pytest.skip(f"{framework}'s headers are missing: {error}")
 
 
 def compile_cpp(source: Path, *options: str) -> None:
@@ -133,7 +133,7 @@ try:
 except RuntimeError as error:
     assert "has no option 'feedback'" in str(error)
 
-# The other codecs have their operators from the package; it leaves this one as it is.
+# The package has the operators of the other codecs, and does not change this one.
 from hipress.torch import codec_operators
 
 codec_operators.register_fakes("onebit")

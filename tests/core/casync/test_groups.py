@@ -265,4 +265,4 @@ def test_groups_that_stay_as_they_are_keep_their_numbers() -> None:
 
     for handles, same, fewer in run_ranks(WORLD, body):
         assert same == handles
-        assert not set(fewer) & set(handles), "the group is another one without 'd'"
+        assert not set(fewer) & set(handles), "without 'd' the group is another group"

@@ -160,7 +160,7 @@ def run(topology: str, size: Size, codec: str, late: int | None) -> list[_core.M
             if engine.rank == late:
                 end = time.monotonic() + 20.0
                 while engine.memory_stats()["unexpected_bytes"] < 0.9 * early:
-                    assert time.monotonic() < end, f"{engine.memory_stats()}; {early} are to come"
+                    assert time.monotonic() < end, f"{engine.memory_stats()}; {early} bytes must come"
                     time.sleep(0.002)
             result = values[engine.rank].copy()
             engine.wait(engine.submit(tensor, result, result))

@@ -58,7 +58,7 @@ def join(port: int, rank: int, size: int, token: str = TOKEN, timeout: float = P
 def wait_until(condition: Callable[[], bool], patience: float = PATIENCE) -> None:
     end = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "the event did not come in time"
         time.sleep(0.005)
 
 

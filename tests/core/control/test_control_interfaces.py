@@ -37,7 +37,7 @@ def in_network(command: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(autouse=True, scope="module")
 def _possible() -> None:
     if (made := in_network("true")).returncode != 0:
-        pytest.skip(f"no network of one's own can be made here: {made.stderr}")
+        pytest.skip(f"this user cannot make a network namespace: {made.stderr}")
 
 
 def said(call: str) -> str:

@@ -131,18 +131,18 @@ void testEarlyBytes() {
   expect(keeping.consume(200) == 0 && keeping.consume(50) == 250,
          "a receiver tells what it consumed in quarters");
   credit.consumed(250);
-  expect(credit.spend(249) && !credit.spend(1), "what was consumed may be sent again");
+  expect(credit.spend(249) && !credit.spend(1), "consumed bytes may be sent again");
   credit.consumed(100);                // an old report changes nothing
   credit.consumed(uint64_t{1} << 60);  // a peer cannot report more bytes than were sent
-  expect(credit.spend(1000) && !credit.spend(1), "a peer cannot grant more than what was sent");
+  expect(credit.spend(1000) && !credit.spend(1), "a peer cannot grant more bytes than were sent");
 
   EarlyKeeping flooded(size_t{32} << 20);
   size_t messages = 0;
   while (messages < 10'000'000 && flooded.keep(0)) ++messages;
-  expect(messages > 100'000 && messages < 2'000'000, "even empty messages are kept to a bound");
+  expect(messages > 100'000 && messages < 2'000'000, "even empty messages have a bound");
   flooded.release(0);
   flooded.release(0);
-  expect(flooded.keep(0), "what was released may be kept again");
+  expect(flooded.keep(0), "released bytes may be kept again");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ def runs(command: str, directory: Path, *launchers: str) -> None:
         shim.write_text(f"#!{folder / 'python'}\n{HOROVODRUN}")
         shim.chmod(0o755)
     printed = pages.run(["bash", "-euc", command], directory, programs=(directory, *folders), variables=_OPEN_MPI)
-    assert printed.count("bytes sent") == 1, "two ranks that found each other, the first of which tells"
+    assert printed.count("bytes sent") == 1, "two ranks have found each other, and the first rank prints it"
 
 
 @pytest.mark.parametrize("command", [text for text in COMMANDS if "mpirun" not in text])

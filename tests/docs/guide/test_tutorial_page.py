@@ -30,7 +30,7 @@ def checked(said: str, printed: str) -> None:
     for line in said.splitlines():
         wanted = likeness(re.sub(r"^\[\d+\] ", "", line))
         if "┃" in line or ("│" not in line and not line.startswith(_ANSWERS)):
-            assert wanted in like, f"{line!r} has no like in:\n{printed}"
+            assert wanted in like, f"{line!r} has no similar line in:\n{printed}"
 
 
 def test_its_commands_in_its_order_print_what_it_shows(tmp_path: Path) -> None:

@@ -355,7 +355,7 @@ def test_whole_steps_are_of_gradients_like_the_models() -> None:
     assert tuple(one.elements for one in tried(known).gradients) == sizes
     smaller = [one.elements for one in tried(known, 1000).gradients]
     assert sum(smaller) == pytest.approx(1000, rel=0.01)
-    assert smaller[0] == 1, "none of them is nothing"
+    assert smaller[0] == 1, "no gradient is empty"
     assert sum(one.elements for one in tried(profile()).gradients) > 1e7
 
 

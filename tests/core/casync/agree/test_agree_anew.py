@@ -36,7 +36,7 @@ class Tensors:
         self.handles = [handle for handle, _ in agreed]
         for index, (_, values) in enumerate(agreed):
             if values is not None:
-                assert self.held_back[index] is None, "what was held back has been sent since"
+                assert self.held_back[index] is None, "the residuals have been sent"
                 self.held_back[index] = values
 
     def step(self, values: list[Floats]) -> list[Floats]:
@@ -120,7 +120,7 @@ def test_no_residual_is_lost_from_one_topology_codec_and_cut_to_another(
     last = [{"codec": "none", "topology": after} for _ in first]
     lacking, left = arrived(world_size, [first, second, last], op)
     assert largest(left) < 2e-4
-    assert min(float(np.abs(each).max()) for each in lacking) > 0.1, "codecs had dropped something"
+    assert min(float(np.abs(each).max()) for each in lacking) > 0.1, "codecs had kept residuals"
 
 
 def test_no_residual_is_lost_when_tensors_join_groups_change_them_and_leave_them() -> None:
@@ -139,7 +139,7 @@ def test_no_residual_is_lost_when_tensors_join_groups_change_them_and_leave_them
     ]
     lacking, left = arrived(4, ways, "average")
     assert largest(left) < 2e-4
-    assert min(float(np.abs(each).max()) for each in lacking[:3]) > 0.1, "codecs had dropped something"
+    assert min(float(np.abs(each).max()) for each in lacking[:3]) > 0.1, "codecs had kept residuals"
 
 
 @pytest.mark.parametrize("codec", ["none", "fp16", "terngrad"])
@@ -175,7 +175,7 @@ def test_momentum_stays_with_the_rank_that_encodes_an_element_still() -> None:
         forgotten = [piece for piece in pieces if after.size == 0 or not after[piece].any()]
         if not before.any():
             continue  # this rank was the aggregator of the whole tensor, which applies no momentum
-        assert len(forgotten) == 1, "one piece is this rank's to aggregate now"
+        assert len(forgotten) == 1, "this rank now aggregates one partition"
         kept = [piece for piece in pieces if piece not in forgotten]
         assert all(np.array_equal(before[piece], after[piece]) for piece in kept)
 

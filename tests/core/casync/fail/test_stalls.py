@@ -99,7 +99,7 @@ def test_many_tensors_make_one_line(capfd: pytest.CaptureFixture[str]) -> None:
 
     run_ranks(3, body, options={"stall_warning": INTERVAL, "timeout": 20.0})
     said = warnings(capfd)
-    assert 1 <= len(said) <= 2, "one for each rank that waits"
+    assert 1 <= len(said) <= 2, "one warning for each rank that waits"
     for line in said:
         assert re.search(r"got nothing from rank 2: tensors 'layer\d+' \(step 0\), .* and \d+ more", line), line
 

@@ -29,7 +29,7 @@ class Ending:
         self._called.set()
 
     def wait(self) -> tuple[str | None, bool]:
-        assert self._called.wait(_PATIENCE), "nobody was told how the operation ended"
+        assert self._called.wait(_PATIENCE), "the function was not called at the end of the operation"
         return self.calls[0]
 
 

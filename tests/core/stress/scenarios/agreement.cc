@@ -89,7 +89,7 @@ void expectMismatch(const char* what, const Body& body) {
     CHECK(error.kind() == ErrorKind::kMismatch, what, error.what());
   }
   const auto took = std::chrono::steady_clock::now() - start;
-  CHECK(took < std::chrono::seconds(30), what, "was found by its deadline only");
+  CHECK(took < std::chrono::seconds(30), what, "was only found at its deadline");
 }
 
 /// One rank declares another count: all ranks get the error before the deadline, and the engine goes on.

@@ -74,7 +74,7 @@ void valuesSurviveFailuresAndOtherPartitions(Random& random) {
   CHECK(store.copy("w", StateRole::kWorker, "other").empty());
   try {
     store.open("w", StateRole::kWorker, names, {count + 1});
-    CHECK(false, "another count was taken");
+    CHECK(false, "another count was accepted");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::kMismatch, error.what());
   }
@@ -109,7 +109,7 @@ void memoryIsNotDoubled() {
   constexpr size_t kThreads = 2;
   constexpr size_t kPartitions = 60;
   const auto states = store.open("w", StateRole::kWorker, names, Counts(kPartitions, kPartition));
-  CHECK(store.bytesHeld() == 0, "memory for what nobody aggregates here");
+  CHECK(store.bytesHeld() == 0, "memory for states that this rank does not have");
   inThreads(kThreads, [&](int thread) {
     for (int turn = 0; turn < 2; ++turn) {
       for (auto partition = static_cast<size_t>(thread); partition < kPartitions; partition += kThreads) {
