@@ -25,7 +25,7 @@ _WORKER = """
 import importlib, os, pickle, struct, sys
 sys.path.insert(0, sys.argv[1])
 answers = os.fdopen(os.dup(1), "wb")
-os.dup2(2, 1)  # libraries, UCX among them, print there
+os.dup2(2, 1)  # libraries such as UCX print to descriptor 1
 exec(sys.argv[2])
 import hipress.runtime
 while size := sys.stdin.buffer.read(4):
@@ -33,7 +33,7 @@ while size := sys.stdin.buffer.read(4):
     os.environ.update(variables)
     try:
         result = getattr(importlib.import_module(module), function)(*arguments)
-    except BaseException as error:  # pytest's own outcomes too
+    except BaseException as error:  # pytest.fail() and pytest.skip() raise such exceptions
         result = error
     hipress.runtime.shutdown()
     for name in variables:

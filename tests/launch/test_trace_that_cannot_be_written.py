@@ -29,7 +29,7 @@ values = np.ones(50_000, np.float32)
 (tensor,) = engine.declare([_core.TensorSpec("layer", count=values.size, shape="[50000]")])
 engine.wait(engine.submit(tensor, values, values))
 if os.environ.get("FULL") == os.environ["HIPRESS_RANK"]:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # a disk that got full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # like a disk that is now full
 if "EXPLICIT" in os.environ:
     runtime.shutdown()
 """

@@ -8,7 +8,7 @@ import sys
 
 _IMPORT = """
 import sys
-sys.modules["mxnet"] = None  # as if it were not there
+sys.modules["mxnet"] = None  # as if MXNet were not installed
 try:
     import hipress.mxnet
 except Exception as error:

@@ -28,7 +28,7 @@ SIZES = [0, 1, 15, 16, 17, 127, 128, 129, 1000, 4095, 4096, 4097, 33_000, 262_14
 
 #: A short codec; NAME is replaced by its name.
 PROGRAM = """\
-// Every value as it is.
+// Sends every value raw.
 void NAMEEncode(float* gradient, uint8* compressed) { compressed = concat(gradient); }
 void NAMEDecode(uint8* compressed, float* gradient) {
     extract(compressed, float value[gradient.size]);
@@ -97,7 +97,7 @@ def test_examples_do_what_the_interpreter_does(name: str, options: dict[str, Any
 def test_what_is_loaded_is_described_and_signed(plain: Path) -> None:
     assert hipress.load_codec(str(plain)) == "plain"
     description = next(known for known in _core.describe_codecs() if known["name"] == "plain")
-    assert description["summary"] == "Every value as it is."
+    assert description["summary"] == "Sends every value raw."
     assert description["id"] >= 1024
     assert _core.create_codec("plain").signature.startswith("plain#")
 

@@ -16,7 +16,7 @@ from hipress.errors import Unsupported
 from tests.core.simulation.clusters import Cluster, codec, costs, tensor
 
 MODELS = Path(__file__).parents[3] / "benchmarks" / "models"
-#: The allowed difference. A tensor's name decides which rank owns a small tensor, so some ranks really do more work.
+#: The allowed difference. A tensor's name decides which rank owns a small tensor, so some ranks do more work.
 #: The one simulated rank does the work of the busiest rank.
 WITHIN = 0.15
 

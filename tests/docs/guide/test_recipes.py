@@ -73,7 +73,7 @@ def hook(state, bucket):
     raise AssertionError
 
 strategy = Strategy(ddp_comm_hook=hook)
-strategy._model = object()  # which has no register_comm_hook()
+strategy._model = object()  # this object has no register_comm_hook()
 strategy._register_ddp_hooks()
 """
 
