@@ -193,7 +193,7 @@ def test_natural_dithering_is_right_on_average_and_sends_powers_of_two_of_the_le
     powers = np.log2(parts[parts > 0])
     np.testing.assert_allclose(powers, powers.round(), atol=1e-5)
     assert powers.min() > -6.5
-    # The standard deviation between two powers is at most a third of the value, and 1/128 below 1/64. 2000 draws, five
+    # The standard deviation between two powers is about a third of the value, and 1/128 below 1/64. 2000 draws, five
     # standard deviations.
     np.testing.assert_allclose(decoded.mean(axis=0), g, atol=5 * float(length) / 3 / 2 / np.sqrt(2000))
 

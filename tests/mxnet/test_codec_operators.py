@@ -77,7 +77,7 @@ def test_a_codec_that_does_not_exist() -> None:
 
 
 def test_a_codec_loaded_later_gets_its_operators() -> None:
-    for text in ("adacomp", "blockquant4"):  # MXNet loads a library with new operators each time
+    for text in ("adacomp", "blockquant4"):  # loading the library again adds new operators
         name = hipress.load_codec(str(Path(__file__).parents[2] / "examples" / "compll" / f"{text}.cll"))
         codec_operators.register(name)
         assert hasattr(mx.nd, f"hipress_{name}_encode")

@@ -18,7 +18,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wno-restrict", "-Wer
 
 @pytest.fixture(scope="session")
 def library() -> ctypes.CDLL:
-    """The operator library, compiled as generated code includes it."""
+    """The operator library, compiled with the options of generated code."""
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
         pytest.skip("no C++ compiler")
