@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages in a real browser, Chromium: requirements/browser.txt."""
+"""Opens pages in a real browser, Chromium, which requirements/browser.txt installs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _PROGRAM = Path(__file__).with_name("look_at_page.py")
 
 
 def look(file: Path, width: int, picture: Path | None = None) -> dict[str, Any]:
-    """What is to be seen of a page in a window of this width; `picture` gets a picture of it, else a file beside it."""
+    """Returns what a browser window of width `width` shows of the page; writes a screenshot to `picture`, or beside the
+    page."""
     browser = environment("browser", ["browser"]) / "bin" / "python"
     picture = picture or file.with_name(f"page-{width}.png")
     done = subprocess.run(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grids of small cases: one test runs all cases of a grid and reports every case that fails.
 
-`each` stands where `pytest.mark.parametrize` would stand. pytest needs about a millisecond for each test of its own,
-which is more than most numeric cases take.
+`each` replaces `pytest.mark.parametrize`: pytest needs about a millisecond for each test, which is more than most
+numeric cases take.
 """
 
 from __future__ import annotations

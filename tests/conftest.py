@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How several processes (pytest -n) share the tests, and what all tests need."""
+"""How the processes of `pytest -n` share the tests, and the signal handlers that all tests need."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any
 
 import pytest
 
-# A shell starts its background commands with SIGINT ignored, nohup with SIGHUP, and programs that tests start would
-# inherit that.
+# A shell starts background commands with SIGINT ignored, and nohup starts a command with SIGHUP ignored. Without this
+# change the programs that tests start would inherit the ignored signals.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-#: All files of such a folder use the same worlds.
+#: All test files of such a folder use the same worlds, so one process runs them.
 _TOGETHER = ("tests/frameworks/",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests begin first: at the end, short ones keep all processes busy."""
+    """Puts files with slow tests first, so that short files keep all processes busy at the end."""
     slow = {item.location[0] for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.location[0] not in slow)
 
 
-@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+@pytest.hookimpl(optionalhook=True)  # a hook of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-        """One process runs all tests of a file, in their order: what a fixture of the file makes is made once."""
+        """One process runs all tests of a file in their order, so each fixture of the file is made once."""
 
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python environments that tests need beside their own: `python -m tests.environments` makes all of them.
+"""The Python environments that tests need beside their own: `python -m tests.environments` makes all of them.
 
-A test that runs without this makes the environment that it needs. The environments lie in build/, named after the
-requirements that they hold; delete one to make it again.
+A test makes its environment if it is missing. The environments are in build/; the name of each comes from the
+requirements that it holds. To make an environment again, delete its folder.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def environment(
     *,
     above_this_one: bool = False,
 ) -> Path:
-    """The folder of an environment in build/KIND, which is made first if there is none.
+    """The folder of an environment in build/KIND; the function makes the environment if it is missing.
 
     Arguments:
-        requirements: files in requirements/, without ending, installed in that order; the last one names it.
-        build_variables: if something is built in it, and not to be taken from pip's cache or kept there.
-        above_this_one: its Python also finds the packages of this Python's environment, and runs torchrun.
+        requirements: files in requirements/, without ending, installed in that order; the last one gives the name.
+        build_variables: environment variables of a build; pip's cache then neither provides nor keeps packages.
+        above_this_one: the new environment also finds the packages of this environment, and has torchrun.
     """
     files = [_ROOT / "requirements" / f"{name}.txt" for name in requirements]
     texts = b"".join(file.read_bytes() for file in files)
@@ -41,7 +41,7 @@ def environment(
     folder = kept / f"{files[-1].stem}-{hashlib.sha256(texts).hexdigest()[:12]}"
     kept.mkdir(parents=True, exist_ok=True)
     with (kept / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # other tests may be about to make it, too
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test process may be making it
         if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)
             _make(folder, files, build_variables or {})
@@ -56,16 +56,16 @@ def _make(folder: Path, files: Sequence[Path], build_variables: Mapping[str, str
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--no-deps"]
     path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
     for file in files:
-        # pip would keep what is built here, and give it to environments that want it built otherwise.
+        # pip's cache would give this build to an environment that needs other build variables.
         options = ["--no-cache-dir", "--no-build-isolation"] if build_variables else []
         _run([*pip, *options, "-r", str(file)], {"PATH": path, **build_variables})
 
 
 def _lay_above_this_one(folder: Path) -> None:
-    """torch, which is large, and HiPress are there once."""
+    """Gives the environment this environment's packages: torch, which is large, and HiPress are on the disk once."""
     paths = sysconfig.get_paths(vars={"base": str(folder), "platbase": str(folder)})
     Path(paths["purelib"], "this-one.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
-    # The one that venv brings along hides that of torch.
+    # The setuptools that venv installs would hide the version that torch needs.
     _run([str(folder / "bin" / "python"), "-m", "pip", "uninstall", "--yes", "setuptools"], {})
     torchrun = folder / "bin" / "torchrun"
     torchrun.write_text(f'#!/bin/sh\nexec "{folder}/bin/python" -m torch.distributed.run "$@"\n')
@@ -73,7 +73,7 @@ def _lay_above_this_one(folder: Path) -> None:
 
 
 def recipes() -> Path:
-    """The environment of the guide's recipes: trainers that wrap torch."""
+    """The environment for the recipes of the guide: trainers that wrap torch."""
     return environment("recipes", ["recipes"], above_this_one=True)
 
 
@@ -83,7 +83,7 @@ def _run(command: Sequence[str], variables: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Makes all of them, so that no test waits for a download or a compiler."""
+    """Makes all environments, so that no test waits for a download or a compiler."""
     from tests.launch.launchers import LAUNCHERS
 
     makers = [

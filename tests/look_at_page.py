@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows a page in a browser and prints, as JSON, what is to be seen. Runs where requirements/browser.txt is.
+"""Opens a page in a browser and prints as JSON what the page shows. Needs an environment with requirements/browser.txt.
 
-Arguments: the page, a file for a picture of it, the window's width.
+Arguments: the page, the file for the screenshot, the width of the window.
 """
 
 import json
@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
-# Without a sandbox, as tests run as root in containers; the page is our own.
+# The browser runs without a sandbox because tests run as root in containers; the page is our own.
 os.environ["QTWEBENGINE_CHROMIUM_FLAGS"] = "--no-sandbox --disable-gpu"
 
 from PyQt6.QtCore import QTimer, QUrl
@@ -19,7 +19,7 @@ from PyQt6.QtWebEngineWidgets import QWebEngineView
 from PyQt6.QtWidgets import QApplication
 
 HEIGHT = 3000
-#: From loading to a picture: two frames would do, on a busy machine they take a while (milliseconds).
+#: Milliseconds from loading to the screenshot. Two frames are enough, but they take longer on a busy machine.
 SETTLED = 1500
 
 LOOK = """(() => {
@@ -39,7 +39,7 @@ LOOK = """(() => {
 
 
 class Requests(QWebEngineUrlRequestInterceptor):
-    """All that the page asks for."""
+    """Records every address that the page requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Requests(QWebEngineUrlRequestInterceptor):
 
 
 class Page(QWebEnginePage):
-    """Keeps what the browser complains about."""
+    """Records the errors and warnings of the browser's console."""
 
     complaints: list[str]
 
@@ -77,7 +77,7 @@ def main() -> None:
         for figure in found["figures"]:
             for bar in figure["bars"]:
                 left, _, right, bottom = (image.devicePixelRatio() * side for side in bar["box"])
-                # Below its label.
+                # The pixel is below the label of the bar.
                 bar["painted"] = image.pixelColor(int((left + right) / 2), int(bottom - 3)).getRgb()[:3]
         print(json.dumps({**found, "requests": requests.seen, "complaints": page.complaints}))
         application.quit()
@@ -91,7 +91,7 @@ def main() -> None:
     view.load(QUrl.fromLocalFile(file))
     view.show()
     application.exec()
-    # In this order: a profile must outlive its pages.
+    # The view lets go of the page first, because a profile must outlive its pages.
     view.setPage(None)
     page.deleteLater()
 

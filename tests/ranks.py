@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks as real processes: runs a function of a test module on every rank.
+"""Runs a function of a test module on every rank; each rank is a process.
 
-Importing a framework takes longer than most tests, so the processes stay and each test is a new world among them. A
-function leaves no module changed: another test, with other ranks, comes after it; which one, differs between runs.
+Importing a framework takes longer than most tests. The processes therefore stay, and each test starts a new world among
+them. A function must not change a module, because the next test runs in the same processes; the order of tests differs
+between runs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _WORKER = """
 import importlib, os, pickle, struct, sys
 sys.path.insert(0, sys.argv[1])
 answers = os.fdopen(os.dup(1), "wb")
-os.dup2(2, 1)  # libraries, UCX among them, print there
+os.dup2(2, 1)  # libraries such as UCX print to descriptor 1
 exec(sys.argv[2])
 import hipress.runtime
 while size := sys.stdin.buffer.read(4):
@@ -32,7 +33,7 @@ while size := sys.stdin.buffer.read(4):
     os.environ.update(variables)
     try:
         result = getattr(importlib.import_module(module), function)(*arguments)
-    except BaseException as error:  # pytest's own outcomes too
+    except BaseException as error:  # pytest.fail() and pytest.skip() raise such exceptions
         result = error
     hipress.runtime.shutdown()
     for name in variables:
@@ -73,7 +74,8 @@ class _Worker:
 
 
 class Ranks:
-    """Processes that have run `preparation`, Python that imports a framework and has it use one thread."""
+    """Rank processes. Each has run the Python code `preparation`, which imports a framework and limits it to one
+    thread."""
 
     def __init__(self, preparation: str) -> None:
         self._preparation = preparation
@@ -81,14 +83,16 @@ class Ranks:
         atexit.register(self.end)
 
     def end(self) -> None:
-        """Ends the processes; those of the next test are new ones."""
+        """Ends the processes; the next test starts new ones."""
         while self._workers:
             self._workers.pop().end()
 
     def outcomes(self, function: Any, world_size: int, *arguments: Any, **variables: str) -> list[Any]:
-        """`function(*arguments)` on every rank; what it returned, or the exception it raised, by rank.
+        """Runs `function(*arguments)` on every rank. Returns by rank the result, or the exception that the function
+        raised.
 
-        `function` is a module-level function of a test module and calls `init()` itself. `variables`: environment.
+        `function` is a function at the top level of a test module, and calls `init()` itself. `variables`: environment
+        variables of the ranks.
         """
         while len(self._workers) < world_size:
             self._workers.append(_Worker(self._preparation))
@@ -101,12 +105,12 @@ class Ranks:
                 worker.start((function.__module__, function.__name__, arguments, own))
             return [worker.result() for worker in ranks]
         except BaseException:
-            # A timeout or a dead rank: what is left of this world must not meet the next test.
+            # After a timeout or the death of a rank, the processes of this world must not serve the next test.
             self.end()
             raise
 
     def run(self, function: Any, world_size: int, *arguments: Any, **variables: str) -> list[Any]:
-        """As outcomes(), but raises the lowest rank's exception."""
+        """Like outcomes(), but raises the exception of the lowest rank that has one."""
         results = self.outcomes(function, world_size, *arguments, **variables)
         for result in results:
             if isinstance(result, BaseException):
@@ -115,7 +119,7 @@ class Ranks:
 
 
 def clean_environment(**extra: str) -> dict[str, str]:
-    """This process' environment without what a launcher may have left in it."""
+    """This process's environment without the variables of a launcher."""
     left = ("HIPRESS_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_")
     return {**{key: value for key, value in os.environ.items() if not key.startswith(left)}, **extra}
 

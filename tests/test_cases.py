@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`each`: every case runs, every failure is reported with its parameters."""
+"""`each` runs every case, and reports every failure with its parameters."""
 
 from __future__ import annotations
 

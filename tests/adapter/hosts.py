@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks of this machine that take themselves for ranks of several hosts."""
+"""Starts ranks of this machine that believe they are on several hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hipress._library import load_core
 
 
 def start(hosts: list[int], init: Callable[[], None] = runtime.init) -> None:
-    """init(), with the number of each rank's host; an empty list: as they are."""
+    """Calls `init` with the host number of each rank in `hosts`; an empty list leaves the detected hosts unchanged."""
     core = load_core()
     connect = core.connect_engine
     core.connect_engine = lambda control, address, options, *more: connect(  # type: ignore[method-assign]

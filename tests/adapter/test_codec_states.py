@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs' states in checkpoints, without a framework: nothing is lost on any way on, wrong states change nothing."""
+"""Checkpoints of codec states without a framework: no change of the job loses values, and a wrong state changes
+nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def gradient(name: str, rank: int, step: int) -> Floats:
 
 
 def synchronize(tensors: TensorList, step: int) -> dict[str, Floats]:
-    """One step of every tensor, as an adapter does it: the results."""
+    """Synchronises every tensor once, as an adapter does, and returns the results."""
     results = {}
     for index, tensor in enumerate(tensors.tensors):
         values = gradient(tensor.name, runtime.rank(), step)
@@ -58,7 +59,7 @@ def synchronize(tensors: TensorList, step: int) -> dict[str, Floats]:
 def _stage(
     states: Any, codec: str, options: dict[str, Any], steps: range, exact: bool, hosts: list[int]
 ) -> tuple[Any, dict[str, Any]]:
-    """Loads states, does some steps, and saves: the states, and the sum of what arrived."""
+    """Loads states and does some steps. Returns the states at the end and the sum of the results."""
     start(hosts)
     tensors = make(codec, **options)
     if states is not None:
@@ -71,8 +72,9 @@ def _stage(
 
 
 def _missing(ways: list[tuple[int, str, dict[str, Any]]], exact: bool) -> float:
-    """Synchronises on so many ranks, in such ways, one after the other, and last without a codec. The largest
-    difference between what the ranks gave and what arrived, in parts of the largest value."""
+    """Synchronises in each of `ways` (number of ranks, codec, options), one after the other, and at the end without a
+    codec. Returns the largest difference between the sum of the ranks' values and the sum of the results, as a share of
+    the largest value."""
     states: Any = None
     difference = {name: np.zeros(count) for name, count in COUNTS.items()}
     largest = 1.0
@@ -89,7 +91,7 @@ def _missing(ways: list[tuple[int, str, dict[str, Any]]], exact: bool) -> float:
             difference[name] += given - results[0][1][name]
             largest = max([largest, *np.abs(given).tolist()])
         held_back = max(float(np.abs(difference[name]).max()) for name in ("w", "small"))
-        assert codec == "none" or held_back > 0.05, "the codec holds something back"
+        assert codec == "none" or held_back > 0.05, "the codec keeps residuals"
     return max(float(np.abs(values).max()) / largest for values in difference.values() if values.size > 0)
 
 
@@ -122,7 +124,7 @@ def test_nothing_is_lost_when_it_goes_on_in_another_way(ways: str, exact: bool) 
 
 
 def _round_trip(codec: str) -> list[tuple[str, bool]]:
-    """Whether own states that were loaded are saved again to the bit, by key."""
+    """By key: whether states that a rank has loaded are saved again with the same bits."""
     start([])
     first = make(codec)
     for step in range(STEPS):
@@ -174,7 +176,7 @@ def _without(key: str) -> Callable[[dict[str, Any]], Any]:
     return lambda states: {each: value for each, value in states.items() if each != key}
 
 
-#: What is wrong with a state, and what the error says.
+#: Wrong states: how to make each of them, and the text of its error.
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "another tensor": (lambda s: {**s, "v:shape": s["w:shape"]}, "have 'v' .'v:shape'., which is not among"),
     "an unknown entry": (lambda s: {**s, "more": s["w:shape"]}, "'more'"),
@@ -199,7 +201,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 
 def _refused() -> dict[str, tuple[str, str, bool]]:
-    """By what is wrong with rank 1's state: the error of the load, and whether states and steps are as before."""
+    """By kind of wrong state on rank 1: the text of the error, and whether rank 1's states and steps stay unchanged."""
     start([])
     tensors = make()
     for step in range(STEPS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""whole_file(): the old file or the new one, never a part."""
+"""whole_file() leaves the old file or the complete new file, never a part of one."""
 
 from __future__ import annotations
 

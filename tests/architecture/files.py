@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the repository, as Git knows them."""
+"""The files of the repository that Git tracks."""
 
 from __future__ import annotations
 
@@ -22,5 +22,6 @@ def _all() -> tuple[str, ...]:
 
 
 def tracked(*endings: str) -> list[str]:
-    """Paths of files with one of these endings; without endings all files."""
+    """The paths of the tracked files whose name has one of these endings; without endings, the paths of all tracked
+    files."""
     return [file for file in _all() if not endings or file.endswith(endings)]

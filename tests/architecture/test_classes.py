@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No class of the runtime is so large that it hides parts of its own."""
+"""No class of the runtime has so many private methods that it hides a second class."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MOST_PRIVATE_METHODS = 12
 
 _CLASS = re.compile(r"\b(class|struct)\s+(?:HIPRESS_\w+(?:\([^)]*\))?\s+)?(\w+)[^;{()]*\{")
 _ACCESS = re.compile(r"\b(public|protected|private):")
-#: A method's name and the parenthesis behind it. Annotations are no methods, and types of members may have
+#: A method's name and the parenthesis behind it. An annotation is not a method. The type of a member may contain
 #: parentheses within angle brackets only.
 _METHOD = re.compile(r"(~?\w+|operator\S+)\s*\(")
 _NO_METHOD = re.compile(r"^(using|friend|static_assert|enum|class|struct|HIPRESS_)\b|=\s*(default|delete)$")
 
 
 def block(text: str, begin: int) -> str:
-    """The text behind an opening brace, up to the brace that closes it."""
+    """The text between an opening brace and the brace that closes it."""
     depth = 1
     for end in range(begin, len(text)):
         depth += {"{": 1, "}": -1}.get(text[end], 0)
@@ -29,7 +29,7 @@ def block(text: str, begin: int) -> str:
 
 
 def outline(body: str) -> str:
-    """The declarations of a class: a semicolon instead of each body in braces."""
+    """The declarations of a class body; a semicolon replaces each body in braces."""
     result, depth = "", 0
     for character in body:
         if character == "{":
@@ -43,7 +43,7 @@ def outline(body: str) -> str:
 
 
 def without_templates(declaration: str) -> str:
-    """Without everything in angle brackets, the innermost first."""
+    """The declaration without the text in angle brackets; the innermost brackets go first."""
     while (shorter := re.sub(r"<[^<>]*>", "", declaration)) != declaration:
         declaration = shorter
     return declaration
@@ -77,7 +77,7 @@ def test_no_class_of_the_runtime_has_many_private_methods() -> None:
     ]
     assert len(classes) > 80
     assert {name: methods for name, methods in classes if len(methods) > MOST_PRIVATE_METHODS} == {}
-    assert len(dict(classes)["core/casync/run/engine.h: Engine"]) >= 5  # the search finds methods
+    assert len(dict(classes)["core/casync/run/engine.h: Engine"]) >= 5  # The search finds methods.
 
 
 def test_private_methods_are_told_from_everything_else() -> None:

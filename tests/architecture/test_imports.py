@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arrows of the house in Python: the contracts of pyproject.toml, over the installed package."""
+"""The installed Python package keeps the layer contracts of pyproject.toml: no layer imports a layer above it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_import_follows_an_arrow() -> None:
 
 
 def test_an_arrow_in_the_wrong_direction_is_found(tmp_path: Path) -> None:
-    """The contracts' tool and our form of contracts, on a package in which the lower layer imports the upper one."""
+    """The contract checker rejects a package in which the lower layer imports the upper layer."""
     package = tmp_path / "house"
     for name, text in {"": "", "upper": "", "lower": "import house.upper\n"}.items():
         (package / name).mkdir(exist_ok=True, parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No file and no folder is too large to be read at once."""
+"""No file and no folder is too large for one reading."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from tests.architecture.files import ROOT, tracked
 
-#: "About 20": a folder at 24 has no place for the next file.
+#: The design says "about 20" files in a folder; a folder with 24 files is full.
 MOST_FILES = 24
 MOST_LINES = 500
 CODE = (".py", ".pyi", ".cc", ".h", ".cu", ".cll", ".lark", ".cmake", ".md")
-#: A longer file says why among its first lines.
+#: A file with more lines gives the reason among its first lines.
 REASON = f"longer than {MOST_LINES} lines because"
-#: One file for each measurement, case or decision, and generated code: nobody reads such a folder from end to end.
+#: Folders with one file for each measurement, case or decision, or with generated code: no reader reads all of them.
 DATA = (
     "docs/decisions",
     "benchmarks/results",

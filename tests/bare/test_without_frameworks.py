@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where no framework is installed: what is common to all works, and each adapter says what to install."""
+"""Without a framework the common parts of HiPress work, and each adapter says which package to install."""
 
 from __future__ import annotations
 

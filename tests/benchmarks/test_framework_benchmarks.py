@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/adapter_cost.py and accuracy.py: that they measure what they say, not how fast or good anything is."""
+"""benchmarks/adapter_cost.py and accuracy.py measure the figures that they name; no test checks a speed or an
+accuracy."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def test_an_adapters_cost_is_the_difference_of_the_steps_by_tensor(tmp_path: Pat
     assert (row["framework"], row["tensors"], row["steps"]) == ("torch", 300, 5)
     assert 0 < row["alone_min_s"] <= row["alone_s"] <= row["alone_max_s"]
     assert row["adapter_per_tensor_min_s"] <= row["adapter_per_tensor_s"] <= row["adapter_per_tensor_max_s"]
-    # Medians of differences are not differences of medians, but not far from them either.
+    # The median of differences is not the difference of medians, but it is near it.
     assert row["adapter_per_tensor_max_s"] < row["distributed_max_s"] / 300
 
 
@@ -54,7 +55,7 @@ def test_a_training_is_run_by_the_frameworks_example(accuracy: Any, monkeypatch:
         assert Path(command[7]) == BENCHMARKS.parent / "examples" / "mxnet" / "digits.py"
         assert Path(command[7]).exists()
         assert (given["--codec"], given["--topology"], given["--seed"], given["-np"]) == ("dgc", "ring", "2", "2")
-        # 1,198 images by 2 ranks and 16 images.
+        # 1,198 images, divided by 2 ranks and 16 images per step, make 37 steps.
         assert env["HIPRESS_CHECK_REPLICAS"] == "37"
         Path(given["--json"]).write_text('{"test_accuracy": 0.5}')
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/regenerate.py and the plots: that what they would run and draw exists."""
+"""All scripts that benchmarks/regenerate.py runs and all results that the plots draw exist."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from benchmarks.sync import plot as sync_plot
 from benchmarks.training import accuracy
 from benchmarks.training import command as training
 
-#: Whose command lines can be checked without running them.
+#: Commands whose command lines can be checked without running them.
 COMMANDS: dict[str, Any] = {
     "ablation.py": ablation,
     "accuracy.py": accuracy,
@@ -46,7 +46,7 @@ def test_every_command_line_is_right(name: str) -> None:
         parser = sync_arguments.arguments("")
         given = parser.parse_args(words)
         sync_arguments.check(parser, given)
-        # Four ranks' PowerSGD and VGG-19 fit into the memory of a small machine beside few other systems only.
+        # Beside PowerSGD with VGG-19 on four ranks, the memory of a small machine holds only few other systems.
         assert (given.model, given.nodes) != ("vgg19", 4) or "powersgd" not in given.peer or len(given.peer) <= 3
     elif script in COMMANDS:
         COMMANDS[script].arguments().parse_args(words)

@@ -19,6 +19,6 @@ def _nodes() -> Iterator[Any]:
 
 @pytest.fixture
 def nodes(_nodes: Any) -> Iterator[Any]:
-    """Four nodes whose links are as they should be."""
+    """Four emulated hosts; each test finds all links repaired."""
     yield _nodes
     repair(_nodes)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs to be disturbed: real processes on this machine or in the nodes of an emulated cluster, and what must hold."""
+"""Jobs that tests disturb: real processes on this machine or on the hosts of an emulated cluster, with helpers that
+check them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.ranks import clean_environment, free_port
 
 ROOT = Path(__file__).parents[2]
 _PROGRAM = Path(__file__).with_name("rank_program.py")
-#: In a node nobody else listens; each job takes the next port, so that no late packet meets another job.
+#: On an emulated host no other program listens. Each job takes the next port, so no late packet reaches another job.
 _FIRST_PORT = 29400
 TYPED = {"PeerLost", "Timeout", "CorruptPayload", "TransportError", "Mismatch", "Refused"}
 
@@ -27,12 +28,13 @@ Fact = dict[str, Any]
 
 
 class Broken(AssertionError):
-    """Something that must always hold did not."""
+    """A job has broken an invariant."""
 
 
 @dataclass
 class Session:
-    """From one init() to the next: which processes take part, and what they do. `ranks[i]`: the rank of process i."""
+    """A job from one init() to the next shutdown(): its processes and their work. `ranks[i]` is the rank of process
+    i."""
 
     ranks: Sequence[int | None]
     topology: str = "ps"
@@ -51,7 +53,7 @@ class Session:
 
 
 class FaultJob:
-    """As many processes as the first session has ranks, `per_node` of them in each node of `network`."""
+    """Starts one process per rank of the first session, `per_node` of them on each host of `network`."""
 
     def __init__(
         self, folder: Path, sessions: Session | Sequence[Session], network: Any = None, per_node: int = 1
@@ -78,7 +80,8 @@ class FaultJob:
         sessions = [self._given(number, index) for number in range(len(self.sessions))]
         given = {"diary": str(self.folder / f"diary{index}"), "sessions": [one for one in sessions if one is not None]}
         command = [sys.executable, str(_PROGRAM), json.dumps(given)]
-        # One thread each: as many as cores would be a few dozen, for sums of a few numbers.
+        # Each process gets one thread: NumPy's default, a thread per core, would start dozens of threads for small
+        # sums.
         variables = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         output: dict[str, Any] = {"stdout": self.logs[index], "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
         if self.network is not None:
@@ -96,7 +99,8 @@ class FaultJob:
         environment = {
             "HIPRESS_SIZE": str(session.size),
             "HIPRESS_RANK": str(rank),
-            # Of use for the number of threads only; after a loss nodes may differ in what they have left.
+            # HiPress uses these two variables for its number of threads only; after a loss, hosts may keep different
+            # numbers of ranks.
             "HIPRESS_LOCAL_SIZE": "1",
             "HIPRESS_LOCAL_RANK": "0",
             "HIPRESS_RENDEZVOUS": self.places[number],
@@ -115,20 +119,20 @@ class FaultJob:
         }
 
     def facts(self, index: int) -> list[Fact]:
-        """What a process has written so far."""
+        """All facts that a process has written until now."""
         file = self.folder / f"diary{index}"
-        lines = file.read_text().split("\n")[:-1] if file.exists() else []  # The last one may be half written.
+        lines = file.read_text().split("\n")[:-1] if file.exists() else []  # the last line may be incomplete
         return [json.loads(line) for line in lines]
 
     def fact(self, index: int, event: str, timeout: float, where: Callable[[Fact], bool] = lambda fact: True) -> Fact:
-        """The first fact of this kind, waited for."""
+        """Waits for the first fact of this kind and returns it."""
         end = time.monotonic() + timeout
         while True:
             for fact in self.facts(index):
                 if fact["event"] == event and where(fact):
                     return fact
             if time.monotonic() > end:
-                # The cause may be another process's error.
+                # An error of another process may be the cause.
                 errors = {other: found for other in range(self.count) if (found := self.errors(other))}
                 raise Broken(
                     f"process {index}: no '{event}' within {timeout:g} s; last: {self.facts(index)[-2:]}; "
@@ -137,38 +141,39 @@ class FaultJob:
             time.sleep(0.02)
 
     def errors(self, index: int) -> list[Fact]:
-        """The errors a process has met so far."""
+        """The errors that a process has recorded until now."""
         return [fact for fact in self.facts(index) if fact["event"] == "error"]
 
     def log(self, index: int) -> str:
         return (self.folder / f"log{index}").read_text(errors="replace")[-3000:]
 
     def running(self, steps: int = 3, timeout: float = 60.0) -> None:
-        """Waits until every rank has made some steps."""
+        """Waits until every rank has finished step number `steps`."""
         for index in range(self.count):
             self.fact(index, "step", timeout, lambda fact: bool(fact["step"] >= steps))
 
     def progress(self, indices: Sequence[int], steps: int, timeout: float) -> None:
-        """Waits until each of these has made so many steps more."""
+        """Waits until each process of `indices` has made `steps` more steps."""
         for index in indices:
             now = max((fact["step"] for fact in self.facts(index) if fact["event"] == "step"), default=-1)
             self.fact(index, "step", timeout, lambda fact, aim=now + steps: bool(fact["step"] >= aim))  # type: ignore[misc]
 
     def signal(self, index: int, number: int) -> float:
-        """To the process (and to what entered the node for it); the time."""
+        """Sends a signal to the process and to the helper that entered the host for it. Returns the time."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.processes[index].pid, number)
         return time.monotonic()
 
     def wait(self, index: int, timeout: float) -> int:
-        """For a process to end; its exit code."""
+        """Waits for a process to end and returns its exit code."""
         process, end = self.processes[index], time.monotonic() + timeout
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(min(1.0, max(0.0, end - time.monotonic())))
             if time.monotonic() > end:
                 raise Broken(f"process {index} hangs: {self.facts(index)[-2:]}\n{stacks(process.pid)}{self.log(index)}")
-            # What entered the node for it stops itself whenever it sees it stopped, also when that is over.
+            # The helper that entered the host stops itself when it sees its child stopped, and does not go on when the
+            # child goes on.
             self.signal(index, signal.SIGCONT)
 
     def end(self) -> None:
@@ -194,7 +199,7 @@ def next_port() -> int:
 
 
 def stacks(process: int) -> str:
-    """Where the kernel holds the threads of a session's processes, for reports of hangs."""
+    """For reports of hangs: the kernel stacks of the threads in a session's processes."""
     said = ""
     for directory in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):

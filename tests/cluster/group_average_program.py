@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run by each of four ranks on two nodes: averages over a Gloo group, and the bytes that leave the node of rank 0."""
+"""Runs on each of four ranks on two hosts: averages over a Gloo group, and counts the bytes that leave rank 0's
+host."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from benchmarks.harness import torch_meeting
 from hipress.torch.process_groups import GroupAverage, GroupOptions
 from hipress.torch.process_groups.average import TensorShape
 
-#: For the last packets of a collective to be counted.
+#: Seconds until the interface has counted the last packets of a collective.
 _SETTLE = 0.2
 _SENT = Path("/sys/class/net/eth0/statistics/tx_bytes")
 
 
 def left_the_node(average: GroupAverage, elements: int) -> int:
-    """Bytes that the node's interface sends for one average."""
+    """The bytes that the host's network interface sends for one average."""
     tensor = torch.randn(elements, generator=torch.Generator().manual_seed(dist.get_rank()))
     dist.barrier()
     time.sleep(_SETTLE)
@@ -39,7 +40,7 @@ def main(codec: str, elements: int, result: str) -> None:
     for topology, ranks_per_host in (("ps", 0), ("hierarchical", 2)):
         options = GroupOptions(codec, topology, ranks_per_host)
         average = GroupAverage({"a": TensorShape(elements, 4, 2)}, None, options)
-        left_the_node(average, elements)  # opens the connections
+        left_the_node(average, elements)  # the first average opens the connections
         found[topology] = left_the_node(average, elements)
         dist.barrier()
     if os.environ["HIPRESS_RANK"] == "0":

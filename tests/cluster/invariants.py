@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every job, whatever happens to it. Each check raises Broken, with the facts."""
+"""The invariants of every job under every fault. Each check raises Broken with the facts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cluster.fault_job import TYPED, Broken, Fact, FaultJob
 
 
 def check_all(job: FaultJob, survivors: Collection[int], patience: float) -> None:
-    """Waits until the survivors end, at most `patience` seconds each, and checks what they wrote."""
+    """Waits until the survivors end, at most `patience` seconds for each, and checks the facts that they wrote."""
     for index in survivors:
         code = job.wait(index, patience)
         errors = job.errors(index)
@@ -23,15 +23,15 @@ def check_all(job: FaultJob, survivors: Collection[int], patience: float) -> Non
 
 
 def check_error(error: Fact) -> None:
-    """An error is of a type that callers can tell apart, names a rank, and came without a change."""
+    """Checks that an error has a type that callers can tell apart, names a rank, and left the parameters unchanged."""
     if error["kind"] not in TYPED or "rank " not in error["message"]:
-        raise Broken(f"an error that says too little: {error}")
+        raise Broken(f"an error of unknown type or without a rank: {error}")
     if not error["unchanged"]:
         raise Broken(f"the failed step changed parameters: {error}")
 
 
 def check_replicas(job: FaultJob) -> None:
-    """All that made a step have the same bytes after it."""
+    """Checks that all ranks that made a step have the same bytes after it."""
     digests: dict[tuple[int, int], dict[str, int]] = {}
     for index in range(job.count):
         numbers = [number for number, session in enumerate(job.sessions) if takes_part(session.ranks, index)]
@@ -49,7 +49,7 @@ def takes_part(ranks: object, index: int) -> bool:
 
 
 def by_session(facts: list[Fact], numbers: list[int]) -> list[tuple[int, Fact]]:
-    """Each fact with the number of its session: those of a process follow each other."""
+    """Each fact with the number of its session; one process's sessions follow each other."""
     found, position = [], -1
     for fact in facts:
         position += fact["event"] == "init"
@@ -58,8 +58,8 @@ def by_session(facts: list[Fact], numbers: list[int]) -> list[tuple[int, Fact]]:
 
 
 def check_holdings(job: FaultJob, index: int) -> None:
-    """After each shutdown, whatever went before, the process holds what it held before the first init."""
-    # Elsewhere other processes make and remove shared memory meanwhile.
+    """Checks that after each shutdown the process holds the same resources as before its first init()."""
+    # On a shared host other processes create and remove shared memory at the same time.
     private = job.network is not None and job.per_node == 1
     for fact in job.facts(index):
         if fact["event"] != "over":

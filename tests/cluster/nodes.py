@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emulated nodes for tests, and links that lose packets or let no connection through."""
+"""Emulated hosts for tests, and links that lose packets or refuse connections."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from benchmarks import cluster
 from benchmarks.cluster import namespaces as _namespaces
 
-#: tc's text of a classic BPF program: ld [random]; jge #SHARE; ret -1 (match); ret 0. Not every kernel has netem.
+#: A classic BPF program in tc's notation: ld [random]; jge #SHARE; ret -1 (match); ret 0. Not every kernel has netem.
 _RANDOM = 0xFFFFF038
 _SHARE = f"4,32 0 0 {_RANDOM},53 1 0 {{share}},6 0 0 4294967295,6 0 0 0"
-#: Matches if it is IPv4, TCP, of its flags SYN without ACK, and not to PORT.
+#: A BPF program that matches TCP packets over IPv4 with SYN but without ACK, except packets to PORT.
 _OPENS = (
     "12,40 0 0 12,21 0 9 2048,48 0 0 23,21 0 7 6,177 0 0 14,80 0 0 27,84 0 0 18,21 0 3 2,"
     "72 0 0 16,21 1 0 {port},6 0 0 4294967295,6 0 0 0"
@@ -23,7 +23,7 @@ _OPENS = (
 
 
 def unavailable() -> str | None:
-    """Why there can be no cluster here, if so."""
+    """The reason why this machine cannot emulate a cluster; None if it can."""
     try:
         cluster.check_available()
     except cluster.ClusterUnavailable as error:
@@ -32,8 +32,8 @@ def unavailable() -> str | None:
 
 
 def repair(network: Any) -> None:
-    """All links as they were at first. What a node still asks for in vain, since its link was cut, would otherwise be
-    "No route to host" for who connects in the next moment."""
+    """Resets all links. It also clears the neighbour tables: a host that still asks for the address of a host whose
+    link was cut would answer the next connection attempt with "No route to host"."""
     forget = ["ip", "neighbour", "flush", "dev", cluster.network.INTERFACE]
     for node in range(len(network.nodes)):
         network.restore(node)
@@ -43,13 +43,13 @@ def repair(network: Any) -> None:
 
 
 def lossy(network: Any, node: int, share: float) -> AbstractContextManager[None]:
-    """The link of `node` loses a share of the packets, each way, at random."""
+    """Makes the link of host `node` lose a random share of the packets in each direction."""
     return _dropping(network, node, _SHARE.format(share=min(int(share * 2**32), 2**32 - 1)))
 
 
 def walled(network: Any, node: int, port: int, device: str = "") -> AbstractContextManager[None]:
-    """A firewall: no TCP connection can be opened over the link of `node`, either way, but to `port`. `device`: the
-    hub's end of another link."""
+    """A firewall: no TCP connection can be opened over the link of host `node` in either direction, except to `port`.
+    `device`: the hub's end of another link of that host."""
     return _dropping(network, node, _OPENS.format(port=port), device)
 
 
@@ -57,8 +57,9 @@ def walled(network: Any, node: int, port: int, device: str = "") -> AbstractCont
 def second_network(
     network: Any, rate: str, *, nodes: int, names: Mapping[int, str] = MappingProxyType({}), ipv6: bool = False
 ) -> Iterator[None]:
-    """Another link of the first `nodes` nodes, to a switch of its own: eth1, or a node's name of `names`, with
-    10.78.0.1/24 or fd78::1/64 and so on. The hub's end is called second0, second1 ..."""
+    """Gives the first `nodes` hosts a second link, to a switch of its own. The device is eth1, or the name that `names`
+    has for the host; the addresses are 10.78.0.1/24 or fd78::1/64 and so on. The hub's ends are second0, second1 and so
+    on."""
     _on_hub(network, "ip", "link", "add", "bridge1", "type", "bridge", "stp_state", "0", "forward_delay", "0")
     try:
         _on_hub(network, "ip", "link", "set", "bridge1", "up")
@@ -80,12 +81,12 @@ def second_network(
 
 
 def on_node(network: Any, node: int, *command: str) -> None:
-    """A command in the network of a node."""
+    """Runs a command in the network namespace of host `node`."""
     _namespaces.run(cluster.network.on_network(network.nodes[node], command))
 
 
 def sent_bytes(network: Any, node: int, device: str) -> int:
-    """What a device of a node has sent so far, by the kernel's counters."""
+    """The bytes that a device of host `node` has sent, from the kernel's counters."""
     with network.popen(
         node, ["cat", f"/sys/class/net/{device}/statistics/tx_bytes"], stdout=subprocess.PIPE
     ) as process:
@@ -95,7 +96,7 @@ def sent_bytes(network: Any, node: int, device: str) -> int:
 @contextmanager
 def _dropping(network: Any, node: int, program: str, device: str = "") -> Iterator[None]:
     device = device or cluster.network.port(node)
-    # Sent on to a device that is down is dropped.
+    # The kernel drops packets that are redirected to a device that is down.
     drop = ["bpf", "bytecode", program, "action", "mirred", "egress", "redirect", "dev", "sink0"]
     _on_hub(network, "ip", "link", "add", "sink0", "type", "veth", "peer", "name", "sink1")
     try:

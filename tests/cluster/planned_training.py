@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that trains with automatic plans, for test_plans_follow_links.py. Arguments: where to write, and a file that
-ends the training when it exists. Gradients are random and known, so that it can be said what is missing of them.
+"""A rank that trains with automatic plans, for test_plans_follow_links.py. Arguments: the output file, and a file whose
+existence ends the training. The gradients are random and known, so the rank can compute which values have not arrived.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
             file.write(json.dumps(facts) + "\n")
 
     number = 0
-    # All ranks see the file in the same step: rank 0 looks.
+    # Rank 0 looks for the file and broadcasts the answer, so all ranks stop in the same step.
     while number < MOST_STEPS and not hp.broadcast_object(end.exists(), root_rank=0):
         planning = optimizer._hipress.planning
         step(number)
@@ -67,7 +67,7 @@ def main() -> None:
         compressed = 0 if plan is None else sum(choice.compressed for choice in plan.choices())
         say(step=number, plan="" if plan is None else plan.fingerprint(), compressed=compressed)
         number += 1
-    optimizer.set_plan(None)  # and no codec: what was held back arrives
+    optimizer.set_plan(None)  # without a plan and a codec, the residuals arrive
     for last in range(number, number + LAST_STEPS):
         step(last)
     say(step=number + LAST_STEPS, plan="", compressed=0)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank of a FaultJob runs: one session after the other, each from init() to shutdown(), training with NumPy.
+"""The program of a rank of a FaultJob. It runs one session after the other, each from init() to shutdown(), and trains
+with NumPy.
 
-It writes what happens to it as lines of JSON into a file of its own. Without torch it starts in a fraction of a second.
+It writes its facts as lines of JSON into a file of its own. Because it does not import torch, it starts in a fraction
+of a second.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from numpy.typing import NDArray
 from hipress import _core, runtime
 from hipress.errors import HipressError
 
-#: For a joined thread to vanish from /proc.
+#: Seconds until a joined thread disappears from /proc.
 _SETTLE = 0.5
 _PR_SET_PDEATHSIG = 1
-#: Of the lines of /proc/self/maps, those with shared memory.
+#: Matches the lines of /proc/self/maps that name shared memory.
 _SHARED = re.compile(" /(SYSV|dev/shm/)")
 
 
 class Diary:
-    """Facts with their time; the clock is the same for all processes of a machine."""
+    """Writes facts with their time; all processes of a machine read the same clock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,14 +44,14 @@ class Diary:
 
 
 def holdings() -> dict[str, list[str]]:
-    """What this process holds of what the system counts, and what there is of shared memory in its namespaces."""
+    """The threads, descriptors and mappings of this process, and the shared memory in its namespaces."""
     tasks = [Path(f"/proc/self/task/{task}/comm") for task in os.listdir("/proc/self/task")]
     descriptors = []
     for number in os.listdir("/proc/self/fd"):
         try:
             descriptors.append(os.readlink(f"/proc/self/fd/{number}").split("[")[0])
         except FileNotFoundError:
-            continue  # That of the listing itself.
+            continue  # the descriptor of the listing itself is closed now
     mapped = [line.split()[5] for line in Path("/proc/self/maps").read_text().splitlines() if _SHARED.search(line)]
     return {
         "threads": sorted(path.read_text().strip() for path in tasks if path.exists()),
@@ -61,7 +63,7 @@ def holdings() -> dict[str, list[str]]:
 
 
 def settled(expected: dict[str, list[str]]) -> dict[str, list[str]]:
-    """holdings(), a moment later if they are not what is expected."""
+    """Polls holdings() for up to _SETTLE seconds until it equals `expected`. Returns the last value."""
     end = time.monotonic() + _SETTLE
     while (found := holdings()) != expected and time.monotonic() < end:
         time.sleep(0.02)
@@ -69,7 +71,7 @@ def settled(expected: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 class Training:
-    """Parameters that every rank initialises alike and changes by averaged gradients."""
+    """Parameters with the same initial values on every rank, which averaged gradients update."""
 
     def __init__(self, session: dict[str, Any]) -> None:
         self.engine = runtime.current().engine
@@ -89,7 +91,7 @@ class Training:
         self.random = np.random.default_rng(runtime.rank())
 
     def step(self) -> None:
-        """Changes all parameters, or raises and changes none."""
+        """Updates all parameters, or raises an error and updates none."""
         gradients: list[NDArray[np.float32]] = []
         operations = []
         for handle, values in zip(self.handles, self.parameters, strict=True):
@@ -105,7 +107,7 @@ class Training:
 
 
 def run(session: dict[str, Any], diary: Diary) -> bool:
-    """One session; whether it went well."""
+    """Runs one session. Returns whether it ended without an error."""
     time.sleep(session.get("delay", 0.0))
     step, digest, training = -1, "", None
     start = time.monotonic()
@@ -135,7 +137,7 @@ def run(session: dict[str, Any], diary: Diary) -> bool:
 
 
 def main() -> int:
-    """0: all went well; 3: a session ended with an error of HiPress."""
+    """# the kernel kills an orphan"""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))  # Nobody is left to end it.
     given = json.loads(sys.argv[1])
     diary = Diary(Path(given["diary"]))

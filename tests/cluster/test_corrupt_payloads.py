@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads that change on their way, under every topology. In-process: between processes nothing lets a test do it."""
+"""Payloads that change on their way, under every topology. The ranks are threads, because no test can change a message
+between processes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ DEADLINE = 5.0
 
 
 def held() -> tuple[int, int]:
-    """Threads and descriptors of this process."""
+    """The numbers of threads and of descriptors of this process."""
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
 
@@ -29,7 +30,8 @@ def synchronise_corrupted(topology: str, codec: str) -> None:
     def intercept(source: int, _destination: int, payload: bytes) -> bytes:
         if source != 1 or len(payload) < 100:
             return payload
-        # Raw gradients (within a host, all are) have no checksum unless asked for: only their length can be wrong.
+        # Raw gradients have no checksum unless the user asks for one, and within a host all gradients are raw. Only
+        # their length can be wrong.
         if codec == "none" or topology == "hierarchical":
             return payload[:-4]
         return payload[:50] + bytes([payload[50] ^ 1]) + payload[51:]
@@ -54,7 +56,7 @@ def synchronise_corrupted(topology: str, codec: str) -> None:
 def test_a_corrupt_payload_fails_every_rank_that_needs_it(topology: str, codec: str) -> None:
     before = held()
     synchronise_corrupted(topology, codec)
-    gc.collect()  # Failures know their frames, and those the engines.
+    gc.collect()  # the tracebacks of the errors hold frames, and the frames hold the engines
     end = time.monotonic() + 5.0
     while held() > before and time.monotonic() < end:
         time.sleep(0.02)

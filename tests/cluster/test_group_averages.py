@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Averages over a Gloo group of two hosts with two ranks each: bytes by the counters of the network's interface."""
+"""Averages over a Gloo group of two hosts with two ranks each: the network interface counts the bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _ELEMENTS = 4_000_000
 
 @pytest.mark.parametrize("codec", ["onebit", "fp16"])
 def test_hierarchical_sends_a_tensor_once_from_each_host(tmp_path: Path, codec: str) -> None:
-    """Half a tensor to the owners and half of the average, from two ranks. With ps it is twice as much."""
+    """Each of a host's two ranks sends half a tensor to the owners and half of the average. Topology "ps" sends twice
+    as much."""
     if (reason := unavailable()) is not None:
         pytest.skip(reason)
     result = tmp_path / "bytes"
@@ -30,6 +31,6 @@ def test_hierarchical_sends_a_tensor_once_from_each_host(tmp_path: Path, codec: 
         assert cluster.launch_on(made, command, ranks_per_node=2, env={"PYTHONPATH": root}, timeout=120.0) == 0
     found = json.loads(result.read_text())
     encoded = _core.create_codec(codec).max_encoded_bytes(_ELEMENTS)
-    # Headers of packets, and the acknowledgements of what the other host sends.
+    # The tolerance covers packet headers and the acknowledgements for the other host's packets.
     assert found["hierarchical"] == pytest.approx(encoded, rel=0.1)
     assert found["ps"] == pytest.approx(2 * encoded, rel=0.1)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shutdown() and init() again in the same processes, with as many ranks or fewer: nothing is left of the first."""
+"""shutdown() and init() again in the same processes, with as many ranks or fewer: no state of the first session is
+left."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def test_again_and_again(nodes: Any, tmp_path: Path, codec: str) -> None:
 
 def test_survivors_meet_again_without_the_dead(nodes: Any, tmp_path: Path) -> None:
     first = Session(range(4), "ring", "onebit")
-    # Of four processes the second dies; the others are ranks 0 to 2 of what follows, and at last two are left.
+    # Process 1 of four dies. The other three are ranks 0 to 2 of the next sessions; two of them are left in the last
+    # session.
     then = [Session([0, None, 1, 2], topology, steps=5) for topology in ("ring", "ps", "allgather")]
     last = Session([None, None, 1, 0], "ring", "onebit", steps=5)
     with FaultJob(tmp_path, [first, *then, last], nodes) as job:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mpirun over nodes whose networks are apart: rank 0 listens where the others reach it, without being told."""
+"""mpirun over hosts with separate networks: without an option, rank 0 listens at an address that the other hosts
+reach."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.launch.conftest import clean_environment
 from tests.launch.launchers import LAUNCHERS
 
 _RANK = Path(__file__).parents[1] / "launch" / "launched_rank.py"
-#: Stands for ssh: -x HOST COMMAND...
+#: Replaces ssh: the launcher calls it with -x HOST COMMAND.
 _AGENT = """\
 #!/bin/sh
 [ "$1" = -x ] && shift
@@ -28,7 +29,7 @@ _THROUGH = {
     "openmpi": ("--prtemca", "plm_ssh_agent", "{agent}", "--host", "{hosts}"),
     "mpich": ("-launcher", "ssh", "-launcher-exec", "{agent}", "-hosts", "{hosts}"),
 }
-#: Making a launcher's environment takes its time.
+#: The first test makes the launcher's environment, which takes minutes.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
@@ -43,7 +44,7 @@ def test_two_nodes_with_two_ranks_each(nodes: Any, tmp_path: Path, mpi: str, end
     hosts = ",".join(f"{address}:2" for address in addresses)
     started = LAUNCHERS[mpi].start(4)
     started += [argument.format(agent=agent, hosts=hosts) for argument in _THROUGH[mpi]]
-    # In the first node's network, but where the other nodes' processes can be seen, to enter them.
+    # The launcher runs in the first host's network but in this PID namespace, so it can enter the other hosts.
     inside = ["nsenter", "--target", str(nodes.nodes[0]), "--net", "--uts", "--"]
     done = subprocess.run(
         [*inside, *started, sys.executable, str(_RANK), str(tmp_path), ending],
@@ -56,5 +57,5 @@ def test_two_nodes_with_two_ranks_each(nodes: Any, tmp_path: Path, mpi: str, end
     assert (done.returncode == 0) == (ending == "end"), done.stdout + done.stderr
     found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]
     assert [one["meetings"][-1] for one in found] == [[0, 1, 2, 3]] * 4
-    # Rank, size, local rank, local size, cross rank.
+    # The columns are rank, size, local rank, local size and cross rank.
     assert [one["place"] for one in found] == [[0, 4, 0, 2, 0], [1, 4, 1, 2, 0], [2, 4, 0, 2, 1], [3, 4, 1, 2, 1]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that are cut off or die while all are still meeting."""
+"""Ranks that are cut off or die while the ranks are still meeting."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_rank_lost_in_init_is_an_error_in_time(nodes: Any, tmp_path: Path, fau
 
 
 def test_a_firewall_between_ranks_is_an_error_in_time(nodes: Any, tmp_path: Path) -> None:
-    # All meet at rank 0, but cannot connect with each other: UCX does that in a call that blocks.
+    # All ranks meet at rank 0, but they cannot connect with each other. UCX connects in a call that blocks.
     session = Session(range(3), timeout=4.0, delays=dict.fromkeys(range(3), 1.0))
     with FaultJob(tmp_path, session, nodes) as job, walled(nodes, 2, int(job.places[0].split(":")[1])):
         for rank in range(3):

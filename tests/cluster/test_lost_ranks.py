@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks on nodes of their own that die, stop, leave or cannot be reached: what each of the others hears, and when."""
+"""Ranks on emulated hosts that die, stop, leave or cannot be reached: which error each other rank raises, and when."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def errors(job: FaultJob, ranks: set[int], patience: float) -> dict[int, Fact]:
 
 @pytest.mark.parametrize(("topology", "codec"), JOBS)
 def test_a_killed_rank_is_named_at_once(nodes: Any, tmp_path: Path, topology: str, codec: str) -> None:
-    # Two of hierarchical's ranks share a host.
+    # With topology "hierarchical" two ranks share a host.
     ranks, per_node = (4, 2) if topology == "hierarchical" else (3, 1)
     with FaultJob(tmp_path, Session(range(ranks), topology, codec), nodes, per_node) as job:
         job.running()
@@ -38,7 +38,7 @@ def test_a_killed_rank_is_named_at_once(nodes: Any, tmp_path: Path, topology: st
 
 
 def test_a_killed_coordinator_is_a_lost_rank(nodes: Any, tmp_path: Path) -> None:
-    # Nobody waits for the rounds that it was to plan.
+    # No rank waits for the link rounds that the killed coordinator was to plan.
     variables = {"HIPRESS_COORDINATOR": "rank0", "HIPRESS_BUNDLE_MESSAGE_BYTES": "1000"}
     with FaultJob(tmp_path, Session(range(4), variables=variables), nodes) as job:
         job.running()
@@ -52,7 +52,7 @@ def test_a_killed_coordinator_is_a_lost_rank(nodes: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("victim", "topology", "codec"), [(0, "ring", "none"), (2, "allgather", "onebit")])
 def test_a_stopped_rank_is_a_timeout(nodes: Any, tmp_path: Path, victim: int, topology: str, codec: str) -> None:
-    # Its host answers: however long it takes, it is not lost, and the deadline is what the user said.
+    # The rank's host answers, so the rank is not lost, however long it is stopped. The user's deadline ends the wait.
     session = Session(range(3), topology, codec, timeout=3.0, variables={"HIPRESS_HEARTBEAT_LIMIT": "1"})
     with FaultJob(tmp_path, session, nodes) as job:
         job.running()
@@ -87,7 +87,7 @@ def test_a_cut_link_is_a_lost_rank_within_ten_seconds(
 
 
 def test_a_link_cut_while_nothing_is_sent_is_known_at_the_next_step(nodes: Any, tmp_path: Path) -> None:
-    # One second is little for ranks that start on a busy machine.
+    # A limit of one second would be too short for ranks that start on a busy machine.
     variables = {"HIPRESS_HEARTBEAT_LIMIT": "2"}
     with FaultJob(tmp_path, Session(range(3), pause=5.0, variables=variables), nodes) as job:
         job.running(steps=0)

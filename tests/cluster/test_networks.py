@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts with two networks: the ranks meet on the slow one, and gradients take the fast one."""
+"""Hosts with two networks: the ranks meet over the slow network, and gradients travel over the fast network."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.cluster.nodes import on_node, second_network, sent_bytes, walled
 
 pytestmark = pytest.mark.slow
 
-#: One gradient of a megabyte: half of it goes out per step and rank.
+#: One gradient of a megabyte; each rank sends half of it per step.
 SIZES, STEPS = (250_000,), 8
 ALL_STEPS = STEPS * 500_000
-#: A bridge for containers, with one of them and the same address on every host; a device that is down.
+#: A container bridge with the same address on every host, one container's device, and a bridge that is down.
 USELESS = [
     "ip link add docker0 type bridge",
     "ip link add inside type veth peer name container",
@@ -35,7 +35,7 @@ def session(**options: Any) -> Session:
 
 
 def train(nodes: Any, folder: Path, given: Session, names: tuple[str, str] = ("eth1", "eth1")) -> tuple[str, list[int]]:
-    """What rank 0 says, and what each node has sent over its second device."""
+    """What rank 0 printed, and the bytes that each host has sent over its second device."""
     before = [sent_bytes(nodes, node, name) for node, name in enumerate(names)]
     with FaultJob(folder, given, nodes) as job:
         for rank in range(2):
@@ -44,7 +44,8 @@ def train(nodes: Any, folder: Path, given: Session, names: tuple[str, str] = ("e
 
 
 def test_gradients_take_the_faster_network(nodes: Any, tmp_path: Path) -> None:
-    """The drivers say the same rate of both; the bridges have one address on all hosts; a third device is down."""
+    """The drivers report the same rate for both networks, the bridges have the same address on all hosts, and a third
+    device is down."""
     nodes.set_rate("100mbit")
     with second_network(nodes, "1gbit", nodes=2, names={1: "fast0"}):
         for command in USELESS:
@@ -65,13 +66,13 @@ def test_gradients_take_the_faster_network(nodes: Any, tmp_path: Path) -> None:
     assert "docker0" not in line
     assert "unused" not in line
     assert min(fast) > ALL_STEPS
-    # Streams of a fifth of a second at 100 Mbit/s, and the control connection.
+    # The slow network carries the rate measurement (a fifth of a second at 100 Mbit/s) and the control connection.
     assert max(slow) < ALL_STEPS
 
 
 @pytest.mark.parametrize(("wish", "taken"), [("eth0", 0), ("10.77.0.0/16", 0), ("tcp,fd78::/16", 1), ("eth1,rdma", 1)])
 def test_the_user_names_the_network(nodes: Any, tmp_path: Path, wish: str, taken: int) -> None:
-    """The second network has IPv6 only."""
+    """The user can name the network; the second network has IPv6 addresses only."""
     nodes.set_rate("100mbit")
     with second_network(nodes, "1gbit", nodes=2, ipv6=True):
         said, fast = train(nodes, tmp_path, session(variables={"HIPRESS_NET": wish}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""plan="auto" over links whose rate changes in training."""
+"""plan="auto" follows links whose rate changes during training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("planned_training.py")
 RANKS = 2
-#: Steps within which a plan must follow a link.
+#: The number of steps within which a plan must follow a change of a link.
 BAR = 50
 
 
@@ -38,7 +38,7 @@ def _wait_for(folder: Path, processes: list[Any], holds: Any, seconds: float) ->
 
 
 def test_a_slower_link_gets_another_plan_on_all_ranks_and_loses_no_residual(nodes: Any, tmp_path: Path) -> None:
-    """Unshaped, nothing is worth compressing; at 50 Mbit/s a step of 7.6 MB takes more than a second without."""
+    """On an unshaped link no codec pays; at 50 Mbit/s a step of 7.6 MB without a codec takes more than a second."""
     nodes.set_rate("none")
     stop = tmp_path / "stop"
     port = 29700 + next_port()
@@ -74,6 +74,6 @@ def test_a_slower_link_gets_another_plan_on_all_ranks_and_loses_no_residual(node
     followed = next(fact["step"] for fact in facts if fact["step"] > changed and fact["plan"] != before["plan"])
     assert followed - changed <= BAR
     at_the_end = [fact for fact in facts if fact["plan"]][-1]
-    assert at_the_end["compressed"] >= 2, "the large ones"
-    assert facts[-2]["lacking"] > 0.1, "onebit holds something back"
+    assert at_the_end["compressed"] >= 2, "the large gradients"
+    assert facts[-2]["lacking"] > 0.1, "onebit keeps residuals"
     assert facts[-1]["lacking"] < 1e-3

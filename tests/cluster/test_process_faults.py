@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes, really killed and stopped: every other rank raises, names the rank, and has changed no parameter."""
+"""Real processes that tests kill and stop: every other rank raises an error, names the rank, and has changed no
+parameter."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def test_a_stopped_rank_is_named_with_the_tensor_after_the_deadline(tmp_path: Pa
 
 
 def test_a_rank_that_leaves_early_is_named(tmp_path: Path) -> None:
-    # Rank 1 is asked for fewer steps than the others by leaving its loop: here, by ending through Ctrl-C.
+    # Ctrl-C ends the loop of rank 1 early, so rank 1 makes fewer steps than the other ranks.
     with running(tmp_path, 3, "none") as job:
         left = job.signal(1, signal.SIGINT)
         for rank in (0, 2):

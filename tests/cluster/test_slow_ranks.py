@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that are late, slow or badly connected, yet alive: they are waited for until the deadline, and never lost."""
+"""Ranks that are late, slow or badly connected but alive: the other ranks wait until the deadline and never report a
+loss."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.cluster.nodes import lossy
 
 pytestmark = pytest.mark.slow
 
-#: A beat every quarter of a second, and a second of silence is a loss: what survives this survives the defaults.
+#: A rank sends a beat every quarter of a second, and is lost after a second of silence. The defaults are less strict.
 STRICT = {"HIPRESS_HEARTBEAT_LIMIT": "1"}
 
 
@@ -32,7 +33,8 @@ def test_a_rank_that_is_stopped_for_a_while_goes_on(nodes: Any, tmp_path: Path) 
             time.sleep(1.8)
             job.signal(victim, signal.SIGCONT)
             job.progress([0, 1, 2], 3, 10.0)
-        # All of them, as when a machine's jobs are suspended: none may think on waking that others were silent.
+        # The test stops all ranks, as a scheduler suspends a job. No rank may conclude after waking that another rank
+        # was silent.
         for rank in range(3):
             job.signal(rank, signal.SIGSTOP)
         time.sleep(1.8)
@@ -64,7 +66,7 @@ def test_a_link_at_one_percent_is_slow_but_right(nodes: Any, tmp_path: Path, top
 
 
 def test_a_link_that_is_full_for_longer_than_the_limit_is_not_cut(nodes: Any, tmp_path: Path) -> None:
-    """At 1 Mbit/s the megabyte that waits in front of a link takes 8 s: beats wait behind it, or are dropped."""
+    """At 1 Mbit/s the megabyte that waits for the link takes 8 s. Beats wait behind it, or the network drops them."""
     sizes, limit = (1_500_000, 1_500_000), {"HIPRESS_HEARTBEAT_LIMIT": "6"}
     with FaultJob(tmp_path, Session(range(4), "ps", sizes=sizes, timeout=120.0, variables=limit), nodes) as job:
         job.running(steps=1)
@@ -73,7 +75,7 @@ def test_a_link_that_is_full_for_longer_than_the_limit_is_not_cut(nodes: Any, tm
         assert [job.errors(rank) for rank in range(4)] == [[]] * 4
         nodes.set_rate("1gbit")
         job.progress(range(4), 2, 60.0)
-        # And one that is cut then is found within the limit.
+        # A link that is cut after that is found within the limit.
         cut = time.monotonic()
         nodes.cut(2)
         for rank in range(4):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide's page on torchrun: its command on two nodes, and the bytes on the link between them."""
+"""The guide's page on torchrun: its command works on two hosts, and sends the promised bytes over the link between
+them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _LINE = re.compile(r"rank (\d): loss ([\d.]+) to ([\d.]+); (\d+) bytes in \d+ st
 
 
 def _train(nodes: Any, directory: Path, codec: str) -> tuple[dict[str, tuple[str, ...]], int]:
-    """What each rank printed, and the bytes that the first node has sent over its link."""
+    """The lines that each rank printed, and the bytes that the first host has sent over its link."""
     (directory / "train.py").write_text(pages.blocks(_PAGE, "python")[0])
     variables = {
         **clean_environment(),
@@ -34,7 +35,7 @@ def _train(nodes: Any, directory: Path, codec: str) -> tuple[dict[str, tuple[str
         "CODEC": codec,
     }
     before = sent_bytes(nodes, 0, cluster.INTERFACE)
-    # Who enters a node leaves the working directory.
+    # A process that enters a host leaves its working directory.
     command = ["bash", "-euc", f"cd {directory}\n{pages.blocks(_PAGE, 'bash')[0]}"]
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     started = [nodes.popen(node, command, env={**variables, "NODE": str(node)}, **options) for node in range(2)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training job of real processes that tests disturb: each rank writes what happens to it into a file."""
+"""A training job of real processes that tests disturb; each rank writes its facts into a file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ hp.shutdown()
 
 
 class TrainingJob:
-    """`world_size` ranks without a launcher, so that one may be disturbed and the others' reaction is all their own."""
+    """Starts `world_size` ranks without a launcher, so no launcher reacts when a test disturbs a rank."""
 
     def __init__(
         self, folder: Path, world_size: int, codec: str = "none", steps: int = 100_000, **variables: str
@@ -82,7 +82,7 @@ class TrainingJob:
         return [json.loads(line) for line in lines if line.endswith("}")]
 
     def fact(self, rank: int, event: str, timeout: float, number: int = 1) -> dict[str, Any]:
-        """The rank's `number`-th fact of this kind; waits for it."""
+        """Waits for the rank's `number`-th fact of this kind and returns it."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             found = [fact for fact in self.facts(rank) if fact["event"] == event]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The codecs that come with HiPress, each with the interpreter that defines it, and the inputs for both."""
+"""The built-in codecs, each with the interpreter that defines it, and the inputs for both."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Floats = NDArray[np.float32]
 FLOATS = ["fp8_e4m3", "fp8_e5m2", "fp4_e2m1"]
 NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4", *FLOATS]
 NAMES += ["efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk"]
-#: They take a sample to find the least value to send.
+#: Codecs that take a sample to find the least value that they send.
 SAMPLING = ["dgc", "graddrop"]
 SPARSE = ["dgc", "graddrop", "topk", "threshold", "randomk"]
 
-#: Every codec with its defaults, and with values of options that change the computation.
+#: Every codec with its default options, and with option values that change the computation.
 TEXTS = [
     *NAMES,
     "onebit(block=100)",
@@ -62,7 +62,7 @@ class Builtin:
 
 @cache
 def builtin(text: str) -> Builtin:
-    """The codec of the text that users write."""
+    """The codec that a user's text describes."""
     name, _, inside = text.partition("(")
     pairs = [pair.split("=") for pair in inside.rstrip(")").split(", ") if pair]
     words = {"true": True, "false": False}
@@ -72,12 +72,12 @@ def builtin(text: str) -> Builtin:
 
 
 def option(of: Builtin, name: str) -> float:
-    """The value of an option, or its default."""
+    """The value of a codec's option; the default where the text does not set it."""
     return float(of.definition.params[name])
 
 
 def documented_bytes(of: Builtin, count: int) -> int:
-    """The most bytes of a payload, by docs/wire-format.md."""
+    """The greatest size of a payload in bytes, computed from the formulas of docs/wire-format.md."""
     if count == 0:
         return 0
     if of.name == "onebit":
@@ -101,7 +101,7 @@ def new_states(of: Builtin, count: int) -> dict[str, Floats]:
 
 
 def context(step: int, count: int) -> Mapping[str, Any]:
-    """The inputs of encode besides the gradient; none has its default value."""
+    """The inputs of encode besides the gradient; each differs from its default value."""
     return {"seed": 3 << 40 | 7, "step": step, "tensor": 5, "first_element": 1024 + count % 4, "scale": 0.5}
 
 
@@ -110,7 +110,7 @@ def normal(count: int, seed: int = 0) -> Floats:
 
 
 def inputs(count: int) -> dict[str, Floats]:
-    """Finite and other values that have broken codecs before."""
+    """By name: finite and infinite values and NaN that have broken codecs before."""
     generator = np.random.default_rng(count + 1)
     with np.errstate(over="ignore"):
         huge = (generator.standard_normal(count) * 1e38).astype(np.float32)
@@ -127,7 +127,7 @@ def inputs(count: int) -> dict[str, Floats]:
 
 
 class Guarded:
-    """An array of sentinels between other sentinels."""
+    """An array of sentinel values that lies between other sentinel values."""
 
     MARGIN = 64
 

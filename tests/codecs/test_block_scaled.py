@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bf16, int8, int4 and block-scaled floats beside definitions in NumPy that use neither CompLL nor its interpreter."""
+"""bf16, int8, int4 and block-scaled floats equal definitions in NumPy that use neither CompLL nor its interpreter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def finite_inputs(count: int) -> dict[str, Floats]:
 
 
 def bfloat16(values: Floats) -> NDArray[np.uint16]:
-    """Of the two nearest bfloat16 values the nearer one; of two that are as near, the one whose last bit is 0."""
+    """The nearest bfloat16 of each value; of two that are equally near, the one whose last bit is 0."""
     lower = (values.view(np.uint32) >> 16).astype(np.uint16)
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = widened(lower).astype(np.float64), widened(lower + np.uint16(1)).astype(np.float64)
@@ -41,7 +41,7 @@ def widened(halves: NDArray[np.uint16]) -> Floats:
 
 
 def by_blocks(values: Floats, block: int) -> NDArray[np.float64]:
-    """A row for each block, the last one filled with zeros."""
+    """One row for each block; zeros fill the last row."""
     rows = np.zeros((-(-len(values) // block), block))
     rows.reshape(-1)[: len(values)] = values
     return rows
@@ -65,7 +65,7 @@ def test_levels_are_the_nearest_ones_of_the_block(name: str, block: int, isa: st
             payload, rows = codec.encode(values), by_blocks(values, block)
             scale = np.frombuffer(payload[: 4 * len(rows)], "<f4").astype(np.float64)
             exact = np.abs(rows).max(axis=1) / greatest
-            # A float among denormals is a multiple of 2⁻¹⁴⁹.
+            # A denormal float is a multiple of 2⁻¹⁴⁹.
             assert (np.abs(scale - exact) <= exact * 2.0**-23 + 2.0**-150).all(), (count, kind)
             decoded = by_blocks(codec.decode(payload, count), block)
             assert np.isfinite(decoded).all(), (count, kind)
@@ -118,16 +118,16 @@ def test_random_rounding_never_leaves_the_levels(text: str, isa: str) -> None:
             np.testing.assert_allclose(np.abs(decoded), np.abs(values), rtol=1e-2, atol=1e-42)
 
 
-#: Bits of exponent and of mantissa, and the greatest magnitude.
+#: By format: the bits of the exponent, the bits of the mantissa, and the greatest magnitude.
 FORMATS = {"fp8_e4m3": (4, 3, 448.0), "fp8_e5m2": (5, 2, 57344.0), "fp4_e2m1": (2, 1, 6.0)}
 
 
-#: The greatest power of two that is a scale.
+#: By format: the greatest power of two that is a scale.
 GREATEST_POWERS = {"fp8_e4m3": 2.0**119, "fp8_e5m2": 2.0**112, "fp4_e2m1": 2.0**125}
 
 
 def magnitudes(name: str) -> NDArray[np.float64]:
-    """All magnitudes of a format, by code."""
+    """All magnitudes of a format, in the order of their codes."""
     exponent, mantissa, greatest = FORMATS[name]
     codes = np.arange(1 << exponent + mantissa)
     power, fraction = codes >> mantissa, codes % (1 << mantissa)
@@ -173,7 +173,7 @@ def test_floats_are_the_nearest_ones_of_their_scale(name: str, power_of_two: str
             chosen = np.abs(decoded) / scale[:, None]
             nearest = known[np.abs(exact[..., None] - known).argmin(axis=-1)] if count <= 1000 else None
             if nearest is not None:
-                # x / s is rounded to a float before it is rounded to the format, and the product is rounded, too.
+                # x / s is rounded to a float before it is rounded to the format. The product is rounded, too.
                 slack = exact * 2.0**-22 + 2.0**-149 / scale[:, None]
                 assert (np.abs(chosen - exact) <= np.abs(nearest - exact) + slack).all(), (count, kind)
             assert ((decoded == 0) | (np.signbit(decoded) == np.signbit(rows))).all()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing is lost: the states keep the part of the gradient that a codec does not send."""
+"""No part of a gradient is lost: the states keep the part that a codec does not send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ DENSE = [
 
 @each("text", DENSE)
 def test_gradient_and_old_residual_are_decoded_and_new_residual(text: str, isa: str) -> None:
-    """Up to rounding: the decoded value, or a mean of many, is a rounding of the value that encode subtracts."""
+    """Equality holds up to rounding: the decoded value, or a mean of many values, is a rounding of the value that
+    encode subtracts."""
     codec = builtin(text).codec
     for count in COUNTS:
         for name, values in inputs(count).items():
@@ -41,14 +42,14 @@ def test_gradient_and_old_residual_are_decoded_and_new_residual(text: str, isa: 
 
 @each("text", [text for text in TEXTS if text.split("(")[0] in SPARSE])
 def test_every_value_is_sent_whole_or_kept_whole(text: str, isa: str) -> None:
-    """Exact. value = residual + velocity, where graddrop's velocity is the gradient, and dgc's is
-    momentum·(old velocity) + gradient. A sent element leaves zeros in all states; for other
-    elements the states keep the computed values."""
+    """The equality is exact: value = residual + velocity. graddrop's velocity is the gradient; dgc's velocity is
+    momentum·(old velocity) + gradient. A sent element leaves zeros in all states; for other elements the states keep
+    the computed values."""
     of = builtin(text)
     for count in COUNTS:
         for name, values in inputs(count).items():
             if not np.isfinite(values).all() or np.abs(values).max() > 1e38:
-                continue  # other tests are about values that are not finite
+                continue  # test_not_finite.py tests values that are not finite
             states = new_states(of, count)
             for step in range(3):
                 speed = np.float32(0.5) * values
@@ -93,6 +94,6 @@ def test_onebit_of_huge_and_tiny_values_has_a_mean(isa: str) -> None:
         values = np.full(300_001, value, np.float32)
         decoded = codec.decode(codec.encode(values), len(values))
         assert np.isfinite(decoded).all()
-        # Means come from sums of parts of the values, and parts of the smallest numbers are zero.
+        # A mean is a sum of fractions of the values, and a fraction of the smallest number is zero.
         if abs(value) == largest:
             np.testing.assert_allclose(decoded, values, rtol=1e-4)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Malformed payloads, and messages with a wrong bit: decode raises CorruptPayload and leaves the output unchanged."""
+"""decode raises CorruptPayload for malformed payloads and messages with a wrong bit, and leaves the output
+unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
 def refused(of: Builtin, payload: bytes, count: int) -> None:
-    """Both ways of decoding, and the interpreter, refuse the payload and write nothing."""
+    """Checks that decode, accumulating decode and the interpreter refuse the payload, and write nothing."""
     for accumulate in (False, True):
         output = Guarded(count)
         with pytest.raises(CorruptPayload, match=f"codec {of.name}: "):
@@ -130,7 +131,7 @@ def test_indices(name: str) -> None:
 
 @each("name", SPARSE)
 def test_long_lists_of_indices_with_one_that_is_wrong(name: str, isa: str) -> None:
-    """The check looks at many indices at once, so the wrong index stands at each place of such a group."""
+    """The check reads groups of indices at once, so the wrong index stands at each place of such a group."""
     of, count = builtin(f"{name}(ratio=0.5)"), 2000
     good = np.arange(0, count, 2)
     assert np.count_nonzero(of.codec.decode(sparse(good), count)) == 1000
@@ -144,7 +145,7 @@ def test_long_lists_of_indices_with_one_that_is_wrong(name: str, isa: str) -> No
 @each("name", SPARSE)
 def test_counts(name: str) -> None:
     of = builtin(f"{name}(ratio=0.05)")
-    refused(of, sparse(range(6)), 100)  # ⌈100·0.05⌉ allows 5
+    refused(of, sparse(range(6)), 100)  # at most ⌈100·0.05⌉ = 5 indices are allowed
     assert np.count_nonzero(of.codec.decode(sparse(range(6)), 101)) == 6
     for count in (-1, -(2**31), 4, 6, 2**31 - 1, 1 << 29, 1 << 30, (1 << 30) + 1):
         refused(of, sparse(range(5), count), 100)
@@ -152,7 +153,7 @@ def test_counts(name: str) -> None:
 
 
 def receive(of: Builtin, message: bytes, count: int, output: np.ndarray) -> None:
-    """As the engine decodes: the values that the ranks agreed on are known in advance."""
+    """Decodes a message as the engine does, with the specification that the ranks agreed on."""
     header = _core.unpack_header(message[:32], of.codec.id, "float32", count, of.codec.max_encoded_bytes(count))
     payload = message[32:]
     if header.payload_bytes != len(payload):
@@ -172,7 +173,7 @@ def test_messages_with_one_flipped_bit_or_of_another_codec_are_refused(text: str
     output = Guarded(count)
     for bit in range(8 * len(message)):
         if bit // 8 in (30, 31):
-            continue  # the sender's count of updates, which the engine compares with its own count
+            continue  # the sender's count of updates; the engine compares it with its own count
         bad = bytearray(message)
         bad[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptPayload):
@@ -193,7 +194,7 @@ def test_messages_with_one_flipped_bit_or_of_another_codec_are_refused(text: str
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_no_payload_is_longer_than_the_bound(text: str, data: st.DataObject) -> None:
-    """Memory after the bound is not written to, not even temporarily."""
+    """encode writes nothing behind the bound, not even temporarily."""
     of, count = builtin(text), data.draw(st.integers(0, 300))
     gradient = data.draw(arrays(np.float32, count, elements=st.floats(width=32), fill=finite))
     states = new_states(of, count)

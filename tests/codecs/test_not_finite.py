@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One value that is not finite gives an empty payload, and leaves all bits of the states as they were."""
+"""One value that is not finite makes the payload empty, and leaves all bits of the states unchanged."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def test_a_residual_that_would_be_infinite(name: str, isa: str) -> None:
 
 @each("name", ["dgc", "graddrop", "topk"])
 def test_a_sum_that_is_infinite_is_sent_and_nothing_of_it_kept(name: str, isa: str) -> None:
-    """A value that is sent may be infinite: no state gets it. Another value would go to a state, and is refused."""
+    """Infinite values may be sent, because no state keeps a sent value. With one infinite value more than can be sent,
+    encode refuses the gradient."""
     of = builtin(f"{name}(ratio=0.1)")
     for infinite, sent in ((10, True), (11, False)):
         states = new_states(of, 100)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A codec's functions on GPUs get the values of the program's parameters, in the program's order."""
+"""A codec's functions on GPUs get the values of the program's parameters in the program's order."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qsgd, natural and efsignsgd beside their papers' definitions."""
+"""qsgd, natural and efsignsgd compute the definitions of their papers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code does what the interpreter does: bytes, states and decoded values, at every instruction-set level."""
+"""Generated code gives the interpreter's bytes, states and decoded values at every instruction-set level."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Step:
 
     gradient: Floats
     payload: bytes
-    states: dict[str, Floats]  # afterwards
+    states: dict[str, Floats]  # after the encode
     decoded: Floats
-    added: Floats  # to ones
+    added: Floats  # the result of adding the decoded values to ones
 
 
 def defined(of: Builtin, gradient: Floats, states: dict[str, Floats], step: int) -> Step:
@@ -57,7 +57,8 @@ def defined(of: Builtin, gradient: Floats, states: dict[str, Floats], step: int)
 
 @lru_cache(4)
 def steps_of(text: str, count: int) -> dict[str, list[Step]]:
-    """By name of the input: without states, then three steps with states; one step if the codec has none."""
+    """By name of the input: the interpreter's results without states and in three steps with states. A codec without
+    states makes one step."""
     of, found = builtin(text), {}
     for name, gradient in inputs(count).items():
         if count <= 5000 or name in FEW:
@@ -96,7 +97,7 @@ def texts_of(name: str) -> list[str]:
     return [text for text in TEXTS if text.partition("(")[0] == name]
 
 
-# The interpreter takes most of the time: each of its results is compared at all levels before the next is computed.
+# The interpreter takes most of the time, so each of its results is compared at all levels before it computes the next.
 
 
 @pytest.mark.parametrize("name", NAMES)

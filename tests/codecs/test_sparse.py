@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values the sparse codecs send: the largest, those from a threshold on, or at places that all ranks draw."""
+"""The sparse codecs send the largest values, the values from a threshold on, or the values at places that all ranks
+draw."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ SIZES = [(10_000, 0.001), (10_000, 0.05), (50_001, 0.01), (300_001, 0.001), (300
 @each("name", SAMPLING)
 @each(("count", "ratio"), SIZES)
 def test_the_largest_are_sent(name: str, count: int, ratio: float) -> None:
-    """Between 0.7·k and k = ⌈count·ratio⌉ values are sent, and no value that is held back is larger than a sent value.
+    """Between 0.7·k and k = ⌈count·ratio⌉ values are sent, and no value that stays is larger than a sent value.
 
-    The second is exact, whatever the sample was: all values from a threshold on are candidates, and the largest of
-    them are sent. The sample decides only where the threshold lies. It is aimed four standard deviations low, so that
-    there are fewer than k candidates in one encoding of ten thousand, and fewer than 0.7·k practically never.
+    The second statement holds for every sample: all values from a threshold on are candidates, and the codec sends the
+    largest candidates. The sample decides only the threshold, which is four standard deviations too low on purpose. So
+    about one encoding of ten thousand has fewer than k candidates, and practically none has fewer than 0.7·k.
     """
     of = builtin(f"{name}(ratio={ratio})")
     limit, states = math.ceil(count * ratio), new_states(of, count)
@@ -71,7 +72,7 @@ def test_zeros_are_not_sent(name: str) -> None:
 
 @each("name", SPARSE)
 def test_what_has_no_index_is_not_touched_by_adding(name: str) -> None:
-    """It does not even turn -0 into +0."""
+    """Adding a payload does not change elements that it does not name: a -0 stays -0."""
     codec = builtin(f"{name}(ratio=0.1)").codec
     output = np.full(1000, -0.0, np.float32)
     output[7] = np.nan
@@ -113,7 +114,8 @@ def test_threshold_sends_the_largest_if_too_many_reach_it() -> None:
 
 
 def test_randomk_draws_the_same_places_on_all_ranks() -> None:
-    """Rank and purpose of an encode are in the upper half of a seed, as the engine makes it."""
+    """The engine puts the rank and the purpose of an encode into the upper half of the seed; randomk uses the lower
+    half."""
     of = builtin("randomk(ratio=0.1)")
     first = places(of.codec.encode(normal(1000), seed=7))
     assert first == places(of.codec.encode(normal(1000, 1), seed=7 | 5 << 32))
@@ -134,12 +136,12 @@ def test_randomk_sends_one_value_of_each_stretch_and_every_value_some_day(count:
         assert (chosen < ends[1:]).all()
         times[chosen] += 1
     assert times.min() > 0
-    # A place's share is one over the places of its stretch, whose number differs by one at most.
+    # A place is drawn with probability 1 / (places of its stretch). The sizes of the stretches differ by one at most.
     assert times.max() < 2000 * sent / count * 2.5
 
 
 def sampled_places(count: int, samples: int) -> NDArray[np.int64]:
-    """The places at which a selection looks for its limit; core/ops/cpu/candidates.h has the formula."""
+    """The places that a selection samples to find its limit, by the formula of core/ops/cpu/candidates.h."""
     stretch = count // samples
     number = np.arange(count // stretch, dtype=np.uint64)
     return (number * stretch + (number * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) % np.uint64(stretch)).astype(
@@ -149,7 +151,7 @@ def sampled_places(count: int, samples: int) -> NDArray[np.int64]:
 
 @each("threads", [1, 2])
 def test_topk_is_exact_if_the_sample_is_unlike_the_other_values(threads: int, isa: str) -> None:
-    """The limit from such a sample leaves too few candidates, or it leaves all."""
+    """The limit from such a sample leaves too few candidates, or all values."""
     count, codec = 1 << 20, builtin("topk(ratio=0.01)").codec
     large, small = np.ones(count, np.float32), normal(count)
     large[sampled_places(count, 16384)] += np.abs(normal(16384))

@@ -14,11 +14,13 @@ COUNT = 500
 
 @pytest.mark.parametrize("bitwidth", [1, 2, 4, 8])
 def test_the_mean_over_many_seeds_is_the_input(bitwidth: int) -> None:
-    """A value at fraction p between two levels is the upper one with probability p: variance gap²·p·(1 - p).
+    """A value at fraction p between two levels becomes the upper level with probability p. The variance is gap²·p·(1 -
+    p).
 
-    In units of its standard error, each value's mean error is nearly a standard normal number, independent of the
-    others'. Their mean, and the mean of their squares, must be within three standard errors of 0 and 1; and nearly
-    all values must be within three of their own.
+    Divided by its standard error, each value's mean error is nearly a standard normal number, and independent of the
+    errors of the other values. The mean of these numbers must be within three standard errors of 0, and the mean of
+    their squares within three standard errors of 1. Nearly all values must be within three standard errors of their
+    own.
     """
     codec = builtin(f"terngrad(bitwidth={bitwidth}, stochastic=true)").codec
     values = normal(COUNT, bitwidth)
@@ -29,7 +31,7 @@ def test_the_mean_over_many_seeds_is_the_input(bitwidth: int) -> None:
     gap = (exact.max() - exact.min()) / (2**bitwidth - 1)
     fraction = (exact - exact.min()) / gap % 1
     error = total / SEEDS - exact
-    # Where rounding decides alone, there is no distribution to compare with.
+    # A value next to a level is always rounded to that level, so its error has no normal distribution.
     certain = np.minimum(fraction, 1 - fraction) < 0.01
     assert (np.abs(error[certain]) <= 0.02 * gap).all()
     assert certain.mean() < 0.05
@@ -37,7 +39,7 @@ def test_the_mean_over_many_seeds_is_the_input(bitwidth: int) -> None:
     z = error / (gap * np.sqrt(fraction * (1 - fraction) / SEEDS))
     assert abs(z.mean()) <= 3 / np.sqrt(z.size)
     assert abs((z**2).mean() - 1) <= 3 * np.sqrt(2 / z.size)
-    assert (np.abs(z) > 3).sum() <= 6, "1.3 of 500 are to be expected, 7 in one of 2000 tests"
+    assert (np.abs(z) > 3).sum() <= 6, "1.3 of 500 values are expected, and 7 in one of 2000 tests"
     assert np.abs(z).max() < 5
 
 

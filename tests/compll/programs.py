@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs and inputs that the tests of this folder share."""
+"""Programs and inputs that the tests of CompLL share."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ BUILTIN = ["bf16", "dgc", "efsignsgd", "fp4_e2m1", "fp8_e4m3", "fp8_e5m2", "grad
 BUILTIN += ["onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk"]
 EXAMPLES = ["adacomp", "blockquant4", "natural_dithering", "threelc"]
 BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in ("bf16", "terngrad", "natural_dithering")]
-#: Values of parameters with which a codec keeps what it does not send, where its defaults do not.
+#: Parameter values that give a residual to codecs whose defaults have none.
 FEEDBACK = {name: {"error_feedback": True} for name in ("int8", "fp8_e4m3", "fp8_e5m2", "qsgd", "natural")}
 
 
 def codec(name: str, **params: Any) -> Interpreter:
-    """A built-in codec, or an example, by name."""
+    """The interpreter of a built-in codec or of an example."""
     if name in EXAMPLES:
         return Interpreter(compile_file(ROOT / "examples" / "compll" / f"{name}.cll"), **params)
     return Interpreter(compile_builtin(name), **params)
 
 
 def encoder(body: str, signature: str = "", **params: Any) -> Interpreter:
-    """A program that has only an encode, with this body."""
+    """The interpreter of a program that has only an encode, with this body."""
     arguments = "float* gradient, uint8* compressed" + (f", {signature}" if signature else "")
     return Interpreter(compile_text(f"void XEncode({arguments}) {{\n{body}\n}}", complete=False), **params)
 
 
 def decoder(body: str) -> Interpreter:
-    """A program that has only a decode, with this body."""
+    """The interpreter of a program that has only a decode, with this body."""
     text = f"void XDecode(uint8* compressed, float* gradient) {{\n{body}\n}}"
     return Interpreter(compile_text(text, complete=False))
 
@@ -45,14 +45,14 @@ def floats(*values: float) -> NDArray[np.float32]:
 
 
 def evaluated(expression: str, type_: str = "float", gradient: NDArray[np.float32] | None = None) -> Any:
-    """The value of a scalar expression, as it comes out of the message."""
+    """The value of a scalar expression, read from the message."""
     run = encoder(f"{type_} x = {expression};\ncompressed = concat(x);")
     message = run.encode(floats(1, 2, 3) if gradient is None else gradient)
     return np.frombuffer(message, {"float": "<f4", "int": "<i4"}.get(type_, "u1"))[0]
 
 
 def vector(expression: str, type_: str, gradient: NDArray[np.float32], before: str = "") -> NDArray[Any]:
-    """The value of a vector expression: floats or ints."""
+    """The value of a vector expression with elements of type float or int."""
     run = encoder(f"{before}\n{type_}* x = {expression};\ncompressed = concat(x.size, x);")
     return np.frombuffer(run.encode(gradient), {"float": "<f4", "int": "<i4"}[type_])[1:]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in codecs and the examples, run by the interpreter."""
+"""The built-in codecs and the examples compute their definitions in the interpreter."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_terngrad_is_unbiased(bitwidth: int) -> None:
     run, g = codec("terngrad", bitwidth=bitwidth), normal(37, bitwidth)
     decoded = np.array([run.decode(run.encode(g, seed=seed), 37) for seed in range(1000)], np.float64)
     error = decoded.std(axis=0) / math.sqrt(1000)
-    # Three standard errors for the tensor as a whole, four for the worst of its 37 values.
+    # The bound is three standard errors for the tensor as a whole, and four for the worst of its 37 values.
     assert (np.abs(decoded.mean(axis=0) - g) <= 4 * error + 1e-6).all()
     assert abs(decoded.mean() - g.mean()) <= 3 * decoded.mean(axis=1).std() / math.sqrt(1000) + 1e-6
     inside = np.abs(decoded.mean(axis=0) - g) <= 3 * error + 1e-6
@@ -122,7 +122,7 @@ def test_terngrad_error(bitwidth: int, g: Floats, stochastic: bool) -> None:
     run = codec("terngrad", bitwidth=bitwidth, stochastic=stochastic)
     decoded = run.decode(run.encode(g), g.size).astype(np.float64)
     gap = (float(g.max()) - float(g.min())) / ((1 << bitwidth) - 1)
-    # Among denormals the gap itself is rounded, which counts once for each level.
+    # Near denormals the gap itself is rounded, and the rounding error counts once for each level.
     rounding = np.abs(g.astype(np.float64)).max() * 1e-6 + ((1 << bitwidth) + 1) * 2.0**-149
     allowed = gap * (1 if stochastic else 0.5) + rounding
     assert (np.abs(decoded - g) <= allowed).all()
@@ -193,7 +193,8 @@ def test_natural_dithering_is_right_on_average_and_sends_powers_of_two_of_the_le
     powers = np.log2(parts[parts > 0])
     np.testing.assert_allclose(powers, powers.round(), atol=1e-5)
     assert powers.min() > -6.5
-    # A part between two powers is off by a third of it; below 1/64 by 1/128: 2000 draws, five standard deviations.
+    # The standard deviation between two powers is about a third of the value, and 1/128 below 1/64. 2000 draws, five
+    # standard deviations.
     np.testing.assert_allclose(decoded.mean(axis=0), g, atol=5 * float(length) / 3 / 2 / np.sqrt(2000))
 
 
@@ -202,7 +203,7 @@ def test_threelc_packs_five_values_into_a_byte_and_keeps_the_rest() -> None:
     states = run.new_state(7)
     message = run.encode(g, states)
     assert len(message) == 4 + 2
-    # 0.75 is half of 1.5: from there on a value is sent.
+    # The codec sends values from 0.75 on, which is half of 1.5.
     np.testing.assert_array_equal(run.decode(message, 7), floats(1.5, -1.5, 0, -1.5, 0, 1.5, 1.5))
     np.testing.assert_array_equal(run.decode(message, 7) + states["residual"], g)
 

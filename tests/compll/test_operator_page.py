@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/extending/operator.md: following its steps in a copy of the package gives a language with one operator more."""
+"""docs/extending/operator.md: its steps, followed in a copy of the package, add an operator to the language."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PACKAGE = Path(hipress.__file__).parent
 
 
 def installed(folder: Path) -> Path:
-    """A copy of the compiler in a package that is otherwise the installed one; the folder to import it from."""
+    """The folder of a package with a copy of the compiler; all other parts are links to the installed package."""
     package = folder / "site" / "hipress"
     package.mkdir(parents=True)
     for entry in PACKAGE.iterdir():
         if entry.name != "compll":
             (package / entry.name).symlink_to(entry)
     shutil.copytree(PACKAGE / "compll", package / "compll", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "site" / "libucx").symlink_to(PACKAGE.parent / "libucx")  # beside the package, as its libraries expect
+    (folder / "site" / "libucx").symlink_to(PACKAGE.parent / "libucx")  # the libraries look for it there
     return folder / "site"
 
 

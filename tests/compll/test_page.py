@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/extending/codec.md: its programs compile and work, its commands run, its tables are complete."""
+"""docs/extending/codec.md: its programs compile and work, its commands run, and its tables are complete."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_pieces(statements: str) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A reader's folder, with the first program saved in it."""
-    # Not HIPRESS_CACHE: the page's commands run without such variables.
+    # The test does not set HIPRESS_CACHE, because readers do not set it.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     (tmp_path / "sign.cll").write_text(pages.blocks(PAGE, "cpp")[0])
     return tmp_path
@@ -61,7 +61,8 @@ def test_training(folder: Path) -> None:
     output = pages.run(["bash", "-euc", pages.blocks(PAGE, "bash")[1]], folder)
     sent = re.search(r"^\[0\] sign: (\d+) bytes sent$", output, re.MULTILINE)
     assert sent, output
-    # Ten gradients, half of each to the other rank and half of the mean back; the first parameters whole.
+    # A rank sends ten gradients: half of each to the other rank, and half of the mean back. The first parameters travel
+    # raw.
     assert int(sent[1]) < 7850 * 4 * 2
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/extending/worked-codecs.md: its commands print what the page says, before and after its changes."""
+"""docs/extending/worked-codecs.md: its commands print the page's outputs, before and after the page's changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _PARTS = re.compile(
 
 
 def said_and_printed(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Each command of the page, what the page says it prints, and what it prints; the page's files are in `folder`."""
+    """For each command of the page: the command, the page's output and the real output; `folder` has the page's
+    files."""
     name, command = "", ""
     for part in _PARTS.finditer(TEXT):
         if part["file"]:
@@ -58,7 +59,7 @@ def test_the_commands_print_what_the_page_says(tmp_path: Path, monkeypatch: pyte
         compared += 1
     assert compared == len(pages.blocks(PAGE, "text")) == len(pages.blocks(PAGE, "bash"))
     assert compared > len(pages.blocks(PAGE, "cpp")) >= 5
-    # A command in the text, whose output the page does not show.
+    # The page's text names commands without showing their output.
     for command in re.findall(r"`(hipress compll try \w[^`]+\d)`", TEXT):
         assert "message" in printed(command)
 

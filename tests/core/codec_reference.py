@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What conversions mean, in plain NumPy, and the inputs that tests put to codecs and conversions."""
+"""The conversions of element types in plain NumPy, and the inputs with which tests check codecs and conversions."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Around bytes, vectors, lanes, and the blocks that kernels work in.
+# Sizes around bytes, vectors, lanes, and the blocks of kernels.
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 2047, 2048, 2049, 4097]
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -32,7 +32,8 @@ def awkward_inputs(count: int) -> dict[str, np.ndarray]:
 
 
 def to_half(values: np.ndarray) -> np.ndarray:
-    """float32 to the bits of float16; NumPy keeps NaN payloads as hardware does, but not always quietly."""
+    """The bits of float16 values. NumPy keeps NaN payloads as hardware does, but not always quietly, so this function
+    sets them."""
     with np.errstate(all="ignore"):
         bits = values.astype(np.float16).view(np.uint16)
     pattern = values.view(np.uint32)

@@ -11,7 +11,7 @@ from tests.core.plugin import momentum_library
 
 
 def at_each_level() -> Iterator[str]:
-    """The instruction-set levels of this processor, each while it is in force."""
+    """Sets each instruction-set level of this processor, and yields its name while it is in force."""
     before = _core.isa_level()
     try:
         for level in _core.isa_levels():
@@ -23,7 +23,7 @@ def at_each_level() -> Iterator[str]:
 
 @pytest.fixture(params=["generic", "x86-64-v3", "x86-64-v4"])
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Runs a test once per instruction-set level of this processor."""
+    """The instruction-set level; the test runs once for each level of this processor."""
     level: str = request.param
     if level not in _core.isa_levels():
         pytest.skip(f"this processor has no {level}")
@@ -41,5 +41,5 @@ def momentum_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def momentum_codec(momentum_path: Path) -> str:
-    """Its name, once it is loaded: for the rest of the process."""
+    """The name of that codec, which stays loaded for the rest of the process."""
     return _core.load_codec_library(str(momentum_path))

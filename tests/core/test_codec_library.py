@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs from shared libraries: what is taken, and what is said about the rest."""
+"""Codecs can be loaded from shared libraries, and a wrong library gives a clear error."""
 
 from __future__ import annotations
 

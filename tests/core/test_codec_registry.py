@@ -89,7 +89,7 @@ def test_descriptions_are_sorted_and_complete() -> None:
     codecs = {codec["name"]: codec for codec in _core.describe_codecs()}
     assert list(codecs) == sorted(codecs)
     assert ours <= set(codecs)
-    for name in ours:  # Others are those that other tests of this process have loaded.
+    for name in ours:  # other tests may have loaded more codecs
         assert codecs[name]["summary"].endswith(".")
         assert all(option["meaning"] for option in codecs[name]["options"])
 

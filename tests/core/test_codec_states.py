@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several states, all or none of which are taken over; one result for any number of threads."""
+"""A codec takes over all of its new states or none, and gives the same result with any number of threads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_one_value_that_is_not_finite_leaves_all_states(
     request: pytest.FixtureRequest, name: str, at: int, bad: float, threads: int
 ) -> None:
     codec = _core.create_codec(request.getfixturevalue(name) if name == "momentum_codec" else name)
-    # Codecs that send single values may send the one that an old state spoilt, and keep a zero in its place.
+    # A codec that sends single values may send the value that a bad old state spoilt, and keep a zero in its place.
     sends_single_values = name in ("graddrop", "dgc")
     for poisoned in ("input",) if sends_single_values else ("input", *codec.states):
         states = some_states(codec)

@@ -23,7 +23,7 @@ def test_every_bfloat16_widens_exactly(isa: str) -> None:
 
 
 def interesting_floats() -> np.ndarray:
-    """Every float16 and bfloat16, what lies just beside and halfway between them, and random bits."""
+    """Every float16 and bfloat16, the floats next to them and halfway between them, and random bits."""
     exact = np.concatenate([from_half(ALL_16_BITS), from_bfloat16(ALL_16_BITS)]).view(np.uint32)
     halfway = [exact + np.uint32(offset) for offset in (0x1000, 0x8000)]
     beside = [values + np.uint32(step) for values in [exact, *halfway] for step in (1, 2**32 - 1)]

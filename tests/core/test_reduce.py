@@ -89,7 +89,7 @@ def test_order_is_the_ranks_order(isa: str) -> None:
 
 
 def test_halves_round_once_at_the_end(isa: str) -> None:
-    """In float16, 2048 + 1 is 2048; the sum of 2048 and four ones must be 2052 all the same."""
+    """In float16, 2048 + 1 is 2048, but the sum of 2048 and four ones must be 2052."""
     big, one = to_half(np.full(50, 2048, np.float32)), to_half(np.ones(50, np.float32))
     merged = _core.reduce_in_order([big, one, one, one, one], "float16")
     assert (from_half(merged) == 2052).all()

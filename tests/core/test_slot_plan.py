@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ranks compute between the collectives of a process group, compared with the codecs used one by one.
+"""The computations between the collectives of a process group equal the results of single codec calls.
 
-The ranks live in one process: what a collective would do is a few copies here.
+The ranks are in one process, so copies replace the collectives.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.core.codec_reference import same_bits
 
 WORLD = 3
 HEADER = 32
-#: Elements of the tensors; none, one, one block and a bit, and several.
+#: Elements of the tensors: several blocks, none, one, many, and one block with a bit more.
 COUNTS = [5000, 0, 1, 40_000, 257]
 CODECS = ["onebit(block=64)", "int8", "fp16", "terngrad", "dgc(ratio=0.05)", "none"]
 
 
 def slots(codec_text: str, world: int, whole: bool, exact: int = 0, *, kept: bool = False) -> list[_core.Slot]:
-    """Of the tensors of COUNTS, and of `exact` values without a codec. `kept`: averages are not encoded."""
+    """The slots of the tensors of COUNTS, and of `exact` values without a codec. `kept`: averages are not encoded."""
     made, offsets = [], [0] * world
     codecs = [_core.create_codec(codec_text)] * len(COUNTS) + [_core.create_codec("none")] * bool(exact)
     for tensor, (codec, count) in enumerate(zip(codecs, [*COUNTS, *[exact] * bool(exact)], strict=True)):
@@ -51,7 +51,7 @@ def values(rank: int, step: int, exact: int = 0) -> list[np.ndarray]:
 
 
 class Ranks:
-    """All ranks of a group."""
+    """All ranks of a process group."""
 
     def __init__(self, codec: str, world: int = WORLD, whole: bool = False, exact: int = 0) -> None:
         self.world, self.whole, self.exact = world, whole, exact
@@ -62,7 +62,8 @@ class Ranks:
         self.changed = [_core.SlotChanges() for _ in range(world)]
 
     def _block(self, rank: int, other: int) -> tuple[slice, slice]:
-        """Where `rank` has outward what it has for the owner `other`, and where `other` has inward what is `rank`'s."""
+        """The place of the owner `other`'s block in the outward memory of `rank`, and the place of `rank`'s block in
+        the inward memory of `other`."""
         if self.whole:
             size = self.plans[0].block_bytes(0)
             there, here = other - (other > rank), rank - (rank > other)
@@ -83,7 +84,7 @@ class Ranks:
             self.inward[other][here] = self.outward[rank][there]
 
     def average(self, tensors: Sequence[list[np.ndarray]], step: int) -> None:
-        """Of `tensors`, in place."""
+        """Replaces `tensors` by their averages."""
         self.contribute(tensors, step)
         factor = 1 / self.world
         for rank, plan in enumerate(self.plans):
@@ -103,7 +104,7 @@ class Ranks:
 
 
 class Reference:
-    """The same with the codec's own functions."""
+    """Computes the same averages with the codec's own functions."""
 
     def __init__(self, codec: str, world: int, whole: bool) -> None:
         self.world, self.whole = world, whole
@@ -181,7 +182,7 @@ def test_other_types_travel_as_float32(dtype: str, whole: bool) -> None:
 
 @each("codec", ["onebit", "fp16"])
 def test_values_without_a_codec_are_added_in_rank_order(codec: str) -> None:
-    """They have the factor already: the product of a huge value and the number of ranks would not be finite."""
+    """The values already contain the factor: a huge value times the number of ranks would not be finite."""
     ranks = Ranks(codec, exact=1001)
     tensors = [values(rank, 0, 1001) for rank in range(WORLD)]
     for rank in range(WORLD):
@@ -239,7 +240,7 @@ def test_a_failed_step_leaves_the_states() -> None:
         now = table.read()
         changed += sum(not same_bits(now[key]["residual"], old["residual"]) for key, old in before[rank].items())
         ranks.changed[rank].undo()
-        ranks.changed[rank].undo()  # nothing more
+        ranks.changed[rank].undo()  # a second undo() changes nothing
         for key, states in table.read().items():
             assert same_bits(states["residual"], before[rank][key]["residual"])
     assert changed > WORLD
@@ -248,7 +249,8 @@ def test_a_failed_step_leaves_the_states() -> None:
 @each("at", [0, 8, 16, 3])
 @each("codec", ["onebit", "none"])
 def test_a_damaged_message_is_named(codec: str, at: int) -> None:
-    """Magic, number of elements, bytes of the payload, flags: of rank 2's message for the last tensor of rank 1."""
+    """The damage hits the magic, the element count, the payload size or the flags of rank 2's message for rank 1's last
+    tensor."""
     ranks = Ranks(codec)
     tensors = [values(rank, 0) for rank in range(WORLD)]
     ranks.contribute(tensors, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a trace goes: what cannot be written is said before training, and no failure leaves half a file."""
+"""A trace file that cannot be written is an error before training, and no failure leaves half a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.core.casync.engine_world import run_ranks, spec
 
 @contextmanager
 def room(size: int) -> Iterator[None]:
-    """No file may get larger, as if the disk were full then; Python ignores the signal that comes with it."""
+    """Limits the size of files, as a full disk does. Python ignores the signal of this limit."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -41,7 +41,7 @@ def test_what_is_prepared_is_an_empty_trace(tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     _core.prepare_trace_file(str(file))
     assert json.loads(file.read_text()) == []
-    _core.prepare_trace_file(str(file))  # by another rank
+    _core.prepare_trace_file(str(file))  # another rank prepares the file, too
     run_ranks(3, lambda engine: traced_step(engine, file))
     processes = {event["pid"] for event in json.loads(file.read_text())}
     assert processes == {0, 1, 2}
@@ -78,7 +78,7 @@ def test_where_no_trace_can_be_written(tmp_path: Path, where: str) -> None:
     assert (tmp_path / "notes.txt").read_text() == "not a trace, and dear to somebody\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user, which only root can")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     child = os.fork()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiler's warning ends our builds, and no user's: the next compiler has warnings that nobody here has seen."""
+"""A compiler's warning is an error in our builds, but not in a user's build, because a newer compiler has new
+warnings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles of messages: the document, the slow decoder and the library say the same."""
+"""The document, the slow decoder and the library agree about bundles of messages."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def test_the_documents_example() -> None:
         (0, b"P"),  # magic
         (2, b"\2"),  # version
         (3, b"\1"),  # flags
-        (4, b"\0"),  # count: fewer, more, many more messages than there are
+        (4, b"\0"),  # count: fewer, more and many more messages than the bundle has
         (4, b"\1"),
         (4, b"\3"),
         (7, b"\xff"),
         (8, b"\0"),  # size
         (15, b"\xff"),
         (31, b"\1"),  # reserved
-        (44, b"\4"),  # payload size of the first message: ends within, behind the second, behind all memory
+        (44, b"\4"),  # payload size of the first message: wrong, behind the second, behind all memory
         (44, b"\2"),
         (47, b"\xff"),
-        (95, b"\1"),  # of the second one
-        (32, b"\xff" * 12),  # a bundle in a bundle
+        (95, b"\1"),  # payload size of the second message
+        (32, b"\xff" * 12),  # the tag and header of a bundle within a bundle
     ],
 )
 def test_what_does_not_fit_is_refused(offset: int, replacement: bytes) -> None:

@@ -86,7 +86,7 @@ def test_raw_and_absent_messages_are_accepted() -> None:
 
 @each("dtype", ["float64", "float32", "float16", "bool"])
 def test_raw_sizes_do_not_overflow(dtype: str) -> None:
-    """Counts whose size in bytes, taken modulo 2^64, is the payload's."""
+    """The element counts have a size in bytes that, modulo 2^64, equals the payload's size."""
     for count in (2**61, 2**62, 2**63, 2**64 - 1):
         header = _core.pack_header(16, dtype, count, 0, RAW)
         with pytest.raises(CorruptPayload, match="payload size"):
@@ -101,8 +101,8 @@ def test_any_bytes_are_refused_unless_they_are_what_was_agreed(header: bytes) ->
 
 @given(st.integers(0, 32 * 8 - 1))
 def test_flipped_bits_are_noticed_or_harmless(bit: int) -> None:
-    """One flipped bit may only pass where any value is right: a shorter payload, the checksum's own flag, or the number
-    of updates, which the engine compares.
+    """A flipped bit may pass only in fields where every value is allowed: a smaller payload size, the checksum and its
+    flag, or the number of updates, which the engine compares.
     """
     good = packed(flags=CHECKSUM, checksum=0x12345678)
     bad = bytearray(good)
@@ -127,7 +127,7 @@ def test_crc32c_of_every_length(count: int, isa: str) -> None:
 
 @each("block", [256, 4096])
 def test_crc32c_of_every_block_count_and_alignment(block: int, isa: str) -> None:
-    """Lengths around the blocks that are summed side by side, and what remains of them, from any address."""
+    """The lengths are near multiples of the blocks that the code sums side by side; the data begins at any address."""
     data = np.random.default_rng(block).integers(0, 256, 8 * block, dtype=np.uint8)
     lengths = [n * block + extra for n in (1, 2, 3, 4, 6, 7) for extra in (-9, -1, 0, 1, 8, 255)]
     for offset in (0, 1, 4, 7):
@@ -223,7 +223,7 @@ def test_the_documents_examples_are_what_we_send(
     number: int, text: str, options: dict[str, float], decoded: list[float]
 ) -> None:
     dumps = re.findall(r"```hexdump\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(dumps) == 4  # the last is a bundle
+    assert len(dumps) == 4  # the last dump is a bundle
     data = b"".join(bytes.fromhex(line[6:53].replace(" ", "")) for line in dumps[number].splitlines())
     values = np.array([1, -2, 3, -4, 5, -6, 7, 8, -0.5, 0], np.float32)
     codec = _core.create_codec(text)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slow decoder of HiPress messages, written from docs/wire-format.md alone: only the standard library.
+"""A slow decoder of HiPress messages, written from docs/wire-format.md alone with the standard library alone.
 
-Independent on purpose: where it and the library disagree, one of the two, or the document, is wrong.
+It is independent on purpose: if it and the library disagree, one of them, or the document, is wrong.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ RAW, ABSENT, CHECKSUM = 1, 2, 4
 NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP, BF16, INT8, INT4 = 0, 1, 16, 17, 18, 19, 20, 21, 22, 23
 FP8_E4M3, FP8_E5M2, FP4_E2M1, EFSIGNSGD, QSGD, NATURAL, TOPK, THRESHOLD, RANDOMK = 24, 25, 26, 27, 28, 29, 30, 31, 32
 
-# (bits of exponent, bits of mantissa) of the codecs of small floats.
+# The bits of the exponent and of the mantissa of the codecs with small floats.
 SMALL_FLOATS = {FP8_E4M3: (4, 3), FP8_E5M2: (5, 2), FP4_E2M1: (2, 1)}
 
-# What the options are if the ranks agreed on nothing else.
+# The codecs' default options.
 DEFAULTS: dict[int, dict[str, float]] = {
     ONEBIT: {"block": 32768},
     TBQ: {"threshold": 0.05},
@@ -35,7 +35,7 @@ DEFAULTS: dict[int, dict[str, float]] = {
     RANDOMK: {"ratio": 0.01},
 }
 
-# dtype number: (bytes per element, struct format of one element; bfloat16 has none)
+# By dtype number: bytes per element, and struct's format of one element; struct has none for bfloat16.
 DTYPES = {
     0: (4, "<f"),
     1: (8, "<d"),
@@ -83,7 +83,8 @@ def decode_elements(payload: bytes, dtype: int, count: int) -> list[float]:
 
 
 def rounded(value: float) -> float:
-    """To float32. (Sums and products of two float32 are the same if they are rounded to float64 first.)"""
+    """The value rounded to float32. A sum or product of two float32 values may be rounded to float64 first without a
+    difference."""
     try:
         result: float = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
@@ -169,13 +170,13 @@ def decode_sparse(payload: bytes, count: int, ratio: float) -> list[float]:
 
 
 def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str, float]) -> list[float]:
-    """The values of one payload; AssertionError where the document says that it is refused."""
+    """The values of one payload; AssertionError where the document says that a receiver refuses it."""
     agreed = {**DEFAULTS.get(codec, {}), **options}
     if count == 0:
         assert payload == b""
         return []
     if payload == b"":
-        return [math.nan] * count  # what the sender had was not finite
+        return [math.nan] * count  # the sender's values were not finite
     if codec == NONE:
         return decode_elements(payload, 0, count)
     if codec == FP16:
@@ -202,7 +203,7 @@ def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str,
 
 
 def decode_bundle(bundle: bytes) -> list[tuple[tuple[int, int, int, int], bytes, bytes]]:
-    """(tag, header, payload) of each message; AssertionError where the document says that it is refused."""
+    """(tag, header, payload) of each message; AssertionError where the document says that a receiver refuses it."""
     magic, version, flags, count, size = struct.unpack("<2sBBIQ", bundle[:16])
     assert magic == b"HB"
     assert version == 1
@@ -224,14 +225,14 @@ def decode_bundle(bundle: bytes) -> list[tuple[tuple[int, int, int, int], bytes,
 
 
 def decode_message(message: bytes, **options: float) -> Message:
-    """A header and its payload; `options` are those that the ranks agreed on."""
+    """The header and the payload of a message; `options` are the options on which the ranks agreed."""
     magic, version, flags, codec, count, size, checksum, dtype = struct.unpack("<2sBBIQQIB", message[:29])
     payload = message[32:]
     assert magic == b"HP"
     assert version == 1
     assert flags & ~(RAW | ABSENT | CHECKSUM) == 0
     assert not (flags & RAW and flags & ABSENT)
-    assert message[29] == 0  # the updates behind it are for ranks to compare
+    assert message[29] == 0  # ranks compare the number of updates, which follows
     assert len(payload) == size
     assert checksum == (crc32c(payload) if flags & CHECKSUM else 0)
     values: list[float] | None

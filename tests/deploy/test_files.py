@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image, the manifests and the batch script: read, because neither a builder nor a cluster is here."""
+"""The image, the manifests and the batch script have the right contents. The tests only read them: a builder and a
+cluster are missing here."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def documents(name: str) -> list[Any]:
 
 
 def pod_specs(node: Any) -> list[Any]:
-    """Every mapping with containers in it."""
+    """Every mapping that has the key "containers"."""
     if isinstance(node, dict):
         return ([node] if "containers" in node else []) + [spec for one in node.values() for spec in pod_specs(one)]
     return [spec for one in node for spec in pod_specs(one)] if isinstance(node, list) else []
@@ -47,7 +48,7 @@ def test_the_image_is_made_of_known_instructions_and_ends_as_another_user_than_r
     stages = [words.split(" AS ")[-1] for name, words in instructions() if name == "FROM"]
     assert stages[:2] == ["framework", "mpi"]
     bases = [words.split()[0] for name, words in instructions() if name == "FROM"]
-    # A tag of its own, so that a later build is the same.
+    # Each base image names a tag, so a later build uses the same base.
     assert all(":" in base or base in stages for base in bases)
     assert [words for name, words in instructions() if name == "USER"] == ["1000", "1000"]
     assert "--uid 1000 trainer" in CONTAINERFILE
@@ -76,7 +77,7 @@ def test_the_manifest_for_the_trainer_has_what_trainer_requires() -> None:
     assert job["spec"]["trainer"]["numNodes"] == runtime["spec"]["mlPolicy"]["numNodes"]
     assert "torch" in runtime["spec"]["mlPolicy"]
     (replicated,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
-    # By these names Trainer finds the container whose command and image it replaces.
+    # Trainer uses these names to find the container whose command and image it replaces.
     assert replicated["name"] == "node"
     assert replicated["template"]["metadata"]["labels"]["trainer.kubeflow.org/trainjob-ancestor-step"] == "trainer"
     assert [one["name"] for one in pod_specs(replicated)[0]["containers"]] == ["node"]
@@ -93,7 +94,7 @@ def test_the_manifest_for_the_mpi_operator_has_what_the_operator_requires() -> N
     ranks = int(launcher["command"][launcher["command"].index("-n") + 1])
     assert ranks == job["spec"]["slotsPerWorker"] * replicas["Worker"]["replicas"]
     (worker,) = replicas["Worker"]["template"]["spec"]["containers"]
-    # The image's sshd, with the keys where the operator mounts them.
+    # The worker starts the image's sshd with the keys that the operator mounts.
     assert worker["command"][-1] in CONTAINERFILE
     assert f"Port {worker['readinessProbe']['tcpSocket']['port']}" in CONTAINERFILE
     assert job["spec"]["sshAuthMountPath"] in CONTAINERFILE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests against the schemas of their kinds, and the image against the rules of hadolint.
+"""The manifests follow the schemas of their kinds, and the image follows hadolint's rules.
 
-The schemas of Kubeflow Trainer, JobSet and Kubernetes come with the package kubeflow-trainer-api, which Kubeflow
-generates from them. The package has no MPIJob, so `MPIJob` below says what its version v2beta1 takes.
+The package kubeflow-trainer-api has the schemas of Kubeflow Trainer, JobSet and Kubernetes; Kubeflow generates it from
+the schemas. It has no MPIJob, so `MPIJob` below describes the fields of version v2beta1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ kubeflow = pytest.importorskip("kubeflow_trainer_api.models", reason="the schema
 
 
 class _Strict(BaseModel):
-    """A mapping that has no other keys. A field is called as Kubernetes writes it, in camel case."""
+    """A mapping that allows no other keys. Kubernetes's names of the fields are in camel case."""
 
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
 
@@ -47,7 +47,8 @@ class ReplicaSpec(_Strict):
 
 
 class MPIJobSpec(_Strict):
-    """Source: pkg/apis/kubeflow/v2beta1/types.go and pkg/apis/kubeflow/validation of kubeflow/mpi-operator 0.6."""
+    """The source is pkg/apis/kubeflow/v2beta1/types.go and pkg/apis/kubeflow/validation of kubeflow/mpi-operator
+    0.6."""
 
     slots_per_worker: int = Field(1, ge=1)
     run_policy: RunPolicy = RunPolicy()
@@ -59,7 +60,7 @@ class MPIJobSpec(_Strict):
 
 
 def losses(given: Any, read: Any, place: str = "") -> Iterator[str]:
-    """The places of a document that its schema does not have: reading drops them."""
+    """The places of a document that its schema does not have: the generated model drops them."""
     if isinstance(given, dict):
         for key, value in given.items():
             here = f"{place}.{key}"
@@ -75,12 +76,12 @@ def losses(given: Any, read: Any, place: str = "") -> Iterator[str]:
 
 
 def complaints(model: Any, given: dict[str, Any]) -> list[str]:
-    """What the schema has against a document, as a mapping of a generated model."""
+    """The errors that a generated model finds in a document."""
     try:
         read = model.from_dict(given).to_dict()
     except ValidationError as error:
         return [str(error)]
-    # The schema says "integer or string", for which the generator makes a model without fields.
+    # The schema of this field says "integer or string"; the generator makes a model without fields from that.
     return [place for place in losses(given, read) if not place.endswith(".torch.numProcPerNode")]
 
 
@@ -111,11 +112,11 @@ CHECKS: dict[str, Callable[[list[dict[str, Any]]], list[str]]] = {
 
 
 def mappings(node: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping of a document whose keys a schema fixes."""
+    """Every mapping of a document whose keys a schema defines."""
     if isinstance(node, dict):
         yield node
         for key, value in node.items():
-            if key not in ("labels", "limits"):  # whose keys are free
+            if key not in ("labels", "limits"):  # users choose the keys of these two
                 yield from mappings(value)
     elif isinstance(node, list):
         for one in node:

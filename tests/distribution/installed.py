@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel as a stranger installs it: into an environment without a framework, on a system without a compiler."""
+"""Installs the wheel as a user does: into an environment without a framework, on a system without a compiler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.environments import environment
 
 ROOT = Path(__file__).parents[2]
 MINUTES = 120.0
-#: A root folder of libraries and devices alone: no shell, no compiler, no program but those of the environment.
+#: Makes a root folder that has libraries and devices, but no shell, no compiler and no program outside the environment.
 _SMALL_ROOT = """
 root=$0
 mount -t tmpfs none "$root"
@@ -30,12 +30,12 @@ exec chroot "$root" "$@"
 
 
 def environment_without_frameworks() -> Path:
-    """An environment with what the package requires, and no framework."""
+    """An environment with the packages that HiPress requires, and without a framework."""
     return environment("distribution", ["bare"])
 
 
 def install(wheel: Path) -> Path:
-    """Installs the wheel into that environment. Returns the folder."""
+    """Installs the wheel into the environment without frameworks. Returns the environment's folder."""
     folder = environment_without_frameworks()
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
     for command in ([*pip, "install", "--quiet", "--no-deps", "--force-reinstall", str(wheel)], [*pip, "check"]):
@@ -45,8 +45,8 @@ def install(wheel: Path) -> Path:
 
 
 def run(folder: Path, command: Sequence[str], work: Path, *, small_root: bool = False) -> str:
-    """What a command of the environment prints, with none of the system's programs in PATH. `small_root`: in a root
-    folder that has none of them either, which takes a user who may mount."""
+    """Returns the output of a command of the environment; PATH has none of the system's programs. `small_root`: the
+    command runs in a root folder that also has no programs. This needs a user who may mount."""
     variables = {"PATH": str(folder / "bin"), "HOME": str(work), "LANG": "C.UTF-8"}
     words = [str(folder / "bin" / command[0]), *command[1:]]
     if small_root:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build finds a framework of which only the headers are there, with every version of Python."""
+"""The build finds a framework of which only the headers are installed, with every version of Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_version_is_that_of_the_wheel_the_headers_are_from(tmp_path: Path) -
     information = tmp_path / "tensorflow_cpu-2.21.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tensorflow-cpu\nVersion: 2.21.0\n")
-    # Python 3.12 does not list the files that were not unpacked.
+    # Python 3.12 does not list files that were not unpacked.
     (information / "RECORD").write_text("tensorflow/__init__.py,sha256=x,1\ntensorflow/include/a.h,sha256=x,1\n")
     found = find("tensorflow", package)
     assert (found.returncode, found.stdout) == (0, f"{package};2.21.0"), found.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trying a wheel in a new environment: what is refused before anything is installed."""
+"""The trial of a wheel in a new environment refuses wrong input before it installs anything."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published wheel: its tag, its libraries, and that it works where there is neither a framework nor a compiler."""
+"""The published wheel has the right tag and libraries, and works without a framework and without a compiler."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.distribution import installed
 from tests.docs import pages
 from tests.docs.test_requirements import VERSIONS as PROMISED
 
-#: Making the environment downloads what the package requires.
+#: The first test downloads the packages that HiPress requires.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-#: Libraries that every Linux has that the tag names.
+#: Libraries that every Linux system of the wheel's tag has.
 _OF_THE_SYSTEM = ("libc.so.", "libstdc++.so.", "libgcc_s.so.", "libm.so.", "ld-linux")
 _STEP = Path(__file__).with_name("step.py")
 _mounts = shutil.which("unshare") is not None and os.geteuid() == 0
@@ -33,7 +33,7 @@ needs_mounts = pytest.mark.skipif(not _mounts, reason="only root can mount")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that make has built, repaired; where it has built none, the one of `make wheels`."""
+    """The wheel that make has built, repaired for publication; without one, the wheel of `make wheels`."""
     built = list((pages.ROOT / "build" / "wheel").glob("*.whl"))
     if built:
         return repaired(built[0], tmp_path_factory.mktemp("dist"))
@@ -55,7 +55,7 @@ def test_it_is_for_a_range_of_linux_systems_and_has_no_library_of_others(wheel: 
     assert not [name for name in names if ".libs/" in name]
     libraries = {name.rpartition("/")[2] for name in names if ".so" in name}
     assert {"libhipress.so", "libhipress_torch.so"} <= libraries
-    # UCX comes with a package that the wheel requires; a framework is not required.
+    # The wheel requires a package with UCX, but no framework.
     required = [line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
     assert [one for one in required if one.startswith("libucx-cu12")]
     assert not [one for one in required if one.startswith(("torch", "tensorflow", "mxnet")) and "extra ==" not in one]

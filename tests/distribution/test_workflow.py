@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workflow that publishes: it builds what `make wheels` builds, for every version, and publishes on a tag alone."""
+"""The publishing workflow builds the wheels of `make wheels` for every version, and publishes on a tag only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_it_builds_every_version_with_make(workflow: Any) -> None:
     (build,) = (command for command in commands(job) if command.startswith("make "))
     assert build.split()[1] in targets_of_make()
     assert "VERSIONS=${{ matrix.python }}" in build
-    # The container names the tag; UCX and PyTorch have no wheels for an older one.
+    # The container gives the wheel's tag; UCX and PyTorch have no wheels for an older tag.
     assert re.search(r"manylinux_2_28_x86_64$", job["container"])
     (tried,) = (command for command in commands(job) if "hipress doctor" in command)
     script = re.findall(r"tests/\S+\.py", tried)
@@ -51,7 +51,7 @@ def test_what_it_uploads_is_what_is_made(workflow: Any) -> None:
 
 
 def test_it_publishes_on_a_tag_alone_and_without_a_password(workflow: Any) -> None:
-    # YAML reads the key "on" as true.
+    # YAML reads the key "on" as the value true.
     assert workflow[True]["push"] == {"tags": ["v*"]}
     publish = workflow["jobs"]["publish"]
     assert publish["if"] == "startsWith(github.ref, 'refs/tags/v')"

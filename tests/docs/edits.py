@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies the edits of a page to a copy of the files: its diff blocks, which have no line numbers."""
+"""Applies the diff blocks of a page to a copy of the files. The hunks of these blocks have no line numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def apply(diff: str, root: Path) -> list[str]:
-    """Applies the hunks to the files below `root`; the paths of these files. Each hunk must fit exactly one place."""
+    """Applies the hunks to the files below `root` and returns the paths of these files. Each hunk must fit exactly one
+    place."""
     changed: list[str] = []
     for part in diff.split("--- a/")[1:]:
         header, *hunks = part.split("\n@@\n")
@@ -19,7 +20,7 @@ def apply(diff: str, root: Path) -> list[str]:
             assert all(line[:1] in (" ", "+", "-") for line in lines), hunk
             before = "".join(f"{line[1:]}\n" for line in lines if line[0] != "+")
             after = "".join(f"{line[1:]}\n" for line in lines if line[0] != "-")
-            assert text.count(before) == 1, f"{path} has no single place for:\n{before}"
+            assert text.count(before) == 1, f"{path} does not have exactly one place for:\n{before}"
             text = text.replace(before, after)
         file.write_text(text)
         changed.append(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages whose code is run: the blocks of a Markdown file, and an environment in which they work as for a reader."""
+"""Runs the code of pages: finds the blocks of a Markdown file, and gives them an environment like a reader's."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ def run(
     programs: tuple[Path, ...] = (),
     variables: Mapping[str, str] | None = None,
 ) -> str:
-    """What a command prints, with this Python's programs (hipress, torchrun, python) first in PATH, then those of the
-    folders `programs`.
+    """Runs a command and returns its output. PATH has this Python's programs (hipress, torchrun, python) first, then
+    the programs of the folders `programs`.
 
-    Fails, showing the output, unless it ends with 0.
+    A command that does not end with 0 fails the test, which then shows the output.
     """
     path = [Path(sys.executable).parent, *programs, os.environ.get("PATH", os.defpath)]
     with tempfile.TemporaryFile("w+") as output:
-        # A pipe would stay open, and this test wait, while a process that the command has left behind lives.
+        # A file takes the output: a process that outlives the command would keep a pipe open, and the test would wait
+        # for it.
         process = subprocess.Popen(
             command,
             cwd=directory,
@@ -67,6 +68,6 @@ def run(
 
 
 def launch(script: Path, ranks: int) -> str:
-    """What a script prints under `hipress run`, in its own directory."""
+    """Runs a script with `hipress run` in the script's folder and returns its output."""
     command = [sys.executable, "-m", "hipress.cli", "run", "-np", str(ranks), sys.executable, str(script)]
     return run(command, script.parent)

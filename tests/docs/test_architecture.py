@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/architecture.md: its table has every source folder and every arrow, its walk visits files that exist."""
+"""docs/architecture.md: its table has every source folder and every dependency, and its walk visits existing files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 from tests.docs import pages
 
 PAGE = pages.ROOT / "docs" / "architecture.md"
-#: Folders of which the table has every folder with source files.
+#: The table has every folder below these that contains source files.
 ROOTS = ("core", "compll", "secopa", "bindings", "frameworks", "benchmarks", "examples")
 SOURCE = {".py", ".cc", ".h", ".cu", ".cll", ".lark"}
-#: Where the Python package has each folder.
+#: By folder of the repository: the folder of the Python package.
 PACKAGES = {
     "bindings/python": "hipress",
     "compll/python": "hipress.compll",
@@ -33,7 +33,7 @@ _INCLUDE = re.compile(r'^#include "((?:core|bindings|frameworks)/[^"]+)"', re.MU
 
 
 def named(cell: str, root: str) -> list[str]:
-    """Folders that a cell names: relative to the heading's folder, or to the repository."""
+    """The folders that a table cell names, either relative to the heading's folder or to the repository."""
     folders = []
     for name in re.findall(r"`([^`]+)`", cell):
         relative = (Path(root) / name).as_posix()
@@ -42,7 +42,7 @@ def named(cell: str, root: str) -> list[str]:
 
 
 def rows() -> Iterator[tuple[list[str], list[str]]]:
-    """The folders of each row of the table, and the folders that they may know."""
+    """For each row of the table: its folders, and the folders on which they may depend."""
     root = ""
     for line in PAGE.read_text().splitlines():
         if heading := re.match(r"### (\S+)/$", line):
@@ -70,7 +70,7 @@ def sources(*roots: str) -> Iterator[Path]:
 
 
 def included(file: Path) -> set[str]:
-    """Folders of the files that a C++ file includes."""
+    """The folders of the files that a C++ file includes."""
     return {Path(other).parent.as_posix() for other in _INCLUDE.findall((pages.ROOT / file).read_text())}
 
 
@@ -88,7 +88,7 @@ MODULES = modules()
 
 
 def imported(file: Path) -> set[str]:
-    """Folders of the modules that a Python file imports."""
+    """The folders of the modules that a Python file imports."""
     folders = set()
     for statement in ast.walk(ast.parse((pages.ROOT / file).read_text())):
         if isinstance(statement, ast.Import):
@@ -108,7 +108,7 @@ def wrong_arrows(files: Iterator[Path]) -> set[str]:
         folder = file.parent.as_posix()
         row = row_of(folder)
         if row is None:
-            continue  # test_the_table_has_every_source_folder names it
+            continue  # test_the_table_has_every_source_folder reports it
         own, known = row
         others = imported(file) if file.suffix == ".py" else included(file)
         for other in others - set(own):
@@ -153,7 +153,7 @@ def test_an_include_against_the_table_is_found(monkeypatch: pytest.MonkeyPatch, 
 
 
 def walk() -> list[tuple[str, str]]:
-    """The lines of the walk's two tables: the number of each file that is visited first, or nothing, and the file."""
+    """The files of the walk's two tables. The number is the position of a file at its first visit, and empty later."""
     text = PAGE.read_text()
     tables = text[text.index("### The walk out") : text.index("The aggregator's *merge*")]
     lines = re.findall(r"^\| (\d*) ?\| (\[.*?) \|", tables, re.MULTILINE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/benchmarks.md and README: their numbers are those of the committed results, whichever of these there are."""
+"""docs/benchmarks.md and README show the numbers of the committed results."""
 
 from __future__ import annotations
 

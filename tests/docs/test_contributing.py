@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages and forms for contributors name what exists."""
+"""The pages and forms for contributors name existing files and commands."""
 
 from __future__ import annotations
 

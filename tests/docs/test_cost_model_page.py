@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/extending/cost-model.md: its model is added to a copy of the package, its tests pass and its commands run."""
+"""docs/extending/cost-model.md: the page's model, added to a copy of the package, passes its tests, and the commands
+run."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ PAGE = "docs/extending/cost-model.md"
 
 
 def copy_of(root: Path) -> dict[str, str]:
-    """A copy of the planner's files below `root`, as the installed package finds them; the environment for it."""
+    """Copies the planner's files below `root`, with the folders of the installed package. Returns the environment
+    variables that select the copy."""
     for folder in ("secopa", "tests/secopa", "benchmarks/models"):
         shutil.copytree(pages.ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     (root / "tests/__init__.py").touch()
@@ -41,7 +43,7 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
     install, run_tests, plans = pages.blocks(PAGE, "bash")
     assert install == "make install\n"
     assert "5 passed" in pages.run(["bash", "-euc", run_tests], tmp_path, variables=variables)
-    # The program `hipress` starts the installed package.
+    # The installed program `hipress` would start the installed package.
     hipress_program = f"hipress() {{ '{sys.executable}' -m hipress.cli \"$@\"; }}\n"
     printed = pages.run(["bash", "-euc", hipress_program + plans], tmp_path, timeout=300.0, variables=variables)
     assert "with the model overlap" in printed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/decisions: each page has its number, its four parts and its line in the list."""
+"""docs/decisions: each page has its number, its four parts and its line in the list of decisions."""
 
 from __future__ import annotations
 

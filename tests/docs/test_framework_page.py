@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/extending/framework.md: its CMake file builds a framework's operators, and it speaks of what exists."""
+"""docs/extending/framework.md: its CMake file builds a framework's operators, and it names existing files and
+functions."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def test_its_cmake_file_builds_operators_from_headers_alone(tmp_path: Path) -> N
     assert f"name 1.2: {package}" in configured
     pages.run([cmake, "--build", "tree"], tmp_path)
     library = (tmp_path / "tree" / "libhipress_name.so").read_bytes()
-    assert b"libname.so\0" in library, "it will be looked for among the libraries of the process"
+    assert b"libname.so\0" in library, "the loader finds it among the libraries of the process"
 
 
 def test_without_the_framework_nothing_is_built(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README, the documents and the error texts do not use the words that docs/glossary.md rules out."""
+"""The README, the documents and the error texts do not use words that docs/glossary.md rules out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.docs import pages
 
 GLOSSARY = pages.ROOT / "docs" / "glossary.md"
 PAGES = sorted({pages.ROOT / "README.md", *(pages.ROOT / "docs").rglob("*.md")} - {GLOSSARY})
-#: Pages where a word has its own meaning: the nodes of CompLL's typed IR.
+#: Pages on which a ruled-out word is right: "node" is an element of CompLL's typed IR.
 MEANT = {"operator.md": {"node", "nodes"}}
 PYTHON = ("bindings", "compll", "secopa", "frameworks")
 CPP = ("core", "bindings", "frameworks")
-#: Parts of a page that quote names instead of speaking: code, links, comments.
+#: Parts of a page that are not searched: code, links, comments.
 _QUOTED = re.compile(r"```.*?```|`[^`]*`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
 #: A whole string literal of C++, on one line.
 _LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
@@ -41,13 +41,13 @@ def ruled_out() -> set[str]:
 
 
 def found(text: str) -> list[str]:
-    """The words of the glossary that a text may not have and has."""
+    """The ruled-out words that occur in a text."""
     pattern = r"(?<![\w-])(" + "|".join(re.escape(word) for word in sorted(ruled_out())) + r")(?![\w[(-])"
     return re.findall(pattern, " ".join(text.split()), re.IGNORECASE)
 
 
 def python_errors(file: Path) -> Iterator[tuple[int, str]]:
-    """Lines and texts of the strings in `raise` statements."""
+    """The lines and texts of all strings in `raise` statements."""
     for statement in ast.walk(ast.parse(file.read_text())):
         if isinstance(statement, ast.Raise) and statement.exc is not None:
             for part in ast.walk(statement.exc):
@@ -56,7 +56,7 @@ def python_errors(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def cpp_strings(file: Path) -> Iterator[tuple[int, str]]:
-    """Lines and texts of all strings: in C++ an error is often put together before it is thrown."""
+    """The lines and texts of all C++ strings, because C++ code often composes an error's text before it throws."""
     for number, line in enumerate(file.read_text().splitlines(), 1):
         if not line.lstrip().startswith(("#", "//")):
             yield from ((number, text) for text in _LITERAL.findall(line))

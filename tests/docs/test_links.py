@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between the pages lead to files that exist, and to headings that those files have."""
+"""All links between the pages lead to existing files and to existing headings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub makes of a page's headings."""
+    """The anchors that GitHub makes from a page's headings."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     plain = (re.sub(r"[`*]|\]\(.*?\)", "", heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain}

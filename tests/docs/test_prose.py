@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prose linter finds what it is for, and leaves code and quotations alone."""
+"""The prose linter finds each kind of bad sentence, and ignores code and quotations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README: it is short, its example runs, its picture and the demo's numbers are those of committed results."""
+"""README is short, its example runs, and its picture and the demo's numbers come from committed results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def test_the_example_is_short_and_runs_on_two_ranks(tmp_path: Path) -> None:
     (example,) = pages.blocks("README.md", "python")
     assert len(example.splitlines()) <= 20
     script = tmp_path / "train.py"
-    # Replicas that differ at the end would mean that the example synchronises nothing.
+    # Different replicas at the end would mean that the example does not synchronise.
     script.write_text(
         example + "total = sum(p.double().sum() for p in model.parameters()).item()\nprint('weights', total)\n"
     )
     printed = pages.launch(script, ranks=2)
     sent = re.findall(r"loss [\d.]+, ([\d,]+) bytes sent for ([\d,]+) bytes of gradients", printed)
     assert len(sent) == 2
-    # A bit for each value of the codec's 32, with what all messages have; the first parameters travel raw.
+    # The codec sends a bit for each value of 32 bits, and headers; small parameters travel raw.
     assert all(int(less.replace(",", "")) < int(all_.replace(",", "")) / 15 for less, all_ in sent)
     weights = re.findall(r"weights (\S+)", printed)
     assert len(weights) == 2

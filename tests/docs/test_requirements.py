@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of Python's versions is the same everywhere, and what is pinned can be installed with them."""
+"""All files name the same Python versions, and the pinned packages can be installed with these versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if sys.version_info >= (3, 11):
 else:
     tomllib = pytest.importorskip("tomli")
 
-#: Those that a clone's environment can be made with.
+#: The Python versions with which a clone's environment can be made.
 VERSIONS = ["3.10", "3.11", "3.12", "3.13"]
 
 
@@ -35,7 +35,7 @@ def test_a_pin_is_for_versions_of_python_that_it_takes(file: str) -> None:
         except PackageNotFoundError:
             continue
         if not pin.specifier.contains(found["Version"].partition("+")[0]):
-            continue  # For another version of Python.
+            continue  # the pin is for another version of Python
         looked_at += 1
         takes = SpecifierSet(found.get("Requires-Python") or "")
         for version in VERSIONS:
@@ -50,7 +50,7 @@ def test_every_version_of_python_has_one_pin_of_each(file: str, version: str) ->
     all_pins = pins(file)
     chosen = [pin.name for pin in all_pins if pin.marker is None or pin.marker.evaluate({"python_version": version})]
     assert len(chosen) == len(set(chosen))
-    assert {pin.name for pin in all_pins} - set(chosen) <= {"atheris"}  # which the file explains
+    assert {pin.name for pin in all_pins} - set(chosen) <= {"atheris"}  # the requirements file gives the reason
 
 
 def test_documents_and_the_package_promise_the_same() -> None:

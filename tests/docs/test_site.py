@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site of the documentation: it builds without a warning, its reference is complete, and it fits a phone."""
+"""The documentation site builds without a warning, has a complete reference, and fits a phone's screen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site. Warnings of the build are errors."""
+    """The folder of the built site; a warning fails the build."""
     folder = tmp_path_factory.mktemp("docs")
     command = [sys.executable, str(pages.ROOT / "docs" / "site" / "build.py"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
@@ -42,7 +42,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def public_names(module: str) -> list[str]:
-    """`__all__`, or else the public classes, read from the source: no environment has all frameworks."""
+    """The names in `__all__`, or the public classes if there is none. They come from the source, because no environment
+    has all frameworks."""
     file = reference.package().parent.joinpath(*module.split("."))
     tree = ast.parse((file / "__init__.py" if file.is_dir() else file.with_suffix(".py")).read_text())
     for statement in tree.body:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/extending/topology.md: its topology is compiled in a copy of the core, and its graphs are those of the page."""
+"""docs/extending/topology.md: its topology compiles in a copy of the core, and builds the graphs that the page
+shows."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.docs import edits, pages
 pytestmark = pytest.mark.slow
 
 PAGE = "docs/extending/topology.md"
-#: Prints each rank's tasks, a line each, as `_core.build_topology` returns them.
+#: Prints the tasks of each rank, one per line, as `_core.build_topology` returns them.
 PROGRAM = """
 #include <iostream>
 #include <string>
@@ -46,7 +47,7 @@ int main(int, char** argv) {
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The core's graphs and their tests, with the page's file and its edits."""
+    """A copy of the core's graphs and their tests, with the page's file and the page's edits."""
     root = tmp_path_factory.mktemp("page")
     for folder in ("core/casync/graph", "core/base", "core/transport"):
         shutil.copytree(pages.ROOT / folder, root / folder)
@@ -83,7 +84,7 @@ def built(program: Path, world: int, partitions: int, owner: int) -> algorithms.
 
 
 def the_pages_costs(copy: Path) -> algorithms.Cost:
-    """The formulas that the page adds to COSTS."""
+    """The entry that the page adds to COSTS."""
     text = (copy / "tests/core/casync/graph/test_algorithms.py").read_text()
     entry = re.search(r'"tree": (Cost\(\n.*?\n    \)),\n', text, re.DOTALL)
     assert entry is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README's table of what works is what `hipress doctor --json`, the core and the package's metadata say."""
+"""README's table of features agrees with `hipress doctor --json`, the core and the package's metadata."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.docs import pages
 
 
 def works(row: str) -> str:
-    """The cell "Works" of a row."""
+    """The cell "Works" of the row `row`."""
     (cell,) = re.findall(rf"^\| {row} \| (.*?) \|", (pages.ROOT / "README.md").read_text(), re.MULTILINE)
     return cell
 
 
 def names(row: str) -> list[str]:
-    """The names in code type of that cell."""
+    """The names in code type in the cell "Works" of the row `row`."""
     return re.findall(r"`([^`]+)`", works(row))
 
 

@@ -9,7 +9,7 @@ from tests.docs import pages
 
 EXAMPLES = pages.ROOT / "examples"
 PROGRAMS = sorted(file for file in EXAMPLES.rglob("*") if file.suffix in (".py", ".cll", ".ipynb"))
-#: What programs import; it does nothing by itself.
+#: Modules that the example programs import; they do nothing by themselves.
 PARTS = {"torch/image_folder.py", "digits_training.py"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/torch/tour.ipynb runs from its first cell to its last, and its stored outputs are of these cells."""
+"""examples/torch/tour.ipynb runs from its first cell to its last, and its stored outputs belong to its cells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ nbclient = pytest.importorskip("nbclient", reason="notebooks are executed in .ve
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 NOTEBOOK = pages.ROOT / "examples" / "torch" / "tour.ipynb"
-#: Less work than a reader's.
+#: Replacements that shorten the training.
 SHORTER = (("steps=200", "steps=20"), (" none int8 onebit ", " none onebit "))
 
 

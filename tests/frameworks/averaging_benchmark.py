@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks/adapters.py times of a framework, on a rank that has it."""
+"""Checks the code that benchmarks/adapters.py times in a framework, on a rank that has the framework."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class NotedClock:
-    """Says in which order it was asked."""
+    """A clock that records the order of its calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -20,7 +20,7 @@ class NotedClock:
 
 
 def repetitions(framework: str) -> list[str]:
-    """On a rank: two of them, each with the same averages."""
+    """Runs two repetitions of the same averages on a rank. Returns the calls of the clock."""
     from benchmarks import models
     from benchmarks.adapters import systems
     from hipress import runtime

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that raises once in a training of several ranks: the loop, and what all frameworks promise of its end.
+"""A rank that raises once in a training of several ranks: the training loop, and the promises of all frameworks for
+this case.
 
-A framework's test says where its training raises, and gives run_steps() its step. Then all ranks go on as they would
-have, or all get an error within a step; their replicas never differ.
+A framework's test says where its training raises, and gives run_steps() its step. Then either all ranks go on as
+without the fault, or all ranks get an error within a step. Their replicas never differ.
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ from hipress.errors import HipressError
 
 WORLD, FAULTY, STEPS, FAULT = 3, 1, 5, 2
 
-#: Fingerprints of the replica after each step; type and text of the error that ended the training, or "".
+#: The fingerprints of the replica after each step, and the type and text of the error that ended the training, or "".
 Outcome: TypeAlias = tuple[list[str], str, str]
 
 
 class Boom(Exception):
-    """What the faulty rank raises."""
+    """The exception that the faulty rank raises."""
 
 
 class Fault:
-    """Comes once: on rank FAULTY, in step FAULT, at one site."""
+    """A fault that happens once: on rank FAULTY, in step FAULT, at one place of the training."""
 
     def __init__(self, site: str) -> None:
         self.site = site
         self._waiting = runtime.rank() == FAULTY
 
     def comes(self, step: int, here: str = "") -> bool:
-        """Whether it comes here and now; `here` empty: wherever its site is."""
+        """Whether the fault happens here and now. An empty `here` matches every place."""
         if not self._waiting or step != FAULT or here not in ("", self.site):
             return False
         self._waiting = False
         return True
 
     def raise_at(self, here: str, step: int) -> None:
-        """Raises Boom if it comes here and now."""
+        """Raises Boom if the fault happens here and now."""
         if self.comes(step, here):
             raise Boom(f"in {here}")
 
@@ -54,15 +55,15 @@ def run_steps(
     own_error: Callable[[BaseException], BaseException | None] = lambda error: None,
     skip: Callable[[], None] | None = None,
 ) -> Outcome:
-    """A training whose script catches what the faulty rank raises, and then does `action`.
+    """Runs a training whose script catches the faulty rank's exception and then does `action`.
 
     Arguments:
-        action: "repeat" the step, "go on" with the next one, "end" the training, "raise" the error again, or "skip" the
-            batch.
-        caught: what the script catches, but for errors of HiPress.
-        raised: other errors that may end the training, beside HiPress' and `caught`.
-        own_error: HiPress' error that one of the framework's carries.
-        skip: what the script does to skip the batch.
+        action: "repeat" the step, "go on" with the next step, "end" the training, "raise" the exception again, or
+            "skip" the batch.
+        caught: the exceptions that the script catches, besides HiPress's errors.
+        raised: other exceptions that may end the training, besides HiPress's errors and `caught`.
+        own_error: returns the HiPress error inside an exception of the framework.
+        skip: the function that the script calls to skip the batch.
     """
     seen: list[str] = []
     number = 0
@@ -91,7 +92,7 @@ def run_steps(
 
 
 def outcomes_of(run: Callable[..., list[Any]], train: Callable[..., Outcome], *arguments: str) -> list[Outcome]:
-    """Of all ranks. Their replicas were the same after every step that they have taken."""
+    """The outcomes of all ranks. Checks that the replicas were the same after every step that the ranks have made."""
     outcomes: list[Outcome] = run(train, WORLD, *arguments, HIPRESS_TIMEOUT="60")
     longest = max((seen for seen, _, _ in outcomes), key=len)
     assert all(seen == longest[: len(seen)] for seen, _, _ in outcomes), "the replicas differ"
@@ -99,13 +100,14 @@ def outcomes_of(run: Callable[..., list[Any]], train: Callable[..., Outcome], *a
 
 
 def check_that_all_steps_were_taken(outcomes: list[Outcome]) -> None:
-    """The faulty rank has repeated its step."""
+    """Checks that all ranks made all steps, because the faulty rank repeated its step."""
     for seen, kind, text in outcomes:
         assert (len(seen), kind) == (STEPS, ""), text
 
 
 def check_that_the_open_step_ended_all(outcomes: list[Outcome], action: str, *texts: str) -> None:
-    """The faulty rank left a step that it had begun: the others learn why, with all of `texts`."""
+    """Checks the errors after the faulty rank left a step that it had begun: the others learn the reason, with all of
+    `texts`."""
     for rank, (seen, kind, text) in enumerate(outcomes):
         assert len(seen) == FAULT
         if rank == FAULTY and action == "end":
@@ -116,7 +118,7 @@ def check_that_the_open_step_ended_all(outcomes: list[Outcome], action: str, *te
 
 
 def check_that_the_missed_update_ended_all(outcomes: list[Outcome]) -> None:
-    """The others have made an update that the faulty rank has not made."""
+    """Checks the errors of all ranks: the other ranks made an update that the faulty rank did not make."""
     for seen, kind, text in outcomes:
         assert len(seen) <= FAULT + 1
         assert kind == "Mismatch", text
@@ -124,7 +126,7 @@ def check_that_the_missed_update_ended_all(outcomes: list[Outcome]) -> None:
 
 
 def check_that_the_update_ended_all(outcomes: list[Outcome], action: str, where: str) -> None:
-    """The faulty rank raised in the middle of an update."""
+    """Checks the errors of all ranks after the faulty rank raised in the middle of an update."""
     for rank, (seen, kind, text) in enumerate(outcomes):
         if rank == FAULTY and action in ("end", "raise"):
             continue
@@ -134,7 +136,7 @@ def check_that_the_update_ended_all(outcomes: list[Outcome], action: str, where:
 
 
 def check_that_the_others_name_who_left(outcomes: list[Outcome], steps: int = FAULT) -> None:
-    """The faulty rank called shutdown() after `steps` steps."""
+    """Checks the errors of the other ranks after the faulty rank called shutdown() after `steps` steps."""
     for rank, (seen, kind, text) in enumerate(outcomes):
         assert len(seen) == steps
         if rank != FAULTY:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the worlds of all frameworks, each in its own environment, leave what is compared."""
+"""The folder for the files that the worlds of all frameworks write, and that a test compares."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each public name of Horovod does, on two ranks: for the rows of docs/horovod_names.json.
+"""Checks of Horovod's public names on two ranks, for the rows of docs/horovod_names.json.
 
-`SAME[name](call)` fails unless the name does what Horovod's documentation says, `DIFFERS[name](call)` unless it shows
-the difference that the row explains. What only one framework has is in horovod_<framework>.py.
+`SAME[name](call)` fails unless the name does what Horovod's documentation says. `DIFFERS[name](call)` fails unless the
+name shows the difference that the row explains. The names of one framework only are in horovod_<framework>.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.frameworks.adapters.adapter import Adapter, Array
 
 @dataclass(frozen=True)
 class Call:
-    """A name in a world of two ranks."""
+    """The call of a name in a world of two ranks."""
 
     hvd: Any
     adapter: Adapter
@@ -43,7 +43,8 @@ class Call:
         return tensor if isinstance(tensor, np.ndarray) else self.adapter.numpy(tensor)
 
     def result(self, *arguments: Any, **options: Any) -> Any:
-        """Of the function; of an asynchronous one what synchronize() gives."""
+        """Calls the function and returns its result; waits with synchronize() for the result of an asynchronous
+        function."""
         result = getattr(self.hvd, self.function)(*arguments, **options)
         return self.hvd.synchronize(result) if self.function.rstrip("_").endswith("_async") else result
 
@@ -56,7 +57,7 @@ def _is(call: Call, tensor: Any, *expected: Any) -> None:
 
 
 def allreduce(call: Call) -> None:
-    """The average unless told otherwise, factors on either side of the sum; in place if the name ends so."""
+    """The default is the average; factors apply before and after the sum; a name that ends with _ works in place."""
     given = call.tensor(1.0 + call.rank, 3.0)
     result = call.result(given, name="a")
     _is(call, result, 1.5, 3.0)
@@ -168,7 +169,7 @@ def timeline(call: Call) -> None:
 
 
 def _wait(call: Call) -> None:
-    """MXNet's operations are asynchronous."""
+    """Waits for an operation; MXNet's operations are asynchronous."""
     call.values(call.hvd.allreduce(call.tensor(1.0)))
 
 
@@ -176,7 +177,7 @@ def shutdown(call: Call) -> None:
     _wait(call)
     call.hvd.shutdown()
     assert not call.hvd.is_initialized()
-    call.hvd.shutdown()  # nothing happens
+    call.hvd.shutdown()  # a second shutdown() does nothing
 
 
 def global_process_set(call: Call) -> None:
@@ -187,11 +188,11 @@ def global_process_set(call: Call) -> None:
         _is(call, call.hvd.allreduce(call.tensor(1.0 + call.rank), process_set=everybody), 1.5)
 
 
-# Differences.
+# Checks of names that differ.
 
 
 def init(call: Call) -> None:
-    call.hvd.init()  # again: nothing happens
+    call.hvd.init()  # a second call does nothing
     for arguments in ({"comm": [0]}, {"process_sets": [[0]]}, {"process_sets": "dynamic"}):
         with pytest.raises(Unsupported, match="all ranks"):
             call.hvd.init(**arguments)
@@ -220,13 +221,13 @@ def objects(call: Call) -> None:
         def give(value: Any) -> Any:
             return function(value, call.rank)
 
-    # Each rank is its own root here: it fails before it sends anything.
+    # Each rank is its own root here, so the call fails before it sends anything.
     with pytest.raises(Exception, match=r"."):
         give(lambda: 1)
 
 
 def allreduce_of_values(call: Call) -> None:
-    """horovod.tensorflow.keras': of what is no tensor."""
+    """horovod.tensorflow.keras averages values that are not tensors."""
     assert call.hvd.allreduce([1.0 + call.rank]).tolist() == [1.5]
     assert float(call.hvd.allreduce(call.rank + 1.0, op=call.hvd.Sum)) == 3.0
 
@@ -291,7 +292,7 @@ SAME: dict[str, Check] = {
     "Product": operation("Product", 6.0),
 }
 
-#: Of horovod.tensorflow.keras and horovod.keras.
+#: The names that horovod.tensorflow.keras and horovod.keras share.
 KERAS_SAME: dict[str, Check] = {
     **_PLACES,
     "allreduce": allreduce_of_values,

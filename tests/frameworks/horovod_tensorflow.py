@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that horovod.tensorflow, its keras and horovod.keras alone have; see horovod_calls.py."""
+"""Checks of the names that only horovod.tensorflow, its keras and horovod.keras have; see horovod_calls.py."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def broadcast_global_variables(call: Call) -> None:
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(broadcast)
         assert session.run(variable) == 1.0
-    with pytest.raises(RuntimeError):  # as Horovod where there is no graph
+    with pytest.raises(RuntimeError):  # Horovod raises it, too, if there is no graph
         call.hvd.broadcast_global_variables(1)
 
 
@@ -146,7 +146,7 @@ def metric_average(call: Call) -> None:
     model = _model(call)
     first = call.hvd.callbacks.BroadcastGlobalVariablesCallback(1)
     history = _fit(call, model, first, call.hvd.callbacks.MetricAverageCallback(device=""))
-    assert history["mae"] == [1.5]  # 1 here and 2 there
+    assert history["mae"] == [1.5]  # the mean of 1 on this rank and 2 on the other
 
 
 def schedule(call: Call) -> None:
@@ -162,7 +162,7 @@ def warmup(call: Call) -> None:
 
 
 def best_checkpoint(call: Call) -> None:
-    """Keras' ModelCheckpoint that keeps the best model; where it goes is set before training."""
+    """Keras's ModelCheckpoint that keeps the best model; the script sets the file before training."""
     checkpoint = call.hvd.callbacks.BestModelCheckpoint(monitor="loss")
     assert isinstance(checkpoint, keras.callbacks.ModelCheckpoint)
     assert checkpoint.save_best_only

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that horovod.torch alone has; see horovod_calls.py."""
+"""Checks of the names that only horovod.torch has; see horovod_calls.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the checks; see this package's docstring."""
+"""Runs the checks; the package's docstring explains them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.ranks import Ranks
 
 pytestmark = pytest.mark.slow
 
-#: Seconds that ranks wait for one that failed, or whose process is still importing its framework.
+#: Seconds that ranks wait for a rank that failed, or that is still importing its framework.
 TIMEOUT = "60"
 NOT_RUN = "not run, because the world had ended: "
 
 
 def run_checks(framework: str) -> dict[str, str]:
-    """On a rank: check → how it failed, empty if it did not."""
+    """Runs all checks on a rank. Returns check → error text, empty if the check passed."""
     adapter = adapter_class(framework)()
     adapter.module.init()
     outcomes: dict[str, str] = {}
@@ -46,7 +46,7 @@ def ranks_of(framework: str) -> Ranks:
 
 @cache
 def world(framework: str, size: int) -> list[dict[str, str]]:
-    """What run_checks() returned, by rank."""
+    """The results of run_checks(), by rank."""
     options = {"HIPRESS_TIMEOUT": TIMEOUT, "HIPRESS_CONFORMANCE": str(DIRECTORY)}
     return ranks_of(framework).run(run_checks, size, framework, **options)
 

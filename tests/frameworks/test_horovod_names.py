@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each row of docs/horovod_names.json, from which docs/guide/horovod.md says what of Horovod is the same here.
+"""Each row of docs/horovod_names.json is true. docs/guide/horovod.md lists its rows: which of Horovod's names are the
+same in HiPress.
 
-Absent: the name, or its use, raises Unsupported. Same: Horovod's arguments in Horovod's order, and on two ranks what
-Horovod's documentation says. Differs: the arguments, and the difference. The calls are in horovod_calls.py.
+"Absent": the name, or its use, raises Unsupported. "Same": the name takes Horovod's arguments in Horovod's order, and
+on two ranks it does what Horovod's documentation says. "Differs": the name takes the arguments, and shows the
+difference. The calls are in horovod_calls.py.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ def checks(framework: str, module: str, kind: str) -> dict[str, Check]:
 
 
 def called(framework: str, module: str) -> dict[str, str]:
-    """On a rank: name → how its check failed, empty if it did not. A rank that fails leaves, and ends the world."""
+    """Runs all checks of a module on a rank. Returns name → error text, empty if the check passed. A rank that fails
+    leaves, which ends the world."""
     hvd = of_horovod(module)
     hvd.init()
     adapter = adapter_class(framework)()
@@ -94,12 +97,13 @@ def test_a_name_does_what_its_row_says(framework: str, module: str, name: str) -
 
 @pytest.mark.parametrize(("framework", "module", "name"), rows("same", "differs"))
 def test_arguments_are_horovods(framework: str, module: str, name: str) -> None:
-    """Ours come behind, as keywords; what Horovod requires may have a default."""
+    """HiPress's own arguments come after Horovod's, as keywords. An argument that Horovod requires may have a
+    default."""
     hvd = of_horovod(module)
     assert name in hvd.__all__ or "." in name
     check_arguments(ROWS[module][name], hvd, functools.reduce(getattr, name.split("."), hvd))
     own = importlib.import_module(f"hipress.{framework}")
-    if module == framework and name != "init" and hasattr(own, name):  # init() there has options of its own only
+    if module == framework and name != "init" and hasattr(own, name):  # its init() has options of its own only
         check_arguments(ROWS[module][name], own, getattr(own, name))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users call is typed, and its signatures and docstrings show the declared options."""
+"""All public functions are typed, and their signatures and docstrings show the declared options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hipress.errors import InvalidArgument
 from hipress.options.declaration import declared
 from tests.frameworks.adapters import present
 
-#: Framework → modules, whose names in __all__ users call.
+#: Framework → modules; the names in their __all__ are for users.
 MODULES = {
     "torch": ["hipress.torch", "hipress.horovod.torch"],
     "tensorflow": [
@@ -29,7 +29,7 @@ MODULES = {
     "mxnet": ["hipress.mxnet", "hipress.horovod.mxnet"],
 }
 HERE = [("hipress", "hipress"), *((framework, module) for framework in present() for module in MODULES[framework])]
-#: Module, and what takes all options of gradients there.
+#: Framework → modules with the callable that takes all options of gradients.
 DISTRIBUTED = {
     "torch": [("hipress.torch", "DistributedOptimizer"), ("hipress.horovod.torch", "DistributedOptimizer")],
     "tensorflow": [
@@ -48,7 +48,7 @@ TAKING_OPTIONS = [pair for framework in present() for pair in DISTRIBUTED[framew
 
 
 def functions(module: str) -> Iterator[tuple[str, Any]]:
-    """The functions of a module's surface, and the public methods of its classes."""
+    """The functions that a module exports, and the public methods of its exported classes."""
     found = importlib.import_module(module)
     for name in found.__all__:
         value = getattr(found, name)
@@ -89,7 +89,7 @@ def test_signature_and_docstring_show_every_option(module: str, name: str) -> No
 
 @pytest.mark.parametrize(("module", "name"), TAKING_OPTIONS)
 def test_type_checkers_see_the_options(module: str, name: str) -> None:
-    """By `**options: Unpack[...]` of the function as it is written."""
+    """The source of the function has `**options: Unpack[...]`."""
     function = getattr(importlib.import_module(module), name)
     written = inspect.unwrap(function.__init__ if inspect.isclass(function) else function)
     assert any("Unpack[" in str(each) for each in written.__annotations__.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what the worlds of the frameworks have written."""
+"""Compares the files that the worlds of the frameworks have written."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("framework", present())
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_the_same_input_gives_the_same_bytes_and_the_same_result(framework: str, size: int) -> None:
-    """In this framework, and in every other whose tests have left files, each in its own environment."""
-    world(framework, size)  # this environment's files are of this run
+    """The files of this framework equal the files of every other framework whose tests have run; each framework has its
+    own environment."""
+    world(framework, size)  # this run has written this environment's files
     for rank in range(size):
         own = json.loads((DIRECTORY / f"{framework}.{size}.{rank}.json").read_text())
         assert list(own) == CODECS

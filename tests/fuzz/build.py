@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the fuzzers of C++ in build/fuzz/tree: python -m tests.fuzz.build"""
+"""Builds the C++ fuzzers in build/fuzz/tree: python -m tests.fuzz.build"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TREE = ROOT / "build" / "fuzz" / "tree"
 
 
 def build() -> Path:
-    """Only what has changed is compiled. Returns the directory with the executables."""
+    """Compiles the changed files only. Returns the directory with the executables."""
     here = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
     configure = ["cmake", "-G", "Ninja", "-S", str(Path(__file__).parent), "-B", str(TREE), "--log-level=WARNING"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes a CompLL program a little, and mostly so that it stays one: few programs are left if characters change."""
+"""Changes a CompLL program by tokens, so that the result is mostly a program again; changes of single characters seldom
+leave one."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _OTHERS = _words("""
     param in state if else return extract lambda_func random for while params gradient compressed size ( ) [ ] { } ! ~
     ? : ; , . = -> [&] += ++ // /* */ é \0
 """)
-# What an expression may become; x, y and z are expressions of the program.
+# The expressions that may replace an expression; x, y and z are expressions of the program.
 _WRAPS = """
     (x+y)|(x-y)|(x*y)|(x/y)|(x%y)|(x<<y)|(x>>y)|(x&y)|(x<y)|(x==y)|(x<y?y:z)|(y?x:z)|min(x,y)|max(x,y)|pow(x,y)|abs(x)
     floor(x)|ceil(x)|round(x)|sqrt(x)|-x|!x|~x|(int)x|(float)x|(double)x|(bool)x|(uint2)x|(uint8)x|x.size|x[y]|(x)
@@ -65,7 +66,7 @@ def _changed(tokens: list[str], dice: random.Random) -> list[str]:
 
 
 def _atoms(tokens: list[str], words: list[int]) -> list[int]:
-    """Where names and numbers stand that are expressions, as well as can be told from their neighbours."""
+    """The positions of names and numbers that are expressions, as far as their neighbours show it."""
     before = {"return", *_OPERATORS, *"([,=?:{"} - {"*"}
     after = {*_OPERATORS, *")],;?:."}
     return [
@@ -76,7 +77,7 @@ def _atoms(tokens: list[str], words: list[int]) -> list[int]:
 
 
 def _replace(tokens: list[str], words: list[int], expressions: list[str], dice: random.Random) -> None:
-    """One token by another of its kind: of the language, or of this program."""
+    """Replaces a token by another token of its kind, from the language or from this program."""
     at = dice.choice(words)
     token = tokens[at]
     for kind in (_TYPES, _OPERATORS, _FUNCTIONS):
@@ -90,7 +91,7 @@ def _replace(tokens: list[str], words: list[int], expressions: list[str], dice: 
 
 
 def _wrap(tokens: list[str], atoms: list[int], dice: random.Random) -> None:
-    """A name or number becomes a part of a larger expression."""
+    """Makes a name or a number a part of a larger expression."""
     at = dice.choice(atoms)
 
     def operand() -> str:
@@ -102,7 +103,7 @@ def _wrap(tokens: list[str], atoms: list[int], dice: random.Random) -> None:
 
 
 def _copy_statement(tokens: list[str], words: list[int], dice: random.Random) -> None:
-    """What lies between two ends of statements is copied behind another, moved there, or left out."""
+    """Copies or moves a statement behind another statement, or leaves it out."""
     ends = [i for i in words if tokens[i] in ";{}"]
     if len(ends) < 2:
         return
@@ -123,7 +124,7 @@ def _copy_statement(tokens: list[str], words: list[int], dice: random.Random) ->
 
 
 def _copy_group(tokens: list[str], words: list[int], dice: random.Random) -> None:
-    """What stands in brackets takes the place of what stands in other brackets of that kind."""
+    """Replaces the content of a pair of brackets by the content of another pair of that kind."""
     opening = dice.choice("({[")
     closing = {"(": ")", "{": "}", "[": "]"}[opening]
     groups = []
@@ -140,7 +141,7 @@ def _copy_group(tokens: list[str], words: list[int], dice: random.Random) -> Non
 
 
 def _disturb(tokens: list[str], at: int, other: int, dice: random.Random) -> None:
-    """Hardly ever leaves a program."""
+    """Changes single tokens; the result is hardly ever a program."""
     match dice.randrange(4):
         case 0:
             tokens[at], tokens[other] = tokens[other], tokens[at]

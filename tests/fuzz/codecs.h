@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inputs of the decoders' fuzzer: one byte says which codec, one how it is called, two how many elements.
+// The decoders' fuzzer input: a byte for the codec, one for the way of the call, two for the element count.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace hipress::fuzz {
 
-/// The codecs under test: all built-in ones, with the options that change their messages.
+/// The codecs under test: all built-in codecs, with the options that change their messages.
 inline constexpr const char* kCodecs[] = {
     "none",
     "fp16",
@@ -52,13 +52,13 @@ inline constexpr size_t kCodecCount = sizeof(kCodecs) / sizeof(*kCodecs);
 
 inline constexpr size_t kMaxElements = 8192;
 
-/// The second byte: bits 0 and 1 are the address of the payload modulo four, 2 and 3 the instruction-set
-/// level; with bit 4 the payload is repeated or cut to the size of the longest message.
+/// The second byte. Bits 0 and 1 are the payload's address modulo four; bits 2 and 3 are the instruction-set
+/// level. With bit 4 the payload is repeated or cut to the size of the longest message.
 inline constexpr uint8_t kFitBit = 1 << 4;
 
 inline constexpr size_t kPrefixBytes = 4;
 
-/// The codec of that number; made once.
+/// The codec with this number; the first call makes it.
 const Codec& codecNumber(size_t number);
 
 }  // namespace hipress::fuzz

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each codec encodes, as inputs: a fuzzer that starts from random bytes would have to find indices that
-// increase and counts that fit before it could change one of them.
+// Payloads of each codec as inputs. Starting from random bytes, a fuzzer would have to find ascending indices
+// and fitting counts before it could change one of them.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every decoder, given any bytes: it decodes them or throws CorruptPayload and has then written nothing, and
-// never touches anything else. What it decodes is the same at every instruction-set level, and accumulating
-// adds just that.
+// Tests every decoder with any bytes. It must decode them, or throw CorruptPayload and write nothing, and it
+// must not touch other memory. All instruction-set levels must decode the same values, and an accumulating
+// decode must add these values.
 #include <sanitizer/asan_interface.h>
 
 #include <algorithm>
@@ -21,11 +21,11 @@
 namespace hipress::fuzz {
 namespace {
 
-constexpr size_t kGuard = 64;  // floats: the widest store, four times
+constexpr size_t kGuard = 64;  // floats: four times the widest store
 constexpr float kGuardValue = -1234.5f;
 
-/// Known contents between guards. While they are poisoned, ordinary code that touches them is reported at
-/// once; masked and scattered stores are not seen by the sanitizer, so the values are looked at as well.
+/// Memory with known contents between two guards. The sanitizer reports ordinary code that touches poisoned
+/// guards at once. It does not see masked and scattered stores, so the test also compares the guards' values.
 class Output {
  public:
   explicit Output(size_t count) : values_(kGuard + count + kGuard, kGuardValue), count_(count) {
@@ -59,7 +59,7 @@ bool same(float left, float right) {
          (std::isnan(left) && std::isnan(right));
 }
 
-/// Empty if the payload was decoded, otherwise why not.
+/// Decodes the payload. Returns an empty text, or the text of the error.
 std::string decode(const Codec& codec, ConstBytes payload, Output& output, DecodeMode mode, IsaLevel level) {
   setIsaLevel(std::min(level, bestIsaLevel()));
   try {
@@ -75,7 +75,7 @@ std::string decode(const Codec& codec, ConstBytes payload, Output& output, Decod
   }
 }
 
-/// Copies the payload to the very end of a block of its own.
+/// A copy of the payload that ends at the end of its block of memory.
 struct Payload {
   Payload(std::span<const uint8_t> from, size_t bytes, size_t offset)
       : block(new std::byte[offset + bytes]), view(block.get() + offset, bytes) {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzes CompLL's compiler, interpreter and emitter, guided by coverage (atheris). Arguments are libFuzzer's:
+"""Fuzzes CompLL's compiler, interpreter and emitter, guided by coverage (atheris). The arguments are libFuzzer's:
 
 python -m tests.fuzz.fuzz_parser -runs=1000 CORPUS compll/algorithms tests/compll/check/wrong
 
-Any text must either be refused with CompileError or become a program. A program can be interpreted, whatever it does,
-and emitted as C++, without any error but HipressError.
+The compiler must refuse a text with CompileError, or make a program from it. The interpreter must run every program,
+and the emitter must write it as C++, without any error but HipressError.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def run_one(data: bytes) -> None:
         program = compile_text(text, "fuzzed.cll")
     except CompileError as error:
         if not error.message or error.line < 1:
-            raise AssertionError("an error that does not say what and where") from error
+            raise AssertionError("an error without a text or a place") from error
         return
     CPU.codec(program, Origin("fuzzed.cll", text.encode("utf-8", errors="replace").decode()))
-    # A program may make vectors of 2^31 elements; that is no mistake of the interpreter.
+    # A program may make vectors of 2^31 elements; running out of memory then is no error of the interpreter.
     with contextlib.suppress(HipressError, MemoryError):
         interpret(Interpreter(program, **{param.name: example(param) for param in program.params}))
 
 
 def interpret(codec: Interpreter) -> None:
-    """Encodes and decodes. What a program does wrong is a HipressError."""
+    """Encodes and decodes. An error of the program is a HipressError."""
     for payload in PAYLOADS:
         try:
             codec.decode(payload, len(GRADIENT))
@@ -59,7 +59,7 @@ def interpret(codec: Interpreter) -> None:
 
 
 def mutate(data: bytes, max_size: int, seed: int) -> bytes:
-    """Changes programs most of the time, and bytes so that nothing is out of reach."""
+    """Changes programs most of the time, and otherwise single bytes, so that every text can be reached."""
     dice = random.Random(seed)
     if dice.random() < 0.1:
         return bytes(atheris.Mutate(data, max_size))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mistake made on purpose, for a fuzzer to find.
+// A deliberate bug that the fuzzer must find.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hipress::fuzz {
 
-/// Reads past the end of an array if two bytes far from each other have the right values.
+/// Reads past the end of an array if two distant bytes have the right values.
 int plantedBug(std::span<const uint8_t> input);
 
 }  // namespace hipress::fuzz

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shows that the fuzzer fuzzes.
+// The target of the planted bug: it shows that the fuzzer finds bugs.
 #include "tests/fuzz/driver/target.h"
 #include "tests/fuzz/planted_bug.h"
 

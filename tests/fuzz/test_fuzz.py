@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short runs of the fuzzers, the same every time; `make fuzz` runs them for an hour."""
+"""Short runs of the fuzzers, the same in every run of the tests; `make fuzz` runs the fuzzers for an hour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fuzz.build import ROOT, build
 
 HERE = Path(__file__).parent
 
-# Building takes a minute of one core, several if others use it too.
+# Building takes a minute on an idle core.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -57,7 +57,7 @@ def test_any_text_is_compiled_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_planted_bug_is_found_by_coverage_only(seed: int, fuzzers: Path, tmp_path: Path) -> None:
-    """It takes two right bytes among 64, which hardly an input has by chance."""
+    """The planted bug needs the right values of two bytes among 64; hardly any random input has them."""
     command = [fuzzers / "fuzz_planted", "--runs=400000", f"--seed={seed}", f"--crashes={tmp_path}"]
     done = run([*command, "--guided=0", "--runs=100000"])
     assert done.returncode == 0, done.stderr

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The header in front of every payload, given any bytes and any expectation: what is accepted is what was
-// agreed, and the checksum is the same at every instruction-set level.
-//
-// Input: by which bits the expectation differs from the header: codec (4 bytes), element count (8), bound of
-// the payload (8), dtype (1); the header; the payload. So fields that change agree until a difference
-// changes.
+// Tests the header check with any header and any expectation. An accepted header must be the
+// agreed header, and the checksum must be the same at every instruction-set level. The input
+// begins with the bits by which the expectation differs from the header: codec (4 bytes),
+// element count (8), bound of the payload (8), dtype (1). The header and the payload follow. So
+// a mutated header field still agrees with the expectation, unless a mutation changes these
+// bits.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -47,7 +47,7 @@ void checkAccepted(const WireHeader& header, const WireHeaderBytes& bytes, const
   }
 }
 
-/// Calls and returns whether CorruptPayload was thrown.
+/// Calls `call`. Returns whether it threw CorruptPayload.
 template <typename Call>
 bool refuses(const Call& call) {
   try {

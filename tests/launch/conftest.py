@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running `hipress run` in a process of its own, as users do, and watching what it leaves behind."""
+"""Runs `hipress run` in a process of its own, as users do, and checks that the job leaves no process behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-#: For anything to happen that happens at once on an idle machine (seconds).
+#: Seconds for an event that happens at once on an idle machine.
 PATIENCE = 30.0
 HIPRESS = (sys.executable, "-m", "hipress.cli")
 
@@ -22,23 +22,23 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 def clean_environment() -> dict[str, str]:
-    """This process' environment without what a launcher around the tests may have set."""
+    """This process's environment without the variables that a launcher around the tests may have set."""
     launcher = ("HIPRESS_", "HOROVOD_", "TORCHELASTIC_", "MASTER_", "LOCAL_", "OMPI_", "PMI", "MPI_", "SLURM_")
     launcher += ("OMP_NUM_THREADS", "RANK", "WORLD_SIZE", "PYTHONUNBUF")
     return {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Return once `condition` holds; fail the test, naming `what`, if it does not."""
+    """Returns once `condition` holds; fails the test with the text `what` if it never holds."""
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
-            pytest.fail(f"waited {PATIENCE:g} s in vain: {what}")
+            pytest.fail(f"waited {PATIENCE:g} s for: {what}")
         time.sleep(0.01)
 
 
 def is_running(pid: int) -> bool:
-    """Whether process `pid` lives; a zombie does not, whoever should have waited for it."""
+    """Whether process `pid` is alive; a zombie is not, whichever process has to wait for it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -47,23 +47,23 @@ def is_running(pid: int) -> bool:
 
 
 def assert_gone(pids: list[int]) -> None:
-    """Fail unless all these processes end (a kill takes a moment to arrive)."""
-    wait_until(lambda: not any(map(is_running, pids)), f"all of the processes {pids} to be gone")
+    """Fails the test unless all these processes end; a kill takes a moment to arrive."""
+    wait_until(lambda: not any(map(is_running, pids)), f"the end of the processes {pids}")
 
 
 def read_pids(directory: Path, count: int) -> list[int]:
-    """The numbers in `count` files *.pid of `directory`, once they are all written."""
+    """The process ids in `count` files *.pid of `directory`, once all files are complete."""
 
     def written() -> list[str]:
         return [text for file in directory.glob("*.pid") if (text := file.read_text()).endswith("\n")]
 
-    wait_until(lambda: len(written()) >= count, f"{count} processes to start")
+    wait_until(lambda: len(written()) >= count, f"the start of {count} processes")
     return [int(text) for text in written()]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts `hipress run ARGUMENTS...` and kills it at the end of the test if it is still there."""
+    """Starts `hipress run ARGUMENTS...`; kills it at the end of the test if it still runs."""
     processes: list[subprocess.Popen[bytes]] = []
 
     def start_one(*arguments: str, env: dict[str, str] | None = None, **options: object) -> subprocess.Popen[bytes]:
@@ -85,7 +85,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def run(start: Start) -> Callable[..., tuple[int, bytes, bytes]]:
-    """Runs `hipress run ARGUMENTS...` to its end: exit code, stdout, stderr."""
+    """Runs `hipress run ARGUMENTS...` to its end. Returns exit code, stdout and stderr."""
 
     def run_one(*arguments: str, input: bytes | None = None, **options: object) -> tuple[int, bytes, bytes]:
         if input is not None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each rank of a job in test_launchers.py does.
+"""The program of each rank of a job in test_launchers.py.
 
     launched_rank.py DIRECTORY end|kill [srun]
 
-Writes what it has found into DIRECTORY/RANK.json, and its process' number into DIRECTORY/NUMBER.pid. `kill`: rank 1 is
-killed, and the others wait for their launcher to end them. `srun`: with the variables that srun sets, instead of those
-of the mpirun that has started it, whose store stays.
+Writes its place and its meetings into DIRECTORY/RANK.json, and its process id into DIRECTORY/NUMBER.pid. `kill`: rank 1
+kills itself, and the others wait until their launcher ends them. `srun`: the rank replaces the variables of the mpirun
+that started it by srun's variables, but mpirun's store stays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hipress import runtime
 
 
 def main(directory: str, ending: str, disguise: str = "") -> None:
-    """Meets the others twice, tells them its rank, and ends."""
+    """Meets the other ranks twice, tells them its rank, and ends."""
     Path(directory, f"{os.getpid()}.pid").write_text(f"{os.getpid()}\n")
     if disguise == "srun":
         _look_like_srun()
@@ -41,7 +41,7 @@ def main(directory: str, ending: str, disguise: str = "") -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(600)
     runtime.shutdown()
-    time.sleep(0.5 * rank)  # ranks do not end all at once
+    time.sleep(0.5 * rank)  # the ranks end one after the other
 
 
 def _look_like_srun() -> None:

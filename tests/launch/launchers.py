@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launchers other than ours, each installed into an environment of its own when a test first asks for it."""
+"""Launchers other than `hipress run`. A test that needs one installs it into an environment of its own."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from tests.environments import environment
 
-#: Horovod without what it compiles: HiPress takes the ranks' places from horovodrun, and no collectives.
+#: Builds Horovod without its compiled parts: HiPress uses only horovodrun's environment variables, and no collective.
 _HOROVOD = {
     "HOROVOD_WITHOUT_MPI": "1",
     "HOROVOD_WITHOUT_GLOO": "1",
     "HOROVOD_WITHOUT_PYTORCH": "1",
     "HOROVOD_WITHOUT_TENSORFLOW": "1",
     "HOROVOD_WITHOUT_MXNET": "1",
-    # Its CMake file asks for a version that CMake 4 no longer knows.
+    # Horovod's CMake file asks for a version that CMake 4 does not support.
     "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
 }
-#: horovodrun itself, but for its look whether those collectives are there.
+#: Runs horovodrun without its check for the compiled collectives.
 HOROVODRUN = """
 from horovod.runner import launch
 if __name__ == "__main__":
@@ -29,9 +29,10 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class Launcher:
-    """One launcher: the requirements of its environment, in order, and its command there, up to the number of ranks."""
+    """One launcher: the requirements of its environment, in order, and its command in it without the number of
+    ranks."""
 
-    source: str  # The name under which hipress.launch.rendezvous knows it.
+    source: str  # the launcher's name in hipress.launch.rendezvous
     requirements: tuple[str, ...]
     command: tuple[str, ...]
     build_variables: dict[str, str] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class Launcher:
         return [str(self.environment() / "bin" / name), *arguments, "-np", str(size), *program]
 
     def environment(self) -> Path:
-        """The folder of its environment, which is made first if there is none."""
+        """The folder of the launcher's environment; the function makes the environment if it is missing."""
         names = [f"launchers/{name}" for name in self.requirements]
         return environment("launchers", names, self.build_variables)
 
@@ -51,7 +52,8 @@ LAUNCHERS = {
     "horovodrun": Launcher(
         "horovodrun", ("horovod-build", "horovod"), ("python", "-c", HOROVODRUN, "--gloo"), _HOROVOD
     ),
-    # It refuses to run as root unless told to, binds all ranks to the first cores, and counts cores as slots.
+    # Open MPI refuses to run as root, binds all ranks to the first cores, and counts cores as slots; options change
+    # this.
     "openmpi": Launcher(
         "mpirun (Open MPI)",
         ("openmpi",),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line itself: what it prints, what it costs to import, and loading of the core."""
+"""The command line: its output, the time that its import takes, and the loading of the core."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_no_line_of_a_list_of_commands_is_cut() -> None:
 )
 def test_the_shell_completes_commands_and_their_options(words: str, expected: set[str]) -> None:
     asked = {"_HIPRESS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-    # As the shell runs it: completion asks for the program's name.
+    # The shell runs the installed program, because completion asks for the program's name.
     program = Path(sys.executable).parent / "hipress"
     done = subprocess.run(
         [program], env={**clean_environment(), **asked}, capture_output=True, text=True, timeout=PATIENCE
@@ -91,7 +91,7 @@ def test_importing_the_command_line_imports_nothing_heavy() -> None:
 
 
 class TestLoadCore:
-    """A core that does not load is reported with the reason and with what to do."""
+    """If the core does not load, the error gives the reason and the remedy."""
 
     @staticmethod
     def load(monkeypatch: pytest.MonkeyPatch, **modules: ModuleType | Exception) -> ModuleType:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress doctor`: it always answers, whatever is missing or broken."""
+"""`hipress doctor` always gives an answer, even with missing or broken parts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_check_that_raises_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class TestProbe:
-    """Native code is looked at in another process, which may crash or hang."""
+    """The doctor examines native code in another process, so a crash or a hang does not end the doctor."""
 
     @pytest.fixture(autouse=True)
     def _frameworks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_shared_memory_that_is_small_or_absent(tmp_path: Path, monkeypatch: pyte
     small = doctor.check_shared_memory(str(tmp_path))
     assert small.status == "warning"
     assert "--shm-size" in small.advice
-    with pytest.raises(FileNotFoundError):  # Which examine() turns into a finding.
+    with pytest.raises(FileNotFoundError):  # examine() makes a finding of this error
         doctor.check_shared_memory(str(tmp_path / "none"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress run -H` hands a job over to a launcher that is installed."""
+"""`hipress run -H` hands a job over to an installed launcher."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.launch.test_launchers import assert_gone, assert_met, found, read_pid
 
 _PROGRAM = (sys.executable, str(Path(__file__).with_name("launched_rank.py")))
 _AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-#: Making a launcher's environment may compile Horovod.
+#: The first test makes a launcher's environment, and may compile Horovod.
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -29,7 +29,7 @@ def stand_in(folder: Path, name: str, script: str) -> None:
 
 @pytest.fixture
 def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is all of PATH."""
+    """A folder that is the only folder in PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

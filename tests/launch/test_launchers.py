@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job under each launcher: its ranks find each other with no further options, and it ends when one is killed."""
+"""Under each launcher a job's ranks find each other without an option, and the job ends when one rank is killed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.launch.conftest import HIPRESS, PATIENCE, assert_gone, clean_environm
 from tests.launch.launchers import LAUNCHERS
 
 _PROGRAM = (sys.executable, str(Path(__file__).with_name("launched_rank.py")))
-#: Of this environment; each starts two ranks.
+#: Launchers in this environment, with commands that start two ranks.
 _OURS = {
     "hipress run": (*HIPRESS, "run", "-np", "2"),
     "torchrun": (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"),
 }
-#: Making a launcher's environment may compile Horovod.
+#: The first test makes a launcher's environment, and may compile Horovod.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def command_of(launcher: str) -> list[str]:
-    """What starts a program as two ranks."""
+    """The command that starts a program as two ranks."""
     if launcher == "torchrun":
         pytest.importorskip("torch.distributed")
     return list(_OURS[launcher]) if launcher in _OURS else LAUNCHERS[launcher].start(2)
@@ -39,13 +39,13 @@ def run(launcher: str, directory: Path, *arguments: str) -> subprocess.Completed
 
 
 def found(directory: Path) -> list[dict[str, Any]]:
-    """What the two ranks have written."""
+    """The reports that the two ranks have written."""
     return [json.loads((directory / f"{rank}.json").read_text()) for rank in range(2)]
 
 
 def assert_met(directory: Path, source: str) -> None:
     for rank, one in enumerate(found(directory)):
-        # Twice: init() after shutdown() meets again.
+        # The ranks meet twice: init() works again after shutdown().
         assert one == {"source": source, "place": [rank, 2, rank, 2, 0], "meetings": [[0, 1], [0, 1]]}
 
 
@@ -60,7 +60,7 @@ def test_two_ranks_meet(launcher: str, tmp_path: Path) -> None:
 def test_a_killed_rank_ends_the_job(launcher: str, tmp_path: Path) -> None:
     done = run(launcher, tmp_path, "kill")
     assert done.returncode != 0
-    assert len(list(tmp_path.glob("*.json"))) == 2, f"not both had met before:\n{done.stdout}{done.stderr}"
+    assert len(list(tmp_path.glob("*.json"))) == 2, f"a rank had not met the other:\n{done.stdout}{done.stderr}"
     assert_gone(read_pids(tmp_path, 2))
 
 
@@ -72,7 +72,7 @@ def test_srun_with_the_store_that_it_offers(mpi: str, tmp_path: Path) -> None:
 
 
 def start_step(directory: Path, ending: str) -> list[subprocess.Popen[bytes]]:
-    """Two tasks as srun starts them without a store. Slurm itself is not to be had from a package index."""
+    """Starts two tasks with srun's variables and without a store. No package index has Slurm itself."""
     step = {
         "SLURM_JOB_ID": "4711",
         "SLURM_STEP_ID": str(sum(map(ord, str(directory)))),

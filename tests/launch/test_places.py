@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `hipress.runtime` says of a process' place among machines, whichever launcher put it there."""
+"""`hipress.runtime` reports a process's place among the hosts, under every launcher."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def test_two_machines_with_unequally_many_ranks() -> None:
         for rank, (local_rank, local_size) in enumerate(local_places)
     ]
     printed = [rank.communicate(timeout=PATIENCE)[0].decode().strip() for rank in ranks]
-    # Only the first machine has a process of number 1.
+    # Each line has rank, size, local rank, local size, cross rank and cross size; only the first host has a local rank
+    # 1.
     assert printed == ["0 3 0 2 0 2", "1 3 1 2 0 1", "2 3 0 1 1 2"]
 
 

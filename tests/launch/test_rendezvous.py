@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who this process is and where its ranks meet: every launcher's environment, right and wrong."""
+"""HiPress finds its rank and its rendezvous in every launcher's environment, and reports a wrong environment."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_malformed_values_are_named_with_what_is_expected(name: str, value: str)
 
 
 class TestStores:
-    """What a launcher has set is right, but its store does not answer."""
+    """The launcher's variables are right, but its store does not answer."""
 
     def test_horovodrun(self) -> None:
         with pytest.raises(TransportError, match=r"horovodrun's store at .*127\.0\.0\.1:1"):
@@ -180,7 +180,7 @@ class TestStores:
 
 
 class TestSrunWithoutAStore:
-    """Ranks meet where the step's variables imply."""
+    """The ranks of an srun step without a store meet at an address that the step's variables determine."""
 
     def test_all_ranks_know_the_same_place(self) -> None:
         one, other = resolve(SRUN), resolve(SRUN | {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NODEID": "1"})
@@ -221,7 +221,7 @@ class TestSrunWithoutAStore:
 
 
 class TestInheritedSocket:
-    """HIPRESS_RENDEZVOUS_FD is used only if it still is what the launcher passed."""
+    """A rank uses HIPRESS_RENDEZVOUS_FD only if the descriptor is still the launcher's socket."""
 
     @staticmethod
     def environ(fd: object, port: int, rank: int = 0) -> dict[str, str]:
@@ -236,7 +236,7 @@ class TestInheritedSocket:
 
     def test_rank_0_takes_it_over(self, listener: socket.socket) -> None:
         fd, port = listener.fileno(), listener.getsockname()[1]
-        for _ in range(2):  # each init() gets a duplicate; the socket stays for the next one
+        for _ in range(2):  # each init() gets a duplicate, and the socket stays for the next init()
             place = resolve(self.environ(fd, port))
             assert place.listen_fd not in (None, fd)
             with socket.socket(fileno=place.listen_fd), socket.create_connection(("127.0.0.1", port)):
@@ -249,7 +249,7 @@ class TestInheritedSocket:
             except OSError:
                 os._exit(7)
             os._exit(8)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "a child keeps the port alive"
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "a child keeps the port open"
 
     def test_other_ranks_leave_it_alone(self, listener: socket.socket) -> None:
         assert resolve(self.environ(listener.fileno(), listener.getsockname()[1], rank=1)).listen_fd is None

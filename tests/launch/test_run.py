@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress run`: how ranks are started, what they are given, and how their output comes out."""
+"""`hipress run` starts ranks, gives them their environment and input, and prints their output."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_prompt_shows_on_a_terminal_before_its_line_ends(start: Start) -> None
         return text in seen
 
     wait_until(lambda: saw(b"name? "), "the prompt")
-    assert b"[0] \x1b[0mname? " in seen, "coloured on a terminal"
+    assert b"[0] \x1b[0mname? " in seen, "the output has colours on a terminal"
     os.write(ours, b"world\n")
     wait_until(lambda: saw(b"hello world"), "the answer")
     assert process.wait(PATIENCE) == 0
@@ -233,18 +233,18 @@ def test_a_reader_that_leaves_ends_the_job(start: Start, tmp_path: Path) -> None
     process.stdout.close()
     assert process.wait(PATIENCE) == 141
     assert_gone(pids)
-    process.stdout = None  # For the fixture's communicate().
+    process.stdout = None  # the fixture's communicate() must not read it
 
 
 def test_a_start_takes_no_time(run: Run) -> None:
     begin = time.monotonic()
     assert run("-np", "2", "true")[0] == 0
-    # 0.15 s when idle; what this guards against is an import of a framework or a forgotten wait.
+    # It takes 0.15 s on an idle machine. The bound finds an import of a framework or a forgotten wait.
     assert time.monotonic() - begin < 3
 
 
 def test_init_again_behind_a_shell(run: Run) -> None:
-    """The shell holds rank 0's socket, too, so that the port cannot be bound again."""
+    """The shell also holds rank 0's socket, so no process can bind the port again."""
     program = (
         "from hipress import runtime\n"
         "for _ in range(3):\n"

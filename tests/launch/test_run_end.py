@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress run`: however a job ends, its exit code says how, and nothing of it is left."""
+"""`hipress run`: the exit code tells how a job has ended, and no process of the job is left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 Run = Callable[..., tuple[int, bytes, bytes]]
 
-#: A rank with a child of its own, as data loaders and wrapper scripts make them; both write down their numbers.
+#: A rank with a child process, as data loaders and wrapper scripts have; both write down their process ids.
 FAMILY = "sleep 300 & echo $! > {0}/child-$HIPRESS_RANK.pid; echo $$ > {0}/$HIPRESS_RANK.pid; wait"
 
 
@@ -32,7 +32,7 @@ def test_the_first_failure_gives_the_exit_code_and_ends_the_others(run: Run, tmp
     result, _, err = run("-np", "3", "sh", "-c", f"{fail}; {FAMILY.format(tmp_path)}")
     assert result == code
     assert f"rank 1 exited with {code}; ending the other ranks".encode() in err
-    assert time.monotonic() - begin < 5, "nobody ignored SIGTERM, so no grace time was due"
+    assert time.monotonic() - begin < 5, "no rank ignored SIGTERM, so no grace time was necessary"
     assert_gone(read_pids(tmp_path, 4))
 
 
@@ -60,7 +60,7 @@ def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace_time(run: Run, tm
 
 
 def test_children_may_clean_up_after_their_wrapper_has_died(run: Run, tmp_path: Path) -> None:
-    # The shell dies of SIGTERM at once; what it runs takes a moment to save its state.
+    # SIGTERM ends the shell at once; the shell's child takes a moment to save its state.
     (tmp_path / "child").write_text(
         f"trap 'sleep 0.3; echo saved; exit 0' TERM; echo > {tmp_path}/up; sleep 300 & wait"
     )
@@ -99,7 +99,7 @@ def test_a_daemon_that_holds_the_output_does_not_hold_the_launcher(run: Run, tmp
 def test_signals_to_the_launcher_reach_the_ranks(
     start: Start, tmp_path: Path, sent: signal.Signals, received: str, code: int
 ) -> None:
-    # Python, because a shell starts its background children with SIGINT ignored.
+    # The script is in Python, because a shell starts its background children with SIGINT ignored.
     script = f"""
 import os, signal, subprocess
 rank = os.environ["HIPRESS_RANK"]
@@ -136,10 +136,10 @@ def test_ctrl_c_again_kills_at_once(start: Start, tmp_path: Path) -> None:
 def test_ctrl_c_works_while_nobody_reads_the_output(start: Start, tmp_path: Path) -> None:
     process = start("-np", "2", "--grace", "0.5", "sh", "-c", f"echo $$ > {tmp_path}/$HIPRESS_RANK.pid; exec yes")
     pids = read_pids(tmp_path, 2)
-    time.sleep(0.3)  # Long enough to fill every buffer on the way.
+    time.sleep(0.3)  # long enough to fill every buffer between the ranks and the test
     process.send_signal(signal.SIGINT)
     assert_gone(pids)
-    process.send_signal(signal.SIGINT)  # This one gives up on the unread output.
+    process.send_signal(signal.SIGINT)  # the second Ctrl-C gives up the unread output
     assert process.wait(PATIENCE) == 130
 
 
@@ -168,7 +168,7 @@ def test_the_job_survives_the_loss_of_its_guard(start: Start, tmp_path: Path) ->
     pids = read_pids(tmp_path, 1)
     (guard,) = _children(process.pid) - set(pids)
     os.kill(guard, signal.SIGKILL)
-    wait_until(lambda: not is_running(guard), "the guard to be gone")
+    wait_until(lambda: not is_running(guard), "the end of the guard")
     process.communicate(b"\n", PATIENCE)
     assert process.returncode == 6
 
@@ -188,10 +188,10 @@ def _children(pid: int) -> set[int]:
     return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
-#: Seconds that `hipress run` gives ranks to end by themselves.
+#: Seconds that `hipress run` waits for ranks to end by themselves.
 _GRACE = LaunchOptions.grace
 
-#: An import in which KeyboardInterrupt gets lost, as in many that try something.
+#: An import that loses KeyboardInterrupt: many modules catch every exception while they import.
 _SWALLOWS = """
 import os, time
 def imports():
@@ -205,7 +205,7 @@ def imports():
 
 
 def _end_by_ctrl_c(start: Start, program: Path, pids: Path, ranks: int) -> tuple[float, bytes]:
-    """How long it takes, and what is said."""
+    """The seconds until the job has ended after Ctrl-C, and its output."""
     process = start("-np", str(ranks), sys.executable, str(program))
     started = read_pids(pids, ranks)
     time.sleep(0.5)

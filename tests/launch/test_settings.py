@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks whose settings must be the same and are not do not train: each of them says which setting, and who has what."""
+"""Ranks with different values of a setting that must be the same do not train: each rank's error names the setting and
+the values."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 from hipress.settings import SAME_ON_ALL_RANKS
 from tests.launch.conftest import Start
 
-#: What rank 1 does before init(), and what is to be said of it.
+#: By setting: the statement that rank 1 runs before init(), and a text that the error must contain.
 _DIFFERENT = {
     "seed": ("os.environ['HIPRESS_SEED'] = '7'", "HIPRESS_SEED is 0 on ranks 0 and 2, 7 on rank 1"),
     "argument": ("options['seed'] = 7", "HIPRESS_SEED is 0 on ranks 0 and 2, 7 on rank 1"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meeting under torchrun: the ranks find each other through torch's store, which has MASTER_PORT for itself."""
+"""Ranks under torchrun find each other through torch's store, which occupies MASTER_PORT."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ def agent_port() -> Iterator[str]:
 
 
 def meet(environ: dict[str, str], size: int = 2, timeout: float = 20.0) -> list[Rendezvous]:
-    """All ranks at once, as threads of this process."""
+    """Resolves the rendezvous of all ranks at once; the ranks are threads of this process."""
     places = [environ | {"RANK": str(r), "LOCAL_RANK": str(r % int(environ["LOCAL_WORLD_SIZE"]))} for r in range(size)]
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(lambda place: resolve(place, timeout), places))
 
 
 def test_rank_0_publishes_and_the_others_reach_it(agent_port: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # All ranks being in one process, they share the count of meetings; apart they would each count to the same.
+    # The ranks share one process, and so one count of meetings. Ranks in separate processes would each count to the
+    # same number.
     monkeypatch.setattr("hipress.launch.rendezvous.meeting._meetings", itertools.repeat(0))
     environ = TORCHRUN | {
         "MASTER_PORT": agent_port,
@@ -65,7 +66,7 @@ def test_rank_0_publishes_and_the_others_reach_it(agent_port: str, monkeypatch: 
         pass
 
     again = meet(environ | {"TORCHELASTIC_RESTART_COUNT": "1"})
-    assert again[0].token == again[1].token != first.token, "a restart does not read what was published before it"
+    assert again[0].token == again[1].token != first.token, "a restart does not read the address of the run before"
     _close(again)
 
 
@@ -77,7 +78,7 @@ def test_without_an_agent_rank_0_serves_the_store(monkeypatch: pytest.MonkeyPatc
     met = meet(TORCHRUN | {"MASTER_PORT": str(port)})
     assert met[0].token == met[1].token
     _close(met)
-    # A script that also calls init_process_group() needs the same port; the server is shared within the process.
+    # A script that also calls init_process_group() needs the same port; within a process both share the server.
     distributed.TCPStore("localhost", port, is_master=True, wait_for_workers=False, multi_tenant=True)
 
 
@@ -85,9 +86,9 @@ def test_two_hosts_listen_where_master_addr_points(agent_port: str, monkeypatch:
     monkeypatch.setattr("hipress.launch.rendezvous.meeting._meetings", itertools.repeat(0))
     agent = {"MASTER_PORT": agent_port, "TORCHELASTIC_USE_AGENT_STORE": "True", "LOCAL_WORLD_SIZE": "1"}
     met = meet(TORCHRUN | agent | {"TORCHELASTIC_RUN_ID": "two"})
-    assert (met[0].host, met[0].local_size) == ("127.0.0.1", 1), "loopback, because MASTER_ADDR says so literally"
+    assert (met[0].host, met[0].local_size) == ("127.0.0.1", 1), "loopback, because MASTER_ADDR is a loopback address"
     _close(met)
-    # A host's own name that means loopback there would leave the other hosts waiting.
+    # Where a host's own name means loopback, the other hosts could not connect.
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))])
     from hipress.launch.rendezvous.listening import towards
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job that was to write a trace and cannot does not end as if it had."""
+"""A job that cannot write its trace ends with an error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ values = np.ones(50_000, np.float32)
 (tensor,) = engine.declare([_core.TensorSpec("layer", count=values.size, shape="[50000]")])
 engine.wait(engine.submit(tensor, values, values))
 if os.environ.get("FULL") == os.environ["HIPRESS_RANK"]:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # a disk that got full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # like a disk that is now full
 if "EXPLICIT" in os.environ:
     runtime.shutdown()
 """
@@ -68,13 +68,13 @@ def test_a_disk_that_got_full_is_no_success(run: Run, program: str, tmp_path: Pa
     assert code == 1
     assert f"the trace {file} cannot be written: File too large".encode() in err
     of_rank_0 = [line for line in err.splitlines() if line.startswith(b"[0]") and b"gradients take" not in line]
-    assert not of_rank_0, "rank 0 has nothing to complain of"
+    assert not of_rank_0, "rank 0 has no error"
     events = json.loads(file.read_text())
     assert {event["pid"] for event in events} == {0}
 
 
 def test_what_can_be_written_is(run: Run, program: str, tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
-    file.write_text("[\n{}\n]\n")  # of an earlier run
+    file.write_text("[\n{}\n]\n")  # an earlier run has left a trace
     assert run("-np", "3", sys.executable, program, env={"HIPRESS_TRACE": str(file)})[0] == 0
     assert {event["pid"] for event in json.loads(file.read_text())} == {0, 1, 2}

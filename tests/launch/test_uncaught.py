@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that ends with an exception: the other ranks are told which, not that it called shutdown()."""
+"""A process ends with an exception: the other ranks' errors name the exception, and do not claim a call of
+shutdown()."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small network and what tests ask of it."""
+"""A small network, and its batches, backward pass and fingerprint for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mxnet import autograd, gluon
 
 
 def mlp(seed: int = 0, hidden: int = 300, features: int = 16) -> gluon.nn.HybridSequential:
-    """A classifier into 4 classes; `features=0`: MXNet learns their number in the first forward pass."""
+    """A classifier into 4 classes. With `features=0` MXNet learns the number of features in the first forward pass."""
     mx.random.seed(seed)
     net = gluon.nn.HybridSequential(prefix="net_")
     with net.name_scope():
@@ -25,14 +25,14 @@ def mlp(seed: int = 0, hidden: int = 300, features: int = 16) -> gluon.nn.Hybrid
 
 
 def batch(rank: int, step: int, size: int = 8) -> tuple[mx.nd.NDArray, mx.nd.NDArray]:
-    """A rank's own samples of a step: a fixed linear problem."""
+    """A rank's own samples of a step; their labels come from a fixed linear problem."""
     inputs = np.random.default_rng([step, rank]).normal(size=(size, 16)).astype(np.float32)
     weights = np.random.default_rng(7).normal(size=(16, 4)).astype(np.float32)
     return mx.nd.array(inputs), mx.nd.array((inputs @ weights).argmax(1))
 
 
 def backward(net: gluon.Block, rank: int, step: int) -> mx.nd.NDArray:
-    """The losses of a rank's batch, after backward."""
+    """Runs backward on a rank's batch and returns its losses."""
     inputs, labels = batch(rank, step)
     with autograd.record():
         loss = gluon.loss.SoftmaxCrossEntropyLoss()(net(inputs), labels)
@@ -45,5 +45,5 @@ def values(net: gluon.Block) -> dict[str, np.ndarray]:
 
 
 def fingerprint(net: gluon.Block) -> str:
-    """Equal exactly if every parameter has the same bytes."""
+    """A digest that is equal if and only if all parameters have the same bytes."""
     return hashlib.sha256(b"".join(value.tobytes() for value in values(net).values())).hexdigest()

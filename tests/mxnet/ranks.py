@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that have MXNet."""
+"""Ranks whose processes have imported MXNet."""
 
 from __future__ import annotations
 

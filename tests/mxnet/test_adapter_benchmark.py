@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks/adapters.py times of MXNet: values become averages between two looks at the clock."""
+"""The repetition that benchmarks/adapters.py times in MXNet turns values into averages between two calls of the
+clock."""
 
 from __future__ import annotations
 

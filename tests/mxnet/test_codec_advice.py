@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is warned of when MXNet's optimizers get a codec that does not go with them."""
+"""HiPress warns if one of MXNet's optimizers gets a codec that does not suit it."""
 
 from __future__ import annotations
 

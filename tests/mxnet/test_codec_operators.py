@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs as MXNet's operators: the same bytes and states as the core's, eagerly and in a symbol."""
+"""MXNet's codec operators give the core's bytes and states, eagerly and in a symbol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hipress._library import load_core  # noqa: E402
 from hipress.mxnet import codec_operators  # noqa: E402
 
 CORE = load_core()
-#: The states that each codec's operator takes. A codec whose options say so keeps none of them.
+#: The states that each codec's operator takes. The codec does not use a state that its options leave out.
 STATES = {codec["name"]: codec["states"] for codec in CORE.describe_codecs()}
 VALUES = np.random.default_rng(0).normal(size=(40, 50)).astype(np.float32)
 
@@ -58,7 +58,7 @@ def test_operators_work_in_a_symbol() -> None:
     gradient, residual, step = mx.sym.var("gradient"), mx.sym.var("residual"), mx.sym.var("step", dtype=np.int64)
     encoded = mx.sym.hipress_onebit_encode(gradient, residual, step)
     decoded = mx.sym.hipress_onebit_decode(encoded[0], encoded[1], count=VALUES.size)
-    states = {"residual": mx.nd.zeros(VALUES.shape)}  # auxiliary: operators write them
+    states = {"residual": mx.nd.zeros(VALUES.shape)}  # auxiliary arrays: operators write them
     arguments = {"gradient": mx.nd.array(VALUES), "step": _step(0)}
     (output,) = decoded.bind(mx.cpu(), arguments, grad_req="null", aux_states=states).forward()
     codec = CORE.create_codec("onebit")
@@ -77,7 +77,7 @@ def test_a_codec_that_does_not_exist() -> None:
 
 
 def test_a_codec_loaded_later_gets_its_operators() -> None:
-    for text in ("adacomp", "blockquant4"):  # MXNet takes new operators from a library that it knows, each time
+    for text in ("adacomp", "blockquant4"):  # loading the library again adds new operators
         name = hipress.load_codec(str(Path(__file__).parents[2] / "examples" / "compll" / f"{text}.cll"))
         codec_operators.register(name)
         assert hasattr(mx.nd, f"hipress_{name}_encode")

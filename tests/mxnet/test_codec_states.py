@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gluon checkpoints with what codecs hold back."""
+"""Gluon checkpoints keep the residuals of codecs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mxnet.ranks import run
 
 pytestmark = pytest.mark.slow
 
-#: Every codec that comes with HiPress and keeps states.
+#: Every built-in codec with states.
 STATEFUL = ["onebit", "tbq", "dgc(ratio=0.01)", "graddrop(ratio=0.01)", "int8(error_feedback=true)", "int4"]
 
 
@@ -34,7 +34,7 @@ def _net(seed: int = 0) -> Any:
 
 
 def _trainer(net: gluon.Block, topology: str = "ps", codec: str = "") -> Any:
-    """Each layer of _net() has another codec, unless there is one for all."""
+    """Gives each layer of _net() another codec, or all layers the codec `codec`."""
     codecs = {} if codec else {f"net_layer{number}_weight": each for number, each in enumerate(STATEFUL)}
     way: Any = {"codec": codec or "none", "codec_for": codecs, "topology": topology, "partitions": 2}
     return hp.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.1}, min_compress_bytes=1024, **way)
@@ -47,7 +47,7 @@ def _steps(net: gluon.Block, trainer: Any, numbers: range) -> None:
 
 
 def _straight(topology: str, hosts: list[int], folder: str) -> str:
-    """The parameters after 100 steps; a checkpoint after 50."""
+    """Trains for 100 steps, and saves a checkpoint after 50. Returns the parameters' fingerprint."""
     start(hosts, hp.init)
     net = _net()
     trainer = _trainer(net, topology)
@@ -61,9 +61,10 @@ def _straight(topology: str, hosts: list[int], folder: str) -> str:
 
 
 def _resumed(topology: str, hosts: list[int], folder: str) -> tuple[str, set[str]]:
-    """The parameters after 50 steps more, and what codecs had held back."""
+    """Loads the checkpoint and trains for 50 steps. Returns the parameters' fingerprint and the names of the loaded
+    states."""
     start(hosts, hp.init)
-    hp.allreduce(mx.nd.zeros(3)).wait_to_read()  # the core's numbers of the gradients are others than before
+    hp.allreduce(mx.nd.zeros(3)).wait_to_read()  # shifts the core's numbers of the gradients
     net = _net(seed=1)
     trainer = _trainer(net, topology)
     net.load_parameters(f"{folder}/net.params")
@@ -86,7 +87,8 @@ def test_fifty_steps_saved_and_fifty_more_equal_a_hundred_to_the_bit(
 
 
 def _on_fewer_ranks(folder: str, *, saves: bool) -> float:
-    """The largest value that is held back, or that a mean over ranks brings beside the gradient."""
+    """The largest residual on this rank. With `saves` false the rank loads the residuals, and checks that they are in
+    the next averages."""
     hp.init()
     net = mlp(hidden=64)
     trainer = _trainer(net, codec="onebit" if saves else "none")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single arrays: MXNet's engine puts the operations in order with what uses the arrays."""
+"""Collectives of single arrays: MXNet's engine orders the operations and the other uses of the arrays."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _broadcast_after_inference() -> np.ndarray:
     mx.random.seed(hp.rank())
     layer = mx.gluon.nn.Conv2D(64, 3, in_channels=16)
     layer.initialize(mx.init.Uniform(1.0))
-    layer(mx.nd.ones((8, 16, 14, 14)))  # leaves the weights in oneDNN's own order
+    layer(mx.nd.ones((8, 16, 14, 14)))  # the first forward pass leaves the weights in oneDNN's own memory order
     hp.broadcast_parameters(layer.collect_params(), root_rank=1)
     return layer.weight.data().asnumpy()
 
@@ -69,7 +69,7 @@ def _order_while_inference_is_under_way() -> np.ndarray:
     busy = mx.nd.ones((1000, 1000))
     for _ in range(4):
         busy = mx.nd.dot(busy, busy) / 1000
-    layer(mx.nd.ones((8, 16, 14, 14)) * busy[0, 0])  # reorders the weights when `busy` is there
+    layer(mx.nd.ones((8, 16, 14, 14)) * busy[0, 0])  # reorders the weights once `busy` is computed
     order_values(weight)
     mx.nd.waitall()
     return mx.nd.from_dlpack(mx.nd.to_dlpack_for_read(weight)).asnumpy()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first release's command line starts a training."""
+"""The command line of the first release starts a training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import mxnet as mx
 from tests.docs import pages
 
 COMMAND = [sys.executable, "-W", "ignore", str(pages.ROOT / "examples" / "mxnet" / "data_parallel_train.py")]
-#: A network and images that a test has time for.
+#: A network and images that are small enough for a test.
 SMALL = ("--model", "mobilenet0.25", "--image-size", "32", "--batch-size", "2", "--num-iterations", "3")
 
 
@@ -30,7 +30,7 @@ def test_a_ring_with_tbq_on_two_processes(tmp_path: Path) -> None:
 
 
 def test_a_plan_in_the_lines_of_the_original_is_followed(tmp_path: Path) -> None:
-    """The last layer is compressed, and nothing else."""
+    """Only the last layer is compressed."""
     network = mx.gluon.model_zoo.vision.get_model("mobilenet0.25", classes=1000, prefix="mobilenet0_")
     network.initialize()
     network(mx.nd.zeros((1, 3, 32, 32)))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that something raises in: an error of all ranks within a step, or none; never different replicas."""
+"""If an exception ends a step on one rank, either all ranks get an error within a step or none does; replicas never
+differ."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ BATCH = 8
 
 @mx.operator.register("raising")
 class Raising(mx.operator.CustomOpProp):
-    """The identity, whose backward raises on demand."""
+    """The identity function; its backward raises while `armed` is set."""
 
     armed = False
 
@@ -57,7 +58,7 @@ class _Raising(mx.operator.CustomOp):
 
 @mx.optimizer.register
 class RaisingSgd(mx.optimizer.SGD):
-    """Updates one parameter, and raises."""
+    """Updates one parameter and then raises."""
 
     armed = False
 
@@ -99,12 +100,12 @@ def _train(way: str, site: str, action: str) -> Outcome:
             trainer.update(BATCH)
         else:
             trainer.step(BATCH)
-        fingerprint(net)  # waits
+        fingerprint(net)  # waits for the parameters
 
     outcome = run_steps(step, lambda: fingerprint(net), hp.shutdown, action=action, caught=(Boom, mx.MXNetError))
     if outcome[1]:
         with contextlib.suppress(mx.MXNetError, hp.HipressError):
-            mx.nd.waitall()  # the next test would get the error otherwise
+            mx.nd.waitall()  # without this the next test would get the error
     return outcome
 
 

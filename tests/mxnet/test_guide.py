@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide for MXNet: its script runs."""
+"""The script of the guide for MXNet runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where MXNet is not installed, importing the adapter says what to install."""
+"""Without MXNet, the adapter's import error says which package to install."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 _IMPORT = """
 import sys
-sys.modules["mxnet"] = None  # as if it were not there
+sys.modules["mxnet"] = None  # as if MXNet were not installed
 try:
     import hipress.mxnet
 except Exception as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mx.kv.create("hipress") and DistributedOptimizer: the other two ways into MXNet's training loops."""
+"""mx.kv.create("hipress") and DistributedOptimizer also work in MXNet's training loops."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _train(by: str, **params: Any) -> tuple[str, int]:
     hp.init()
     net = mlp()  # a Trainer asks its kvstore for rank 0's values only after the first backward
     parameters = net.collect_params()
-    if by == "name":  # MXNet itself would leave out a store whose name has no "dist" in it
+    if by == "name":  # MXNet itself would ignore a store whose name lacks "dist"
         trainer = mx.gluon.Trainer(parameters, "sgd", {"momentum": 0.9}, kvstore="hipress", compression_params=params)
     elif by == "optimizer":
         hp.broadcast_parameters(parameters)
@@ -79,7 +79,7 @@ def _bytes_with(params: dict[str, Any]) -> int:
 
 def test_mxnets_two_bits_are_tbq() -> None:
     plain, compressed = run(_bytes_with, 2, {}), run(_bytes_with, 2, {"type": "2bit", "threshold": 0.1})
-    broadcast = plain[0] / 4  # the first values travel as they are, and three steps' gradients
+    broadcast = plain[0] / 4  # the first values and three steps' gradients: four equal parts
     assert compressed[0] - broadcast < (plain[0] - broadcast) / 14
 
 

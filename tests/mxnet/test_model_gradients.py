@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""write_gradients() and `hipress plan gradients` of Gluon's blocks: named as DistributedTrainer names them."""
+"""write_gradients() and `hipress plan gradients` name the gradients of Gluon's blocks as DistributedTrainer does."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_shapes_have_to_be_known(tmp_path: Path) -> None:
 
 
 def _trained_by_its_plan(path: str) -> int:
-    """How many gradients the plan decides about; training refuses a plan for others."""
+    """The number of gradients in the plan; training refuses a plan for other gradients."""
     hp.init()
     net = mlp(seed=1)
     backward(net, hp.rank(), 0)

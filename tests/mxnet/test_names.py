@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hipress.horovod.mxnet has every name of horovod.mxnet 0.28.1, with the arguments in the same places."""
+"""hipress.horovod.mxnet has every name of horovod.mxnet 0.28.1, with the arguments at the same positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.
 
 import hipress.horovod.mxnet as hvd
 
-#: As in horovod/mxnet/__init__.py.
+#: The names in horovod/mxnet/__init__.py.
 NAMES = """
     Adasum Average Compression DistributedOptimizer DistributedTrainer Max Min ProcessSet Product Sum add_process_set
     allgather allgather_object allreduce allreduce_ alltoall broadcast broadcast_ broadcast_object broadcast_parameters
@@ -20,7 +20,7 @@ NAMES = """
     mpi_enabled mpi_threads_supported nccl_built rank reducescatter remove_process_set rocm_built shutdown size
     start_timeline stop_timeline
 """
-#: Of those that are called with them by position.
+#: The arguments of functions that scripts call with positional arguments.
 ARGUMENTS = {
     "init": "comm process_sets",
     "allreduce": "tensor average name priority prescale_factor postscale_factor process_set op",

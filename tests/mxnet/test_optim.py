@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gluon's OneBitAdam and DGCSGD: every step is that of the papers, replayed in NumPy; states; refusals."""
+"""Every step of Gluon's OneBitAdam and DGCSGD equals the papers' step, replayed in NumPy; states can be saved, and
+wrong use is refused."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def _values(params: dict[str, Any]) -> replays.Values:
 
 
 def _history(kind: str, folder: str) -> list[replays.Values]:
-    """With a pause after step 3: another trainer goes on from the saved states."""
+    """The parameters after each step. After step 3 the states are saved and loaded; DGCSGD loads them in a new
+    trainer."""
     hp.init()
     params = _params()
     trainer = _MAKERS[kind](params)
@@ -75,7 +77,7 @@ def _history(kind: str, folder: str) -> list[replays.Values]:
         if step == 4:
             path = f"{folder}/{hp.rank()}.npz"
             trainer.save_states(path)
-            if kind == "sgd":  # OneBitAdam's compressed averages have a name that the replay knows
+            if kind == "sgd":  # OneBitAdam names its compressed averages, and the replay needs the same names
                 trainer = _MAKERS[kind](params)
             trainer.load_states(path)
         assert trainer.steps == step - 1
@@ -161,7 +163,7 @@ def test_what_makes_no_step_is_refused_and_changes_nothing(tmp_path: Path) -> No
 
 
 def _differing() -> list[bool]:
-    """Whether all parameters are NaN where one rank had one."""
+    """By optimizer: whether every parameter contains a NaN on all ranks after the gradients of rank 1 were NaN."""
     hp.init()
     params = _params()
     with pytest.raises(hp.Mismatch, match="the options"):

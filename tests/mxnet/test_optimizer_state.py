@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""broadcast_optimizer_state(): the root's optimizer, bit for bit, without unpickling anything."""
+"""broadcast_optimizer_state() gives all ranks the root's optimizer bit for bit, and unpickles nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def _refuse(*_: Any, **__: Any) -> Any:
 
 
 def _states(name: str, stepping: set[int]) -> tuple[Any, Any, str]:
-    """This rank's state before and after, and its parameters two steps later. `stepping`: who has trained before."""
+    """This rank's state before and after the broadcast, and its parameters two steps later. `stepping`: the ranks that
+    train before the broadcast."""
     hp.init()
     net = mlp(seed=hp.rank())
     options = {**OPTIMIZERS[name], "wd": 0.1 / (1 + hp.rank())}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HIPRESS_TRACE: synchronisation visibly inside backward."""
+"""A trace of HIPRESS_TRACE shows synchronisation inside backward."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_encoding_and_sending_happen_inside_backward(tmp_path: Path) -> None:
         of_rank = [span for span in spans if span["pid"] == rank]
         backward = [span for span in of_rank if span["name"] == "backward"]
         assert len(backward) == 3
-        for outer in backward[1:]:  # in the first, ranks agree on the tensors before they push the gradients
+        for outer in backward[1:]:  # in the first step, ranks agree on the tensors before they push gradients
             for primitive in ("encode", "send"):
                 assert any(span["name"] == primitive and _inside(span, outer) for span in of_rank), (rank, primitive)
-            # Some gradient is on its way before the last one is computed: its encode begins after that send.
+            # A gradient is on its way before the last gradient is computed: a send begins before the last encode.
             sends = sorted(s["ts"] for s in of_rank if s["name"] == "send" and _inside(s, outer))
             encodes = sorted(s["ts"] for s in of_rank if s["name"] == "encode" and s["ts"] < outer["ts"] + outer["dur"])
             assert sends[0] < encodes[-1]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks/train.py measures in MXNet: the network is ResNet-50, dist_sync has the processes that it needs."""
+"""The MXNet systems of benchmarks/train.py: the network is ResNet-50, and dist_sync starts the processes that it
+needs."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.
 
 ROOT = Path(__file__).parents[2]
 
-#: Both workers' values are added up by the servers; with 2 bits, what is below the threshold waits.
+#: A kvstore program: the servers add both workers' values. With 2 bits, values below the threshold wait for a later
+#: step.
 KVSTORE = f"""
 import gc, sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -33,7 +35,7 @@ with KvstoreProcesses(HipressMeeting(), "") as servers, deadline(100):
     pulled = mx.nd.zeros(4)
     store.pull(3, pulled)
     print("pulled", pulled.asnumpy().tolist())
-    assert servers.cpu_seconds() > 0.5  # of three or two processes that have imported MXNet
+    assert servers.cpu_seconds() > 0.5  # two or three processes have imported MXNet
     del store
     gc.collect()
 hp.shutdown()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedTrainer: replicas stay identical, steps are those of one process, and a failed one changes nothing."""
+"""DistributedTrainer: replicas stay identical, a step equals one process's step, and a failed step changes nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _train(steps: int, **options: Any) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def _train_alone(world_size: int, steps: int) -> dict[str, np.ndarray]:
-    """One process that computes every rank's gradients and averages them."""
+    """The parameters of one process that computes every rank's gradients and averages them."""
     net = mlp(seed=0)
     parameters = net.collect_params()
     trainer = mx.gluon.Trainer(parameters, "sgd", {"learning_rate": 0.1, "momentum": 0.9}, kvstore=None)
@@ -112,7 +112,7 @@ def test_different_parameters_are_an_error_on_every_rank() -> None:
 
 def _train_deferred() -> tuple[str, list[str]]:
     hp.init()
-    net = mlp(seed=hp.rank(), features=0)  # shapes are known after the first forward pass
+    net = mlp(seed=hp.rank(), features=0)  # MXNet knows the shapes after the first forward pass
     hp.broadcast_parameters(net.collect_params(), root_rank=1)
     trainer = hp.DistributedTrainer(net.collect_params(), "sgd", codec="tbq", codec_for={"net_dense0_weight": "fp16"})
     for step in range(2):

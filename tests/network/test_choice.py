@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which networks join all hosts, and which is taken: of simulated hosts."""
+"""HiPress finds the networks that join all hosts, and chooses one. The hosts are simulated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hipress.network.devices import Device
 
 
 def tcp(name: str, address: str, rate: float | None = None, leads: Sequence[str] = ()) -> Device:
-    """An interface that leads to its own subnet, and to `leads`."""
+    """An interface that leads to its own subnet and to the subnets in `leads`."""
     device = Device(name, "tcp", address, "", rate)
     return replace(device, leads=frozenset({device.subnet, *leads}))
 
@@ -22,7 +22,7 @@ def infiniband(name: str, rate: float = 200_000.0, fabric: str = "fe80:0000:0000
 
 
 def hosts(*devices: Sequence[Device], met_at: Sequence[str] = ()) -> list[Host]:
-    """Two ranks on each."""
+    """Hosts with two ranks each."""
     met = met_at or [""] * len(devices)
     return [Host(f"node{number}", 2 * number, tuple(each), met[number]) for number, each in enumerate(devices)]
 
@@ -100,7 +100,7 @@ def test_ipv6_alone_will_do() -> None:
 
 
 def test_subnets_that_are_joined_by_routes_are_one_network() -> None:
-    """Each host has subnets of its own, and the kernel of each reaches the others' through the right device."""
+    """Each host has its own subnets, and each kernel reaches the other hosts' subnets through the right device."""
     racks = range(1, 5)
     slow, fast = [f"10.0.{rack}.0/24" for rack in racks], [f"10.1.{rack}.0/24" for rack in racks]
     found = networks(
@@ -115,7 +115,8 @@ def test_subnets_that_are_joined_by_routes_are_one_network() -> None:
 
 
 def test_a_subnet_that_is_reached_through_another_device_is_not_taken() -> None:
-    """Containers' bridges with a subnet per host: the default route leads there, not the bridge."""
+    """Container bridges have a subnet per host; the default route leads to the other hosts' subnets, and the bridge
+    does not."""
     everything = [f"10.244.{host}.0/24" for host in (1, 2)]
     found = networks(
         hosts(
@@ -136,7 +137,7 @@ def test_of_two_devices_in_one_subnet_only_that_of_the_route_is_taken() -> None:
 
 
 def test_a_network_that_two_hosts_cannot_use_with_each_other_is_none() -> None:
-    """Each reaches the first host, but not the other."""
+    """The second and the third host reach the first host, but not each other."""
     first = tcp("eth0", "10.0.1.1/24", None, ["10.0.2.0/24", "10.0.3.0/24"])
     others = [tcp("eth0", f"10.0.{n}.1/24", None, ["10.0.1.0/24"]) for n in (2, 3)]
     assert networks(hosts([first], *([other] for other in others))) == []
@@ -172,7 +173,7 @@ def test_the_network_where_ranks_met_stays_unless_another_is_clearly_faster() ->
 
 
 def test_a_thousand_hosts_take_no_time() -> None:
-    """Flat, and with a subnet for each host."""
+    """The hosts are in one subnet, or each host has a subnet of its own."""
     flat = hosts(
         *(
             [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host has: of simulated files of the kernel, and what UCX makes of it."""
+"""HiPress finds a host's devices in the kernel's files, here simulated, and in UCX's list."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_rdma_over_ethernet_has_the_address_of_its_interface(tmp_path: Path) -> 
 
 
 def test_this_host() -> None:
-    """As the kernel and UCX see it, without a simulation."""
+    """This machine's real devices, as the kernel and UCX report them."""
     found = {device.name: device for device in local_devices(load_core().ucx_info()["transports"])}
     assert found["lo"].problem == LOOPBACK
     assert found["lo"].address == "127.0.0.1/8"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 0 says once at the start what gradients take."""
+"""Rank 0 logs once, at the start, which network the gradients take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINE = "gradients take shared memory: all 2 ranks are on one host"
 
 
 def lines(program: str) -> list[str]:
-    """What two ranks on this host say of it; without the launcher's prefix."""
+    """The log lines of two ranks on this host about the network, without the launcher's prefix."""
     program = f"{program}\nfrom hipress import runtime\nruntime.init()\nruntime.shutdown()"
     command = [*HIPRESS, "run", "-np", "2", sys.executable, "-c", program]
     done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=120.0)

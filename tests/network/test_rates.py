@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring networks: over loopback, with the hosts as threads, and in a network of its own."""
+"""Measures the rates of networks over loopback, with threads as hosts, in a network namespace of the tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hipress.network.rates import Unconnected, measure
 
 
 def on_ranks(size: int, body: Callable[[Callable[[str, bytes], list[bytes]], int], Any]) -> list[Any]:
-    """What each rank, a thread, returns."""
+    """Runs `body` on every rank, a thread; returns the results by rank."""
     results: list[Any] = [None] * size
 
     def run(rank: int, plane: Any) -> None:
@@ -35,12 +35,12 @@ def on_ranks(size: int, body: Callable[[Callable[[str, bytes], list[bytes]], int
 
 
 def network(hosts: int, start: int) -> Network:
-    """Of addresses of loopback."""
+    """A network whose devices have loopback addresses."""
     return Network(tuple(Device(f"lo:{start}", "tcp", f"127.0.{start}.{host + 1}/32") for host in range(hosts)))
 
 
 def test_all_ranks_get_the_same_rates() -> None:
-    """Three hosts, the first with two ranks, of which one measures."""
+    """There are three hosts; the first has two ranks, of which one measures."""
     found = [network(3, 1), network(3, 2)]
     hosts = [Host(f"node{number}", rank, (), "") for number, rank in enumerate([0, 2, 3])]
     own = [0, None, 1, 2]
@@ -50,7 +50,7 @@ def test_all_ranks_get_the_same_rates() -> None:
 
 
 def test_a_host_that_is_not_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second host listens on another address than the first is told: nobody is there."""
+    """The first host has a wrong address of the second host, and no process listens there."""
     monkeypatch.setattr(rates, "CONNECT", 0.5)
     hosts = [Host(f"node{number}", number, (), "") for number in range(2)]
     told, real = network(2, 1), network(2, 2)

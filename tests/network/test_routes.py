@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By which interface the kernel sends, in a network of the test's own."""
+"""HiPress finds the interface through which the kernel sends to an address, in a network namespace of the test."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ for pair in {pairs!r}:
     index = outgoing(*pair)
     print(index and socket.if_indextoname(index))
 """
-#: From where, to where, and through which interface.
+#: Source address, destination address, and interface.
 WAYS = [
     ("10.1.0.1", "10.1.0.9", "one"),
     ("10.2.0.1", "10.2.0.9", "two"),
     ("10.2.0.1", "10.9.3.3", "two"),
     ("10.1.0.1", "10.9.3.3", "two"),
     ("fd02::1", "fd02::9", "two"),
-    # A rule for the source: two devices in one subnet.
+    # Two devices are in one subnet; a rule chooses by the source address.
     ("10.1.0.2", "10.1.0.9", "three"),
     ("10.1.0.1", "192.0.2.1", "None"),
     ("10.1.0.1", "fd02::9", "None"),
@@ -50,7 +50,7 @@ def test_the_kernel_says_the_way() -> None:
     script = f'{SET_UP}\nexec {sys.executable} -c "$ASK"'
     command = ["unshare", "--net", "--map-root-user", "bash", "-euc"]
     if (made := subprocess.run([*command, SET_UP], capture_output=True, text=True, timeout=60.0)).returncode != 0:
-        pytest.skip(f"no network of one's own can be made here: {made.stderr}")
+        pytest.skip(f"this user cannot make a network namespace: {made.stderr}")
     environment = {**os.environ, "ASK": ask}
     done = subprocess.run([*command, script], env=environment, capture_output=True, text=True, timeout=60.0)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What HIPRESS_NET and init(network=…) mean."""
+"""HIPRESS_NET and init(network=…) select the network that their documentation says."""
 
 from __future__ import annotations
 

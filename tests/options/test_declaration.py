@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a declaration says is what functions take, refuse and show."""
+"""Functions accept, refuse and document the options that a declaration lists."""
 
 import inspect
 from typing import Annotated, Any, TypedDict

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of init(): given, from the environment, or by default."""
+"""init() takes its options from the call, then from the environment, then from the defaults."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the first steps of a warm-up travel with."""
+"""The first steps of a warm-up use the declared codecs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles for tests: machines as simple as they can be."""
+"""Profiles of the simplest possible machines, for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def line(bytes_per_s: float, fixed_s: float = 0.0) -> PublishedCurve:
 
 
 def codec(ratio: float, bytes_per_s: float, fixed_s: float = 0.0, error: float | None = None) -> CodecCosts:
-    """Encodes and decodes at the same rate."""
+    """The costs of a codec that encodes, decodes and merges at the same rate."""
     same = line(bytes_per_s, fixed_s)
     return CodecCosts(
         threads={1: CodecTimes(encode=same, decode=same, merge=same)},
@@ -29,7 +29,7 @@ def profile(
     sums: float = 1e10,
     link_cpu_s_per_byte: float = 0.0,
 ) -> Profile:
-    """Hosts of one rank each; 1 Gbit/s unless told otherwise."""
+    """A profile of hosts with one rank each; the default bandwidth is 1 Gbit/s."""
     return Profile(
         made="for a test",
         machine=MachineDescription(text="none", cores=2),

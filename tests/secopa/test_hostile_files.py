@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are not what commands expect: each is told in a sentence, in a moment, and in little memory."""
+"""A file with wrong contents is refused with one sentence, quickly, and in little memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.secopa.report.traces import Written, training
 
 DECISION = {"name": "a", "elements": 4, "codec": "none", "topology": "ps", "partitions": 1}
 PLAN = {"made_by": "a test", "world": 2, "topology": "ps", "decisions": [DECISION]}
-#: What uses a file, as FILE.
+#: Commands that read a file; FILE stands for its name.
 COMMANDS = {
     "plan": ["plan", "--input", "FILE", "--nnodes", "2"],
     "plan --profile": ["plan", "--input", "input.txt", "--profile", "FILE", "--nnodes", "2"],
@@ -68,7 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def hipress(*words: str, code: int) -> str:
-    """What the command says: one line, of a length that somebody reads."""
+    """Runs the command and returns its output."""
     done = CliRunner().invoke(app, list(words))
     assert done.exit_code == code, (done.output[:1000], done.exception)
     return done.output
@@ -80,7 +80,7 @@ def test_wrong_content_is_told_in_a_sentence(folder: Path, command: str, content
     hostile = HOSTILE[content]
     (folder / "FILE").write_bytes(hostile if isinstance(hostile, bytes) else hostile.encode())
     if command in ("plan --profile", "simulate"):
-        (folder / "FILE").rename(folder / "FILE.json")  # without a suffix it is the name of a profile
+        (folder / "FILE").rename(folder / "FILE.json")  # a word without a suffix would be the name of a profile
     words = ["FILE.json" if word == "FILE" and (folder / "FILE.json").exists() else word for word in COMMANDS[command]]
     said = hipress(*words, code=1)
     sentence = said.strip().splitlines()[-1]
@@ -97,7 +97,7 @@ def test_diff_ends_with_2_as_1_is_an_answer(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_huge_files_are_not_read_into_memory(folder: Path) -> None:
-    """A line of a gigabyte."""
+    """The file has one line of a gigabyte."""
     with open(folder / "FILE", "wb") as file:
         file.truncate(1 << 30)
     (folder / "FILE.json").symlink_to("FILE")
@@ -265,7 +265,7 @@ def test_a_trace_with_more_spans_than_a_page_shows(tmp_path: Path, monkeypatch: 
 
 
 def another(change: Callable[[dict[str, object]], object]) -> dict[str, object]:
-    """The plan of the run that traces.training() writes, changed."""
+    """The plan of the training that traces.training() writes, after a change."""
     large, small = (
         {**DECISION, "name": name, "elements": count} for name, count in (("large", 16000), ("small", 8000))
     )
@@ -309,7 +309,8 @@ def test_a_plan_of_another_run(folder: Path, change: Callable[[dict[str, object]
 
 
 def test_a_trace_of_some_ranks_does_not_show_all(folder: Path) -> None:
-    """Ranks of other machines are peers of those that wrote to this file."""
+    """A trace can have peers on other machines, whose ranks wrote other files. So the plan may have more ranks than the
+    trace."""
     written = Written()
     for step in range(2):
         written.exchange("a", step, 100.0 * step, raw=16, encoded=16)

@@ -3,8 +3,8 @@
 
     python -m tests.soak [--seconds 1800] [--seed N] [--round N] [--logs build/soak]
 
-The seed is printed; a round repeats with its seed and number, as far as the machine's own timing lets it. Exit code 1:
-something was violated; what the ranks of that round wrote is kept.
+The program prints the seed. A round with the same seed and number repeats the same faults; the machine's timing still
+varies. Exit code 1: a job broke an invariant; the files that the ranks of that round wrote are kept.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from tests.cluster.nodes import cluster, unavailable
 from tests.soak.faults import play
 from tests.soak.rounds import draw
 
-#: For one round; then this process says where it hangs, and ends with its cluster.
+#: Seconds for one round. After that this process prints its stacks, and ends together with its cluster.
 WATCHDOG = 240.0
 NODES = 5
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1800.0, help="when to begin no more rounds (default: 1800)")
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000, help="default: from the clock")
-    parser.add_argument("--round", type=int, help="play this one only")
+    parser.add_argument(
+        "--seconds", type=float, default=1800.0, help="start no round after these seconds (default: 1800)"
+    )
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000, help="seed (default: from the clock)")
+    parser.add_argument("--round", type=int, help="play only the round with this number")
     parser.add_argument("--logs", type=Path, default=Path("build/soak"), help="default: build/soak")
     given = parser.parse_args()
     missing = unavailable()
@@ -43,7 +45,7 @@ def main() -> int:
 
 
 def soak(seed: int, seconds: float, only: int | None, logs: Path, network: object) -> int:
-    """The exit code."""
+    """Plays rounds and returns the exit code."""
     end = time.monotonic() + seconds
     played: Counter[str] = Counter()
     number = 0 if only is None else only
@@ -56,7 +58,7 @@ def soak(seed: int, seconds: float, only: int | None, logs: Path, network: objec
         try:
             print(play(this, network, folder), flush=True)
         except Exception as error:
-            print(f"VIOLATED\n{type(error).__name__}: {error}\nWhat the ranks wrote is in {folder}", flush=True)
+            print(f"VIOLATED\n{type(error).__name__}: {error}\nThe ranks' files are in {folder}", flush=True)
             return 1
         finally:
             faulthandler.cancel_dump_traceback_later()

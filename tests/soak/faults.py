@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a round: starts its job, does what it says, and checks what comes of it."""
+"""Plays a round of the soak test: starts its job, causes its fault, and checks the ranks' reactions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from tests.cluster.nodes import lossy
 from tests.cluster.test_corrupt_payloads import synchronise_corrupted
 from tests.soak.rounds import TIMEOUT, Round
 
-#: Of the machine, which may be busy, on top of what is promised.
+#: Seconds that a busy machine may add to a promised time.
 SLACK = 10.0
 STEPS = 60
-#: Silence of a host (seconds): more than any brief fault lasts, less than the deadline of a step.
+#: Seconds of a host's silence after which it is lost: longer than every brief fault, shorter than the deadline of a
+#: step.
 SILENCE = 2.5
 
-#: Kinds of error the ranks may raise once all have made a step, and within how many seconds.
+#: By fault: the types of error that ranks may raise after all ranks have made a step, and the seconds until they raise
+#: it.
 _EXPECTED: dict[str, tuple[set[str], float]] = {
     "kill": ({"PeerLost"}, 0.5),
     "kill two": ({"PeerLost"}, 0.5),
-    # The engine's deadline, what the better-informed are given to speak first, and a step that had just begun.
+    # The time has three parts: the engine's deadline, its grace for ranks that know the cause, and a step that had just
+    # begun.
     "stop": ({"Timeout"}, TIMEOUT + 2.0),
     "leave": ({"PeerLost"}, 2.5),
     "late": ({"Timeout", "PeerLost", "Refused"}, 2 * TIMEOUT + 2.0),
@@ -37,7 +40,7 @@ _EXPECTED: dict[str, tuple[set[str], float]] = {
 
 
 def play(this: Round, network: Any, folder: Path) -> str:
-    """What happened, in a few words. Raises Broken."""
+    """Plays the round and returns a short description of its end. Raises Broken."""
     if this.fault == "corrupt":
         topology, codec = this.topology, "onebit" if this.number % 2 else "none"
         synchronise_corrupted(topology, codec)
@@ -90,7 +93,7 @@ def _survivors(this: Round) -> list[int]:
 
 
 def _disturbance(this: Round, job: FaultJob, network: Any) -> Callable[[], AbstractContextManager[None]]:
-    """What to enter while it is disturbed."""
+    """A function that makes a context: the fault lasts as long as the context."""
     node = this.victims[0] // this.per_node
 
     def stop_all(number: int) -> Callable[[], object]:
@@ -136,7 +139,7 @@ def _await_errors(this: Round, job: FaultJob, start: float) -> str:
 
 
 def _to_blame(this: Round) -> set[int]:
-    """Whom an error may be about: a node's ranks share its link, and a slow link has two ends."""
+    """The ranks that an error may name. The ranks of a host share its link, and a slow link has two ends."""
     if this.fault == "slowness":
         return set(range(this.size))
     if this.fault in ("cut", "loss of all"):
@@ -149,5 +152,5 @@ def _check_unharmed(job: FaultJob) -> str:
     check_all(job, range(job.count), 60.0)
     for rank in range(job.count):
         if errors := job.errors(rank):
-            raise Broken(f"rank {rank} did not survive what was no loss: {errors}")
+            raise Broken(f"rank {rank} had an error, although no rank was lost: {errors}")
     return "all steps made"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twenty seconds of the soak test, always with the same rounds; `make soak` is half an hour of others."""
+"""Twenty seconds of the soak test, always with the same rounds; `make soak` plays other rounds for half an hour."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that knows a rank's address and port, how HiPress uses UCX and what its envelopes look like, but
-// not the job's token. usage: stranger PORT SECONDS. It takes its own worker's address, puts the victim's
-// port into it, and sends whatever it can until the time is over; prints how many messages UCX took from it.
+// A stranger: it knows a rank's address and port, HiPress's use of UCX and the envelope, but not the job
+// token. Usage: stranger PORT SECONDS. It takes the address of its own worker, puts the victim's port into
+// it, and sends messages until the time is over. It prints the number of messages that UCX took.
 #include <ucp/api/ucp.h>
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@
 
 namespace {
 
-/// As core/transport/ucx/ucx_envelope.h has it.
+/// The same layout as the envelope in core/transport/ucx/ucx_envelope.h.
 struct Envelope {
   int32_t source = 0;
   uint32_t tensor = 0, step = 0;
@@ -29,7 +29,7 @@ struct Envelope {
   uint64_t number = 0, proof = 0;
 };
 
-/// The port on which this process listens: UCX's.
+/// The port on which UCX listens in this process.
 uint16_t ownPort() {
   for (int fd = 3; fd < 256; ++fd) {
     int listening = 0;
@@ -57,7 +57,7 @@ std::string addressOf(ucp_worker_h worker, uint16_t port) {
   return text;
 }
 
-/// What a gradient of this job could look like, or garbage.
+/// An envelope that could belong to a gradient of this job, or random bytes.
 Envelope forged(std::mt19937& random, size_t payload) {
   Envelope envelope;
   envelope.source = static_cast<int32_t>(random() % 4);
@@ -74,11 +74,11 @@ Envelope forged(std::mt19937& random, size_t payload) {
   envelope.number = 1 + random() % 100000;
   envelope.proof = (uint64_t{random()} << 32) | random();
   switch (random() % 8) {
-    case 0:  // a bundle, a greeting, or a sign that bytes were consumed
+    case 0:  // a bundle, a greeting, or a report of consumed bytes
       std::memset(&envelope.tensor, 0xff, 12);
       envelope.hop = static_cast<uint16_t>(0xffff - random() % 3);
       break;
-    case 1:  // a failure of a peer
+    case 1:  // a report that a peer has failed
       envelope.tensor = envelope.step = 0;
       envelope.partition = envelope.hop = 0;
       break;
@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
     if (inFlight >= 64) continue;
     const size_t sizes[] = {0, 16, 400, 4096, 70000, 8u << 20};
     const size_t size = sent % 1000 == 0 ? sizes[5] : sizes[random() % 5];
-    static std::vector<Envelope> kept(1 << 12);  // UCX reads it until the message is out
+    static std::vector<Envelope> kept(1 << 12);  // UCX reads it until the message has been sent
     Envelope& envelope = kept[static_cast<size_t>(sent) % kept.size()];
     envelope = forged(random, size);
     ucp_request_param_t send{};
@@ -150,5 +150,5 @@ int main(int argc, char** argv) {
   }
   std::printf("%ld\n", sent);
   std::fflush(stdout);
-  _exit(0);  // as an attacker does, without a goodbye
+  _exit(0);  // an attacker ends without a goodbye
 }

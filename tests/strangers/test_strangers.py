@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who does not know the job's token can reach the ranks' ports, and changes nothing: values, memory, time, errors."""
+"""A process without the job token can reach the ranks' ports, but changes no value, memory, time or error of the
+job."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def _compile(*command: object) -> None:
 
 
 class Job:
-    """Two ranks of this machine, and what they said."""
+    """Two ranks on this machine, and the facts that they printed."""
 
     def __init__(self, preload: Path | None, seconds: float, **more: str) -> None:
         variables = {
@@ -83,7 +84,7 @@ class Job:
         return [port for fact in self.begun for port in fact["ports"]]
 
     def end(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """What the ranks said last, and their lines on stderr about strangers."""
+        """Waits for the ranks to end. Returns their last facts, and their lines on stderr about strangers."""
         facts = []
         lines: list[str] = []
         for process in self.processes:
@@ -106,7 +107,7 @@ def running(preload: Path | None = None, seconds: float = _SECONDS, **more: str)
 
 
 def garbage(port: int, seconds: float) -> None:
-    """Raw connections that say random things, or nothing and stay."""
+    """Opens raw connections that send random bytes, or send nothing and stay open."""
     end = time.monotonic() + seconds
     with ExitStack() as kept:
         for _ in range(100):
@@ -121,7 +122,7 @@ def garbage(port: int, seconds: float) -> None:
 
 
 def attack(job: Job, built: Path) -> int:
-    """Everything at once, for two thirds of the job; how many messages UCX took from the strangers."""
+    """Runs all strangers for two thirds of the job. Returns the number of messages that UCX took from them."""
     seconds = _SECONDS * 2 / 3
     strangers = [
         subprocess.Popen(
@@ -137,7 +138,7 @@ def attack(job: Job, built: Path) -> int:
         thread.start()
     taken = 0
     for stranger in strangers:
-        taken += int(stranger.communicate(timeout=60)[0].splitlines()[-1])  # above it are UCX' complaints
+        taken += int(stranger.communicate(timeout=60)[0].splitlines()[-1])  # UCX's complaints are above the last line
     for thread in threads:
         thread.join()
     return taken

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that sums made-up gradients for some seconds, and says as JSON what became of it.
+"""A rank that sums made-up gradients for some seconds and prints the result as JSON.
 
-It prints its data port when it has begun, and waits for a line from nobody: strangers do what they do meanwhile.
+It prints its data port when it has begun. Strangers attack while it runs; it waits for no signal from them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TENSORS = {"large": (600_000, "onebit"), "raw": (50_000, "none"), "small": (300,
 
 
 def data_ports() -> list[int]:
-    """Where this process listens, but for rank 0's control port, which came first."""
+    """The ports on which this process listens, except rank 0's control port, which was opened first."""
     ports = []
     for entry in sorted(os.listdir("/proc/self/fd"), key=int):
         try:
@@ -35,7 +35,7 @@ def data_ports() -> list[int]:
 
 
 def shared_modes() -> list[str]:
-    """The permissions of the System V shared memory that this process has made, as octal digits."""
+    """The permissions, as octal digits, of the System V shared memory that this process created."""
     with open("/proc/sysvipc/shm", encoding="ascii") as table:
         rows = [line.split() for line in table][1:]
     return [row[2][-3:] for row in rows if int(row[4]) == os.getpid()]
@@ -73,7 +73,7 @@ def main(seconds: float) -> None:
         times.append(time.monotonic() - start)
         for output in outputs.values():
             state.update(output.tobytes())
-        # All ranks stop after the same step: the one in which the first has had enough.
+        # A flag in the sum makes all ranks stop after the same step: the step in which the first rank's time is over.
         flag = np.full(1, float(time.monotonic() > end), np.float32)
         engine.wait(engine.submit(last, flag, stop))
         steps += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the TensorFlow adapter, for environments with TensorFlow (requirements/tensorflow.txt)."""
+"""Skips the tests of the TensorFlow adapter in environments without TensorFlow (requirements/tensorflow.txt)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-#: What the adapter says where there is no TensorFlow is tested there.
+#: Test files that also run without TensorFlow: they test the adapter's error.
 _ANYWHERE = {"test_without_tensorflow.py"}
 
 
@@ -19,7 +19,7 @@ class _Skipped(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:
-    """Modules that import TensorFlow are not imported without it, but skipped."""
+    """Without TensorFlow, skips a module that would import it."""
     if importlib.util.find_spec("tensorflow") is None and module_path.name not in _ANYWHERE:
         return _Skipped.from_parent(parent, path=module_path)
     return None

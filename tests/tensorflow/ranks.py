@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that have TensorFlow."""
+"""Ranks whose processes have imported TensorFlow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.ranks import Ranks
 
-#: What a rank's process runs first.
+#: Python code that a rank's process runs first.
 PREPARATION = """
 import os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -20,8 +20,8 @@ _ranks = Ranks(PREPARATION)
 
 
 def begin(function: Any, *arguments: Any) -> Any:
-    """Keras numbers the layers of a process, and ranks compare names: those of earlier tests, on fewer ranks, do not
-    count.
+    """Resets Keras's layer numbers and calls the function. Keras numbers the layers of a process, and ranks compare
+    names, so the layers of earlier tests on fewer ranks must not count.
     """
     import keras
 
@@ -30,10 +30,10 @@ def begin(function: Any, *arguments: Any) -> Any:
 
 
 def outcomes(function: Any, world_size: int, *arguments: Any, **variables: str) -> list[Any]:
-    """As Ranks.outcomes()."""
+    """Like Ranks.outcomes()."""
     return _ranks.outcomes(begin, world_size, function, *arguments, **variables)
 
 
 def run(function: Any, world_size: int, *arguments: Any, **variables: str) -> list[Any]:
-    """As Ranks.run()."""
+    """Like Ranks.run()."""
     return _ranks.run(begin, world_size, function, *arguments, **variables)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress build tensorflow`: operators from the installed sources, where HiPress came without them."""
+"""`hipress build tensorflow` builds operators from the installed sources if the installed HiPress has none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ assert hp.allreduce(tf.ones(3), name="x").numpy().tolist() == [1, 1, 1]
 
 
 def _installed_without_operators(folder: Path) -> Path:
-    """A folder for PYTHONPATH: the package as it is, but for TensorFlow's operators."""
+    """A folder for PYTHONPATH with a copy of the package that lacks TensorFlow's operators."""
     package = Path(hipress.__path__[0])
     copy = folder / "hipress"
     (copy / "tensorflow").mkdir(parents=True)
@@ -40,7 +40,7 @@ def _python(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedP
     return subprocess.run(command, env=variables, capture_output=True, text=True, cwd=folder, check=False)
 
 
-# A compiler alone with TensorFlow's headers needs a minute, and more on a machine with other work.
+# One compilation with TensorFlow's headers takes a minute, and longer on a busy machine.
 @pytest.mark.timeout(900)
 def test_operators_are_built_once_and_found_from_then_on(tmp_path: Path) -> None:
     folder, cache = _installed_without_operators(tmp_path / "installed"), tmp_path / "cache"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks of model.fit(): what Horovod's do."""
+"""HiPress's callbacks for model.fit() do the same as Horovod's."""
 
 from __future__ import annotations
 

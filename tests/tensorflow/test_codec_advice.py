@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is warned of when Keras' and TensorFlow's optimizers get a codec that does not go with them."""
+"""HiPress warns if one of Keras's or TensorFlow's optimizers gets a codec that does not suit it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_error_feedback_with_second_moments(name: str) -> None:
 def test_those_of_tf_compat_v1(name: str) -> None:
     (text,) = said(getattr(tf.compat.v1.train, name)(0.1), codec="onebit")
     assert name in text
-    assert "OneBitAdam" not in text  # which is for Keras
+    assert "OneBitAdam" not in text  # OneBitAdam is for Keras
 
 
 @pytest.mark.parametrize(

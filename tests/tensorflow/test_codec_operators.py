@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs as operators: the core's bytes, states that come out, eagerly and in a tf.function."""
+"""TensorFlow's codec operators give the core's bytes and return the new states, eagerly and in a tf.function."""
 
 from __future__ import annotations
 

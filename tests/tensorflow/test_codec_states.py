@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keras checkpoints with what codecs hold back."""
+"""Keras checkpoints keep the residuals of codecs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.tensorflow.ranks import run
 
 pytestmark = pytest.mark.slow
 
-#: Every codec that comes with HiPress and keeps states.
+#: Every built-in codec with states.
 STATEFUL = ["onebit", "tbq", "dgc(ratio=0.01)", "graddrop(ratio=0.01)", "int8(error_feedback=true)", "int4"]
 
 
 def _way(topology: str, codec: str = "none") -> Any:
-    """Each layer of _model() has another codec, unless there is one for all."""
+    """Gives each layer of _model() another codec, or all layers the codec `codec`."""
     codecs = {f"layer{layer}/kernel": each for layer, each in enumerate(STATEFUL)} if codec == "none" else {}
     return {"codec": codec, "codec_for": codecs, "topology": topology, "partitions": 2, "min_compress_bytes": 1024}
 
@@ -51,13 +51,13 @@ def _saved_name(variable: Any) -> str:
 
 
 def _with_paths(model: Any, way: dict[str, Any]) -> Any:
-    """With the paths that variables have in this model."""
+    """The options `way` with the variables' paths in this model as the keys of `codec_for`."""
     paths = {_saved_name(each): each.path for each in model.trainable_variables}
     return {**way, "codec_for": {paths[name]: codec for name, codec in way["codec_for"].items()}}
 
 
 def _straight(topology: str, hosts: list[int], folder: str) -> str:
-    """The parameters after 100 steps; a checkpoint after 50."""
+    """Trains for 100 steps, and saves a checkpoint after 50. Returns the parameters' fingerprint."""
     start(hosts)
     model = _model()
     optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(0.1), **_with_paths(model, _way(topology)))
@@ -72,9 +72,10 @@ def _straight(topology: str, hosts: list[int], folder: str) -> str:
 
 
 def _resumed(topology: str, hosts: list[int], folder: str) -> tuple[str, set[str]]:
-    """The parameters after 50 steps more, and what codecs had held back."""
+    """Loads the checkpoint and trains for 50 steps. Returns the parameters' fingerprint and the names of the
+    residuals."""
     start(hosts)
-    hp.allreduce(np.zeros(3, np.float32))  # the core's numbers of the gradients are others than before
+    hp.allreduce(np.zeros(3, np.float32))  # shifts the core's numbers of the gradients
     model = _model()
     optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(0.1), **_with_paths(model, _way(topology)))
     model.compile(optimizer, "mse")
@@ -84,7 +85,7 @@ def _resumed(topology: str, hosts: list[int], folder: str) -> tuple[str, set[str
     hp.load_codec_states(model.optimizer, states)
     _steps(model, range(50, 100))
     held_back = {key for key in states if key.endswith("/residual") and np.abs(states[key]).max() > 0}
-    # A model that was loaded has other paths, which its states do not mind.
+    # The variables of a loaded model have other paths, but its codec states fit.
     loaded = keras.models.load_model(f"{folder}/model.keras")
     hp.DistributedOptimizer(loaded.optimizer, **_with_paths(loaded, _way(topology)))
     hp.load_codec_states(loaded.optimizer, states)
@@ -119,7 +120,8 @@ def _saving(folder: str) -> dict[str, Any]:
 
 
 def _loading(folder: str) -> list[tuple[str, Any, Any, Any]]:
-    """By variable: what was loaded, what is saved at once, and what arrives beside the gradients."""
+    """By variable: the loaded residual, the residual that is saved at once, and the sum that arrives for zero
+    gradients."""
     hp.init()
     model = _built("onebit")
     loaded = dict(np.load(f"{folder}/codecs.npz"))
@@ -139,7 +141,8 @@ def _loading(folder: str) -> list[tuple[str, Any, Any, Any]]:
 
 
 def test_what_rank_zero_saved_reaches_the_average_of_another_number_of_ranks(tmp_path: Any) -> None:
-    """The next codec holds nothing back: the operator keeps the values until then, and they are saved there, too."""
+    """Codec "none" keeps no residual. The operator keeps the loaded residuals until the next step, and a checkpoint
+    before that step contains them."""
     saved = run(_saving, 3, str(tmp_path))[0]
     assert max(np.abs(each).max() for key, each in saved.items() if "/residual" in key) > 1e-3
     for by_variable in run(_loading, 2, str(tmp_path)):

@@ -13,7 +13,7 @@ import pytest
 from tests.docs import pages
 
 EXAMPLES = pages.ROOT / "examples" / "tensorflow"
-#: How many times fewer bytes the last epoch sends, and how the values travel.
+#: By codec: how many times fewer bytes the last epoch sends, and the topology.
 SMALLER = {
     "onebit": (28, "ps"),
     "tbq": (14, "ring"),
@@ -24,12 +24,12 @@ SMALLER = {
 
 
 def train(folder: Path, codec: str, *options: str) -> dict[str, Any]:
-    """What digits.py reports."""
+    """Runs digits.py and returns its report."""
     report = folder / "results.json"
     launcher = [sys.executable, "-m", "hipress.cli", "run", "-np", "2"]
     training = [sys.executable, str(EXAMPLES / "digits.py"), "--codec", codec, "--json", str(report)]
     command = [*launcher, *training, "--epochs", "16", "--batch-size", "16", *options]
-    # It fails if replicas differ, which ranks look at after every epoch.
+    # The ranks compare their replicas after every epoch, and a difference is an error.
     pages.run(command, folder, timeout=250, variables={"HIPRESS_CHECK_REPLICAS": "37"})
     results: dict[str, Any] = json.loads(report.read_text())
     return results

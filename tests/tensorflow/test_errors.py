@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors are HiPress' and TensorFlow's at once, as scripts for Horovod catch them."""
+"""HiPress's errors are also TensorFlow's errors, so scripts for Horovod catch them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _KINDS = (tf.errors.FailedPreconditionError, tf.errors.InvalidArgumentError, Not
 
 
 def _ended_by(how: str, build: Callable[[], Any]) -> list[str]:
-    """Which of TensorFlow's and Python's errors ends `build`, and which of HiPress' own_error() finds in it."""
+    """The TensorFlow or Python types of the error that ends `build`, and the type of the HiPress error that own_error()
+    finds in it."""
 
     def call() -> None:
         if how == "eager":
             build()
         elif how == "tf.function":
-            tf.function(build)()  # with AutoGraph, which makes errors of the first call anew
+            tf.function(build)()  # AutoGraph makes a new error from an error of the first call
         else:
             with tf.Graph().as_default():
                 outputs = build()
@@ -131,11 +132,11 @@ def _averages_of_slices(dtype: str) -> tuple[str, list[float], str, list[float]]
     [("int32", "float64"), ("int64", "float64"), ("uint8", "float32"), ("float16", "float16"), ("float32", "float32")],
 )
 def test_averages_of_sparse_whole_numbers_are_no_zeros(dtype: str, result: str) -> None:
-    # Rank 0 has 1 and 2 in row 0; rank 1 has 1 in row 0 and 3 in row 1.
+    # Rank 0 has 1 and 2 in row 0. Rank 1 has 1 in row 0 and 3 in row 1.
     assert run(_averages_of_slices, 2, dtype) == [(result, [2.0, 1.5, 0.0], dtype, [4.0, 3.0, 0.0])] * 2
 
 
-#: What Horovod 0.28.1's operators take (its tensorflow/mpi_ops.cc), and what HiPress takes beside.
+#: The element types of Horovod 0.28.1's operators (its tensorflow/mpi_ops.cc), and the types that HiPress adds.
 _COMBINED = ["uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"]
 _MOVED = [*_COMBINED, "uint16", "uint32", "uint64"]
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that something raises in: an error of all ranks within a step, or none; never different replicas."""
+"""If an exception ends a step on one rank, either all ranks get an error within a step or none does; replicas never
+differ."""
 
 from __future__ import annotations
 
@@ -30,10 +31,10 @@ from tests.tensorflow.ranks import outcomes, run
 
 
 class Sgd(keras.optimizers.SGD):
-    """Updates some variables, and raises."""
+    """Updates some variables and then raises."""
 
     armed = False
-    guard: Any = None  # in a graph: a variable that is not 0 when one of the updates is to fail
+    guard: Any = None  # in a graph: a variable; an update fails unless it is 0
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         if Sgd.guard is not None and variable.shape == (4,):
@@ -50,7 +51,7 @@ def _assert_fine(armed: tf.Variable, values: Any, message: str) -> Any:
 
 
 def _step(way: str, site: str, model: Any, optimizer: Any, armed: tf.Variable) -> Any:
-    """One step, as a function of inputs and labels; a site in a graph raises when `armed` is not 0."""
+    """One training step as a function of inputs and labels. A place in a graph raises if `armed` is not 0."""
     variables = model.trainable_variables
     boundary = model.layers[1]
 
@@ -77,7 +78,7 @@ def _step(way: str, site: str, model: Any, optimizer: Any, armed: tf.Variable) -
             tape = hp.DistributedGradientTape(tape)
         gradients = tape.gradient(value, variables)
         if site == "update":
-            # Behind the gradients, in front of one variable.
+            # The error comes after the gradients and before the update of one variable.
             gradients[0] = _assert_fine(armed, gradients[0], "boom in update")
         if site == "between" and int(armed) and tf.executing_eagerly():
             raise Boom("in between")
@@ -211,7 +212,7 @@ def _fit(raises: bool) -> tuple[str, str, str]:
         try:
             model.fit(inputs, labels, **options)
         except tf.errors.InvalidArgumentError:
-            raises = False  # caught, and the epoch is begun again
+            raises = False  # the script begins the epoch again
             model.fit(inputs, labels, **options)
         hp.shutdown()
     except (tf.errors.OpError, hp.HipressError) as error:
@@ -239,7 +240,7 @@ def _variables_added() -> list[str]:
         with tf.GradientTape() as tape:
             value = sum(loss(each, *batch(hp.rank(), number)) for each in models)
         gradients = hp.DistributedGradientTape(tape).gradient(value, variables)
-        # Keras' optimizers take no other variables than those that they were built with.
+        # A Keras optimizer takes only the variables with which it was built, so each step makes a new optimizer.
         optimizer = keras.optimizers.SGD(0.1)
         optimizer.apply(gradients, variables)
         seen.append(fingerprint(variables))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a graph run in any order, loops and threads at once: ranks still match each with its own."""
+"""A graph runs its operators in any order, its loops and threads at once: each rank still matches an operator with the
+same operator of the other ranks."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ import hipress.tensorflow as hp
 from tests.ranks import Ranks
 from tests.tensorflow.ranks import PREPARATION, run
 
-#: Wrong matches are a matter of chance; in so many traces there were some in every run, before operators had own names.
+#: Wrong matches happen by chance. Without names of the operators, every run of so many traces had some.
 _TRACES = 3
 _WEIGHTS = (1.0, 10.0, 100.0, 1000.0)
 
 
 def _evaluated(how: str, build: Callable[[], Any]) -> Any:
-    """The values of what `build` returns, of a graph that it has made anew."""
+    """The values of the tensors that `build` returns, from a new graph."""
     if how == "tf.function":
         return tf.nest.map_structure(np.asarray, tf.function(build, autograph=False)())
     with tf.Graph().as_default():
@@ -68,7 +69,7 @@ def _derivatives(how: str, order: int) -> list[dict[str, list[list[float]]]]:
 
 @pytest.fixture(scope="module")
 def fresh() -> Any:
-    """Processes that have traced nothing before."""
+    """Processes that have not traced a function before."""
     ranks = Ranks(PREPARATION)
     yield ranks
     ranks.end()
@@ -80,7 +81,8 @@ def test_derivatives_of_one_operator_are_told_apart(fresh: Ranks, how: str, orde
     for by_trace in fresh.run(_derivatives, 2, how, order):
         for by_kind in by_trace:
             for kind, rows in by_kind.items():
-                # Each is the first one times its weight, whatever that is; a wrong match mixes weights.
+                # Each row is the first row times its weight, whatever the first row is. A wrong match mixes the
+                # weights.
                 for weight, row in zip(_WEIGHTS, rows, strict=True):
                     assert row == pytest.approx([weight * element for element in rows[0]]), kind
             assert by_kind["allreduce"][0] == [2.0 if order == 1 else 6.0 * 2.0 * 4.0] * 4
@@ -97,7 +99,8 @@ def _in_iterations(value: Any) -> Any:
 
 
 def _derivatives_by_tape(inside: str) -> list[list[float]]:
-    """Of weight · f(x) by x, all from one tape around what TensorFlow differentiates as functions."""
+    """The derivatives of weight · f(x) with respect to x, from one tape; TensorFlow makes functions for the
+    derivatives."""
     hp.init()
 
     def derivatives() -> list[Any]:
@@ -134,7 +137,7 @@ def test_derivatives_of_functions_are_told_apart(inside: str, first: float) -> N
 
 
 def _sums_in_a_loop(how: str, nested: bool) -> list[list[float]]:
-    """Sums over the ranks of (iteration, rank + 1), of iterations that depend on nothing but their number."""
+    """Sums of (iteration, rank + 1) over the ranks. The iterations do not depend on each other, so they run at once."""
     hp.init()
 
     def iterations(count: int, first: Any) -> Any:
@@ -204,7 +207,7 @@ def _traces_of_its_own() -> list[float]:
     found = []
     for step in range(3):
         if hp.rank() == 1:
-            first.get_concrete_function(one, 7 + step)  # traced anew on this rank alone
+            first.get_concrete_function(one, 7 + step)  # only this rank traces again
         found += [float(hp.allreduce(1.0, op=hp.Sum)), float(first(one, 1)[0]), float(second(tf.ones(1))[0])]
     return found
 
@@ -261,7 +264,7 @@ def _in_threads(names: list[str | None]) -> list[Any]:
         except hp.HipressError as error:
             found[index] = str(error)
 
-    # The other rank's threads begin in the other order.
+    # The threads of rank 1 begin in the opposite order.
     threads = [threading.Thread(target=work, args=(index,)) for index in range(len(names))]
     for thread in threads if hp.rank() == 0 else reversed(threads):
         thread.start()
@@ -303,12 +306,12 @@ def _two_of_one_name() -> list[str]:
 def test_two_of_one_name_at_once_are_refused() -> None:
     found = run(_two_of_one_name, 2)[0]
     assert len(found) == 2
-    assert found[0].endswith("DuplicateName")  # the other one waits for rank 1
+    assert found[0].endswith("DuplicateName")  # the other call waits for rank 1
 
 
 def _in_py_function(name: str | None) -> str:
     hp.init()
-    hp.allreduce(1.0)  # the thread of operations without names is this one
+    hp.allreduce(1.0)  # this is now the thread of operations without names
 
     @tf.function
     def step() -> Any:
@@ -355,7 +358,8 @@ def test_a_saved_function_goes_on_after_loading(tmp_path: Any) -> None:
 
 
 def _residuals_in_a_loop() -> float:
-    """What is left over of a constant gradient after 50 iterations, if residuals go from one to the next."""
+    """The largest error of the mean of a constant gradient after 50 iterations, relative to the gradient. It is small
+    if iterations pass on the residual."""
     hp.init()
     gradient = tf.constant(np.random.default_rng(1).standard_normal(4096), tf.float32)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide for TensorFlow: its scripts run."""
+"""The scripts of the guide for TensorFlow run."""
 
 from __future__ import annotations
 

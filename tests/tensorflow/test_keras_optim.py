@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OneBitAdam and DGCSGD of Keras: every step is that of the papers, replayed in NumPy; saved models; refusals."""
+"""Every step of Keras's OneBitAdam and DGCSGD equals the papers' step, replayed in NumPy; models can be saved, and
+wrong use is refused."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ def test_dgc_sgd_takes_the_steps_of_the_paper() -> None:
 
 
 def _fitted(kind: str, folder: str) -> tuple[list[str], bool]:
-    """Fingerprints after 3 steps, and after 3 more of a model that was saved and loaded; whether states were kept."""
+    """The fingerprints after 3 steps, and after 3 more steps of the saved and loaded model; and whether loading kept
+    the optimizer's variables."""
     hp.init()
     model = models.mlp(seed=0, hidden=64)
     model.compile(_MAKERS[kind](), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -93,7 +95,7 @@ def _fitted(kind: str, folder: str) -> tuple[list[str], bool]:
     fingerprints = [models.fingerprint(model.trainable_variables)]
     start = hp.callbacks.BroadcastGlobalVariablesCallback(0)
     start.set_model(model)
-    start.on_train_begin()  # leaves each rank's own states alone
+    start.on_train_begin()  # must not change each rank's own states
     own = b"".join(each.numpy().tobytes() for each in model.optimizer.own_variables)
     assert len(set(allgather_object(own))) == (2 if kind == "sgd" else 1)
     path = f"{folder}/{hp.rank()}.keras"
@@ -157,7 +159,7 @@ def test_what_makes_no_step_is_refused_and_changes_nothing() -> None:
 
 
 def _differing() -> list[bool]:
-    """Whether all variables are NaN where one rank had a NaN in each."""
+    """By optimizer: whether every variable contains a NaN on all ranks after the gradients of rank 1 were NaN."""
     hp.init()
     with pytest.raises(errors.Mismatch, match="the options"):
         _adam(freeze_step=2 + hp.rank()).build(_variables())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""write_gradients() and `hipress plan gradients` of models of TensorFlow: named as training names them."""
+"""write_gradients() and `hipress plan gradients` name the gradients of TensorFlow's models as training does."""
 
 from __future__ import annotations
 

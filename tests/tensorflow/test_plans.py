@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans in `model.fit()`: PlanCallback lets them be made and change between steps."""
+"""With PlanCallback, `model.fit()` can make a plan and change it between steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.tensorflow.ranks import run
 
 
 def _fitted() -> tuple[str, int]:
-    """The weights after training, and how many gradients a plan decides about."""
+    """The fingerprint of the trained weights, and the number of gradients in the plan."""
     hk.init()
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.layers.Input((16,)), keras.layers.Dense(64), keras.layers.Dense(4)])

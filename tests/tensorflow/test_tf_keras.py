@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers and callbacks of tf_keras, as tf.keras is with TF_USE_LEGACY_KERAS=1."""
+"""HiPress's optimizers and callbacks work with tf_keras, which is tf.keras if TF_USE_LEGACY_KERAS is 1."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _samples(rank: int) -> tuple[Any, Any]:
 
 
 def _of_all_ranks(size: int) -> tuple[Any, Any]:
-    """Batches that hold what all ranks have in the same step."""
+    """Batches that contain the samples of all ranks in the same step."""
     parts = [[np.split(array, _BATCHES) for array in _samples(rank)] for rank in range(size)]
     return tuple(np.concatenate([part[which][step] for step in range(_BATCHES) for part in parts]) for which in (0, 1))  # type: ignore[return-value]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HIPRESS_TRACE: synchronisation visibly inside backward, in a tf.function."""
+"""A trace of HIPRESS_TRACE shows synchronisation inside backward in a tf.function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORLD = 2
 
 def _traced_steps() -> None:
     hp.init()
-    # The last layers' gradients come first, while the first layers' are still being computed.
+    # Backward releases the last layers' gradients first, and still computes the first layers' gradients.
     model = keras.Sequential([keras.Input((600,)), *(keras.layers.Dense(600) for _ in range(8))])
     hp.broadcast_variables(model.variables, root_rank=0)
     optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(0.01), codec="onebit", partitions=2)
@@ -48,7 +48,7 @@ def test_encoding_and_sending_happen_inside_backward(tmp_path: Path) -> None:
         for outer in backward:
             for primitive in ("encode", "send"):
                 assert any(span["name"] == primitive and _inside(span, outer) for span in of_rank), (rank, primitive)
-            # Some gradient is on its way before the last one is computed: its encode begins after that send.
+            # A gradient is on its way before the last gradient is computed: a send begins before the last encode.
             sends = sorted(s["ts"] for s in of_rank if s["name"] == "send" and _inside(s, outer))
             encodes = sorted(s["ts"] for s in of_rank if s["name"] == "encode" and _inside(s, outer))
             assert sends[0] < encodes[-1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tape and optimizer: replicas stay identical, in eager code, in tf.function, in graphs and in model.fit()."""
+"""Tape and optimizer keep replicas identical in eager code, in tf.function, in graphs and in model.fit()."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _fit(codec: str, passes: int, codecs: tuple[str, ...] = ()) -> tuple[str, fl
 @pytest.mark.parametrize("codec", ["none", "onebit"])
 def test_fit_trains_identical_replicas(codec: str) -> None:
     results = run(_fit, 2, codec, 1)
-    assert results[0] == results[1]  # the loss, too: its average over the ranks
+    assert results[0] == results[1]  # also the loss is equal, because it is averaged
     assert results[0][1] < 1.0
     assert results[0][2] == 36
 
@@ -122,7 +122,7 @@ def _sums_of_constants(first: str, second: str) -> list[float]:
 
 
 def test_what_a_codec_held_back_joins_the_next_step_when_the_codec_is_replaced() -> None:
-    # One compute thread's onebit drops much; with "none" after it, all that was dropped arrives in the last step.
+    # graddrop keeps most values as residuals. Codec "none" sends them all in the last step.
     for difference, largest in run(_sums_of_constants, 2, "graddrop(ratio=0.01)", "none"):
         assert difference < 1e-4 * largest
 
@@ -138,7 +138,7 @@ def _failed_step() -> list[float]:
 
     step(True)
     if hp.rank() == 1:
-        step(False)  # the other rank waits for this one's second gradient
+        step(False)  # rank 0 waits for this rank's second gradient
     else:
         with pytest.raises(tf.errors.OpError):
             step(True)
@@ -183,7 +183,7 @@ def _sparse(as_dense: bool) -> list[list[float]]:
             loss = tf.reduce_sum(tf.gather(table, rows))
         optimizer.apply(tape.gradient(loss, [table]), [table])
 
-    step(tf.constant([hp.rank(), 3, 5][: hp.rank() + 2]))  # ranks have differently many
+    step(tf.constant([hp.rank(), 3, 5][: hp.rank() + 2]))  # the ranks have different numbers of rows
     return table.numpy()[:, 0].tolist()
 
 
@@ -204,7 +204,7 @@ def _local_layers() -> list[float]:
 
 
 def test_layers_may_stay_a_ranks_own() -> None:
-    # Their gradients are divided by the number of ranks, as if they were averaged with zeros.
+    # A local layer's gradient is divided by the number of ranks, like an average with zeros.
     assert run(_local_layers, 2) == [[0.0, 1.0], [0.0, 0.0]]
 
 

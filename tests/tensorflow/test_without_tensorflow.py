@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the adapter says where TensorFlow is missing, or is a version that HiPress has no operators for."""
+"""Without TensorFlow, or with a version without HiPress operators, the adapter's error says how to get them."""
 
 from __future__ import annotations
 

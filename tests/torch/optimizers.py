@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An optimizer as most tests of this folder begin with it."""
+"""The optimizer with which most tests of this folder begin."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that have torch."""
+"""Ranks whose processes have imported torch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong use: each a typed exception with a sentence that says what to do, and nothing is lost."""
+"""Wrong use raises a typed error that says what to do, and loses nothing."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _alone() -> None:
     with pytest.raises(hp.DuplicateName, match="'twice'"):
         hp.allreduce_async(torch.ones(3), name="twice")
     assert hp.synchronize(first).tolist() == [1.0] * 3
-    # Nothing was lost: the same process goes on.
+    # The same process can go on, because nothing was lost.
     assert hp.allreduce(torch.ones(3)).tolist() == [1.0] * 3
 
 
@@ -106,7 +106,7 @@ def _sparse() -> str:
     optimizer = _wrap(model)
     for step in range(3):
         optimizer.zero_grad()
-        if step < 2 or hp.rank() == 0:  # once its gradient is known to be sparse, a rank may have none
+        if step < 2 or hp.rank() == 0:  # once a gradient is known to be sparse, a rank may lack it
             model(torch.tensor([hp.rank(), 5])).sum().backward()
         optimizer.step()
         gradient = model[0].weight.grad
@@ -229,7 +229,7 @@ def test_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _token() -> None:
-    # On a busy machine one rank may start seconds before the other. A refusal ends rank 1 at once.
+    # On a busy machine one rank may start seconds before the other. The refusal must end rank 1 at once.
     if os.environ["HIPRESS_RANK"] == "1":
         os.environ["HIPRESS_JOB_TOKEN"] = "another job's"
         hp.init(timeout=60.0)
@@ -263,10 +263,10 @@ def _exception_in_backward_leaves_the_optimizer_usable() -> bool:
     optimizer = _wrap(model)
 
     def fail(_gradient: torch.Tensor) -> torch.Tensor:
-        raise ValueError("a hook of the user's")
+        raise ValueError("an error of the user's hook")
 
     hook = model[0].bias.register_hook(fail)
-    with pytest.raises(ValueError, match="a hook of the user's"):
+    with pytest.raises(ValueError, match="an error of the user's hook"):
         loss(model, hp.rank(), 0).backward()
     hook.remove()
     optimizer.zero_grad()

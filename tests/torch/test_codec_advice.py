@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is warned of when an optimizer is wrapped with a codec that does not go with it."""
+"""HiPress warns if an optimizer is wrapped with a codec that does not suit it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ pytestmark = pytest.mark.slow
 
 
 class Lamb(torch.optim.Optimizer):
-    """As libraries have it: not derived from Adam, with two betas."""
+    """A library's Lamb: it has two betas, but does not derive from Adam."""
 
     def __init__(self, params: Any) -> None:
         super().__init__(params, {"lr": 0.1, "betas": (0.9, 0.99)})
 
 
 class Lion(Lamb):
-    """Two betas, but no second moment."""
+    """A library's Lion: it has two betas, but no second moment."""
 
 
 class Own(torch.optim.AdamW):
-    """A user's."""
+    """A user's own subclass of AdamW."""
 
 
 ADAM_LIKE: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
@@ -66,7 +66,7 @@ def alone() -> Any:
 
 
 def said(wrap: Callable[[], Any]) -> list[str]:
-    """What `wrap` warns of; each must be attributed to this file."""
+    """The warnings of `wrap`; each must name this file as its source."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         wrap()
@@ -76,7 +76,7 @@ def said(wrap: Callable[[], Any]) -> list[str]:
 
 
 def wrapped(make: Callable[[Any], torch.optim.Optimizer], **options: Any) -> Any:
-    # A list: RMSprop and others iterate over their parameters twice.
+    # The parameters are a list, because RMSprop and other optimizers iterate over them twice.
     model = mlp(hidden=40)
     return hp.DistributedOptimizer(make(list(model.parameters())), model.named_parameters(), **options)
 
@@ -178,7 +178,7 @@ def test_automatic_plans_say_that_they_leave_a_codec_out(plan: Any) -> None:
 
 
 def _planned(make: str) -> list[str]:
-    """The codecs that automatic plans of this optimizer may use."""
+    """The codecs that automatic plans may use for this optimizer."""
     warnings.simplefilter("ignore", hp.CodecWarning)
     hp.init()
     model = mlp(hidden=40)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""set_codec() and warmup=: another codec in the middle of a training, and what the codec before it has held back."""
+"""set_codec() and warmup= change the codec during a training, and lose no residual of the codec before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.slow
 
 
 def _switching(codecs: list[str]) -> list[str]:
-    """Trains with one codec after the other, three steps each; "" calls nothing. The parameters after every step."""
+    """Trains three steps with each codec, one after the other; "" keeps the codec. Returns the fingerprint after every
+    step."""
     hp.init()
     model = mlp(seed=hp.rank())
     optimizer = start(model, codec=codecs[0])
@@ -40,7 +41,7 @@ def test_to_set_the_same_codec_changes_no_bit(codec: str) -> None:
 
 
 def test_residuals_live_on_with_another_codec_of_the_same_meaning() -> None:
-    # Partitions are smaller than both blocks: the two encode alike, but ranks agree on another tensor.
+    # Partitions are smaller than either block, so both codecs encode alike, but the ranks agree on a new tensor.
     codecs = ["onebit(block=65536)", "onebit(block=131072)", "onebit(block=65536)"]
     assert run(_switching, 3, codecs) == run(_switching, 3, [codecs[0], "", ""])
 
@@ -62,13 +63,14 @@ def test_replicas_stay_identical_when_the_codec_changes(codecs: list[str]) -> No
 
 
 def _sum_of_what_arrives(codecs: list[str], arguments: dict[str, Any], not_finite_at: int) -> tuple[float, float]:
-    """The largest difference between what all ranks gave and what arrived, after the last step and before it.
+    """The largest difference between the ranks' average gradients and the results, summed over all steps and over all
+    but the last.
 
-    Rank 1 gives nothing in the step after the first change; rank 0 gives one NaN in the step `not_finite_at`, whose
-    values count for nobody.
+    Rank 1 has no gradient in the step after the first change. Rank 0 has a NaN in the step `not_finite_at`, and that
+    step counts on no rank.
     """
     hp.init()
-    # Channels last: what waits is added in memory order, too.
+    # With channels-last, unsent residuals must also be added in memory order.
     weight = nn.Parameter(torch.zeros(16, 8, 6, 6).to(memory_format=torch.channels_last))
     optimizer = torch.optim.SGD([weight], lr=1.0)
     optimizer = hp.DistributedOptimizer(optimizer, [("w", weight)], codec=codecs[0], **arguments)
@@ -192,7 +194,7 @@ def test_the_codec_cannot_change_while_gradients_are_in_flight() -> None:
 
 
 def _warmed_up(options: dict[str, Any], changes: dict[int, tuple[Any, ...]]) -> list[str]:
-    """After each of 7 steps the parameters, with `set_codec(*changes[step])` before step `step`."""
+    """The fingerprint after each of 7 steps, with `set_codec(*changes[step])` before step `step`."""
     hp.init()
     model = mlp(0, 40)
     optimizer = hp.DistributedOptimizer(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs as PyTorch operators: the core's messages, states in place, errors with their text, torch.compile."""
+"""PyTorch's codec operators give the core's messages, change states in place, raise the core's errors, and work in
+torch.compile."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def test_a_compiled_step_is_the_eager_step(backend: str) -> None:
         return operators.onebit_decode(message, g.numel()) + 1, message
 
     compiled = torch.compile(step, fullgraph=True, backend=backend)
-    for count in (100, 200):  # the second makes shapes dynamic
+    for count in (100, 200):  # the second count makes shapes dynamic
         eager, other = ([torch.zeros(count), torch.zeros(count)] for _ in range(2))
         for number in range(3):
             results = zip(
@@ -132,7 +133,7 @@ _LOADED = """
 
 #include "core/codec/plugin.h"
 
-// Sends the values; the states count the calls and hold what was sent last.
+// Sends the values; the states count the calls and hold the last sent values.
 class Remember final : public hipress::Codec {
  public:
   std::string_view name() const override { return "remember"; }
@@ -183,7 +184,7 @@ def test_a_codec_loaded_later_gets_operators_too(tmp_path: Path) -> None:
     name = _core.load_codec_library(str(library))
     codec_operators.register(name)
     codec_operators.register(name)
-    # The state called `step`, as one of every operator's arguments is, has a name of its own there.
+    # Every operator has an argument `step`, so the state `step` gets another name.
     schema = str(operators.remember_encode.default._schema)
     assert "Tensor(s0!)? calls=None, Tensor(s1!)? step_state=None, *, str options" in schema
     values, calls, last = gradient(10), torch.zeros(10), torch.zeros(10)
@@ -193,5 +194,5 @@ def test_a_codec_loaded_later_gets_operators_too(tmp_path: Path) -> None:
     assert torch.equal(operators.remember_decode(message, 10), values)
     assert torch.equal(calls, torch.full((10,), 2.0))
     assert torch.equal(last, values)
-    operators.remember_encode(values, calls)  # the other state is not kept: zeros
+    operators.remember_encode(values, calls)  # without the second state, the operator reads zeros
     assert torch.equal(calls, torch.full((10,), 3.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What codecs hold back, saved and loaded: to the bit on as many ranks, without loss on any other number."""
+"""Residuals are saved and loaded to the bit on as many ranks, and without loss on another number of ranks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
-#: Every codec that comes with HiPress and keeps states.
+#: Every built-in codec with states.
 STATEFUL = ["onebit", "tbq", "dgc(ratio=0.01)", "graddrop(ratio=0.01)", "int8(error_feedback=true)", "int4"]
 ELEMENTS = 5 * 1024 + 7
 
 
 class Training:
-    """Parameters and an optimizer, and gradients that depend on rank and step only."""
+    """Parameters with an optimizer; their gradients depend on rank and step only."""
 
     def __init__(self, codecs: list[str], topology: str = "ps") -> None:
         self.weights = {f"w{number}": nn.Parameter(torch.zeros(ELEMENTS)) for number in range(len(codecs))}
@@ -64,7 +64,7 @@ class Training:
 
 
 def _straight(topology: str, hosts: list[int]) -> tuple[bytes, bytes]:
-    """What is saved after 50 steps, and the parameters after 100."""
+    """The state that is saved after 50 steps, and the parameters after 100."""
     start(hosts)
     training = Training(STATEFUL, topology)
     training.steps(range(50))
@@ -74,9 +74,9 @@ def _straight(topology: str, hosts: list[int]) -> tuple[bytes, bytes]:
 
 
 def _resumed(topology: str, hosts: list[int], by_rank: list[tuple[bytes, bytes]]) -> tuple[bytes, set[str]]:
-    """The parameters after 50 steps more, and what codecs had held back."""
+    """Loads the state and trains for 50 steps. Returns the parameters and the names of the loaded residuals."""
     start(hosts)
-    hp.allreduce(torch.zeros(3))  # the core's numbers of the gradients are others than before
+    hp.allreduce(torch.zeros(3))  # shifts the core's numbers of the gradients
     training = Training(STATEFUL, topology)
     training.load(by_rank[hp.rank()][0])
     states = hp.codec_states(training.optimizer, exact=True)
@@ -94,7 +94,8 @@ def test_fifty_steps_saved_and_fifty_more_equal_a_hundred_to_the_bit(topology: s
 
 
 def _on_another_number_of_ranks(saved: dict[str, torch.Tensor] | None, folder: str) -> Any:
-    """Three steps with onebit, or one without a codec that gets what was held back: states, and what arrived."""
+    """With `saved` None: trains three steps with onebit and returns the states. Otherwise loads them, makes a step
+    without a codec, and returns the values that arrived beside the gradients."""
     hp.init()
     training = Training(["none" if saved is not None else "onebit"])
     if saved is None:
@@ -120,7 +121,7 @@ def test_what_rank_zero_saved_reaches_the_average_of_another_number_of_ranks(tmp
 
 
 def _formats(folder: str) -> None:
-    """DCP and safetensors' arrays: what was saved comes back."""
+    """States come back unchanged from DCP and from safetensors' arrays."""
     import torch.distributed.checkpoint as dcp
 
     hp.init()

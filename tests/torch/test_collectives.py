@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""allreduce, broadcast and their asynchronous forms, with Horovod's meaning."""
+"""allreduce, broadcast and their asynchronous forms do what Horovod's do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def _places() -> tuple[int, int, int, int]:
     assert not hp.is_initialized()
     hp.init()
-    hp.init()  # again: nothing happens
+    hp.init()  # a second init() does nothing
     return hp.rank(), hp.size(), hp.local_rank(), hp.local_size()
 
 

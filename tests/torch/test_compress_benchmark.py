@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/torch/compress_benchmark.py: MergeComp's command line starts a training and sends what it says."""
+"""examples/torch/compress_benchmark.py: MergeComp's command line starts a training and sends the bytes that it
+reports."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, str(pages.ROOT / "examples" / "torch" / "compress_benchmark.py")]
 SMALL = ("--model", "resnet50", "--image-size", "32", "--batch-size", "2", "--num-iters", "2")
-#: Of ResNet-50, as they are.
+#: The size of ResNet-50's raw gradients.
 MEGABYTES = 4 * 25.557
 
 
 def sent(folder: Path, *options: str) -> float:
-    """Megabytes per iteration, of rank 0 of two."""
+    """The megabytes that rank 0 of two ranks sends per iteration."""
     launcher = [sys.executable, "-m", "hipress.cli", "run", "-np", "2"]
     printed = pages.run([*launcher, *COMMAND, *SMALL, *options], folder, timeout=280)
     found = re.search(r"2 ranks: [\d.]+ images/s, \d+ ms per iteration, ([\d.]+) MB sent per rank", printed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of collectives: of any order, of calls with one name, and in threads of their own."""
+"""Collectives have derivatives of any order, also with one name twice, and in several threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def _sum_of_cubes(twice: bool) -> list[float]:
-    """y = sum of x over the ranks; d/dx of (sum of y^3) is sum over ranks of 3 y^2; again: of 6 y times the weights."""
+    """With y = sum of x over the ranks: d/dx of sum(y^3) is the sum of 3 y^2 over the ranks; the second derivative sums
+    6 y times the weights."""
     hp.init()
     x = torch.tensor([1.0, 2.0], dtype=torch.float64) * (hp.rank() + 1)
     x.requires_grad_()
@@ -44,7 +45,7 @@ def _sum_of_cubes(twice: bool) -> list[float]:
 
 def test_the_second_derivative_of_an_allreduce() -> None:
     assert run(_sum_of_cubes, 2, False) == [[2 * 3 * 9.0, 2 * 3 * 36.0]] * 2
-    # Each rank's first derivative is the sum of both ranks' 3 y^2, and each of these depends on x through y.
+    # Each rank's first derivative is the sum of both ranks' 3 y^2, and both depend on x through y.
     assert run(_sum_of_cubes, 2, True) == [[2 * 2 * 6 * 3.0, 2 * 2 * 6 * 6.0]] * 2
 
 
@@ -58,12 +59,12 @@ def _has_second_derivative(function: str) -> bool:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_collective_has_a_second_derivative(function: str) -> None:
-    # Of a broadcast only the root has one; the others take part in it.
+    # Only the root of a broadcast has a derivative; the other ranks take part in its computation.
     assert run(_has_second_derivative, 2, function) == ([False, True] if function == "broadcast" else [True, True])
 
 
 def _one_name_twice() -> list[list[float]]:
-    """The ranks' graphs differ, so that autograd runs the two derivatives in different orders."""
+    """The ranks differ in their graphs, so autograd runs the two derivatives in different orders."""
     hp.init()
     x = torch.ones(2, requires_grad=True)
     first = hp.allreduce(x * 1, op=hp.Sum, name="x")
@@ -72,7 +73,7 @@ def _one_name_twice() -> list[list[float]]:
     for result, weight in ((first, 1.0), (second, 10.0)):
         assert result.grad_fn is not None
         result.grad_fn.register_hook(lambda inputs, outputs, weight=weight: seen.append([weight, *inputs[0].tolist()]))
-    # Whose result is a leaf's in another graph waits for that graph's backward.
+    # An allreduce of a leaf itself would make one backward wait for the other.
     order = [(first, 1.0), (second, 10.0)] if hp.rank() == 0 else [(second, 10.0), (first, 1.0)]
     threads = [threading.Thread(target=(result * weight).sum().backward) for result, weight in order]
     for thread in threads:
@@ -88,7 +89,7 @@ def test_derivatives_of_calls_with_one_name_do_not_meet() -> None:
 
 
 def _in_threads(named: bool) -> list[list[float]]:
-    """Each thread differentiates its own call; ranks start the threads in different orders."""
+    """Each thread differentiates its own call. The ranks start the threads in different orders."""
     hp.init()
     weights = [1.0, 10.0, 100.0, 1000.0]
     inputs = [torch.ones(3, requires_grad=True) for _ in weights]
@@ -114,7 +115,7 @@ def test_derivatives_in_threads(named: bool) -> None:
 
 
 def _differentiated_again_and_again() -> int:
-    """Names of derivatives are not kept for ever."""
+    """HiPress forgets the names of derivatives that have been computed."""
     hp.init()
     x = torch.ones(3, requires_grad=True)
     sizes = []

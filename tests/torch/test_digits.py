@@ -15,12 +15,12 @@ from tests.docs import pages
 pytestmark = pytest.mark.slow
 
 SCRIPT = pages.ROOT / "examples" / "torch" / "digits.py"
-#: As many images per step as the example's four ranks have.
+#: Both ranks together have as many images per step as the example's four ranks.
 SHORT = ("--batch-size", "16")
 #: Codecs that send few values need more epochs.
 EPOCHS = {"dgc": 16, "graddrop": 16}
 USUAL_EPOCHS = 8
-#: How many times fewer bytes the last epoch sends.
+#: By codec: how many times fewer bytes the last epoch sends.
 SMALLER = {
     **{"fp16": 1.9, "onebit": 28, "tbq": 14, "terngrad": 14, "dgc": 200, "graddrop": 200},
     **{"bf16": 1.9, "int8": 3.8, "int4": 7.4, "fp4_e2m1": 7.4},
@@ -29,17 +29,17 @@ SMALLER = {
 
 
 def train(folder: Path, codec: str, ranks: int, *options: str) -> dict[str, Any]:
-    """What digits.py reports."""
+    """Runs digits.py and returns its report."""
     report = folder / "results.json"
     launcher = [sys.executable, "-m", "hipress.cli", "run", "-np", str(ranks)] if ranks > 1 else []
     training = [sys.executable, str(SCRIPT), "--codec", codec, "--json", str(report), *options]
-    # It fails if replicas differ, which ranks look at after every epoch of two ranks.
+    # The ranks compare their replicas after every epoch of two ranks, and a difference is an error.
     pages.run(launcher + training, folder, timeout=200, variables={"HIPRESS_CHECK_REPLICAS": "37"})
     results: dict[str, Any] = json.loads(report.read_text())
     return results
 
 
-#: Trains once for each codec in one job: importing torch takes as long as a training.
+#: Trains once for each codec in one job, because importing torch takes as long as a training.
 ALL = f"""
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
@@ -57,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     (folder / "all.py").write_text(ALL)
     codecs = ["none", *SMALLER]
     command = [sys.executable, "-m", "hipress.cli", "run", "-np", "2", sys.executable, "all.py", *codecs]
-    # It fails if replicas differ, which ranks look at after every epoch of two ranks.
+    # The ranks compare their replicas after every epoch of two ranks, and a difference is an error.
     pages.run(command, folder, timeout=560, variables={"HIPRESS_CHECK_REPLICAS": "37"})
     return {codec: json.loads((folder / f"{codec}.json").read_text()) for codec in codecs}
 
@@ -71,7 +71,7 @@ def test_every_codec_trains_nearly_as_well_with_few_bytes(trained: dict[str, dic
         compressed = trained[codec]
         assert compressed["test_accuracy"] >= plain["test_accuracy"] - 0.015, codec
         assert len(compressed["bytes_by_epoch"]) == EPOCHS.get(codec, USUAL_EPOCHS)
-        # Biases and the first layer are smaller than min_compress_bytes and travel as they are; warm-up is over.
+        # Biases and the first layer are smaller than min_compress_bytes, so they travel raw. The warm-up is over.
         assert compressed["bytes_by_epoch"][-1] < plain["bytes_by_epoch"][-1] / smaller, codec
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that something raises in: an error of all ranks within a step, or none; never different replicas."""
+"""If an exception ends a step on one rank, either all ranks get an error within a step or none does; replicas never
+differ."""
 
 from __future__ import annotations
 
@@ -32,16 +33,16 @@ from tests.torch.ranks import outcomes, run
 
 pytestmark = pytest.mark.slow
 
-#: Nothing of the step was handed over when they raise: the rank has not begun it.
+#: Places before the rank has handed over a gradient of the step: the rank has not begun the step.
 BEFORE = ["loader", "forward", "early in backward", "forward in closure"]
-#: Some gradients were: the step cannot end but by skip_batch().
+#: Places after the rank has handed over some gradients: only skip_batch() can end the step.
 WITHIN = ["late in backward", "user's hook", "late in backward in closure"]
-#: All ranks have the gradients, and this one may have used some.
+#: Places where all ranks have the averages, and this rank may have used some of them.
 AFTER = ["between", "step"]
 
 
 class Raising(torch.autograd.Function):
-    """The identity, whose backward raises on demand."""
+    """The identity function; its backward raises while `armed` is set."""
 
     armed = False
 
@@ -58,7 +59,7 @@ class Raising(torch.autograd.Function):
 
 
 class Model(nn.Module):
-    """Raises in backward before the first gradient of a parameter is there, or when half of them are."""
+    """A model that raises in backward: before the first gradient of a parameter, or after half of the gradients."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ class Model(nn.Module):
 
 
 class Sgd(torch.optim.SGD):
-    """Updates one parameter, and raises."""
+    """Updates one parameter and then raises."""
 
     armed = False
 
@@ -204,7 +205,7 @@ def _last_wait_fails() -> None:
             return result
 
         synchronizer.wait = wait
-    kept: hp.HipressError | None = None  # with its traceback, as within `except`
+    kept: hp.HipressError | None = None  # keeps its traceback, as `except` does
     try:
         loss(model, hp.rank(), 0).backward()
     except hp.PeerLost as error:

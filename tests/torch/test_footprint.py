@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training needs the cores and the memory: an idle rank uses no core, and steps leave nothing behind."""
+"""An idle rank uses no processor time, and the memory of a training does not grow with its steps."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def processes_of_their_own() -> None:
-    """Gloo groups of other tests may have left threads that wake up a hundred times a second."""
+    """Ends the processes of other tests: their Gloo groups may have left threads that wake up a hundred times a
+    second."""
     end()
 
 
 def _idle(seconds: float, times: int) -> float:
-    """The least share of a core in `times` intervals: other processes of a busy machine only make waking dearer."""
+    """The least share of a core in `times` intervals, because other processes of a busy machine only increase the
+    share."""
     hp.init()
     hp.allreduce(torch.ones(100_000))
     shares = []
@@ -57,7 +59,7 @@ def _many_steps(codec: str, steps: int) -> tuple[int, int]:
         loss(model, hp.rank(), step % 7).backward()
         optimizer.step()
         if step % 10 == 0:
-            hp.allreduce(torch.tensor([float(step)]))  # a metric, as training loops average them
+            hp.allreduce(torch.tensor([float(step)]))  # a metric, which training loops average
         if step == steps // 10:
             first = _resident()
     return first, _resident()

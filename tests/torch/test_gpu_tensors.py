@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors on GPUs: what torch hands over, and what is said where there is none."""
+"""Tensors on GPUs can be synchronised, and without a usable GPU the error says what to do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 def _without_that_gpu() -> None:
     hp.init()
-    # A torch without CUDA has no such tensor.
+    # A torch without CUDA cannot make such a tensor, so an object replaces it.
     tensor: Any = SimpleNamespace(device=torch.device("cuda", 99), get_device=lambda: 99)
     with pytest.raises(hp.Unsupported, match=r"'w' is on a GPU, but cuda:99 cannot be used: .*call \.cpu\(\) first"):
         operators.device_of(tensor, "w")
@@ -55,7 +55,7 @@ def _combined(place: str) -> list[bytes]:
     combined = []
     for codec in ("none", "fp16", "onebit"):
         values = torch.randn(30_000, generator=torch.Generator().manual_seed(hp.rank())).to(place)
-        # What is still being computed when it is handed over, and what uses the result at once.
+        # The input is still being computed when it is submitted, and the next operation uses the result at once.
         combined.append((hp.allreduce(values.neg().neg(), name=codec, codec=codec) * 2).cpu().numpy().tobytes())
     return combined
 
@@ -72,7 +72,7 @@ def _trained(place: str) -> list[bytes]:
     hp.broadcast_parameters(model.state_dict(), root_rank=0)
     for step in range(3):
         optimizer.zero_grad()
-        # The gradient is the same on every device: one term for each element.
+        # The gradient has one term for each element, so it is the same on every device.
         row = torch.randn(1, 2000, generator=torch.Generator().manual_seed(10 * step + hp.rank())).to(place)
         model(row).sum().backward()
         optimizer.step()

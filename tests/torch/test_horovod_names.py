@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hipress.horovod.torch in place of horovod.torch."""
+"""hipress.horovod.torch can replace horovod.torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
-#: What horovod.torch 0.28.1 has, without `elastic` and `SyncBatchNorm`.
+#: The names in horovod.torch 0.28.1, without `elastic` and `SyncBatchNorm`.
 NAMES = [
     "Adasum",
     "Average",
@@ -108,7 +108,7 @@ def test_arguments_come_in_the_order_of_horovod(function: str, first: list[str])
 
 
 def _script(timeline: str) -> tuple[list[float], list[str]]:
-    """As a Horovod script goes."""
+    """A training as a script for Horovod writes it."""
     hvd.init()
     torch.manual_seed(hvd.rank())
     model = nn.Linear(200, 50)
@@ -168,7 +168,7 @@ def _asynchronous() -> list[str]:
     assert torch.equal(hvd.allgather(half, name="half"), torch.cat([half] * hvd.size()))
     kinds = []
     try:
-        # Without names, the order of the calls is what ranks go by.
+        # Operations without names are matched by the order of the calls.
         hvd.allreduce(torch.ones(2)) if hvd.rank() == 0 else hvd.broadcast(torch.ones(2), 0)
     except hp.Mismatch as error:
         kinds.append(type(error).__name__)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a script for Horovod may expect of its DistributedOptimizer, its sparse gradients and its `.grad`."""
+"""DistributedOptimizer, sparse gradients and `.grad` behave as a script for Horovod expects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _sparse_handles() -> None:
     hvd.init()
     rank = hvd.rank()
     entries = torch.sparse_coo_tensor(torch.tensor([[rank, 3]]), torch.full((2, 2), rank + 1.0), (5, 2))
-    # In the middle of operations that others started before and after it, with names and without.
+    # Other operations, with names and without, start before and after the sparse ones.
     before = [hvd.allreduce_async(torch.ones(3)), hvd.allgather_async(torch.ones(rank + 1, 2), name="rows")]
     handle = hvd.sparse_allreduce_async(entries, "entries", hvd.Average)
     nothing = hvd.sparse_allreduce_async(torch.sparse_coo_tensor(size=(5, 2)), "nothing", hvd.Sum)
@@ -36,7 +36,7 @@ def _sparse_handles() -> None:
     assert len(hvd.synchronize(before[1])) == 3
     hvd.synchronize(before[0])
     hvd.synchronize(after[1])
-    # The way Horovod's own optimizer asks.
+    # Horovod's own optimizer makes this call.
     again = hvd.sparse_allreduce_async(entries, "entries", hvd.Sum)
     result = hvd.synchronize(again) if not callable(again) else again()
     assert torch.equal(result.to_dense(), 2 * expected)
@@ -47,7 +47,7 @@ def test_a_sparse_allreduce_is_called_for_its_result() -> None:
 
 
 class Words(nn.Module):
-    """Sparse rows in the middle of dense gradients; `extra` is what only rank 0 uses."""
+    """A model with sparse rows between dense gradients; only rank 0 uses `extra`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ def _module(name: str) -> Any:
 
 
 def _alone(kind: str) -> list[float]:
-    """The same without HiPress, on both ranks' batches."""
+    """The same training without HiPress, on both ranks' batches."""
     model = Words()
     kinds = {"SparseAdam": torch.optim.SparseAdam, "Adagrad": torch.optim.Adagrad, "SGD": torch.optim.SGD}
     sparse = kinds[kind](model.words.parameters(), lr=0.1)
@@ -206,7 +206,7 @@ def _unused(module: str) -> list[Any]:
 def test_a_step_leaves_zeros_where_no_rank_had_a_gradient() -> None:
     assert run(_unused, 2, "horovod") == [[6.0, 2.0, 0.0, 0.0, None, None]] * 2
     assert run(_unused, 2, "hipress") == [[6.0, 2.0, None, None, None, None]] * 2
-    assert run(_unused, 1, "horovod") == [[6.0, 2.0, None, None, None, None]]  # alone Horovod does nothing
+    assert run(_unused, 1, "horovod") == [[6.0, 2.0, None, None, None, None]]  # with one rank Horovod changes nothing
 
 
 def _state_and_gradients(trained_on_root: bool) -> list[str]:
@@ -232,7 +232,7 @@ def _state_and_gradients(trained_on_root: bool) -> list[str]:
 def test_broadcasting_a_fresh_optimizers_state_leaves_zeros() -> None:
     zeros = ["torch.sparse_coo", "torch.strided", "None"]
     assert run(_state_and_gradients, 2, False) == [zeros] * 2
-    # Ranks differ in what they had before, and in nothing afterwards.
+    # The ranks had different gradients before, and have none afterwards.
     assert run(_state_and_gradients, 2, True) == [["None"] * 3] * 2
 
 
@@ -274,7 +274,8 @@ def test_the_number_of_backward_passes_can_be_changed() -> None:
 
 
 class Shorter:
-    """Sends the first half of the elements; the others become zero. Not a codec: it changes shapes."""
+    """A compressor that sends the first half of the elements; the others become zero. It is no codec, because it
+    changes shapes."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Size]:
@@ -303,7 +304,7 @@ def _shorter() -> tuple[list[float], int]:
         with pytest.raises(hp.InvalidArgument, match="compression"):
             change()
     optimizer.step()
-    # Ranks that have no gradient take part with zeros.
+    # A rank without a gradient takes part with zeros.
     optimizer.zero_grad()
     if hp.rank() == 0:
         model(torch.full((1, 1000), 2.0)).sum().backward()

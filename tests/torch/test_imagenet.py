@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/torch/pytorch_imagenet.py, in a small form: random images, and folders of pictures."""
+"""examples/torch/pytorch_imagenet.py in a small form, with random images and with folders of pictures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = ("--model", "resnet50", "--image-size", "32", "--batch-size", "2", "--nu
 
 
 def train(folder: Path, *options: str, ranks: int = 2) -> str:
-    """What rank 0 prints."""
+    """The output of rank 0."""
     launcher = [sys.executable, "-m", "hipress.cli", "run", "-np", str(ranks)] if ranks > 1 else []
     return pages.run([*launcher, sys.executable, str(SCRIPT), *options], folder, timeout=280)
 

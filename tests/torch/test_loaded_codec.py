@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs of programs in training: by name, as the built-in ones; ranks with different programs notice."""
+"""Loaded codecs work in a training by name, like built-in codecs, and ranks with different programs get an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ void ScaledDecode(uint8* compressed, float* gradient) {
 
 @pytest.fixture
 def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Compiled codecs are kept for as long as the tests run."""
+    """A cache of compiled codecs that all tests of the session share."""
     return str(tmp_path_factory.getbasetemp() / "codecs")
 
 
@@ -42,7 +42,7 @@ def values_of(rank: int) -> torch.Tensor:
 
 
 def sums(name: str, text: str, steps: int) -> torch.Tensor:
-    """The sum of what some synchronisations of the same values give."""
+    """The sum of the results when the same values are synchronised `steps` times."""
     assert hipress.load_codec(EXAMPLES / f"{name}.cll") == name
     hp.init()
     total = torch.zeros(COUNT)
@@ -56,7 +56,7 @@ def sums(name: str, text: str, steps: int) -> torch.Tensor:
     [("blockquant4", "blockquant4(block=64)", 3), ("adacomp", "adacomp(bin=20, limit=0.2)", 60)],
 )
 def test_allreduce(name: str, text: str, steps: int, cache: str) -> None:
-    """Error feedback sends what was missed later: the mean over the steps comes to be the mean over the ranks."""
+    """Error feedback sends residuals later, so the mean over the steps approaches the mean over the ranks."""
     first, second = ranks.run(sums, 2, name, text, steps, HIPRESS_CACHE=cache)
     assert torch.equal(first, second)
     expected = (values_of(0) + values_of(1)) / 2
@@ -65,7 +65,7 @@ def test_allreduce(name: str, text: str, steps: int, cache: str) -> None:
 
 
 def train(codec: str) -> tuple[float, float, list[torch.Tensor], int]:
-    """First and last loss of a small training, the parameters at its end, and the bytes that were sent."""
+    """The first and last loss of a small training, its final parameters, and the bytes sent."""
     hipress.load_codec(EXAMPLES / f"{codec}.cll")
     hp.init()
     torch.manual_seed(hp.rank())
@@ -91,7 +91,7 @@ def test_training(codec: str, cache: str) -> None:
     results = ranks.run(train, 2, codec, HIPRESS_CACHE=cache)
     for first, last, _, sent in results:
         assert last < 0.5 * first
-        assert sent < 80 * 9352 * 4 / 4  # a quarter of the parameters' bytes
+        assert sent < 80 * 9352 * 4 / 4  # a quarter of the gradients' bytes
     assert all(torch.equal(left, right) for left, right in zip(results[0][2], results[1][2], strict=True))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""write_gradients() and `hipress plan gradients` of models of torch."""
+"""write_gradients() and `hipress plan gradients` read the gradients of torch's models."""
 
 from __future__ import annotations
 

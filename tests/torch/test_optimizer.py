@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedOptimizer: replicas stay identical, and every way of using an optimizer works as it does alone."""
+"""DistributedOptimizer keeps replicas identical, and every use of an optimizer works as without it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_gradient_accumulation(how: str) -> None:
         assert all(torch.allclose(g, e, atol=1e-5) for g, e in zip(result, expected, strict=True))
     tensors = len(list(model.parameters()))
     rounds = 3 if how == "every pass" else 1
-    # With two ranks each tensor costs every rank at least one message a round.
+    # With two ranks, each rank sends at least one message per tensor and synchronisation round.
     assert all(sent >= tensors * rounds and sent < 4 * tensors * rounds for _, sent in results)
 
 
@@ -87,7 +87,7 @@ def _tail_of_an_epoch() -> list[str]:
     model = mlp()
     optimizer = start(model, backward_passes_per_step=4)
     seen = []
-    for step in range(6):  # the second step comes after two passes only
+    for step in range(6):  # the second optimizer step comes after two passes only
         loss(model, hp.rank(), step).backward()
         if step in (3, 5):
             optimizer.step()
@@ -103,7 +103,7 @@ def test_a_step_before_all_passes_synchronises_what_there_is() -> None:
 
 
 class Branches(nn.Module):
-    """Uses `left`, `right` or both; never `unused`."""
+    """A model that uses `left`, `right` or both, and never `unused`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def _scaler(recipe: str, codec: str) -> tuple[list[str], list[float]]:
         optimizer.zero_grad()
         value = loss(model, hp.rank(), step)
         if step == 3 and hp.rank() == 1:
-            value = value * float("inf")  # overflows on one rank only
+            value = value * float("inf")  # the value overflows on one rank only
         scaler.scale(value).backward()
         if recipe == "horovod":
             optimizer.synchronize()
@@ -252,7 +252,7 @@ def _scheduler_and_closure() -> tuple[str, float]:
     hp.init()
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)  # made before wrapping
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)  # made for the unwrapped one
     optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters())
     assert isinstance(optimizer, torch.optim.SGD)
 
@@ -265,7 +265,7 @@ def _scheduler_and_closure() -> tuple[str, float]:
     hp.allreduce(torch.zeros(1))
     before = hp.counters()["messages_sent"]
     assert optimizer.step(closure) is not None
-    assert hp.counters()["messages_sent"] - before < 4 * len(list(model.parameters()))  # one round
+    assert hp.counters()["messages_sent"] - before < 4 * len(list(model.parameters()))  # one synchronisation round
     scheduler.step()
     loss(model, hp.rank(), 1).backward()
     optimizer.step()
@@ -279,7 +279,7 @@ def test_schedulers_and_closures_work() -> None:
 
 
 class Checkpointed(nn.Module):
-    """Computes its middle again during backward, in a backward pass within the backward pass."""
+    """A model that computes its middle again during backward, in a backward pass within the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()

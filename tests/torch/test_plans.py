@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedOptimizer(plan=...): from files, between steps, with groups, frozen parameters and sparse gradients."""
+"""DistributedOptimizer(plan=...) takes plans from files and changes plans between steps, with groups, frozen parameters
+and sparse gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
-#: Turns of a parameter through these ways leave no topology, codec, cut or company out.
+#: A parameter that takes these ways in turn changes its topology, its codec, its partitions and its group.
 WAYS: list[dict[str, Any]] = [
     {"codec": "onebit", "topology": "ps", "partitions": 1},
     {"codec": "onebit", "topology": "ring", "partitions": 3},
@@ -32,7 +33,7 @@ WAYS: list[dict[str, Any]] = [
 
 
 def plan_for(named: Any, ways: list[dict[str, Any]], world: int) -> Plan:
-    """`ways` in turn."""
+    """A plan that gives the gradients `ways` in turn."""
     gradients = gradients_of_tensors("", named).gradients
     decisions = (
         Decision(name=gradient.name, elements=gradient.elements, dtype=gradient.dtype, **way)
@@ -70,7 +71,8 @@ def test_a_plan_may_be_a_file(tmp_path: Path) -> None:
 
 
 def _lacking() -> list[float]:
-    """After each change of plan: how much of all that ranks gave has not arrived. The last plan drops nothing."""
+    """After each change of plan: the largest difference between the gradients' averages and the results, summed over
+    all steps. The last plan keeps no residual."""
     hp.init()
     shapes = {"a": (70, 100), "b": (33,), "c": (5000,), "d": (64, 128), "e": (9,), "f": (2000,)}
     named = {name: nn.Parameter(torch.zeros(shape)) for name, shape in shapes.items()}
@@ -112,7 +114,7 @@ def _frozen_and_sparse() -> None:
     frozen.requires_grad_(False)
     model = nn.ModuleDict({"used": used, "frozen": frozen, "sparse": sparse})
     together = [{"codec": "none", "topology": "ps", "partitions": 1, "group": "g"}]
-    apart = [*together * 4, {**together[0], "group": None}]  # the last one is the embedding
+    apart = [*together * 4, {**together[0], "group": None}]  # the last gradient belongs to the embedding
     optimizer = _optimizer(model, plan=plan_for(model.named_parameters(), apart, hp.size()))
     inputs = torch.ones(2, 8) * (hp.rank() + 1)
     (used(inputs).sum() + sparse(torch.tensor([hp.rank()])).sum()).backward()
@@ -131,7 +133,8 @@ def test_groups_wait_for_frozen_parameters_and_refuse_sparse_ones() -> None:
 
 
 def _automatic(steps: int) -> tuple[list[str], list[int], int]:
-    """Parameters after each step; after which steps there was another plan; how many gradients are compressed."""
+    """The fingerprint after each step; the steps after which the plan changed; the number of the last plan's
+    decisions."""
     hp.init()
     model = mlp()
     options = AutomaticOptions(codecs=("onebit",), interval=4, profile_s=1.0, links_s=0.5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HIPRESS_TRACE: one valid file with every rank's queues, and synchronisation visibly inside backward."""
+"""HIPRESS_TRACE makes one valid file with every rank's queues; it shows synchronisation inside backward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORLD = 3
 def _traced_steps() -> None:
     hp.init()
     torch.manual_seed(0)
-    # The last layers' gradients come first, while the first layers' are still being computed.
+    # Backward releases the last layers' gradients first, and still computes the first layers' gradients.
     model = nn.Sequential(*(nn.Linear(600, 600) for _ in range(8)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec="onebit", partitions=2)
@@ -71,7 +71,7 @@ def test_encoding_and_sending_happen_inside_backward(tmp_path: Path) -> None:
         for outer in backward:
             for primitive in ("encode", "send"):
                 assert any(span["name"] == primitive and _inside(span, outer) for span in of_rank), (rank, primitive)
-            # Some gradient is on its way before the last one is computed: its encode begins after that send.
+            # A gradient is on its way before the last gradient is computed: a send begins before the last encode.
             sends = sorted(s["ts"] for s in of_rank if s["name"] == "send" and _inside(s, outer))
             encodes = sorted(s["ts"] for s in of_rank if s["name"] == "encode" and _inside(s, outer))
             assert sends[0] < encodes[-1]

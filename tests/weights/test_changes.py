@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes between two versions of a tensor, against a reference in NumPy."""
+"""The encoded changes between two versions of a tensor equal a reference in NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = [0, 1, 7, 8, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000]
 
 
 def number(value: int) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """The number in seven bits per byte, the lowest bits first."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -26,7 +26,7 @@ def number(value: int) -> bytes:
 
 
 def reference(old: NDArray[np.uint8], now: NDArray[np.uint8], element_bytes: int) -> bytes:
-    """The format of docs/wire-format.md, read from the page."""
+    """The encoded changes by the format of docs/wire-format.md, written from the page alone."""
     differs = (old.reshape(-1, element_bytes) != now.reshape(-1, element_bytes)).any(axis=1)
     out, described, at = b"", 0, 0
     while at < differs.size:

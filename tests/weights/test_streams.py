@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stream of versions: what a follower gets, what is deleted, and what wrong files do."""
+"""A stream of versions: followers get each version, old versions are deleted, and wrong files are errors."""
 
 from __future__ import annotations
 
@@ -201,12 +201,12 @@ def test_a_second_publisher_is_refused_and_the_first_goes_on(tmp_path: Path) -> 
 
 
 class FullStore(FolderStore):
-    """Has no room while it is `full`."""
+    """A store that has no room while `full` is set."""
 
     full = False
 
     def write(self, name: str, parts: Any) -> None:
-        """Fails half way."""
+        """Fails in the middle of the parts while `full` is set."""
 
         def until_full() -> Any:
             for index, part in enumerate(parts):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""WeightStream: the tensors of PyTorch models through a stream of versions."""
+"""WeightStream carries the tensors of PyTorch models through a stream of versions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_tied_and_transposed_tensors_are_followed(tmp_path: Path) -> None:
 
 def test_a_version_does_not_change_with_the_training_that_goes_on(tmp_path: Path) -> None:
     class Slow(dict[str, bytes]):
-        """A store that reads the parts when the caller has gone on."""
+        """A store that reads the parts after publish() has returned to the caller."""
 
         def names(self) -> Iterable[str]:
             return list(self)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A noisy quadratic, and what the optimizers of all ranks make of it, in one process in NumPy.
+"""A noisy quadratic problem, and replays of the optimizers of all ranks on it, in one process with NumPy.
 
-The definitions are those of tests/torch/optim; these need no PyTorch.
+The definitions are the definitions of tests/torch/optim; this file needs no PyTorch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from tests.torch.optim.averaging import Floats, TwoSided, owner_by_name
 
 Values = dict[str, Floats]
-#: Of several partitions, of one with awkward sizes, a vector, and below the smallest that is compressed.
+#: A tensor of several partitions, a tensor with awkward sizes, a vector, and a tensor too small to be compressed.
 SHAPES = {"large": (200, 240), "odd": (7, 193), "vector": (1100,), "small": (7,)}
 _SMALL = ("small",)
 STEPS, FREEZE = 10, 4
@@ -29,7 +29,7 @@ def start() -> Values:
 
 
 def gradient(name: str, value: Floats, rank: int, step: int) -> Floats:
-    """Of rank `rank` in step `step`; row 2 of "odd" never has one."""
+    """The gradient of rank `rank` in step `step`; row 2 of "odd" is always zero."""
     generator = np.random.default_rng([zlib.crc32(name.encode()), rank, step])
     noise = generator.standard_normal(value.shape).astype(np.float32)
     result = np.asarray(np.float32(0.5) * value + noise, np.float32)
@@ -39,7 +39,7 @@ def gradient(name: str, value: Floats, rank: int, step: int) -> Floats:
 
 
 def onebit_adam(world: int) -> list[Values]:
-    """The parameters after each step: Tang et al., 2021, algorithm 1, with AdamW's bias corrections."""
+    """The parameters after each step of 1-bit Adam (Tang et al., 2021, algorithm 1) with AdamW's bias corrections."""
     x, f = start(), np.float32
     beta_1, beta_2, lr = ADAM["beta_1"], ADAM["beta_2"], ADAM["lr"]
     m = {name: np.zeros_like(each) for name, each in x.items()}
@@ -74,7 +74,8 @@ def onebit_adam(world: int) -> list[Values]:
 
 
 def dgc_sgd(world: int, ratios: list[float]) -> list[Values]:
-    """The parameters after each step, with Nesterov's momentum: Lin et al., 2018, algorithm 1. `ratios`: by step."""
+    """The parameters after each step of DGC with Nesterov's momentum (Lin et al., 2018, algorithm 1). `ratios`: the
+    ratio of each step."""
     x, f = start(), np.float32
     m, lr, decay = f(SGD["momentum"]), f(SGD["lr"]), f(SGD["weight_decay"])
     limit = SGD["clip_norm"] / math.sqrt(world)
@@ -112,7 +113,7 @@ def dgc_sgd(world: int, ratios: list[float]) -> list[Values]:
 
 
 def check(ranks: list[list[Values]], expected: list[Values]) -> None:
-    """All ranks have the same bits, and the replay's values to 1e-5."""
+    """Checks that all ranks have the same bits, and that their values equal the replay's to 1e-5."""
     assert all(len(history) == len(expected) for history in ranks)
     for step, wanted in enumerate(expected):
         for name, each in wanted.items():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/ablation.py: that it switches off what it says and reckons as documented; not what each part gains."""
+"""benchmarks/ablation.py switches off the parts that it names, and computes its figures as documented; no test checks a
+gain."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def gradients(*ready: float) -> Any:
 
 
 def test_forward_takes_half_of_backward_layer_by_layer() -> None:
-    # The last layer is ready after 2 s, the one before it 1 s later, the first after 3 s more.
+    # The last layer's gradient is ready after 2 s, the middle layer's 1 s later, and the first layer's 3 s after that.
     assert simulated_training.forward_seconds(gradients(6.0, 3.0, 2.0)) == [1.5, 0.5, 1.0]
     assert simulated_training.forward_seconds(simulated_training.scaled(gradients(6.0, 3.0, 2.0), 0.6)) == (
         pytest.approx([0.15, 0.05, 0.1])
@@ -96,7 +97,7 @@ def visit(number: int, *seconds: float) -> Any:
 def test_gains_are_of_pairs_within_a_round() -> None:
     variants, lines = ablation_variants.variants_and_lines("onebit", {})
     visits = {variant.name: [visit(0, 1.0), visit(1, 1.0), visit(2, 1.0)] for variant in variants}
-    # The machine was slow in the second round, for both; the plain one took part in the first only.
+    # In round 1 the machine was slow for both variants. The variant "plain" took part in round 0 only.
     visits["everything"] = [visit(0, 1.0, 1.0, 1.0), visit(1, 4.0), visit(2, 1.0)]
     visits["without bulk"] = [visit(0, 1.5, 1.5, 1.5), visit(1, 6.0), visit(2, 1.4)]
     visits["plain"] = [visit(0, 8.0)]

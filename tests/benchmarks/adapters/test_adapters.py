@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/adapters.py: who is measured and when; of the frameworks only torch, which is the one here."""
+"""benchmarks/adapters.py measures the chosen frameworks, and they take turns. Only torch runs here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_framework_is_measured(tmp_path: Path) -> None:
     assert (row["system"], row["codec"], row["topology"]) == ("hipress.torch", "onebit", "ps")
     assert (row["world"], row["model"], row["repeats"], row["speedup_ratio"]) == (2, "resnet50", 2, 1)
     assert 0 < row["time_min_s"] <= row["time_s"] <= row["time_max_s"]
-    # A bit per element, and the small gradients as they are.
+    # Compressed gradients take a bit per element; small gradients travel raw.
     assert 1 / 32 < row["bytes_sent"] / row["size_bytes"] < 1 / 28
     assert 0 < row["error"] < 0.95
 
@@ -84,7 +84,7 @@ def test_wrong_arguments_are_refused(
 
 
 class FakeRank(threading.Thread):
-    """Answers as a rank does, and notes whose turn it was; ends after `turns` of them."""
+    """Answers as a rank does, and records the framework of each turn; ends after `turns` turns."""
 
     def __init__(self, path: str, framework: str, rank: int, seen: list[str], turns: int = 1000) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ def test_frameworks_take_turns() -> None:
             rank.join()
         figures = turns.figures()
     assert "".join(seen[:3]) == "abc"
-    # Never two of one framework's repetitions with another's in between missing: each round has all of them.
+    # Each round has one repetition of every framework.
     turns = ["".join(seen[start : start + 3]) for start in range(3, len(seen), 3)]
     assert {"".join(sorted(one)) for one in turns} == {"abc"}
     assert turns[-4:] == ["abc", "bac", "cab", "acb"]
@@ -165,7 +165,7 @@ def test_an_environment_in_which_the_adapter_cannot_be_imported_is_refused(
 ) -> None:
     monkeypatch.setattr(framework_environment, "HERE", tmp_path)
     monkeypatch.setattr(framework_environment, "_make", lambda framework: None)
-    # Any Python without the framework.
+    # Every Python without the framework would do.
     interpreter = tmp_path / "mxnet" / "bin" / "python"
     interpreter.parent.mkdir(parents=True)
     interpreter.symlink_to(sys.executable)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/cluster: nodes that are apart, links of the rate they should have, and nothing left behind."""
+"""benchmarks/cluster gives each host a network of its own and each link its rate, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks import cluster
 
 ROOT = Path(__file__).parents[3]
 
-#: Sends 20 MB to node 0, or receives them there and prints how many Mbit/s arrived.
+#: Two programs: one sends 20 MB to host 0; the other receives them there and prints the rate in Mbit/s.
 SEND = "import socket; socket.create_connection((b'10.77.0.1', 5000)).sendall(bytes(20_000_000))"
 RECEIVE = """
 import socket, time
@@ -39,7 +39,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def own(names: list[str], process: int) -> list[str]:
-    """Other clusters may run on this machine."""
+    """The names that belong to the cluster of this process; other clusters may run on this machine."""
     return [name for name in names if f"-{process}-" in name]
 
 
@@ -86,7 +86,7 @@ with socket.create_server(('10.77.0.1', 5001)) as server:
 while piece := stream.recv(1 << 20):
     stream.sendall(piece)
 """
-#: Prints the shortest of ten round trips of a byte, in milliseconds.
+#: Prints the shortest of ten round trips of one byte, in milliseconds.
 PING = """
 import socket, time
 stream = socket.create_connection(('10.77.0.1', 5001))
@@ -109,7 +109,7 @@ def test_a_round_trip_takes_as_long_as_asked_and_the_rate_stays() -> None:
         with late.running(0, [sys.executable, "-c", ECHO], stdout=subprocess.PIPE) as echo:
             assert echo.stdout.readline() == b"listening\n"
             assert 40 <= float(output(late, 1, sys.executable, "-c", PING)) < 60
-        assert 50 < throughput(late) < 100  # with the slow start of TCP
+        assert 50 < throughput(late) < 100  # TCP's slow start takes a part of the time
     lines = subprocess.run(["pgrep", "-f", f"delay_line .*{late.hub}/ns/net"], capture_output=True, text=True)
     assert lines.stdout == ""
 
@@ -127,7 +127,7 @@ def test_a_command_finds_its_place_in_its_environment(two: Any) -> None:
 
 @pytest.mark.slow
 def test_links_have_their_rate_and_it_can_be_changed(two: Any) -> None:
-    assert 80 < throughput(two) < 100  # 95.6 of it is payload; a busy machine gives less.
+    assert 80 < throughput(two) < 100  # payload is 95.6 % of the rate; a busy machine reaches less
     two.set_rate("50mbit", node=1)
     try:
         assert 40 < throughput(two) < 50
@@ -140,7 +140,7 @@ def test_a_cut_link_carries_nothing_until_it_is_restored(two: Any) -> None:
     two.cut(1)
     try:
         with two.running(1, ["timeout", "0.5", *reach]) as process:
-            assert process.wait(timeout=30) == 124  # Not even a refusal comes back.
+            assert process.wait(timeout=30) == 124  # the host does not even answer with a refusal
     finally:
         two.restore(1)
     with two.running(1, reach, stderr=subprocess.PIPE) as process:
@@ -167,7 +167,7 @@ def heed_interrupts() -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_cluster_ends_with_the_process_that_holds_it(two: Any, number: int) -> None:
     up = [sys.executable, "-m", "benchmarks.cluster", "up", "--nodes", "2", "--rate", "1gbit"]
-    # Where tests run in the background of a shell they ignore SIGINT, and hand that on.
+    # If a shell runs the tests in the background, they ignore SIGINT, and their child processes inherit that.
     with subprocess.Popen(up, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts) as holder:
         try:
             assert holder.stdout is not None

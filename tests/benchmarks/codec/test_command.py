@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/codec.py: that it measures what it says, not how fast anything is."""
+"""benchmarks/codec.py measures the calls that it names; no test checks a speed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def address(array: np.ndarray[Any, Any]) -> int:
     return int(array.ctypes.data)
 
 
-# The command.
+# Tests of the command.
 
 
 @pytest.mark.slow
@@ -70,11 +70,11 @@ def test_every_codec_is_measured(tmp_path: Path) -> None:
         assert row["isa"] in load_core().isa_levels()
         for column in COLUMNS[1:3] + COLUMNS[5:9]:
             assert row[column] > 0, column
-        # Rounding at random without bias costs more than sending nothing.
+        # Unbiased random rounding has a larger error than sending nothing.
         assert 0 < row["error"] < (1.5 if name.startswith("terngrad") else 1)
         assert name in done.stdout
-    # Of 10000 elements: 8 bytes and a bit each; two bits each; two bits each and 8 bytes for each of 10 blocks; ten of
-    # 8 bytes with their number.
+    # Payloads of 10000 elements. onebit: 8 bytes, and a bit per element. tbq: two bits per element. terngrad: two bits
+    # per element, and 8 bytes for each of 10 blocks. dgc and graddrop: a count, and 8 bytes for each of ten values.
     sizes = {"onebit": 1258, "tbq": 2500, "terngrad(bitwidth=2)": 2580, "dgc": 84, "graddrop": 84}
     assert {name: rows[name]["bytes"] for name in sizes} == sizes
 
@@ -114,11 +114,11 @@ def test_wrong_arguments_are_refused_before_anything_is_measured(
     assert complaint in capsys.readouterr().err
 
 
-# The measurement, of a codec that takes notes.
+# Tests of the measurement, with a codec that records its calls.
 
 
 class Recorder:
-    """Halves of floats are what it sends; everything it is called with is kept."""
+    """A codec whose payload is the values in float16; it keeps the arguments of every call."""
 
     signature = "recorder()"
     states = ("residual", "velocity")
@@ -157,7 +157,7 @@ def test_each_step_reads_the_states_that_the_last_one_wrote(benchmark: Any) -> N
     assert {len(array) for array in arrays[:4]} == {1000}
     assert len(arrays[4]) == 2010
     assert all((call["scale"], call["tensor"], call["threads"]) == (1.0, 0, 3) for call in codec.calls)
-    # What is decoded is what was encoded, no more.
+    # decode gets no other payloads than the payloads that encode made
     assert set(codec.encoded) == {gradient.astype(np.float16).tobytes()}
     assert row["bytes"] == 2000
     assert 1e-5 < row["error"] < 1e-3

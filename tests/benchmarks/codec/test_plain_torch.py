@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/codec/plain_torch.py computes the same codecs as HiPress: compared with the interpreter and the core."""
+"""benchmarks/codec/plain_torch.py computes the same codecs as HiPress's interpreter and core."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hipress.compll import Interpreter, compile_builtin
 
 torch = pytest.importorskip("torch")
 
-#: Tests of their own compare the messages of these.
+#: Codecs whose messages have tests of their own.
 SAME_MESSAGES = ("onebit", "tbq", "terngrad(bitwidth=2)", "dgc", "graddrop")
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 COUNTS = [1, 3, 8, 1000, 4099]
-#: torch has one block: the whole tensor.
+#: A block size that makes the whole tensor one block, as the codecs in torch have it.
 WHOLE = 16777216
 
 
@@ -35,7 +35,7 @@ def gaussian(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
 
 
 def steps(in_torch: Any, text: str, count: int, **params: Any) -> Any:
-    """Three steps of both sides: the interpreter's message, torch's, and the decoded values of both."""
+    """Encodes three gradients with the interpreter and with torch. Yields both messages and both decoded vectors."""
     name = text.partition("(")[0]
     theirs = in_torch.create_torch_codec(text, count)
     ours = Interpreter(compile_builtin(name), **params)
@@ -60,7 +60,7 @@ def test_onebit_in_torch_sends_the_same_signs_and_nearly_the_same_means(in_torch
 @pytest.mark.parametrize("count", COUNTS)
 def test_tbq_in_torch_sends_the_same_codes(in_torch: Any, count: int) -> None:
     for message, (packed,), expected, got in steps(in_torch, "tbq(threshold=0.75)", count, threshold=0.75):
-        # What fills up the last byte is nobody's.
+        # Also the unused bits of the last byte are equal.
         assert packed.numpy().tobytes() == message
         np.testing.assert_array_equal(got, expected)
 
@@ -73,7 +73,7 @@ def test_terngrad_in_torch_sends_the_same_codes_where_nothing_is_random(
     text = f"terngrad(bitwidth={bitwidth}, stochastic=false)"
     params = {"bitwidth": bitwidth, "stochastic": False, "block": WHOLE}
     for message, (bounds, packed), expected, got in steps(in_torch, text, count, **params):
-        # Ours sends half of the step: the distance of the largest floats overflows.
+        # The interpreter's message carries half the step, because the distance between the largest floats overflows.
         least, half_step = np.frombuffer(message[:8], np.float32)
         assert bounds.tolist() == [least, 2 * half_step]
         assert packed.numpy().tobytes() == message[8:]
@@ -85,7 +85,7 @@ def test_terngrad_in_torch_is_right_on_average(in_torch: Any) -> None:
     codec = in_torch.create_torch_codec("terngrad", 1000)
     for _ in range(400):
         codec.decode(codec.encode(gradient), sum_)
-    # Levels are about 2 apart: a mean of 400 is off by 0.05 (one standard deviation) at most.
+    # Levels are about 2 apart, so the mean of 400 values has a standard deviation of at most 0.05.
     assert float((sum_ / 400 - gradient).abs().max()) < 0.25
 
 
@@ -109,7 +109,7 @@ def test_sparse_codecs_in_torch_adapt_the_threshold_until_about_as_many_values_a
 ) -> None:
     torch.manual_seed(1)
     gradient = torch.from_numpy(gaussian(200_000)) ** 3
-    # A sample of values that are larger, or not, than those of the tensor.
+    # The codec chooses its threshold from a sample; here the sample's values are scaled by `spread`.
     topk = torch.topk
     monkeypatch.setattr(torch, "topk", lambda sample, k: topk(sample * spread, k))
     value, index = in_torch.create_torch_codec("graddrop", len(gradient)).encode(gradient)
@@ -160,7 +160,7 @@ def test_other_codecs_in_torch_are_as_exact_in_as_many_bytes(in_torch: Any, text
     theirs.decode(message, out)
     expected = command.relative_error(decoded, gradient)
     assert command.relative_error(out.numpy(), gradient) == pytest.approx(expected, rel=0.02)
-    # A count of the values travels with ours.
+    # HiPress's payload also carries the number of values.
     assert sum(part.nbytes for part in message) == pytest.approx(len(ours.payload), abs=8)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/diloco.py runs small, and its rows say what was measured."""
+"""benchmarks/diloco.py runs in a small form, and its rows contain the measured figures."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def test_a_few_steps_with_each_system(tmp_path: Path) -> None:
         steps = [str(step) for step in range(4, rows[name]["steps"] + 1, 4)]
         assert list(rows[name]["losses_nats"]) == list(rows[name]["times_s"]) == steps
         assert list(rows[name]["times_s"].values()) == sorted(rows[name]["times_s"].values())
-        assert 0 < rows[name]["loss_nats"] < 6  # of 256 bytes all alike: 5.5
-    # They are different trainings.
+        assert 0 < rows[name]["loss_nats"] < 6  # 256 equally likely bytes have a loss of 5.5
+    # The systems train in different ways, so their losses differ.
     assert len({rows[name]["loss_nats"] for name in ("diloco", "streaming", "sparseloco", "local_sgd")}) == 4
-    assert all(rows[name]["sent_bytes"] is None for name in SYSTEMS)  # no link, nothing counted
+    assert all(rows[name]["sent_bytes"] is None for name in SYSTEMS)  # without a measured link no bytes are counted
 
 
 def _trained(steps: int, time_s: float, waiting_s: float | None, losses: dict[int, float]) -> Trained:
@@ -63,18 +63,18 @@ def test_rows_compare_with_ddp_at_half_its_run() -> None:
     rows = _rows()
     assert rows[DDP]["target_loss_nats"] == 3.0
     assert rows[DDP]["to_target_s"] == 50.0
-    assert rows["diloco"]["to_target_s"] == 3.0  # after 15 steps
+    assert rows["diloco"]["to_target_s"] == 3.0  # it reaches the target after 15 steps
     assert rows["diloco"]["speedup_ratio"] == pytest.approx(50 / 3)
-    assert rows["streaming"]["speedup_ratio"] is None  # it never gets there
+    assert rows["streaming"]["speedup_ratio"] is None  # it never reaches the target
     assert rows["diloco"]["equal_tokens_loss_nats"] == 3.5
     assert rows["diloco"]["rank_tokens"] == 20 * 6
 
 
 def test_rows_say_what_was_waited_for() -> None:
     rows = _rows()
-    assert rows[DDP]["waited_s"] == 99.0  # 10 steps of ranks on their own take a second
+    assert rows[DDP]["waited_s"] == 99.0  # 10 steps of ranks that do not communicate take a second
     assert rows["diloco"]["waited_percent"] == 25.0
-    # 0.01 s a step are left of the 0.1 s that the same exchanges take without overlap.
+    # A step waits 0.01 s of the 0.1 s that the same exchanges take without overlap.
     assert rows["streaming"]["hidden_percent"] == pytest.approx(90.0)
     assert rows["diloco"]["hidden_percent"] is None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/error.py: its average is the engine's, its error that of the definition."""
+"""benchmarks/error.py: its average is the engine's average, and its error follows the definition."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_ranks_have_gradients_of_the_same_weights_for_other_examples(training: s
     assert [len(gradient) for gradient in one] == [len(gradient) for gradient in other]
     assert min(gradient.nbytes for gradient in one) >= gradients.MIN_COMPRESS_BYTES
     for mine, theirs in zip(one, other, strict=True):
-        # Most of a gradient is what the examples have in common, or noise; neither is all of it.
+        # The ranks' gradients differ, but they have the order of magnitude of each other.
         assert 0 < np.linalg.norm(mine - theirs) < 2 * (np.linalg.norm(mine) + np.linalg.norm(theirs))
 
 
@@ -66,7 +66,7 @@ def test_a_row_for_each_combination(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [(row["codec"], row["topology"], row["ranks"]) for row in rows] == [
         (codec, topology, ranks) for codec in ("int8", "onebit") for topology in ("ps", "ring") for ranks in (1, 2)
     ]
-    # A byte each and a scale for 256 values; a bit each and two means.
+    # int8: a byte per element and a scale for 256 elements. onebit: a bit per element and two means.
     bits = {row["codec"]: row["bits_per_element"] for row in rows}
     assert bits == pytest.approx({"int8": 8.125, "onebit": 1 + 64 / 4096}, rel=1e-3)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/models: the gradient sets are those of the real models."""
+"""benchmarks/models: the gradient sets have the tensors of the real models."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import pytest
 from benchmarks import models
 from benchmarks.models import generate
 
-#: Tensors and parameters of torchvision's VGG-19 and ResNet-50 and of Hugging Face's BertModel and GPT2Model.
+#: Numbers of tensors and of parameters in torchvision's VGG-19 and ResNet-50 and Hugging Face's BertModel and
+#: GPT2Model.
 KNOWN = {
     "vgg19": (38, 143_667_240),
     "resnet50": (161, 25_557_032),
     "bert-base": (199, 109_482_240),
     "gpt2": (148, 124_439_808),
 }
-#: Names and shapes in those packages.
+#: Names and shapes of some tensors in these packages.
 SAMPLES = {
     "vgg19": ("classifier.0.weight", (4096, 25088)),
     "resnet50": ("layer1.0.downsample.0.weight", (256, 64, 1, 1)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/optimizers.py, its committed result, and the table that shows it."""
+"""benchmarks/optimizers.py works, and the documents' table shows its committed result."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def test_a_few_steps_of_a_few_trainings(tmp_path: Path) -> None:
     for optimizer in ("adamw", "momentum"):
         assert losses[optimizer, "none"] == pytest.approx(losses[optimizer, "ddp"], abs=1e-4)
         assert losses[optimizer, "fp16"] == pytest.approx(losses[optimizer, "ddp"], abs=1e-3)
-    # Trainings with a codec are trainings with that codec.
+    # A codec changes the loss, so the training has used the codec.
     assert losses["adamw", "dgc"] != losses["adamw", "ddp"]
     assert losses["momentum", "dgc"] != losses["momentum-twice", "dgc"]
     sent = {codec: row["bytes"] for (_, codec), row in zip(names, rows, strict=True)}
     assert sent["ddp"] is None
-    # Half of it, and some headers.
+    # fp16 sends half the bytes, and headers.
     assert 0.5 < sent["fp16"] / sent["none"] < 0.51
     frozen = [row["bytes_frozen"] for row in rows if row["system"] == "OneBitAdam"]
     assert sent["none"] / 30 < frozen[0] < sent["none"] / 20 < sent["onebit"]
-    # Small gradients travel as they are.
+    # Small gradients travel raw.
     assert sent["dgc"] < sent["none"] / 50
 
 

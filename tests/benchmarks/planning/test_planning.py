@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/planning.py: that it compares what it says it does, not how good predictions are."""
+"""benchmarks/planning.py compares the plans that it names; no test checks how good a prediction is."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job(*arguments: str) -> Any:
 
 
 def samples(*turns: list[float]) -> Any:
-    """Two ranks; the second one is slower by a tenth."""
+    """The samples of two ranks; the second rank is slower by a tenth."""
     seconds = [one for times in turns for one in times]
     counts = [len(times) for times in turns]
     return [
@@ -96,10 +96,10 @@ def test_rows_compare_with_the_prediction_and_plans_with_the_best() -> None:
     expected = model.step(asked.planned_gradients, asked.uniform_choices("none", "ps", 0))
     assert rows[0]["predicted_s"] == expected.step_s
     assert rows[0]["predicted_share"] == pytest.approx(expected.step_s / 2.2)
-    # 102 MB, of which each rank sends 2·3/4.
+    # The gradients have 102 MB; each of four ranks sends 2·3/4 of it.
     assert rows[0]["predicted_bytes"] == pytest.approx(1.5 * asked.planned_gradients.bytes, rel=0.01)
     assert (rows[0]["best_share"], rows[0]["compressed"], rows[0]["planning_s"]) == (None, 0, None)
-    # Of turns with 1.3 and 1.2 times as long.
+    # The median of turns in which the step took 1.3 and 1.2 times as long.
     assert rows[3]["best_share"] == pytest.approx(1.25)
     assert rows[3]["uncompressed_share"] == pytest.approx(1.32 / 2.2)
     assert rows[3]["compressed"] == len(asked.planned_gradients.gradients)
@@ -159,7 +159,7 @@ def test_profile_plans_and_grid_are_measured_on_a_cluster(tmp_path: Path) -> Non
     for row in rows:
         assert 0 < row["time_min_s"] <= row["time_s"] <= row["time_max_s"]
         assert row["predicted_s"] > 0
-    # The plan was obeyed: what was sent is what the model says such a plan sends.
+    # The ranks followed the plan: they sent the bytes that the model computes for it.
     assert rows[2]["bytes_sent"] == pytest.approx(rows[2]["predicted_bytes"], rel=0.02)
     assert rows[0]["bytes_sent"] == pytest.approx(rows[0]["predicted_bytes"], rel=0.02)
     assert Plan.read(tmp_path / "plan-onebit.json").world == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/sync.py as users run it: that it measures whom it was asked to, not how fast they are."""
+"""benchmarks/sync.py as users run it: it measures the chosen systems; no test checks a speed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_all_systems_are_measured(tmp_path: Path) -> None:
         assert 0 < row["time_min_s"] <= row["time_s"] <= row["time_max_s"]
         assert name in done.stdout
     assert rows["gloo-fp32"]["speedup_ratio"] == 1
-    # Two ranks, each aggregates for the other: a tensor's worth per rank, twice the half, and a little for headers.
+    # Each of two ranks aggregates half of the tensor, so each sends two halves, and headers.
     assert 64000 < rows["hipress none"]["bytes_sent"] < 65000
     assert 32000 < rows["hipress fp16"]["bytes_sent"] < 33000
     assert 2000 < rows["hipress onebit(error_feedback=false)"]["bytes_sent"] < 3000
@@ -137,7 +137,7 @@ def test_nodes_of_a_cluster_average_over_its_links(tmp_path: Path) -> None:
     *ours, best, gloo = rows
     assert {row["system"] for row in ours} == {"hipress none"}
     assert (best["system"], gloo["system"]) == ("best", "gloo-fp32")
-    # All that make sense were tried, and the fastest of them is measured, with at most one more.
+    # The benchmark tries all topologies that fit the cluster. It measures the fastest of them, and at most one more.
     assert list(best["trials"]) == ["ps", "ring", "hierarchical"]
     assert "topologies tried with none: ps " in done.stdout
     assert 1 <= len(ours) <= 2
@@ -146,10 +146,10 @@ def test_nodes_of_a_cluster_average_over_its_links(tmp_path: Path) -> None:
     for row in rows:
         assert (row["world"], row["nodes"], row["ranks_per_node"], row["rate"]) == (4, 2, 2, "100mbit")
         assert row["error"] < 1e-6
-        # Values as they are cross the link at least once each way, and the link is what limits.
+        # Raw values cross the link at least once in each direction, and the link is the bottleneck.
         assert 1_000_000 < row["link_bytes"] < 5_000_000
         assert row["link_limit_s"] > 0.08
-        assert 0.7 * row["link_limit_s"] < row["time_s"]  # What the queues let pass at once is not limited.
+        assert 0.7 * row["link_limit_s"] < row["time_s"]  # bytes that the queues let through at once are not limited
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/sync.py's figures, from samples that are known."""
+"""The figures of benchmarks/sync.py, computed from known samples."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def measured(system: str, topology: str | None, seconds: float, link: int | None
 def test_a_row() -> None:
     row = sync_rows.row(measured("hipress onebit", "ps", 2.0, 10**9), SETTING, 6.0)
     assert tuple(row) == sync_rows.COLUMNS
-    # Of each repetition the slower rank's: 6, 3, 4.
+    # In each repetition the slower rank counts: 6, 3, 4.
     assert (row["time_s"], row["time_min_s"], row["time_max_s"], row["repeats"]) == (4.0, 3.0, 6.0, 3)
     assert row["speedup_ratio"] == 1.5
     assert (row["algbw_gbps"], row["busbw_gbps"], row["effective_gbitps"]) == (0.25, 0.25, 2.0)
     assert (row["bytes_sent"], row["cpu_s"], row["error"]) == (100, 1.0, 0.25)
-    # The busier node's 2 GB, at 1 Gbit/s of which 95.6 % are payload.
+    # The host that sent more bytes counts: 2 GB at 1 Gbit/s, of which 95.6 % is payload.
     assert row["link_bytes"] == 2 * 10**9
     assert row["link_limit_s"] == pytest.approx(16 / 0.9564, rel=1e-4)
-    # Of both ranks, on four cores: the codec alone, and all that they do. The codec is what limits.
+    # Two ranks on four cores: the codec's time alone, and all processor time. The codec is the larger limit.
     assert (row["compute_limit_s"], row["cpu_limit_s"], row["limit_ratio"]) == (20.0, 0.5, 0.2)
     assert (row["model"], row["nodes"], row["ranks_per_node"], row["world"], row["rate"]) == ("gpt2", 2, 1, 2, "1gbit")
     assert row["unavailable"] is None
@@ -69,7 +69,7 @@ def test_the_fastest_topology_of_each_codec_is_repeated() -> None:
         ("gloo", None),
     ]
     assert [row["trials"] for row in rows] == [None, None, trials["onebit"], None]
-    # Also of one: whoever reads the file finds the row whatever the installed core offers.
+    # A single system also gets a row "best", so a reader of the file always finds that row.
     assert [row["system"] for row in sync_rows.with_best(each[:1], {})] == ["hipress onebit", "best"]
 
 
@@ -112,11 +112,11 @@ def test_the_codec_works_alone_as_often_as_the_graphs_say() -> None:
     small = models.Gradient("bias", (10,), 0.0)
     tensors = models.GradientSet("made up", (models.Gradient("weight", (10**6,), 0.0), small))
     speed = work.CodecSpeed(encode_s=1e-6, decode_s=1e-8)
-    # docs/algorithms.md: of N = 4 ranks each encodes the tensor once and decodes it (2N - 1) / N times; a bias
-    # travels as it is.
+    # docs/algorithms.md: each of N = 4 ranks encodes the tensor once and decodes it (2N - 1) / N times; a bias travels
+    # raw.
     seconds = work.codec_seconds(speed, tensors, "ps", [0, 1, 2, 3], 4096)
     assert seconds == pytest.approx(4 * (1.0 + 0.01 * 7 / 4))
-    # Of two ranks on each of two hosts one of each host encodes.
+    # With two ranks on each of two hosts, one rank per host encodes.
     shared = work.codec_seconds(speed, tensors, "hierarchical", [0, 0, 1, 1], 4096)
     assert shared == pytest.approx(2 * 1.0 + 4 * 0.01 * (3 / 4 + 1 / 2))
 
@@ -140,7 +140,8 @@ def test_what_a_run_needs_is_known_before(monkeypatch: pytest.MonkeyPatch) -> No
     memory = importlib.import_module("benchmarks.sync.memory")
     size = job().gradients.size
     everything = memory.memory_needed(job(), 4)
-    # Values, residuals of two topologies, buckets, their halves and PowerSGD's residuals: 5.5 to 9 times the model.
+    # The sum of values, residuals of two topologies, buckets, their float16 copies and PowerSGD's residuals is 5.5 to 9
+    # times the model.
     assert 5.5 * 4 * size < everything < 9 * 4 * size
     assert everything - memory.memory_needed(job(peers=["gloo-fp32", "gloo-fp16"]), 4) > 4 * size
     assert memory.memory_needed(job(ours=[["none", "ps"]], tried=[], peers=[]), 2) < 2 * (2 * size + 10**9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/train.py: that it measures whom it was asked to, and names whom it cannot measure."""
+"""benchmarks/train.py measures the chosen systems, and names the systems that it cannot measure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_systems_take_steps(tmp_path: Path) -> None:
         assert row["alone_s"] > 0
         assert row["unavailable"] is None
     assert ddp["speedup_ratio"] == 1
-    # 102 MB of gradients, a bit per element.
+    # The gradients have 102 MB; the codec sends a bit per element.
     assert 3e6 < ours["bytes_sent"] < 4e6
     assert ddp["bytes_sent"] is None
 
@@ -92,7 +92,7 @@ def test_peers_that_cannot_be_measured_are_named_and_the_others_are_measured(
     assert len({tuple(row) for row in rows.values()}) == 1
     assert rows["hipress onebit ps"]["speedup_ratio"] == rows["dist-sync"]["speedup_ratio"] == 1
     assert rows["dist-sync"]["time_alone_ratio"] == 3
-    assert rows["dist-sync"]["batch_size"] == 3, "the model's own, as none was given"
+    assert rows["dist-sync"]["batch_size"] == 3, "the model's own value, because no value was given"
     assert rows["horovod"]["time_s"] is None
     assert rows["horovod"]["unavailable"] == "no compiler"
     assert "exit code 7" in rows["dist-sync-2bit"]["unavailable"]
@@ -111,7 +111,8 @@ def test_ours_failing_fails_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class Alone:
-    """A meeting of two, of whom the other has `theirs` where it was asked for bytes."""
+    """The rendezvous of rank 0 with an imaginary rank 1. Rank 1 gives rank 0's own answer, but `theirs` where bytes are
+    asked for."""
 
     rank, world = 0, 2
 
@@ -140,7 +141,7 @@ def test_steps_take_turns_with_computing_alone() -> None:
     measured = train_measure.measure(JOB, "x", trial, Alone())
     assert taken == ["alone", "step"] * (train_measure.WARM_UPS + 3)
     assert (len(measured.seconds), len(measured.alone_seconds)) == (3, 3)
-    # Of steps only, and bytes of both by the number of steps.
+    # The processor time covers the steps only. The bytes of both kinds of steps are divided by the number of steps.
     assert measured.cpu_seconds == [1.0] * 3
     assert measured.bytes_sent == 20
 

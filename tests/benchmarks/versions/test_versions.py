@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/versions.py: two jobs take turns; here both are of the installed version."""
+"""benchmarks/versions.py: the jobs of two versions take turns; here both jobs use the installed version."""
 
 from __future__ import annotations
 

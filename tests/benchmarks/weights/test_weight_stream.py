@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/weight_stream.py runs, and its rows have what docs/ shows."""
+"""benchmarks/weight_stream.py runs, and its rows have the columns that the documents show."""
 
 from __future__ import annotations
 

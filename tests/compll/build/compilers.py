@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for a C++ compiler: shell scripts that behave in a known way and take no time."""
+"""Stand-ins for a C++ compiler: shell scripts with known behaviour that take no time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def script(path: Path, compiling: str, *, answer: str = "stand-in version 1.0") -> Path:
-    """A program that answers -v, and otherwise runs `compiling`, where $output is the library to make."""
+    """A program that answers -v, and otherwise runs `compiling`, where $output is the library to write."""
     path.write_text(f"""#!/bin/sh
 output=
 while [ $# -gt 0 ]; do
@@ -23,17 +23,17 @@ done
 
 
 def counting(path: Path, library: Path, *, before: str = "true") -> Path:
-    """Makes a copy of `library`; each time, a line is added to <path>.count."""
+    """A compiler that copies `library`, and adds a line to <path>.count each time."""
     return script(path, f'echo compiled >> "{path}.count"; {before}; cp "{library}" "$output"')
 
 
 def count(path: Path) -> int:
-    """How often counting() compiled."""
+    """The number of compilations by counting()."""
     counted = Path(f"{path}.count")
     return len(counted.read_text().splitlines()) if counted.exists() else 0
 
 
 def environment(cache: Path, compiler: Path | None = None) -> dict[str, str]:
-    """This process' environment, with a cache, and with a compiler, or without any compiler in PATH."""
+    """This process's environment with a cache and with a compiler, or without any compiler in PATH."""
     chosen = {"CXX": str(compiler)} if compiler is not None else {"PATH": str(cache / "nothing"), "CXX": ""}
     return {**os.environ, "HIPRESS_CACHE": str(cache), **chosen}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress compll build`: its files, and that they compile against the headers that the package installs."""
+"""`hipress compll build` writes files that compile against the headers of the installed package."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_library_needs_no_compiler_to_be_loaded(
 
 @pytest.mark.slow
 def test_installed_headers_are_whole(tmp_path: Path) -> None:
-    """Each header compiles on its own, with the installed folder alone, but for the one that is NVRTC's."""
+    """Each installed header, except NVRTC's header, compiles alone with the installed folder alone."""
     include = PACKAGE / "include"
     headers = [
         file.relative_to(include)

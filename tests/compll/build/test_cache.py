@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of compiled codecs, and processes that wait for each other."""
+"""The cache of compiled codecs: processes wait for each other, and use its libraries again."""
 
 from __future__ import annotations
 

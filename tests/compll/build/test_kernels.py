@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPU code of kernels: when NVRTC compiles it, what the cache keeps, and what is said where it cannot be compiled."""
+"""GPU code of kernels: when NVRTC compiles it, what the cache keeps, and the error where it cannot be compiled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The targets of NVRTC's calls."""
+    """The targets of all NVRTC calls, in their order."""
     targets: list[str] = []
     compile_ = Nvrtc.compile
 
@@ -137,7 +137,7 @@ def test_a_driver_that_is_older_than_nvrtc_gets_an_older_nvrtc(monkeypatch: pyte
 
 
 def test_gpus_that_nvrtc_does_not_know() -> None:
-    """The driver translates PTX for a GPU that is newer than NVRTC."""
+    """NVRTC makes PTX for a GPU that is newer than NVRTC, and the driver translates it."""
     one = Nvrtc(ctypes.CDLL(None), (13, 0), (80, 90, 100))
     assert [one.target(number) for number in (80, 90, 100, 103, 120)] == [
         "sm_80",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress.load_codec`: a loaded codec gives the interpreter's bytes; when it is compiled, and its errors."""
+"""A codec loaded by `hipress.load_codec` gives the interpreter's bytes, is compiled only when necessary, and has typed
+errors."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ from tests.core.conftest import isa  # noqa: F401  (a fixture)
 
 SIZES = [0, 1, 15, 16, 17, 127, 128, 129, 1000, 4095, 4096, 4097, 33_000, 262_145]
 
-#: A codec of few lines; NAME is its name.
+#: A short codec; NAME is replaced by its name.
 PROGRAM = """\
-// Every value as it is.
+// Sends every value raw.
 void NAMEEncode(float* gradient, uint8* compressed) { compressed = concat(gradient); }
 void NAMEDecode(uint8* compressed, float* gradient) {
     extract(compressed, float value[gradient.size]);
@@ -44,7 +45,7 @@ def program(folder: Path, name: str, comment: str = "") -> Path:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache that lasts as long as the tests run."""
+    """A cache that all tests of the session share."""
     folder = tmp_path_factory.getbasetemp() / "codecs"
     monkeypatch.setenv("HIPRESS_CACHE", str(folder))
     return folder
@@ -52,13 +53,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """The same program in all tests, so that it is compiled once."""
+    """The same program in all tests, so it is compiled once."""
     return program(tmp_path, "plain")
 
 
 @pytest.fixture
 def library(plain: Path) -> Path:
-    """The library of that program."""
+    """The library of the program `plain`."""
     hipress.load_codec(plain)
     return library_of(read_codec(plain))
 
@@ -96,7 +97,7 @@ def test_examples_do_what_the_interpreter_does(name: str, options: dict[str, Any
 def test_what_is_loaded_is_described_and_signed(plain: Path) -> None:
     assert hipress.load_codec(str(plain)) == "plain"
     description = next(known for known in _core.describe_codecs() if known["name"] == "plain")
-    assert description["summary"] == "Every value as it is."
+    assert description["summary"] == "Sends every value raw."
     assert description["id"] >= 1024
     assert _core.create_codec("plain").signature.startswith("plain#")
 
@@ -133,7 +134,8 @@ def test_a_wrong_program_is_told_with_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_loaded_here_has_code_for_this_processor_alone(plain: Path) -> None:
-    """And the generic code, which stands for all lower levels. A library for other machines has every level."""
+    """The library has code for this processor, and generic code for all lower levels. A library for other machines has
+    code for every level."""
     codec = read_codec(plain)
     here, anywhere = library_of(codec), library_of(codec, every_level=True)
     levels = _core.isa_levels()
@@ -190,14 +192,14 @@ def test_what_is_compiled_anew(library: Path, plain: Path, tmp_path: Path, monke
         checksum.unlink,
         lambda: checksum.write_bytes(b"\xff"),
     ):
-        # A new file under the old name, because this process has mapped the library.
+        # The test makes a new file with the old name, because this process has mapped the old file.
         if kept.exists():
             kept.unlink()
             kept.write_bytes(whole)
         damage()
         assert [compilations(), compilations()] == [1, 0]
         assert kept.read_bytes() == whole
-    # Another version of the compiler, and another compiler with the same version.
+    # A new version of the compiler compiles again, and so does another compiler with the same version.
     compiler.write_text(compiler.read_text().replace("version 1.0", "version 1.1"))
     assert [compilations(), compilations()] == [1, 0]
     monkeypatch.setenv("CXX", f"{compiler} -O3")
@@ -233,7 +235,7 @@ def test_what_does_not_compile_is_a_defect_with_a_log(
 
 
 def test_a_compiler_that_does_not_end(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that the compiler started, which do the work of a real compiler, end, too."""
+    """Processes that the compiler has started end, too; a real compiler's work is in such processes."""
     alive = tmp_path / "alive"
     compiler = compilers.script(tmp_path / "compiler", f'(sleep 2; touch "{alive}") & wait')
     monkeypatch.setenv("HIPRESS_CACHE", str(tmp_path / "cache"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of compiled libraries: it uses no file that another user can have written, and loads what it checked."""
+"""The cache of compiled libraries uses no file that another user can have written, and loads the file that it has
+checked."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from hipress.errors import InvalidArgument
 from tests.compll.build import compilers
 from tests.compll.build.test_load_codec import program
 
-#: The id of a user that no process of the tests has.
+#: The id of a user who runs no process of the tests.
 STRANGER = 54321
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 
@@ -36,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def keep(folder: Path, key: str, content: bytes = b"a library") -> Path:
-    """An entry as a stranger who knows the key would plant it."""
+    """Writes an entry as a stranger who knows the key would do it."""
     library = folder / f"{key}.so"
     library.write_bytes(content)
     library.with_suffix(".sha256").write_text(hashlib.sha256(content).hexdigest() + "\n")
@@ -86,7 +87,7 @@ def test_a_way_on_which_others_can_put_another_folder_is_refused(folder: Path) -
     keep(folder, "key")
     folder.parent.chmod(0o777)
     refused("key", f"other users can write to {folder.parent} ")
-    folder.parent.chmod(0o1777)  # as /tmp: only a folder's owner renames it
+    folder.parent.chmod(0o1777)  # as in /tmp, only a folder's owner can rename it
     assert found("key") is not None
 
 
@@ -103,7 +104,7 @@ def test_a_link_to_a_folder_in_which_others_can_write_is_refused(
         refused("key", "other users can write to ")
         (tmp_path / "link").unlink()
     monkeypatch.setenv("HIPRESS_CACHE", str(tmp_path / "link" / "deeper"))
-    (tmp_path / "link").symlink_to(".")  # to a folder that may stand on the path, but not at its end
+    (tmp_path / "link").symlink_to(".")  # a link to a folder is allowed within the path, but not at its end
     keep(tmp_path, "key")
     (tmp_path / "deeper").symlink_to(".")
     tmp_path.chmod(0o1777)
@@ -148,7 +149,7 @@ def test_what_belongs_to_another_user_is_refused(folder: Path, monkeypatch: pyte
 @pytest.mark.slow
 @needs_root
 def test_a_library_planted_in_another_users_folder_does_not_run(folder: Path, tmp_path: Path) -> None:
-    """A stranger only needs the name of the entry, which follows from public data."""
+    """A stranger needs only the entry's name, which follows from public data."""
     mark = tmp_path / "ran"
     source = f'#include <stdio.h>\n__attribute__((constructor)) void run(void) {{ fopen("{mark}", "w"); }}\n'
     evil = shared_library(tmp_path / "evil.so", source).read_bytes()
@@ -208,7 +209,7 @@ def test_what_was_checked_is_loaded_whatever_its_name_is_given_to(folder: Path, 
 
 
 def test_a_descriptors_number_does_not_name_the_library_before(folder: Path, tmp_path: Path) -> None:
-    """The loader returns the library that it has loaded under a name, and numbers of descriptors repeat."""
+    """The loader returns the library that it has already loaded under a name, and descriptor numbers repeat."""
     found_values, numbers = [], set()
     for value in (1, 2, 3):
         source = f"int value(void) {{ return {value}; }}"

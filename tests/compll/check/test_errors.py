@@ -22,7 +22,7 @@ def test_message(path: Path, request: pytest.FixtureRequest) -> None:
         golden.write_text(f"{caught.value}\n", encoding="utf-8")
     assert f"{caught.value}\n" == golden.read_text(encoding="utf-8")
     error = caught.value
-    assert error.line > 1, "the first line of each is the licence"
+    assert error.line > 1, "the first line of each program is the licence"
     assert error.message
     assert str(error).startswith(f"{path.name}:{error.line}:{error.column}: error: ")
 

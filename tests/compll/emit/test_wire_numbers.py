@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of codecs on the wire are those of docs/wire-format.md, and a user's codec gets none of them."""
+"""Codecs have the wire numbers of docs/wire-format.md, and a user's codec gets none of them."""
 
 from __future__ import annotations
 

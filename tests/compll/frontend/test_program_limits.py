@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are larger than any codec are refused quickly, with the place, and in little memory."""
+"""The compiler refuses programs that are larger than any codec quickly, with the place, and in little memory."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def with_statements(statements: str) -> str:
 
 
 def refused(text: str) -> CompileError:
-    """The error comes within a second of this process' time."""
-    compile_text(REST)  # the grammar is read once
+    """The compile error of a text. Checks that it comes within five seconds of this process's time."""
+    compile_text(REST)  # the first compilation reads the grammar
     start = time.process_time()
     with pytest.raises(CompileError) as caught:
         compile_text(text, "x.cll")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program on every target, beside the interpreter: messages, states and decoded values must have the same bytes."""
+"""Compares a program on every target with the interpreter: messages, states and decoded values must have the same
+bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ SIZES = (1, 7, 256, 4097)
 
 
 def same_on_all_targets(text: str, folder: Path) -> None:
-    """Compiles the program for this processor, and its CUDA kernels to run on the processor; files go to `folder`."""
+    """Compiles the program and its CUDA kernels for this processor, and compares them; writes files to `folder`."""
     program = compile_text(text)
     reference = Interpreter(program)
     source = folder / f"{program.name}.cll"

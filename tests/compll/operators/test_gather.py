@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gather: an operator whose elements are computed where they are used."""
+"""gather computes its elements where they are used."""
 
 from __future__ import annotations
 

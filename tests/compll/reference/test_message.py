@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of messages: packing, layout, and the messages that extract refuses."""
+"""The bytes of messages: packing, layout, and messages that extract refuses."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_accumulate() -> None:
     run, output = decoder(DECODE), floats(10, 20, -0.0, 40, 50)
     run.decode_into(message(), output, accumulate=True)
     assert output.tolist() == [11.5, 20, 0, 40, 52.5]
-    assert np.signbit(output[2]), "scatter touches only what it names"
+    assert np.signbit(output[2]), "scatter changes only the named elements"
 
 
 def test_no_elements_and_lost_gradients() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators on awkward sizes, against their documented meaning."""
+"""The operators have their documented meaning on awkward sizes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_index_gather_scatter_take_fill(size: int) -> None:
 
 
 def lanes(values: NDArray[np.float64]) -> float:
-    """The order of reductions, written a second time, with loops."""
+    """A second implementation of the order of reductions, with loops."""
     while len(values) > 1:
         results = []
         for start in range(0, len(values), 4096):
@@ -67,7 +67,7 @@ def test_order_of_reductions(size: int) -> None:
         "lambda_func add = [&](float a, float b) -> float { return a + b; }\n"
         "float x = reduce(gradient, 0.5, add);\ncompressed = concat(x);"
     )
-    expected = np.float32(0.5) + np.float32(lanes(g))  # every step is in float
+    expected = np.float32(0.5) + np.float32(lanes(g))  # the interpreter rounds every step to float
     assert np.frombuffer(run.encode(g), "<f4")[0] == expected
 
 
@@ -117,7 +117,7 @@ def test_random() -> None:
         g,
     )
     assert ((one >= 0) & (one < 1)).all()
-    assert not np.array_equal(one, two), "every call has numbers of its own"
+    assert not np.array_equal(one, two), "every call draws its own numbers"
 
 
 def test_indices_made_by_encode_are_checked() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hipress.compll.reference.philox import RandomKey, philox, uniform, uniform_int
 
-# From kat_vectors of Random123, the authors' library: philox 4x32 10.
+# From the file kat_vectors of Random123, the library of Philox's authors: philox 4x32 10.
 VECTORS = [
     ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
     ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
@@ -64,7 +64,7 @@ def test_sixteen_bits_are_the_middles_of_as_many_intervals() -> None:
 
 
 def test_shared_numbers_depend_on_the_lower_half_of_the_seed() -> None:
-    """The engine puts the rank and the purpose of an encode into the upper half."""
+    """The engine puts the rank and the purpose of an encode into the upper half of the seed."""
     drawn = [RandomKey(seed=7 | rank << 32).of_all_ranks().words(np.arange(100), 0, 32) for rank in range(3)]
     assert np.array_equal(drawn[0], drawn[1])
     assert np.array_equal(drawn[0], drawn[2])

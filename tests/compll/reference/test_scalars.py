@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meaning of scalar expressions."""
+"""Scalar expressions have their documented meaning."""
 
 from __future__ import annotations
 

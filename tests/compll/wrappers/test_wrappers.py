@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators written for a codec: they compile for every framework, and PyTorch's work when loaded."""
+"""A codec's generated operators compile for every framework, and PyTorch's operators work when loaded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def framework_options(framework: str) -> list[str]:
     try:
         return ["-isystem", str(framework_headers(framework) / "include")]
     except Unavailable as error:
-        pytest.skip(f"{framework}'s headers cannot be had: {error}")
+        pytest.skip(f"{framework}'s headers are missing: {error}")
 
 
 def compile_cpp(source: Path, *options: str) -> None:
@@ -89,7 +89,8 @@ def test_a_name_that_frameworks_do_not_take() -> None:
 def test_what_is_written_compiles(framework: str, codec: CodecInterface, tmp_path: Path) -> None:
     options = framework_options(framework)
     files = write(codec, FRAMEWORKS[framework], tmp_path)
-    # Both in one, to read a framework's headers once; the file that comes first must include all its headers.
+    # One file includes both files, so the framework's headers are read once. The first of them must include all its
+    # headers.
     both = tmp_path / "both.cc"
     both.write_text("".join(f'#include "{file}"\n' for file in (files if codec is ONEBIT else reversed(files))))
     compile_cpp(both, *options)
@@ -132,7 +133,7 @@ try:
 except RuntimeError as error:
     assert "has no option 'feedback'" in str(error)
 
-# The other codecs have their operators from the package; it leaves this one as it is.
+# The package has the operators of the other codecs, and does not change this one.
 from hipress.torch import codec_operators
 
 codec_operators.register_fakes("onebit")
@@ -146,7 +147,7 @@ def test_pytorchs_operators_work_when_loaded(tmp_path: Path) -> None:
     library = tmp_path / "onebit.so"
     libraries = [str(Path(torch.__file__).parent / "lib" / name) for name in ("libtorch_cpu.so", "libc10.so")]
     link(library, write(ONEBIT, wrappers_torch, tmp_path), [*framework_options("torch"), *libraries])
-    # In another process, because this one has operators of that name already.
+    # This process already has operators with that name, so another process loads them.
     use = [sys.executable, "-c", _USE, str(library)]
     done = subprocess.run(use, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
     assert done.stdout == "fine\n", done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks whose tensors are on devices, with the same calls as ranks whose tensors are on the host."""
+"""The same calls for ranks with tensors on devices and for ranks with tensors in host memory."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Compiler = Callable[[str, str, int, int], bytes]
 
 
 def simulated(world_size: int, delay: float = 2e-4) -> list[_core.SimulatedDevice]:
-    """A device for each rank."""
+    """One simulated device for each rank."""
     return [_core.SimulatedDevice(seed=rank, delay=delay) for rank in range(world_size)]
 
 
 def on_gpu(
     world_size: int, gpus: int = 1, driver: str = "libcuda.so.1", compiler: Compiler = compile_kernels
 ) -> list[_core.Device]:
-    """Ranks share GPUs, each with a device of its own."""
+    """One CUDA device for each rank; ranks may share a GPU."""
     return [_core.cuda_device(rank % gpus, compiler=compiler, driver=driver) for rank in range(world_size)]
 
 
 def gpu_missing() -> str | None:
-    """What keeps tensors from being on a GPU here; None if nothing does."""
+    """The reason why tensors cannot be on a GPU here; None if they can."""
     try:
         on_gpu(1)
     except Unsupported as error:
@@ -43,7 +43,7 @@ def gpu_missing() -> str | None:
 
 @dataclass
 class Place:
-    """Where a rank's tensors are; without a device, on the host."""
+    """The place of a rank's tensors: its device, or host memory without one."""
 
     engine: _core.Engine
     device: _core.Device | None = None
@@ -53,7 +53,7 @@ class Place:
         return tensor
 
     def start(self, tensor: int, values: NDArray[Any] | None, like: NDArray[Any], *, in_place: bool = False) -> Any:
-        """Submits; what finish() needs."""
+        """Submits the values. Returns the argument for finish()."""
         if self.device is None:
             output = np.empty_like(like) if values is None or not in_place else values.copy()
             source = output if in_place and values is not None else values
@@ -63,7 +63,7 @@ class Place:
         return self.engine.submit_on_device(tensor, given, target), np.empty_like(like), target
 
     def finish(self, started: Any) -> NDArray[Any] | None:
-        """The result, or None if no rank had values."""
+        """Waits, and returns the result, or None if no rank had values."""
         operation, output, target = started
         if self.engine.wait(operation):
             return None
@@ -74,7 +74,8 @@ class Place:
 
 
 def forget_frames(outcomes: list[Any]) -> list[Any]:
-    """Tracebacks keep what a rank's program had in hand, its engine and its arrays."""
+    """Removes the tracebacks of exceptions, because they hold the frames of a rank's program, with its engine and
+    arrays."""
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             outcome.__traceback__ = None
@@ -82,7 +83,7 @@ def forget_frames(outcomes: list[Any]) -> list[Any]:
 
 
 def freed(device: _core.Device) -> bool:
-    """Whether no memory of the device is held any more, once what knew of it is gone."""
+    """Whether the device's memory is free after the garbage collector has run."""
     deadline = time.monotonic() + 10
     while device.blocks and time.monotonic() < deadline:
         gc.collect()

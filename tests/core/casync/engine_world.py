@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks as threads of this process: engines over the in-process transport, driven with NumPy arrays."""
+"""Ranks as threads of this process: their engines use the in-process transport and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hipress import _core
 
 Result = TypeVar("Result")
 
-#: Codecs that come with HiPress and change what they are given.
+#: Built-in codecs that change values.
 LOSSY = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4"]
 
 
@@ -28,7 +28,8 @@ def run_ranks(
     linger: float = 5.0,
     read_neighbours: bool = True,
 ) -> list[Result]:
-    """Runs `body(engine)` on every rank at once; the results by rank. Re-raises the lowest rank's exception."""
+    """Runs `body(engine)` on every rank at once. Returns the results by rank. Raises the exception of the lowest rank
+    that has one."""
     engines = _core.make_local_engines(
         world_size, {"timeout": 20.0, **(options or {})}, intercept, intercept_bundle, read_neighbours
     )
@@ -38,7 +39,7 @@ def run_ranks(
     def run(rank: int) -> None:
         try:
             results[rank] = body(engines[rank])
-        except BaseException as error:  # a rank's failure is the test's to judge
+        except BaseException as error:  # the test decides about a rank's failure
             errors[rank] = error
         finally:
             engines[rank].shutdown(linger)
@@ -56,7 +57,7 @@ def run_ranks(
 
 
 def outcomes(world_size: int, body: Callable[[_core.Engine], Result], **arguments: Any) -> list[Result | BaseException]:
-    """As run_ranks(), with a rank's exception as its result."""
+    """Like run_ranks(), but the result of a rank that raises is its exception."""
 
     def guarded(engine: _core.Engine) -> Result | BaseException:
         try:
@@ -78,7 +79,7 @@ def spec(name: str, values: NDArray[Any], **options: Any) -> _core.TensorSpec:
 
 
 def allreduce(engine: _core.Engine, name: str, values: NDArray[Any], **options: Any) -> NDArray[Any]:
-    """One synchronisation, in place, of a tensor declared for it."""
+    """Declares a tensor, synchronises it once in place, and returns the result."""
     (tensor,) = engine.declare([spec(name, values, **options)])
     result = values.copy()
     engine.wait(engine.submit(tensor, result, result))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PowerSGD in NumPy, all ranks in one: what the engine is compared with.
+"""PowerSGD of all ranks in NumPy; tests compare the engine with it.
 
 Vogels et al., "PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization", NeurIPS 2019,
-algorithms 1 and 2. Sums are taken in float64 and rounded to float32 where the engine keeps float32.
+algorithms 1 and 2. The reference computes sums in float64, and rounds them to float32 where the engine keeps float32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Doubles = NDArray[np.float64]
 
 
 def drawn(step: int, vector: int, length: int) -> Floats:
-    """The numbers from -1 to 1 with which a vector of the right factor begins: SplitMix64's output."""
+    """The first values of a vector of the right factor: SplitMix64's output, scaled to -1 ... 1."""
     index = np.arange(length, dtype=np.uint64)
     with np.errstate(over="ignore"):
         mixed = ((np.uint64(step) << np.uint64(40)) ^ (np.uint64(vector) << np.uint64(32)) ^ index) + np.uint64(
@@ -30,7 +30,7 @@ def drawn(step: int, vector: int, length: int) -> Floats:
 
 
 def _unit(vector: Floats, before: Sequence[Floats]) -> Floats | None:
-    """Orthogonal to those before, with length 1; None if nothing is left."""
+    """The part of the vector that is orthogonal to the vectors `before`, with length 1; None if nothing is left."""
     largest = np.max(np.abs(vector))
     if largest == 0:
         return None
@@ -44,7 +44,8 @@ def _unit(vector: Floats, before: Sequence[Floats]) -> Floats | None:
 
 
 def orthogonal(factor: Floats, step: int | None = None) -> Floats:
-    """The rows of `factor`, orthogonal. A row of which nothing is left is drawn if there is a step, or else zero."""
+    """The rows of `factor`, made orthogonal. A row without an orthogonal part is drawn for `step`, or is zero without
+    one."""
     rows: list[Floats] = []
     for index, row in enumerate(factor):
         unit = _unit(row, rows)
@@ -55,7 +56,7 @@ def orthogonal(factor: Floats, step: int | None = None) -> Floats:
 
 
 class Reference:
-    """All ranks of one matrix."""
+    """All ranks' factors and residuals of one matrix."""
 
     def __init__(
         self, shape: tuple[int, int], world: int, *, rank: int = 1, error_feedback: bool = True, warm_start: bool = True
@@ -69,7 +70,7 @@ class Reference:
         self.steps = 0
 
     def step(self, gradients: Sequence[Floats]) -> Floats:
-        """The mean of the ranks' gradients, as PowerSGD approximates it."""
+        """The mean of the ranks' gradients in PowerSGD's approximation."""
         world = len(gradients)
         with np.errstate(all="ignore"):
             matrices = [

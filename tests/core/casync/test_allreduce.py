@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an all-reduce gives: the combination of all ranks' values, the same bytes everywhere, for every codec."""
+"""An all-reduce combines all ranks' values and gives the same bytes on all ranks, with every codec."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_non_finite_values_reach_every_rank(codec: str, poison: float) -> None:
         engine.wait(engine.submit(tensor, values, values))
         for key, after in states_of(engine).items():
             assert np.all(np.isfinite(after)), key
-            # The partition with the poisoned value is left out of what is remembered, on the rank that has it.
+            # On the rank with the value that is not finite, the states of its partition stay unchanged.
             if engine.rank == 1:
                 assert np.array_equal(after[:1024], before[key][:1024]), key
         return values
@@ -199,7 +199,7 @@ def test_any_shape_of_world(world_size: int, count: int, partitions: int, codec:
 @pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical"])
 @each("option", ["pipelining", "priorities"])
 def test_without_overlap_and_order_the_bits_are_the_same(option: str, topology: str) -> None:
-    """Both are there for speed alone."""
+    """Overlap and priorities affect the speed only."""
     count, tensors = 3000, 12
     values = [gradients(3, count, seed=index) for index in range(tensors)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small messages go together, and nobody but the network sees a difference."""
+"""Small messages travel in bundles, and only the network sees a difference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = 500
 
 
 def step(engine: _core.Engine, **options: Any) -> tuple[list[bytes], dict[str, int]]:
-    """The results of many small tensors that are all in flight together, and what was counted."""
+    """The results of many small tensors that are all in flight at once, and the counters."""
     generator = np.random.default_rng(engine.rank)
     values = [generator.standard_normal(COUNT).astype(np.float32) for _ in range(TENSORS)]
     specs = [spec(f"w{i}", value, priority=i % 7, **options) for i, value in enumerate(values)]
@@ -42,7 +42,7 @@ def test_bundles_change_neither_values_nor_counters(world_size: int, codec: str)
         assert counted.pop("bundles_sent") == 0
         same_counted.pop("bundles_sent")
         assert counted == same_counted
-    # Many tensors become ready while one is on its way; how many depends on the threads.
+    # While a message is on its way, more tensors become ready; how many depends on the threads.
     assert sum(run(bundle_bytes=1 << 16)[rank][1]["bundles_sent"] for rank in range(world_size)) > 0
 
 
@@ -71,7 +71,7 @@ def test_a_bad_bundle_is_an_error_on_every_rank(change: str) -> None:
     def intercept(source: int, _destination: int, bundle: bytes) -> bytes | bool:
         if source != 1:
             return True
-        if change == "size":  # of the first message's payload
+        if change == "size":  # the payload size of the first message
             return bundle[:15] + b"\xff" + bundle[16:]
         return {"cut": bundle[:-1], "extend": bundle + b"x", "drop": False}[change]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A codec that claims 1/32 sends 1/32: counted by the transport, not believed."""
+"""A codec that promises 1/32 of the bytes sends 1/32: the transport counts them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADER = 32
 
 
 def sent_per_step(codec: str, count: int, world_size: int, **options: int) -> list[dict[str, int]]:
-    """What each rank's transport counted for the second step of one tensor."""
+    """By rank: the transport's counts for the second step of one tensor."""
 
     def body(engine: _core.Engine) -> dict[str, int]:
         values = np.random.default_rng(engine.rank).standard_normal(count).astype(np.float32)
@@ -35,7 +35,7 @@ def sent_per_step(codec: str, count: int, world_size: int, **options: int) -> li
 def test_none_sends_two_shares_of_the_tensor(world_size: int) -> None:
     count = world_size * 1024 * 64
     for counted in sent_per_step("none", count, world_size, partitions=world_size):
-        # As a worker all partitions but its own, as an aggregator its own to every other rank.
+        # A worker sends all partitions except its own; an aggregator sends its partition to every other rank.
         messages = 2 * (world_size - 1)
         assert counted["messages_sent"] == counted["messages_received"] == messages
         share = count * 4 // world_size
@@ -51,7 +51,7 @@ def test_fp16_sends_half() -> None:
 @pytest.mark.parametrize("codec", ["fp16", *LOSSY, "dgc(ratio=0.01)", "terngrad(bitwidth=4)"])
 @each("world_size", [1, 2, 3, 4])
 def test_every_message_is_a_header_and_what_the_codec_said(codec: str, world_size: int) -> None:
-    """Codecs that choose what they send may send less: never less than 0.7 of what they may."""
+    """A codec that chooses its values may send fewer, but never fewer than 0.7 of the allowed number."""
     part = 1024 * 64
     bound = _core.create_codec(codec).max_encoded_bytes(part)
     for counted in sent_per_step(codec, world_size * part, world_size, partitions=world_size):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allgather, alltoall, reducescatter and the combinations beside the sum: values, shapes that differ, errors."""
+"""Allgather, alltoall, reducescatter, minimum, maximum and product: values, shapes that differ, and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.core.casync.engine_world import allreduce, identical, outcomes, run_r
 WORLDS = [1, 2, 3, 4, 7]
 INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
 DTYPES = ["float32", "float64", "float16", "bfloat16", *INTEGERS, "bool"]
-#: NumPy has no bfloat16: its bytes travel as integers.
+#: NumPy has no bfloat16, so its bytes travel as integers.
 STORED = {"bfloat16": "uint16"}
 
 
@@ -34,7 +34,7 @@ def move(
 
 
 def block(dtype: str, rows: int, rank: int, peer: int = 0) -> NDArray[Any]:
-    """Values that say whose they are and, in an alltoall, for whom."""
+    """Values that depend on the sending rank and, in an alltoall, on the receiving rank."""
     return (np.arange(rows * 3).reshape(rows, 3) + 7 * rank + 3 * peer).astype(STORED.get(dtype, dtype))
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors on devices: the bits of tensors on the host, whatever comes late; errors in time; nothing let go of early.
+"""Tensors on devices have the bits of tensors in host memory, whichever work is late; errors come in time, and no
+memory is freed early.
 
-The simulated device fails if memory is used that was given back, and a host that touches the device's memory crashes.
-The CUDA device runs over a stand-in for the driver; `make test-gpu` runs it on a GPU, and fails without one.
+The simulated device fails if freed memory is used, and a host that touches the device's memory crashes. The CUDA device
+runs over a stand-in for the driver; `make test-gpu` runs it on a GPU, and fails without one.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def fake_gpus() -> Devices:
 
 @pytest.fixture(params=["simulated", "cuda_on_the_host", "cuda"])
 def devices(request: pytest.FixtureRequest) -> Devices:
-    """Makes one for each rank."""
+    """A function that makes a device for each rank."""
     if request.param == "simulated":
         return simulated
     if request.param == "cuda_on_the_host":
@@ -67,7 +68,7 @@ def run(
     absent: Sequence[int] = (),
     **options: Any,
 ) -> list[Any]:
-    """By rank: what came out of every tensor in every step, and what codecs keep of it."""
+    """By rank: the results of every tensor in every step, and the codec states."""
 
     def body(engine: _core.Engine) -> Any:
         place = Place(engine, places[engine.rank])
@@ -90,7 +91,7 @@ def run(
 
 
 def slowed(devices: Devices, world_size: int) -> Sequence[_core.Device]:
-    """Simulated ones are so late that work is under way when a test goes on."""
+    """Devices; simulated ones are so slow that their work still runs when a test continues."""
     return simulated(world_size, delay=5e-3) if devices is simulated else devices(world_size)
 
 
@@ -128,7 +129,7 @@ def test_codecs_that_differ_in_options_share_their_kernels() -> None:
     there = on_gpu(2, gpus=1, driver=str(fake_driver()), compiler=compiler)
     run(2, there, codec="onebit")
     run(2, there, codec="onebit(block=128)")
-    assert compiler.titles.count("codec onebit") == len(there)  # each device loads them once
+    assert compiler.titles.count("codec onebit") == len(there)  # each device loads the codec once
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "bool"])
@@ -179,7 +180,7 @@ def test_broadcast(devices: Devices) -> None:
 
 @pytest.mark.parametrize("codec", ["none", "terngrad"])
 def test_some_ranks_on_devices_some_not(devices: Devices, codec: str) -> None:
-    """What travels is the same, to the byte."""
+    """The messages are equal to the byte."""
     there = devices(4)
     mixed = [there[rank] if rank % 2 else None for rank in range(4)]
     assert run(4, mixed, codec=codec) == run(4, [None] * 4, codec=codec)
@@ -188,7 +189,7 @@ def test_some_ranks_on_devices_some_not(devices: Devices, codec: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("codec", ["none", "onebit"])
 def test_a_device_adds_values_of_neighbours_tile_by_tile(devices: Devices, codec: str, dtype: str) -> None:
-    """The ranks that add up, 0 and 2, are on devices, and read the values of ranks 1 and 3 where these are."""
+    """The ranks that merge, 0 and 2, are on devices, and read the values of ranks 1 and 3 in their memory."""
     there = devices(4)
     mixed = [None if rank % 2 else there[rank] for rank in range(4)]
     options: dict[str, Any] = {"codec": codec, "dtype": dtype, "counts": [300_001], "partitions": 1, "prescale": 0.3}
@@ -206,7 +207,7 @@ def test_non_finite_values_reach_every_rank_and_no_state(devices: Devices) -> No
         result = place.finish(place.start(tensor, values, values))
         assert result is not None
         assert np.isnan(result).all()
-        result[:] = np.nan  # GPUs have one NaN, processors many
+        result[:] = np.nan  # GPUs have one NaN, and processors have many
         residual = engine.state("w", "worker", "residual")
         assert np.isfinite(residual).all()
         return result.tobytes(), residual.tobytes()
@@ -218,7 +219,7 @@ def test_non_finite_values_reach_every_rank_and_no_state(devices: Devices) -> No
 
 
 def test_states_go_along_to_a_device_and_back(devices: Devices) -> None:
-    """Nothing that was held back is lost, and the bits are those of ranks that stayed where they were."""
+    """No residual is lost, and the bits equal those of ranks whose tensors never move."""
 
     def body(engine: _core.Engine) -> list[bytes]:
         results = []
@@ -260,7 +261,7 @@ def test_values_are_read_when_the_framework_has_written_them() -> None:
 
 
 def broken_at(work: int, codec: str) -> list[Any]:
-    """What ranks get if rank 1's device fails after so many pieces of work."""
+    """The outcomes of all ranks if rank 1's device fails after `work` pieces of work."""
     there = simulated(3)
     there[1].fail_after(work)
 
@@ -293,7 +294,7 @@ def test_a_device_that_fails_is_named_with_rank_and_tensor(work: int, codec: str
 
 @pytest.mark.parametrize("work", [0, 3, 25])
 def test_an_error_of_cuda_is_named(fake_gpus: Devices, work: int) -> None:
-    """It ends all work of the process, so that any rank may be the first to meet it."""
+    """The error ends all work of the process, so any rank may be the first to see it."""
     there = fake_gpus(3)
 
     def body(engine: _core.Engine) -> None:
@@ -332,7 +333,7 @@ def test_a_device_that_hangs_is_a_timeout_and_keeps_its_memory(codec: str) -> No
         try:
             place.finish(started)
         finally:
-            del started  # the device still works on these arrays, if it ever does
+            del started  # the device would still use these arrays
             threading.Timer(0.5, there[engine.rank].resume).start()
 
     for outcome in forget_frames(outcomes(2, body, options={"timeout": 1.0})):

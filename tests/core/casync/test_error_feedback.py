@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing is lost silently: what a codec drops is in a residual, at the worker and at the aggregator."""
+"""No value is lost: a codec keeps in a residual what it drops, on the worker and on the aggregator."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ STEPS = 20
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
 @pytest.mark.parametrize("partitions", [1, 8])
 def test_what_goes_in_comes_out_or_stays_in_a_residual(codec: str, world_size: int, partitions: int) -> None:
-    """Summed over ranks: inputs + residuals before = N · output + residuals after (aggregators', weighted N).
+    """The sums over ranks satisfy: inputs + residuals before = N · output + residuals after. An aggregator's residual
+    counts N times.
 
-    Of dgc, what goes in is the workers' momentum·velocity + gradient; aggregators have no momentum.
+    With dgc, the input is the workers' momentum·velocity + gradient; aggregators have no momentum.
     """
     count = 10_000
     momentum = np.float32(0.9) if codec.startswith("dgc") else np.float32(0)
@@ -59,7 +60,7 @@ def test_what_goes_in_comes_out_or_stays_in_a_residual(codec: str, world_size: i
 
 @pytest.mark.parametrize("codec", ["onebit", "tbq(threshold=4)", "graddrop(ratio=0.1)", "terngrad(bitwidth=4)"])
 def test_the_average_is_right_in_the_long_run(codec: str) -> None:
-    """By error feedback, or because what is dropped is dropped without bias."""
+    """The mean is right because of error feedback, or because the codec rounds without bias."""
     count, steps = 4096, 400
     values = gradients(2, count)
 
@@ -78,7 +79,7 @@ def test_the_average_is_right_in_the_long_run(codec: str) -> None:
 
 
 def rounded_at_random(values: list[NDArray[Any]], topology: str, steps: int) -> NDArray[Any]:
-    """What the ranks' values become in each of many steps: one row per step."""
+    """The results in each of `steps` steps, one row per step."""
 
     def body(engine: _core.Engine) -> NDArray[Any]:
         options = {"codec": "terngrad(bitwidth=1)", "topology": topology}
@@ -96,7 +97,8 @@ def rounded_at_random(values: list[NDArray[Any]], topology: str, steps: int) -> 
 @pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical"])
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_what_is_rounded_twice_is_right_on_average(topology: str, world_size: int) -> None:
-    """Were a sum rounded by the same random numbers as its parts, it would not be: both go up together."""
+    """If a sum were rounded with the random numbers of its parts, the mean would be wrong, because both would be
+    rounded up together."""
     count, steps = 4096, 400
     values = list(gradients(world_size, count))
     results = rounded_at_random(values, topology, steps)
@@ -106,7 +108,7 @@ def test_what_is_rounded_twice_is_right_on_average(topology: str, world_size: in
 
 
 def test_ranks_round_independently() -> None:
-    """Their errors cancel: the variance of N ranks' average is an Nth of one's."""
+    """The ranks' rounding errors cancel: the variance of N ranks' average is an Nth of one rank's variance."""
     (values,) = gradients(1, 4096)
     alone = rounded_at_random([values] * 2, "allgather", 50).var(axis=0).sum()
     four = rounded_at_random([values] * 8, "allgather", 50).var(axis=0).sum()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of a group travel as one, and are submitted and waited for alone."""
+"""The tensors of a group travel as one tensor, but each member is submitted and awaited alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def step(engine: _core.Engine, handles: list[int], values: list[Floats], order: 
 @pytest.mark.parametrize("codec", ["none", "onebit", "dgc(ratio=0.1)"])
 @pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical"])
 def test_a_group_is_synchronised_as_one_tensor_would_be(codec: str, topology: str) -> None:
-    """Bit by bit, step after step; whichever member comes first."""
+    """The bits are equal in every step, in whichever order the members are submitted."""
     way = {"codec": codec, "topology": topology, "partitions": 2}
 
     def grouped(engine: _core.Engine) -> list[Floats]:
@@ -51,7 +51,7 @@ def test_a_group_is_synchronised_as_one_tensor_would_be(codec: str, topology: st
         return seen
 
     def alone(engine: _core.Engine) -> list[Floats]:
-        name = "g of 'a', 'b', 'c' and 1 more"  # by its name a tensor's first partition gets its aggregator
+        name = "g of 'a', 'b', 'c' and 1 more"  # the name of a tensor gives the aggregator of its first partition
         (handle,) = engine.agree("list", [spec(name, np.empty(sum(COUNTS), np.float32), **way)])
         seen = [np.concatenate(values_of(engine.rank, turn)) for turn in range(3)]
         for together in seen:
@@ -61,7 +61,7 @@ def test_a_group_is_synchronised_as_one_tensor_would_be(codec: str, topology: st
     by_rank = run_ranks(WORLD, grouped, options={"hosts": [0, 1, 1]})
     for outputs in zip(*by_rank, strict=True):
         assert identical(outputs)
-    if not codec.startswith("dgc"):  # which samples by the tensor's number
+    if not codec.startswith("dgc"):  # dgc's sample depends on the tensor's number
         for ours, theirs in zip(by_rank[0], run_ranks(WORLD, alone, options={"hosts": [0, 1, 1]})[0], strict=True):
             assert ours.tobytes() == theirs.tobytes()
 
@@ -69,7 +69,7 @@ def test_a_group_is_synchronised_as_one_tensor_would_be(codec: str, topology: st
 @pytest.mark.parametrize("codec", ["none", "onebit", "terngrad"])
 @pytest.mark.parametrize("where", [(1, 1, 1), (0, 1, 0)])
 def test_groups_on_devices_have_the_bits_of_the_host(codec: str, where: tuple[int, ...]) -> None:
-    """Member by member; a member without values counts as zeros there, too."""
+    """The bits of each member are equal; a member without values counts as zeros on a device, too."""
 
     def body(engine: _core.Engine) -> list[bytes]:
         place = Place(engine, devices[engine.rank])
@@ -265,4 +265,4 @@ def test_groups_that_stay_as_they_are_keep_their_numbers() -> None:
 
     for handles, same, fewer in run_ranks(WORLD, body):
         assert same == handles
-        assert not set(fewer) & set(handles), "the group is another one without 'd'"
+        assert not set(fewer) & set(handles), "without 'd' the group is another group"

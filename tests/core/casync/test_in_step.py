@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that have not made the same updates of a parameter: an error of all, whoever talks to whom."""
+"""If ranks have made different updates of a parameter, all ranks get an error, in every topology."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT = 5_000
 
 
 def _steps(engine: _core.Engine, updates: list[int], **options: Any) -> int:
-    """How many of the steps, each with so many updates before it, ended well."""
+    """The number of steps that end well. `updates`: this rank's number of updates before each step."""
     values = np.ones(COUNT, np.float32)
     tensors = engine.declare([spec(name, values, **options) for name in ("a", "b")])
     engine.allgather("declared", b"")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine holds is counted, and what no recent step needed is given back."""
+"""An engine counts its memory, and frees buffers that no recent step needed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LARGE = 1 << 20
 def test_states_and_staging_are_counted() -> None:
     def body(engine: _core.Engine) -> tuple[_core.MemoryStats, _core.MemoryStats]:
         before = engine.memory_stats()
-        engine.allgather("looked", b"")  # a faster rank's messages would be in it
+        engine.allgather("looked", b"")  # else a faster rank's messages would be counted
         allreduce(engine, "w", np.ones(LARGE, np.float32), codec="onebit")
         engine.allgather("done", b"")
         return before, engine.memory_stats()
 
     for before, after in run_ranks(2, body):
-        # Scratch is the process's: other tests may have left some.
+        # Scratch memory belongs to the process, so other tests may have left some.
         assert all(value == 0 for name, value in before.items() if name != "scratch_bytes")
         assert after["state_bytes"] >= 4 * LARGE  # the worker's residual
         assert after["pool_bytes_in_use"] == 0
@@ -42,7 +42,7 @@ def test_memory_of_devices_is_counted_apart() -> None:
         assert stats["device_state_bytes"] >= 4 * LARGE
         assert stats["state_bytes"] == 0
         assert stats["device_pool_bytes_held"] > 0
-        assert stats["device_staging_bytes_held"] > LARGE // 8 // 2  # half the tensor, a bit for each element
+        assert stats["device_staging_bytes_held"] > LARGE // 8 // 2  # half of the tensor with a bit for each element
 
 
 def test_staging_of_a_large_tensor_is_given_back() -> None:
@@ -64,7 +64,7 @@ def test_staging_of_a_large_tensor_is_given_back() -> None:
 
 
 def test_values_that_come_too_early_are_counted() -> None:
-    """Rank 1 aggregates some of these tensors, and is late."""
+    """Rank 1 aggregates some of these tensors, and submits late."""
 
     def body(engine: _core.Engine) -> tuple[int, int, int]:
         values = np.ones(1000, np.float32)
@@ -90,7 +90,7 @@ def test_values_that_come_too_early_are_counted() -> None:
 
 @pytest.mark.parametrize("collective", ["broadcast", "allreduce"])
 def test_nobody_runs_ahead_of_a_slow_rank(collective: str) -> None:
-    """Else it would keep what all steps to come send it."""
+    """A rank that runs ahead would fill the slow rank's memory with the messages of all later steps."""
     steps, size = 30, 4000
 
     def body(engine: _core.Engine) -> int:
@@ -103,4 +103,4 @@ def test_nobody_runs_ahead_of_a_slow_rank(collective: str) -> None:
         return engine.memory_stats()["unexpected_peak_bytes"]
 
     for peak in run_ranks(4, body):
-        assert peak <= 3 * size  # One step's: from each of the others at most.
+        assert peak <= 3 * size  # at most one step's message from each other rank

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory formulas of docs/algorithms.md: engines never hold more, and come close to it."""
+"""Engines never hold more memory than the formulas of docs/algorithms.md, and come close to them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from hipress import _core
 from tests.cases import each
 from tests.core.casync.engine_world import gradients, run_ranks, spec
 
-#: Elements of a partition: a size that pools need not round up.
+#: Elements of a partition. Pools need not round up this size.
 PARTITION = 1 << 16
-#: Pools round sizes up to eighths of a power of two, and idle buffers serve smaller needs.
+#: Pools round a size up to an eighth of a power of two, and an idle buffer can serve a smaller need.
 ROUNDING = 1.25
-#: Scratch for some vectors of a few elements each, in pages.
+#: Scratch memory in whole pages, for vectors of a few elements each.
 PAGES = 8 * 4096
-#: A formula that is more than this above what is ever held would say little.
+#: A formula may exceed the held memory by this factor at most; otherwise it would say little.
 GENEROUS = 1.5
 STEPS = 3
-#: At most, until chance has had its say.
+#: The greatest number of runs until one run comes near the bound.
 RUNS = 8
 CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop(ratio=0.05)", "int8", "int4"]
-#: States of a codec, each as large as the values that are encoded with it.
+#: The number of states of a codec; each is as large as the values that it encodes.
 STATES = {"onebit": 1, "tbq": 1, "dgc": 2, "graddrop": 1, "int4": 1}
 
 
 @dataclass(frozen=True)
 class Size:
-    """K partitions; N ranks on H hosts, L on each; T compute threads; bytes encoded per byte."""
+    """The parameters of the formulas: K partitions; N ranks on H hosts, L on each; T compute threads; c encoded bytes
+    per byte."""
 
     K: int
     H: int
@@ -54,15 +55,13 @@ Formula = Callable[[Size], float]
 
 @dataclass(frozen=True)
 class Bound:
-    """Per rank and byte of gradient."""
+    """The bounds per rank and byte of gradient."""
 
     raw: Formula
     compressed: Formula
-    early: Formula  # what may come before this rank has submitted; c = 1 for what is sent raw
-    encodes: Formula = lambda s: 1.0  # of all partitions, per rank
-    sent: Formula = lambda s: (
-        s.c
-    )  # compressed: what has arrived elsewhere, while this rank has had no time to hear of it
+    early: Formula  # early messages of a step; c = 1 for raw values
+    encodes: Formula = lambda s: 1.0  # the share of all partitions that a rank encodes
+    sent: Formula = lambda s: s.c  # encoded payloads that have arrived, but whose sender has not yet learned it
 
 
 BOUNDS = {
@@ -114,7 +113,8 @@ CASES = [(name, size) for name in BOUNDS for size in (HOSTS if name.startswith("
 @each("threads", [1, 3])
 @each(("codec", "per_partition"), [("dgc", 7.0), ("graddrop", 7.0), ("onebit", 0.0), ("terngrad", 0.0)])
 def test_scratch(codec: str, per_partition: float, threads: int) -> None:
-    """Values that are all alike are the worst for codecs that choose the largest: each passes the threshold."""
+    """Equal values are the worst case for codecs that choose the largest values, because each value reaches the
+    threshold."""
     values = np.ones(8 * PARTITION, np.float32)
     ranks = 2
 
@@ -141,7 +141,7 @@ def with_ratio(size: Size, codec: str) -> Size:
 
 
 def run(topology: str, size: Size, codec: str, late: int | None) -> list[_core.MemoryStats]:
-    """Some steps; before each of them rank `late` waits until nothing comes any more."""
+    """Runs some steps. Before each step, rank `late` waits until all early messages have arrived."""
     values = gradients(size.N, size.K * PARTITION)
     early = BOUNDS[topology].early(size) * values[0].nbytes
 
@@ -154,13 +154,13 @@ def run(topology: str, size: Size, codec: str, late: int | None) -> list[_core.M
             ],
         )
         for _ in range(STEPS):
-            # Not before the last step is over everywhere.
+            # The last step must have ended on all ranks.
             word = np.zeros(1, np.float32)
             engine.wait(engine.submit(ready, word, word))
             if engine.rank == late:
                 end = time.monotonic() + 20.0
                 while engine.memory_stats()["unexpected_bytes"] < 0.9 * early:
-                    assert time.monotonic() < end, f"{engine.memory_stats()}; {early} are to come"
+                    assert time.monotonic() < end, f"{engine.memory_stats()}; {early} bytes must come"
                     time.sleep(0.002)
             result = values[engine.rank].copy()
             engine.wait(engine.submit(tensor, result, result))
@@ -179,7 +179,7 @@ def test_what_engines_hold_is_what_the_page_says(topology: str, size: Size, code
     staging = bound.raw(size) if codec == "none" else bound.compressed(size) + bound.sent(size)
     least = (bound.raw if codec == "none" else bound.compressed)(replace(size, T=1))
     together, one_late = [], []
-    # How much of it is held at a time is up to chance: no run holds more than the bound, and one of some comes near it.
+    # Chance decides how much memory is in use at once. No run exceeds the bound, and one of several runs comes near it.
     for _ in range(RUNS):
         together += run(topology, size, codec, None)
         one_late += run(topology, size, codec, size.N - 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks of a host whose leader reads their gradients where they are: the values are those of sent ones."""
+"""A host leader reads its neighbours' gradients in their memory; the results equal those of sent gradients."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hipress import _core
 from hipress.errors import CorruptPayload, PeerLost
 from tests.core.casync.engine_world import LOSSY, gradients, identical, outcomes, run_ranks, spec
 
-#: Three hosts, the first with three ranks.
+#: The host of each rank: three hosts, the first with three ranks.
 _HOSTS = [0, 0, 0, 1, 1, 2]
 _WORLD = len(_HOSTS)
-#: Bytes of what says where values are.
+#: Bytes of a reference.
 _REFERENCE = 16
 
 
 def _steps(
     values: list[NDArray[Any]], *, read_neighbours: bool, absent: frozenset[int] = frozenset(), **options: Any
 ) -> list[tuple[list[NDArray[Any]], int]]:
-    """Two steps of every rank: results, and bytes sent."""
+    """Runs two steps on every rank. Returns the results and the bytes sent, by rank."""
 
     def body(engine: _core.Engine) -> tuple[list[NDArray[Any]], int]:
         (tensor,) = engine.declare([spec("gradient", values[0], **options)])
@@ -78,7 +78,8 @@ def test_values_that_are_not_finite() -> None:
 
 
 def test_only_where_the_values_are_is_sent() -> None:
-    """One partition, whose leader on the first host is one of its ranks: the other two send 16 bytes instead of it."""
+    """The only partition has a rank of the first host as its leader there; the two other ranks send 16 bytes instead of
+    it."""
     values = list(gradients(_WORLD, 100_000))
     options = {"codec": "none", "topology": "hierarchical", "partitions": 1}
     read = [sent for _, sent in _steps(values, read_neighbours=True, **options)]
@@ -97,7 +98,7 @@ def test_small_tensors_are_sent() -> None:
 
 def _redirected(payload: bytes) -> bytes:
     process, _ = struct.unpack("<QQ", payload)
-    return struct.pack("<QQ", process, 8)  # nobody has memory there
+    return struct.pack("<QQ", process, 8)  # no memory is mapped at this address
 
 
 def test_memory_that_is_not_there_is_a_lost_neighbour() -> None:

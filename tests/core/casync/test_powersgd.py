@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PowerSGD in the engine, against its definition in NumPy: every step, every rank."""
+"""PowerSGD in the engine equals its definition in NumPy in every step on every rank."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.core.casync.powersgd_reference import Reference
 
 Floats = NDArray[np.float32]
 STEPS = 4
-#: Everything travels as factors, however little they save.
+#: An option with which every matrix travels as factors, even if factors save almost nothing.
 ALWAYS = "min_ratio=0.001"
 
 
 def ranks_of(
     steps: list[list[Floats]], codec: str, *, hosts: list[int] | None = None, **options: Any
 ) -> list[tuple[list[Floats], dict[str, Floats]]]:
-    """By rank: the results of all steps, and the states after the last one."""
+    """By rank: the results of all steps, and the states after the last step."""
 
     def body(engine: _core.Engine) -> tuple[list[Floats], dict[str, Floats]]:
         (tensor,) = engine.declare([spec("w", steps[0][0], codec=codec, **options)])
@@ -81,7 +81,7 @@ def test_without_memory(options: dict[str, bool]) -> None:
     "values", ["zeros", "constant", "denormal", "huge", "one row", "one rank of zeros", "zeros first"]
 )
 def test_awkward_values(values: str) -> None:
-    """Zero gradients give zeros, not NaN as torch's hook without an epsilon does."""
+    """Zero gradients give zeros, and not NaN as torch's hook without an epsilon."""
     steps = random_steps(2, (20, 30))
     for step, arrays in enumerate(steps):
         for rank, array in enumerate(arrays):
@@ -97,13 +97,13 @@ def test_awkward_values(values: str) -> None:
                 array[1:] = 0
             elif rank == 1:
                 array[:] = 0
-    # A product of denormal values is no nearer than their spacing.
+    # The product of denormal values is rounded to the spacing of denormals.
     compare(steps, 2, tolerance=1e-2 if values == "denormal" else 1e-6)
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (7,), (1, 1), (1, 7), (0, 5), (5, 0)])
 def test_few_elements(shape: tuple[int, ...]) -> None:
-    """As factors, or as they are where there is nothing to save: the mean is exact either way."""
+    """Small tensors travel as factors or, where factors save nothing, raw; the mean is exact in both cases."""
     steps = random_steps(2, shape)
     for codec in (f"powersgd(rank=4, {ALWAYS})", "powersgd"):
         by_rank = ranks_of(steps, codec)
@@ -132,7 +132,7 @@ def test_what_goes_in_comes_out_or_stays_in_the_residuals() -> None:
         residuals = np.sum([states["residual"] for _, states in by_rank], axis=0, dtype=np.float64).reshape(shape)
         leaving = world * by_rank[0][0][-1].astype(np.float64) + residuals
         assert np.abs(entering - leaving).max() <= 1e-6 * world * np.abs(entering).max()
-        assert np.abs(residuals).max() > 0.1  # something is left over
+        assert np.abs(residuals).max() > 0.1  # the ranks do have residuals
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -152,7 +152,7 @@ def test_not_a_number_reaches_every_rank_and_changes_no_state(value: float) -> N
 
 
 def test_the_same_bits_on_every_instruction_set(isa: str) -> None:
-    """Ranks on different processors: what they compute with the same sums is the same."""
+    """Ranks on different processors compute the same bits from the same sums."""
     steps = random_steps(2, (37, 1500))
     by_rank = ranks_of(steps, "powersgd(rank=3)")
     before = _core.isa_level()
@@ -166,7 +166,7 @@ def test_the_same_bits_on_every_instruction_set(isa: str) -> None:
 
 @pytest.mark.parametrize("op", ["sum", "average"])
 def test_factors_and_element_types(op: str) -> None:
-    """Scaled by powers of two, the bits are those of the plain mean; float16 is rounded at the end only."""
+    """With factors that are powers of two, the bits equal the scaled mean; float16 is rounded at the end only."""
     steps = random_steps(2, (40, 60))
     plain = ranks_of(steps, "powersgd(rank=2)")
     scaled = ranks_of(steps, "powersgd(rank=2)", op=op, prescale=0.5, postscale=4.0)
@@ -190,12 +190,12 @@ def test_every_topology_carries_the_factors(topology: str) -> None:
     expected = ranks_of(steps, "powersgd(rank=2)")
     by_rank = ranks_of(steps, "powersgd(rank=2)", topology=topology, hosts=[0, 0, 1, 1])
     assert identical([np.array(results) for results, _ in by_rank])
-    # Sums in another order are rounded in another way.
+    # Another order of additions rounds in another way.
     np.testing.assert_allclose(by_rank[0][0], expected[0][0], rtol=0, atol=2e-5)
 
 
 def test_without_pipelining() -> None:
-    """Tensors begin one after the other; the factors of one that has begun do not wait for their turn."""
+    """Tensors begin one after the other, and the factors of a tensor that has begun do not wait in the queue."""
     shapes = [(64, 700), (30, 20), (500, 90)]
 
     def body(engine: _core.Engine) -> list[Floats]:
@@ -229,7 +229,7 @@ def test_small_matrices_and_vectors_travel_as_they_are() -> None:
         return sent
 
     for large, small, vector, useless in run_ranks(2, body, read_neighbours=False):
-        assert large <= 2 * 512 * 4  # and headers
+        assert large <= 2 * 512 * 4  # the bound leaves room for headers
         assert small >= 256 * 256 * 4 // 2
         assert vector >= 65536 * 4 // 2
         assert useless >= 2000 * 4

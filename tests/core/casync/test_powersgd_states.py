@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PowerSGD beside the rest: ranks without values, other codecs, checkpoints, lost ranks, other options."""
+"""PowerSGD with ranks without values, with other codecs, checkpoints, lost ranks and other options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def residual_of(engine: _core.Engine) -> Floats:
 
 
 def test_a_rank_without_values_gets_the_result_and_nothing_is_lost() -> None:
-    """Also its residual waits: what enters is what leaves and what all residuals have more."""
+    """The rank without values keeps its residual: inputs + residuals before = outputs + residuals after."""
     world = 3
 
     def body(engine: _core.Engine) -> list[tuple[Floats, Floats]]:
@@ -168,8 +168,8 @@ def test_other_options_are_a_mismatch() -> None:
 
 
 def test_many_matrices_among_other_codecs_in_any_order() -> None:
-    """All in flight together, submitted in another order on each rank, some of them absent: replicas are identical, and
-    neither threads nor the size from which work is queued change a bit."""
+    """All tensors are in flight at once, each rank submits them in another order, and some ranks lack some of them.
+    Replicas are identical. The number of threads and the size from which work is queued change no bit."""
     world, tensors = 3, 15
     sizes = np.random.default_rng(0).integers(1, 200, (tensors, 2))
     codecs = ["powersgd(rank=2)", "powersgd(error_feedback=false)", "onebit", "none", "powersgd(warm_start=false)"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links used in rounds: nobody but the network sees a difference, and a coordinator that is gone stops nobody."""
+"""With link rounds only the network sees a difference, and a lost coordinator stops no rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAYS = {"rounds": {"rounds": True}, "coordinator": {"coordinator": "rank0"}}
 
 
 def steps(engine: _core.Engine, **options: Any) -> tuple[list[bytes], dict[str, int]]:
-    """The results of two steps of some tensors, submitted in an order of this rank's own, and what was counted."""
+    """The results of two steps of some tensors, which this rank submits in its own order, and the counters."""
     generator = np.random.default_rng(engine.rank)
     values = [generator.standard_normal(COUNT + index).astype(np.float32) for index in range(TENSORS)]
     specs = [spec(f"w{i}", value, priority=i % 3, partitions=4, **options) for i, value in enumerate(values)]

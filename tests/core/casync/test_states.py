@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine does with codecs' states: per role, double-buffered, kept over failures and other partitions."""
+"""The engine keeps codec states by role, takes over new states only after success, and keeps them over failures and
+other partitions."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def rounded(momentum: Floats, residual: Floats) -> tuple[Floats, Floats]:
 
 
 def test_aggregators_encode_with_the_aggregates_codec(momentum_codec: str) -> None:
-    """Against the definition in tests/core/plugin/momentum.cc, bit by bit: momentum is applied once, by workers."""
+    """The bits equal the definition in tests/core/plugin/momentum.cc: only workers apply momentum."""
     count, steps = 5000, 4
     values = [large(count, step) for step in range(steps)]
 
@@ -72,7 +73,7 @@ def test_aggregators_encode_with_the_aggregates_codec(momentum_codec: str) -> No
 
 @pytest.mark.parametrize("step", [0, 2])
 def test_a_value_that_is_not_finite_leaves_its_partitions_states(momentum_codec: str, step: int) -> None:
-    """In the first step the states are still zeros that nobody has written; later they are somebody's memory."""
+    """In the first step no encode has written the states yet, so they are zeros; later they hold values."""
     count = 8 * 1024
 
     def body(engine: _core.Engine) -> Any:
@@ -82,8 +83,8 @@ def test_a_value_that_is_not_finite_leaves_its_partitions_states(momentum_codec:
             before = states_of(engine)
             values = large(count, turn)[engine.rank]
             if turn == step and engine.rank == 1:
-                values[1024 * 5 - 1] = np.nan  # the last of partition 4
-                values[1024 * 6] = np.inf  # the first of partition 6
+                values[1024 * 5 - 1] = np.nan  # the last value of partition 4
+                values[1024 * 6] = np.inf  # the first value of partition 6
             engine.wait(engine.submit(tensor, values, values))
         return values, before, states_of(engine)
 
@@ -91,7 +92,7 @@ def test_a_value_that_is_not_finite_leaves_its_partitions_states(momentum_codec:
     assert identical([values for values, _, _ in by_rank])
     bad = np.isnan(by_rank[0][0]).reshape(8, 1024)
     assert bad.all(axis=1).tolist() == bad.any(axis=1).tolist() == [p in (4, 6) for p in range(8)]
-    # Rank 1 has the values; whoever aggregates those partitions has their sums.
+    # Rank 1 has the values that are not finite; the aggregators of their partitions have the sums of them.
     for rank, (_, before, after) in enumerate(by_rank):
         for key, values in after.items():
             old = before.get(key, np.zeros(count, np.float32)).reshape(8, 1024)
@@ -104,7 +105,7 @@ def test_a_value_that_is_not_finite_leaves_its_partitions_states(momentum_codec:
 
 
 def test_states_survive_other_partitions() -> None:
-    """A name used for one operation after another may be cut anew each time."""
+    """A tensor that is declared again under its name may have other partitions each time."""
     count, cuts = 20_000, [1, 7, 3, 0, 20, 2]
     values = [np.float32(8) * np.asarray(gradients(2, count, step)) for step in range(len(cuts))]
 
@@ -128,7 +129,7 @@ def test_states_survive_other_partitions() -> None:
     left, right = run_ranks(2, body)
     for step in range(len(cuts)):
         output = left[step][:count]
-        # What goes in comes out, or changes a residual: nothing was lost when the tensor was cut.
+        # Each input is in the output or in a residual, so the change of partitions lost nothing.
         entering = values[step].sum(axis=0, dtype=np.float64)
         leaving = 2 * output + left[step][count:] + right[step][count:]
         assert np.max(np.abs(entering - leaving)) < 1e-3, step
@@ -173,7 +174,7 @@ def test_another_codec_goes_on_with_the_states_it_knows_and_residuals_that_nobod
         assert kept.keys() == {("worker", "residual"), ("aggregator", "residual")}
         for key, residual in kept.items():
             assert residual.tobytes() == before[key].tobytes()
-        # An aggregator's are of averages; they leave in the unit of what ranks contribute.
+        # An aggregator's residual belongs to an average; as an unsent residual it has the unit of contributions.
         expected = kept["worker", "residual"] + WORLD * kept["aggregator", "residual"]
         assert np.allclose(held_back, expected, rtol=1e-6, atol=0)
         assert left == {}
@@ -216,7 +217,7 @@ def test_only_a_codec_can_be_another_one() -> None:
                 engine.agree_anew("list 2", handles, [other])
         with pytest.raises(InvalidArgument, match="one handle per tensor"):
             engine.agree_anew("list 2", handles, [])
-        if engine.rank == 0:  # the others have not submitted: it cannot have ended
+        if engine.rank == 0:  # the other ranks have not submitted, so the operation cannot have ended
             operation = engine.submit(handles[0], values, values)
             with pytest.raises(InvalidArgument, match="being synchronised"):
                 engine.agree_anew("list 2", handles, [spec("w", values, codec="tbq")])

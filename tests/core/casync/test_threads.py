@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which threads an engine has, as `top -H` and debuggers show them, and that none outlives it."""
+"""An engine's threads have the documented names in `top -H` and debuggers, and end with the engine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.core.casync.engine_world import run_ranks, spec
 
 
 def _ours() -> dict[str, str]:
-    """The names of this process's threads that are called HiPress's, by thread."""
+    """The names of this process's HiPress threads, by thread id."""
     found = {}
     for task in Path("/proc/self/task").iterdir():
         try:
             name = (task / "comm").read_text().strip()
-        except OSError:  # it has ended since
+        except OSError:  # the thread has ended
             continue
         if name.startswith("hipress "):
             found[task.name] = name
@@ -25,7 +25,7 @@ def _ours() -> dict[str, str]:
 
 
 def test_threads_are_called_after_what_they_do_and_end_with_the_engine() -> None:
-    before = _ours().keys()  # lanes of codecs called from Python, and what other tests left to the garbage collector
+    before = _ours().keys()  # lanes of Python codec calls, and leftovers of other tests
 
     def added() -> list[str]:
         return sorted(name for thread, name in _ours().items() if thread not in before)

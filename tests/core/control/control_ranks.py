@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks as threads over either control plane, and ways to wait for what they hear."""
+"""Ranks as threads on either control plane, and functions that wait for their notices."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from hipress import _core
 
 TOKEN = "secret of this job"
-PATIENCE = 20.0  # for what must happen; tests of what must happen fast say so
+PATIENCE = 20.0  # seconds for any event; a test of a fast event has its own bound
 
 
 class World:
-    """The ranks of one job and, over TCP, its server."""
+    """The ranks of one job and, with TCP, rank 0's server."""
 
     def __init__(self, planes: Sequence[_core.ControlPlane], server: _core.ControlServer | None) -> None:
         self.planes = list(planes)
@@ -58,12 +58,12 @@ def join(port: int, rank: int, size: int, token: str = TOKEN, timeout: float = P
 def wait_until(condition: Callable[[], bool], patience: float = PATIENCE) -> None:
     end = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "the event did not come in time"
         time.sleep(0.005)
 
 
 def heard(plane: _core.ControlPlane, kind: str, rank: int, patience: float = PATIENCE) -> tuple[Any, ...]:
-    """The notice of this kind about this rank, waited for."""
+    """Waits for a notice of this kind about this rank and returns it."""
 
     def matching() -> list[tuple[Any, ...]]:
         return [notice for notice in plane.notices() if notice[:2] == (kind, rank)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of the control connection, made by hand: for strangers and for ranks that misbehave."""
+"""The bytes of the control connection, made by the tests: for strangers and for ranks that misbehave."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def hello(rank: int, size: int, *, version: int = VERSION, magic: int = MAGIC, n
 
 
 def proof(who: str, said: bytes, nonce: bytes, token: str = TOKEN) -> bytes:
-    """Of an end ("rank" or "server") that knows the token: `said` is the HELLO frame, `nonce` the challenge's."""
+    """The proof of an end ("rank" or "server") that knows the token. `said` is the HELLO frame, `nonce` comes from the
+    challenge."""
     transcript = f"hipress {who}".encode() + hashlib.sha256(said[5:]).digest() + nonce
     return hmac.digest(token.encode(), transcript, "sha256")
 
@@ -42,7 +43,7 @@ def read_frame(connection: socket.socket) -> tuple[int, bytes]:
 
 
 def prove(connection: socket.socket, said: bytes, token: str = TOKEN) -> tuple[int, bytes]:
-    """Says hello and proves to know `token`: rank 0's answer."""
+    """Says hello, proves knowledge of `token`, and returns rank 0's answer."""
     connection.sendall(said)
     kind, challenge = read_frame(connection)
     assert kind == CHALLENGE
@@ -51,7 +52,7 @@ def prove(connection: socket.socket, said: bytes, token: str = TOKEN) -> tuple[i
 
 
 def accept_rank(connection: socket.socket, size: int, token: str = TOKEN) -> None:
-    """What rank 0 does when a rank arrives."""
+    """Does what rank 0 does when a rank arrives."""
     kind, payload = read_frame(connection)
     assert kind == HELLO
     connection.sendall(frame(CHALLENGE, text(NONCE)))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is let into a job over TCP, where rank 0 listens, and what joining says when it fails."""
+"""Over TCP, rank 0 listens at the right address and admits the right ranks, and a rank that cannot join gets a clear
+error."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def test_ranks_may_come_before_rank_0(tcp_server: _core.ControlServer) -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
-    with make_world("local", 1) as helper:  # only for its threads
+    with make_world("local", 1) as helper:  # the test needs only its threads
         early = helper.pool.submit(join, port, 1, 2)
         time.sleep(0.4)
         assert not early.done()
@@ -147,7 +148,7 @@ def test_port_is_free_again_after_a_job() -> None:
 def test_listening_socket_is_taken_over() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    with dial(port) as early:  # waits in the queue, as a rank that was faster than rank 0
+    with dial(port) as early:  # a rank that is faster than rank 0 waits in the queue
         early.sendall(hello(1, 2))
         with closing(_core.ControlServer(world_size=2, token=TOKEN, listen_fd=listener.detach())) as server:
             assert server.port == port
@@ -159,4 +160,4 @@ def test_other_descriptors_are_not_taken_over() -> None:
         for fd in (unbound.fileno(), 987654):
             with closing(_core.ControlServer(world_size=1, token=TOKEN, listen_fd=fd)) as server:
                 join(server.port, 0, 1).close()
-        unbound.bind(("127.0.0.1", 0))  # still ours, still open
+        unbound.bind(("127.0.0.1", 0))  # the test's socket is still open

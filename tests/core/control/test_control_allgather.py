@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allgather over both control planes: order, deadlines, missing and late ranks."""
+"""Allgather over both control planes: the order of values, deadlines, missing and late ranks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_zero_timeout_fails_at_once(world: World) -> None:
 def test_late_rank_hears_of_the_timeout_at_once_and_the_key_works_again(world: World) -> None:
     for call in world.gather("k", [0, 1, 2], timeout=0.3).values():
         assert isinstance(call.exception(), Timeout)
-    retries = world.gather("k", [0, 1])  # the late rank must not be matched with these
+    retries = world.gather("k", [0, 1])  # the late rank must not join these calls
     start = time.monotonic()
     with pytest.raises(Timeout, match="rank 3 has not arrived"):
         world.planes[3].allgather("k", b"late", 30.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank whose host answers is not lost, whatever its process does. Hosts that do not answer are in tests/cluster."""
+"""A rank whose host answers is not lost, whatever its process does. tests/cluster has hosts that do not answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(60)
 LIMIT = 0.4
 
 
-#: Every quarter of the limit.
+#: A rank sends a beat every quarter of the limit.
 BEATS = {"heartbeat": LIMIT / 4, "heartbeat_limit": LIMIT}
 
 
@@ -38,7 +38,7 @@ def join(port: int, rank: int, size: int) -> _core.ControlPlane:
 
 
 def beats(connection: socket.socket) -> int:
-    """How many beats have come, besides the welcome."""
+    """The number of beats that have come besides the welcome."""
     connection.settimeout(0.05)
     received = b""
     try:
@@ -54,7 +54,7 @@ def test_rank_0_beats_and_a_rank_that_never_does_is_not_lost(tcp_server: _core.C
         prove(silent, hello(1, 2))
         time.sleep(5 * LIMIT)
         assert not plane.notices()
-        assert 10 <= beats(silent) <= 21  # Every quarter of the limit; fewer on a busy machine.
+        assert 10 <= beats(silent) <= 21  # every quarter of the limit, and fewer on a busy machine
         silent.close()
         heard(plane, "lost", 1)
 
@@ -69,7 +69,7 @@ def test_a_rank_beats_and_hears_rank_0s_silence_as_no_loss() -> None:
                 time.sleep(5 * LIMIT)
                 assert not plane.notices()
                 assert beats(connection) >= 10
-                connection.sendall(frame(128, b""))  # Is heard, and means nothing.
+                connection.sendall(frame(128, b""))  # rank 0 receives this frame and ignores it
                 time.sleep(0.1)
                 assert not plane.notices()
 
@@ -78,7 +78,7 @@ def test_a_stopped_rank_with_a_full_buffer_is_not_lost(tcp_server: _core.Control
     value = bytes(12 << 20)
     with closing(join(tcp_server.port, 0, 2)) as plane, dial(tcp_server.port) as stopped:
         prove(stopped, hello(1, 2))
-        # It asks for 24 MB, and then reads none of them.
+        # The rank asks for 24 MB, and then reads none of them.
         stopped.sendall(frame(2, struct.pack("<Q", 1) + text(b"k") + text(value) + struct.pack("<Q", 20_000)))
         assert plane.allgather("k", value, 20.0) == [value, value]
         time.sleep(8 * LIMIT)

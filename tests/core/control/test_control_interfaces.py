@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank whose network interface cannot be used says which, and why. Each test has a network of its own."""
+"""A rank that cannot use its network interface reports the interface and the reason. Each test has a network namespace
+of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 NETWORK = ["unshare", "--net", "--map-root-user"]
-#: An interface without a carrier, one that is down, and an address on each.
+#: Makes an interface without a carrier and an interface that is down, each with an address.
 SET_UP = """
 ip link set lo up
 ip link add unplugged type veth peer name other
@@ -36,11 +37,11 @@ def in_network(command: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(autouse=True, scope="module")
 def _possible() -> None:
     if (made := in_network("true")).returncode != 0:
-        pytest.skip(f"no network of one's own can be made here: {made.stderr}")
+        pytest.skip(f"this user cannot make a network namespace: {made.stderr}")
 
 
 def said(call: str) -> str:
-    """What a rank says that does this."""
+    """The output of a rank that makes this call."""
     done = in_network(f"exec {sys.executable} -c '{START.format(call=call)}'")
     assert done.returncode == 0, done.stderr
     return done.stdout

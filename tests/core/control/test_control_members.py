@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Being lost, leaving, failing, closing: what the others hear, over both control planes."""
+"""If a rank is lost, leaves, fails or closes, the other ranks get the right notice over both control planes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_leaving_is_not_being_lost(world: World) -> None:
         waiting[0].result(timeout=10)
     for rank in (0, 1, 3):
         heard(world.planes[rank], "left", 2)
-    world.planes[1].close()  # behind its loss, a loss of rank 2 would have been heard
+    world.planes[1].close()  # a notice about a loss of rank 2 would come before this one
     heard(world.planes[0], "lost", 1)
     assert [notice[:2] for notice in world.planes[0].notices()] == [("left", 2), ("lost", 1)]
 
@@ -109,7 +109,7 @@ def test_all_ranks_hear_notices_in_the_same_order(kind: str) -> None:
 def test_who_hears_that_all_have_left_finds_the_door_closed(tcp_world: World) -> None:
     for leaving in [tcp_world.start(rank, "leave", 10.0) for rank in range(3)]:
         leaving.result()
-    # The same processes may meet again at this port; the server that is about to end must not answer them.
+    # The same processes may meet again at this port, and the server that is about to end must not answer them.
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port_of(tcp_world)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How processes die, leave and fork over TCP, and what the others notice."""
+"""Processes die, leave and fork over TCP, and the other ranks notice it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_killed_process_is_lost_although_its_forked_children_live(tcp_server: _c
         os.kill(process.pid, signal.SIGKILL)
         try:
             heard(plane, "lost", 1, patience=2.0)
-            os.kill(child, 0)  # alive all the while
+            os.kill(child, 0)  # the child process is still alive
         finally:
             end(process)
 
@@ -91,7 +91,7 @@ print(plane.declare("x", "y", timeout=5.0), flush=True)
     with closing(join(tcp_server.port, 0, 2)):
         process = spawn_rank(tcp_server.port, 1, 2, code)
         try:
-            # Not communicate(): what it has printed may be in the buffer that "ready" was read from.
+            # communicate() would miss output that is in the same buffer as "ready".
             process.wait(timeout=20)
             assert process.stdout is not None
             assert process.stdout.read().split() == ["NotInitialized", "1"]

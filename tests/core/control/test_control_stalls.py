@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that wait in the control plane for long: it is said for whom, before the deadline."""
+"""A rank that waits long in the control plane logs the ranks for which it waits, before its deadline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.core.control.control_ranks import PATIENCE, TOKEN, wait_until
 
 pytestmark = pytest.mark.timeout(60)
 
-#: Seconds.
+#: Seconds between two warnings.
 INTERVAL = 0.4
 
 _SERVER = f"""
@@ -55,7 +55,7 @@ def test_rank_0_names_the_ranks_that_have_not_come(capfd: pytest.CaptureFixture[
                 "hipress: rank 0: rank 1 has not arrived at 'list.model'; ranks 0 and 2 have waited for "
             )
             assert "pid" in line
-        # Nothing waits any more.
+        # No call waits now, so there is no warning.
         time.sleep(2 * INTERVAL)
         assert not capfd.readouterr().err
         for plane in planes:
@@ -71,7 +71,7 @@ def test_a_rank_says_that_rank_0_is_silent(capfd: pytest.CaptureFixture[str]) ->
             os.kill(server.pid, signal.SIGSTOP)
             wait_until(lambda: " T " in Path(f"/proc/{server.pid}/stat").read_text())
             with pytest.raises(Timeout, match="rank 0 does not answer"):
-                plane.declare("v", "float32[1]", False, 0.0)  # and two seconds of grace
+                plane.declare("v", "float32[1]", False, 0.0)  # the call has two seconds of grace
             said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("hipress: ")]
             assert 1 <= len(said) <= 5
             assert all(line.startswith("hipress: rank 1: rank 0 has sent nothing for ") for line in said)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What those who do not speak the protocol can do to a job: nothing."""
+"""A process that does not speak the protocol cannot affect a job."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_silent_rank_0_is_noticed_by_the_callers_themselves() -> None:
                 with pytest.raises(Timeout, match=r"rank 0 does not answer: rank 1 waited 2\.2 s for 'k'"):
                     plane.allgather("k", b"", 0.2)
                 assert 2.0 < time.monotonic() - start < 8.0
-                plane.abort("Timeout", "x" * (8 << 20))  # does not wait, though nobody reads
+                plane.abort("Timeout", "x" * (8 << 20))  # abort() does not wait, although the other end does not read
 
 
 def test_token_never_travels() -> None:
@@ -140,7 +140,7 @@ def test_token_never_travels() -> None:
             _, proved = read_frame(connection)
             assert TOKEN.encode() not in said + proved
             connection.sendall(frame(WELCOME, struct.pack("<i", 2) + text(proved[4:])))
-            # What the rank proved does not prove that the other end knows the token.
+            # The stranger repeats the rank's own proof, which does not prove that the stranger knows the token.
             with pytest.raises(TransportError, match="not rank 0 of a HiPress job"):
                 joining.result()
 

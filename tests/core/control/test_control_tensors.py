@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declared tensors: numbers, conflicts, transient ones, over both control planes."""
+"""Declared tensors get numbers over both control planes; conflicts are errors, and tensors for one use can be
+declared."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element kernels and the codec fp16 beside the host's: the same bits, but for those of NaN."""
+"""Compares element kernels and the codec fp16 with the host's code: all bits are equal, except the bits of NaN."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.core.ops.arrays import floats
 INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
 DTYPES = ["float32", "float64", "float16", "bfloat16", *INTEGERS, "bool"]
 FLOATS = {"float32": np.float32, "float64": np.float64, "float16": np.uint16, "bfloat16": np.uint16}
-#: Around threads, tiles, and the tiles of a grid.
+#: Sizes around the number of threads, the size of a tile, and the tiles of a grid.
 SIZES = [0, 1, 7, 255, 257, 1023, 1024, 1025, 5000]
-#: Around what one kernel takes.
+#: Numbers of ranks around the number that one kernel adds.
 RANKS = [1, 2, 5, 31, 32, 33, 64, 65, 70]
 
 
 def stored(values: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """Floats as memory has them."""
+    """The values as the element type stores them; 16-bit floats are given as their bits."""
     narrowed = {"float16": to_half, "bfloat16": to_bfloat16}.get(dtype)
     with np.errstate(over="ignore"):
         result: NDArray[Any] = values.astype(dtype) if narrowed is None else narrowed(values.astype(np.float32))
@@ -34,7 +34,7 @@ def stored(values: NDArray[Any], dtype: str) -> NDArray[Any]:
 
 
 def one_nan(values: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """The values, with all NaN alike."""
+    """The values, with the same bits for every NaN."""
     widen = {"float16": from_half, "bfloat16": from_bfloat16}.get(dtype)
     if dtype not in FLOATS:
         return values
@@ -97,7 +97,7 @@ def same_fp16(library: Path, memory: Memory, size: int) -> None:
 
 
 def refused_fp16(library: Path, memory: Memory) -> None:
-    """What is no message changes nothing; an empty one is a failed encode's."""
+    """Checks that a wrong payload is refused and changes nothing, and that an empty payload means a failed encode."""
     codec = Fp16(library, memory)
     for size, payload in ((0, b"\1\0"), (3, b"\0" * 5), (3, b"\0" * 8), (2000, b"\0" * 3998)):
         for spare in (0, 16):

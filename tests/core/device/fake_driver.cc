@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stand-in for NVIDIA's driver (libcuda.so.1), on the processor: core/device/cuda runs as it is where there
-// is no GPU. It has two GPUs. Streams are threads that begin their work late; memory is the host's, and is
-// overwritten when it is given back. The image of a module is the path of a library with kernels that run on
-// the processor (HIPRESS_HOST_EXECUTION).
+// A stand-in for NVIDIA's driver (libcuda.so.1) that runs on the processor, so core/device/cuda runs
+// unchanged without a GPU. It has two GPUs. Streams are threads that begin their work late. Device memory is
+// host memory, and is overwritten when it is freed. The image of a module is the path of a library whose
+// kernels run on the processor (HIPRESS_HOST_EXECUTION).
 #include <dlfcn.h>
 
 #include <atomic>
@@ -47,9 +47,9 @@ constexpr int kGarbage = 0xA5;
 constexpr size_t kAlignment = 256;
 constexpr auto kLongestDelay = std::chrono::microseconds(200);
 
-/// As CUDA's: once work has failed, all calls say so until the process, or here a test, ends it.
+/// The driver's error, as in CUDA: after a failure all calls return it until the process, or a test, ends it.
 std::atomic<int> failure{kSuccess};
-std::atomic<int> workUntilFailure{-1};  // -1: none will
+std::atomic<int> workUntilFailure{-1};  // -1: no work will fail
 
 thread_local std::vector<CUctx_st*> contexts;
 
@@ -57,7 +57,7 @@ Result outcome(Result error = kSuccess) {
   return error == kSuccess ? failure.load() : error;
 }
 
-/// Of calls that need a current context.
+/// The result of calls that need a current context.
 Result inContext() {
   return contexts.empty() ? kInvalidContext : outcome();
 }
@@ -71,7 +71,7 @@ bool failsNow() {
   return left == 0;
 }
 
-/// Blocks of memory, whose content is garbage before and afterwards.
+/// Blocks of memory; their content is garbage before and after their use.
 class Blocks {
  public:
   Result allocate(void** memory, size_t bytes) {
@@ -115,7 +115,7 @@ void* pointer(Address address) {
 
 }  // namespace
 
-/// How often an event was recorded, and how often streams have come there.
+/// The number of times that an event was recorded, and the number that its stream has reached.
 struct Reached {
   std::mutex mutex;
   std::condition_variable changed;
@@ -151,7 +151,7 @@ struct CUstream_st {
     changed.notify_all();
   }
 
-  /// Work that may fail.
+  /// Adds work that may fail.
   void pushWork(std::function<void()> piece) {
     push([piece = std::move(piece)] {
       if (!failsNow()) piece();
@@ -187,12 +187,12 @@ struct CUstream_st {
   bool busy = false;
   bool stopped = false;
   std::minstd_rand random{static_cast<unsigned>(reinterpret_cast<uintptr_t>(this) >> 6)};
-  std::thread thread;  // the last: it uses the others
+  std::thread thread;  // the last member, because the thread uses the others
 };
 
 namespace {
 
-/// What is put on the default stream runs at once.
+/// Work on the default stream runs at once.
 void putOn(CUstream_st* stream, std::function<void()> piece) {
   if (stream != nullptr) return stream->pushWork(std::move(piece));
   if (!failsNow()) piece();
@@ -357,7 +357,7 @@ HIPRESS_CUDA Result cuLaunchKernel(CUfunc_st* function, unsigned blocks, unsigne
   return outcome();
 }
 
-/// The work after the next `work` pieces fails, and all that comes later; -1: from now on none does.
+/// Makes all work after the next `work` pieces fail; with -1 no work fails from now on.
 HIPRESS_CUDA void hipress_test_fail_after(int work) {
   workUntilFailure = work;
   if (work < 0) failure = kSuccess;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two GPUs where there is none: the stand-in for the driver, and kernels compiled for the processor."""
+"""Emulates two GPUs with a stand-in for the driver and kernels that are compiled for the processor."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _FLAGS = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"
 
 
 def fake_driver() -> Path:
-    """The library that stands for libcuda.so.1."""
+    """The library that replaces libcuda.so.1."""
     compiler = os.environ.get("CXX", "c++")
     return compiled("libcuda_fake.so", [compiler, *_FLAGS, str(Path(__file__).with_name("fake_driver.cc"))])
 
 
 class HostKernels:
-    """Compiles kernels for the stand-in; its calls are the calls of hipress.compll.build.kernels.compile_kernels.
+    """Compiles kernels for the stand-in; it is called like hipress.compll.build.kernels.compile_kernels.
 
-    What comes with HiPress is one library, because most of the time goes to headers.
+    The kernels of HiPress are compiled to one library, because the headers take most of the time.
     """
 
     def __init__(self) -> None:
         codecs = [_core.create_codec(name).kernels or "" for name in ("fp16", *BUILTIN)]
         self._ours = [*codecs, *(text for _, text in _core.element_kernels())]
         self._made: dict[str, bytes] = {}
-        self.titles: list[str] = []  # of what was asked for
+        self.titles: list[str] = []  # the title of each call
 
     def __call__(self, title: str, text: str, major: int, minor: int) -> bytes:
         assert (major, minor) == (9, 0)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of core/device/cuda and of the codec fp16: on a GPU or, from the same sources, on the processor."""
+"""The kernels of core/device/cuda and of the codec fp16: on a GPU or, compiled from the same sources, on the
+processor."""
 
 from __future__ import annotations
 
@@ -37,13 +38,13 @@ NUMBERS = {
 
 
 def host_library() -> Path:
-    """The kernels, run on the processor."""
+    """The library with the kernels, which run on the processor."""
     compiler = os.environ.get("CXX", "c++")
     return compiled("elements_host.so", [compiler, *HOST_FLAGS, "-Wshadow", *map(str, SOURCES)])
 
 
 def starting_library() -> Path:
-    """The functions that start the kernels, whose code for a GPU is NVRTC's."""
+    """The library with the functions that start the kernels; NVRTC compiles the kernels."""
     flags = ("-std=c++20", "-O1", "-fPIC", "-shared", f"-I{ROOT}")
     return compiled("elements_start.so", [os.environ.get("CXX", "c++"), *flags, *map(str, SOURCES)])
 
@@ -64,7 +65,7 @@ class Elements:
         *,
         op: str = "sum",
     ) -> NDArray[Any]:
-        """The sum, minimum, maximum or product, in memory of its own or in the place of one of the arrays."""
+        """The sum, minimum, maximum or product; the result is in its own memory, or replaces one of the arrays."""
         memory, count = self._memory, arrays[0].size
         integers = "int" in dtype
         kept = [memory.put(array) for array in arrays]
@@ -113,7 +114,7 @@ class Elements:
 
 
 class Fp16(CudaCodec):
-    """It comes from no program."""
+    """The codec fp16 on a GPU, which has no program in CompLL."""
 
     def __init__(self, library: Path, memory: Memory) -> None:
         self.table, self.memory = table_of(library, "fp16"), memory

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of core/device/cuda/elements.h for ctypes.
+// Makes the functions of core/device/cuda/elements.h available to ctypes.
 #include "core/device/cuda/elements.h"
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps a GPU from being used is said, with what to do about it; over the stand-in for the driver."""
+"""The error for a GPU that cannot be used gives the reason and the remedy; the tests use the stand-in for the
+driver."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.compll.emit.cuda.device import DeviceMemory, Runtime
 from tests.compll.emit.cuda.programs import program
 from tests.core.device.fake_gpus import HostKernels, fake_driver
 
-#: A library that is no driver.
+#: A library that is not a driver.
 OTHER = ctypes.util.find_library("m") or "libm.so.6"
 
 
@@ -46,7 +47,7 @@ def test_code_that_the_driver_does_not_load() -> None:
 
 @pytest.mark.parametrize("kind", [Unsupported, InvalidArgument])
 def test_the_compilers_error_is_the_devices(kind: type[HipressError]) -> None:
-    """And it comes when the device is asked for, not in the first step."""
+    """The error comes when the device is made, and not in the first step."""
 
     def refuse(*_: object) -> bytes:
         raise kind("NVRTC is not here")
@@ -67,7 +68,7 @@ def test_kernels_are_compiled_when_they_are_needed() -> None:
 
 @pytest.mark.slow
 def test_the_harness_of_the_gpu_tests_works(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Its calls of the driver, with kernels that run on the processor."""
+    """The harness makes its driver calls with kernels that run on the processor."""
     library = starting_library([program("terngrad")], tmp_path_factory.mktemp("starting"))
     memory = DeviceMemory(Runtime(str(fake_driver()), HostKernels()))
     compare.same_steps("terngrad", library, memory, 4097, {})

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element kernels and the codec fp16 on a GPU: the host's bits. `make test-gpu` runs this, and fails without a GPU."""
+"""Element kernels and the codec fp16 on a GPU give the host's bits. `make test-gpu` runs this, and fails without a
+GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.core.device.kernels import Elements, starting_library
 from tests.core.ops.arrays import floats
 from tests.core.test_convert import interesting_floats
 
-#: More tiles than thread blocks of a grid.
+#: A size with more tiles than a grid has thread blocks.
 LARGE = 5_000_001
 
 

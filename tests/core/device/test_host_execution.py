@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element kernels and the codec fp16, run on the processor: the host's bits."""
+"""Element kernels and the codec fp16 that run on the processor give the host's bits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_fp16_refuses_what_is_no_message(library: Path) -> None:
 
 
 def test_order_is_the_ranks_order(library: Path) -> None:
-    """Also across kernels: 2^24 + 1 + 1 + ... loses all ones, 1 + 1 + ... + 2^24 none."""
+    """The order holds across several kernels: 2^24 + 1 + 1 + ... loses all ones, and 1 + 1 + ... + 2^24 loses none."""
     elements = Elements(library, Memory())
     big, one = np.full(100, 2**24, np.float32), np.ones(100, np.float32)
     assert (elements.reduce([big, *[one] * 40], "float32") == 2**24).all()

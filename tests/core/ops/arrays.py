@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays for C functions: awkward sizes and values, and memory that faults behind its end."""
+"""Arrays for C functions: awkward sizes and values, and memory behind whose end each access faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def size(value: int) -> ctypes.c_size_t:
 
 
 def guarded(values: NDArray[Any]) -> NDArray[Any]:
-    """A copy that ends where a page ends; the page behind it cannot be read or written."""
+    """A copy that ends at the end of a page; the next page cannot be read or written."""
     pages = -(-values.nbytes // PAGE) + 1
     memory = mmap.mmap(-1, pages * PAGE)
     whole = np.frombuffer(memory, np.uint8)
@@ -38,7 +38,7 @@ def guarded(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def equal_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """Whether all bits are the same, but for those of NaN."""
+    """Whether all bits are equal; a NaN may have other bits."""
     left, right = np.asarray(left), np.asarray(right)
     assert left.dtype == right.dtype
     assert left.shape == right.shape
@@ -50,7 +50,7 @@ def equal_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
 
 
 def floats(count: int, kind: Any = np.float32, seed: int = 0) -> NDArray[Any]:
-    """Of all magnitudes, with zeros of both signs, denormals, infinities and NaN among them."""
+    """Floats of all magnitudes, with zeros of both signs, denormals, infinities and NaN."""
     generator = np.random.default_rng(seed)
     values = (generator.standard_normal(count) * 10.0 ** generator.integers(-10, 10, count)).astype(kind)
     special = special_floats(kind)

@@ -18,7 +18,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wno-restrict", "-Wer
 
 @pytest.fixture(scope="session")
 def library() -> ctypes.CDLL:
-    """The operator library, compiled as generated code compiles it."""
+    """The operator library, compiled with the options of generated code."""
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
         pytest.skip("no C++ compiler")
@@ -28,7 +28,7 @@ def library() -> ctypes.CDLL:
 
 @pytest.fixture(params=range(len(LEVELS)), ids=LEVELS)
 def ops(request: pytest.FixtureRequest, library: ctypes.CDLL) -> ctypes.CDLL:
-    """The library, at each instruction-set level of this processor."""
+    """The library at one instruction-set level; the test runs once for each level of this processor."""
     level: int = request.param
     if level > library.best_level():
         pytest.skip(f"this processor has no {LEVELS[level]}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single expressions and reductions as the interpreter computes them: what the operator library must equal."""
+"""Single expressions and reductions in the interpreter; the operator library must equal them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def cast(to: ir.Scalar, kind: str, a: NDArray[Any]) -> NDArray[Any]:
 
 
 def reduction(combine: str, kind: str, init: float, values: NDArray[Any]) -> Any:
-    """reduce(values, init, combine) in `kind`; combine is "sum", "least", "greatest" or "half" (a · 0.5 + b)."""
+    """reduce(values, init, combine) with elements of type `kind`; combine is "sum", "least", "greatest" or "half" (a ·
+    0.5 + b)."""
     a, b = _var("a", kind), _var("b", kind)
     result: ir.Expr
     if combine in ("least", "greatest"):

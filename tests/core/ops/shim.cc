@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// C entry points to the operator library, for ctypes. Kernels run at the level that set_level() chose.
+// C entry points to the operator library for ctypes. Kernels run at the level that set_level() has chosen.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -25,7 +25,7 @@ namespace {
 using namespace hipress;
 using namespace hipress::ops;
 
-/// result[i] = operation(a[i], b[i]) in a loop of its own, as generated code has it.
+/// result[i] = operation(a[i], b[i]) in its own loop, like the loops of generated code.
 template <typename A, typename B, typename Result, auto operation>
 struct Elementwise {
   template <IsaLevel>
@@ -55,7 +55,7 @@ struct Reduction {
   };
 };
 
-/// A Combine that the library does not know.
+/// A Combine for which the library has no special code.
 struct Half {
   double operator()(double a, double b) const { return a * 0.5 + b; }
 };
@@ -288,7 +288,7 @@ ORDERS(int, int32_t, uint32_t)
 ORDERS(float, float, uint32_t)
 ORDERS(double, double, uint64_t)
 
-/// Where blocks of these sizes lie when taken together; they are given back afterwards.
+/// The addresses of blocks with these sizes, taken at the same time; they are freed afterwards.
 void scratch_blocks(const size_t* bytes, size_t count, uint8_t** addresses) {
   Scratch scratch;
   for (size_t i = 0; i < count; ++i) {
@@ -296,7 +296,7 @@ void scratch_blocks(const size_t* bytes, size_t count, uint8_t** addresses) {
     std::memset(addresses[i], static_cast<int>(i), bytes[i]);
   }
 }
-/// Appends 0 … count − 1 in groups, reserving more than it adds; copies them to `out`.
+/// Appends 0 … count − 1 in groups, reserves more than it adds, and copies the numbers to `out`.
 size_t append_numbers(size_t count, size_t group, int32_t* out) {
   Scratch scratch;
   Appender<int32_t> appender(scratch);

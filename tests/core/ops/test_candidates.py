@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selecting the smallest of many keys: a limit from a sample, and the keys up to a limit."""
+"""A sample gives a limit for the smallest of many keys, and a scan finds the keys up to the limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_keys_up_to_a_limit(ops: ctypes.CDLL, count: int, share: float, kind: st
     function.restype = ctypes.c_size_t
     keys = guarded(np.random.default_rng(count).integers(1, 2**bits, count, TYPES[kind]))
     limit = min(int(share * 2**bits), 2**bits - 1)
-    keys[::7] = limit  # a key that equals the limit is kept
+    keys[::7] = limit  # a key that equals the limit must be kept
     positions, kept = guarded(np.empty(count + 16, np.int32)), guarded(np.empty(count + 16, TYPES[kind]))
     found = function(pointer(keys), size(count), C_TYPES[kind](limit), 5000, pointer(positions), pointer(kept))
     wanted = np.flatnonzero(keys <= limit)
@@ -53,7 +53,7 @@ def test_a_likely_limit_lets_enough_keys_through_and_few_more(
 ) -> None:
     keys = np.random.default_rng(first).integers(0, 2**31, count, TYPES[kind])
     candidates = int((keys <= limit_of(library, keys, first)).sum())
-    # In the sample are so many of the first keys; its rank is four standard deviations above.
+    # So many of the smallest keys are in the sample. The limit's rank in the sample is four standard deviations higher.
     sampled = first * min(count / (16 if count < 65_536 else 64), max(16384, 64 * count / first)) / count
     assert first <= candidates <= first * (1 + 8 / sampled**0.5 + 12 / sampled)
 

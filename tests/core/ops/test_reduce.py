@@ -67,7 +67,7 @@ def test_a_sum_of_negative_zeros_is_one(ops: ctypes.CDLL) -> None:
 @each("special", [-0.0, 0.0, np.nan])
 @each("at", [0, 5, 16, 4999])
 def test_of_equal_elements_the_first_stays(ops: ctypes.CDLL, at: int, special: float, combine: str, kind: str) -> None:
-    """Zeros of both signs are equal, and to a NaN nothing compares: it stays only where it comes first."""
+    """Zeros of both signs are equal. A comparison with a NaN is false, so a NaN stays only at the first place."""
     values = np.full(5000, 0.0 if np.signbit(special) else -0.0, np.float32)
     values[at] = special
     got = reduced(ops, combine, kind, "float", values)

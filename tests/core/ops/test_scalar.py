@@ -139,7 +139,7 @@ def test_uniform_floats_from_16_bits(library: ctypes.CDLL, low: float, high: flo
 
 @each("bits", [4, 8])
 def test_whole_numbers_to_signed_integers(library: ctypes.CDLL, bits: int) -> None:
-    """Numbers of all magnitudes, infinities and NaN, and all small ones."""
+    """The values are numbers of all magnitudes, infinities and NaN, and all small whole numbers."""
     values = np.concatenate([np.rint(values_of("float")), np.arange(-300, 300)]).astype(np.float32)
     powers = 2.0 ** np.arange(0, 128)
     values = np.concatenate([values, powers, -powers, powers - 1, 1 - powers, [np.nan, -np.nan]]).astype(np.float32)

@@ -29,7 +29,7 @@ def test_blocks_are_aligned_and_do_not_overlap(library: ctypes.CDLL) -> None:
 
 def test_the_next_call_gets_the_same_memory(library: ctypes.CDLL) -> None:
     sizes = [100_000, 200_000, 100_000, 3_000_000]
-    # A thread of its own, as blocks that other tests left in this one's pool would be other candidates.
+    # The test uses a new thread, because the pool of this thread may have blocks of other tests.
     with ThreadPoolExecutor(1) as thread:
         first, again = thread.map(addresses, [library] * 2, [sizes] * 2)
     assert set(again) == set(first)

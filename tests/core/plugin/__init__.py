@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs in shared libraries, compiled when a test needs them."""
+"""Codecs in shared libraries; tests compile them when they need them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compiler() -> str:
 
 
 def compile_library(source: Path, target: Path, **macros: str) -> Path:
-    """A shared library over the installed libhipress, copied to `target`."""
+    """Compiles a shared library that links the installed libhipress, and copies it to `target`."""
     assert hipress.__file__ is not None
     library = Path(hipress.__file__).parent
     defines = [f"-D{name}={value}" for name, value in macros.items()]

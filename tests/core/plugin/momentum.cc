@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small codec for tests of what codecs may have: two states, another codec for aggregates, threads, options
-// of every type, failure found at the very end. A value becomes the nearest of -127 ... 127.
+// A small codec that has everything that a codec can have: two states, another codec for aggregates, threads,
+// options of every type, and a failure at the very end. A value becomes the nearest of -127 ... 127.
 //
 //     momentum' = factor * momentum + scale * gradient
 //     sent      = round(momentum' + residual)
 //     residual' = momentum' + residual - sent
 //
-// Merged values come without momentum. Compiled with NAME, NUMBER and FINGERPRINT.
+// Aggregators encode without momentum. The compiler sets NAME, NUMBER and FINGERPRINT.
 #include <algorithm>
 #include <atomic>
 #include <cmath>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters and costs for tests of the simulation: as simple as what is tested allows."""
+"""Simulated clusters and costs for tests, as simple as each test allows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from hipress import _core
 
-#: Bytes per second of the links.
+#: The links' bandwidth in bytes per second.
 RATE = 1e9
 
 
@@ -26,7 +26,8 @@ def codec(ratio: float = 1 / 32, seconds_per_byte: float = 0.0) -> _core.Simulat
 
 
 def tensor(name: str = "t", elements: int = 1 << 20, **other: Any) -> tuple[Any, ...]:
-    """codec: -1 is none. partitions 0: by size. members: of a group. times: of processors' work for messages."""
+    """A simulated tensor. codec -1: none; partitions 0: by size; members: of its group; times: a factor on the
+    processors' work for messages."""
     fields = {"bytes": 4, "codec": -1, "topology": "ps", "partitions": 0, "priority": 0, "release": 0.0, "members": 1}
     fields["times"] = 1.0
     fields.update(other)
@@ -35,7 +36,7 @@ def tensor(name: str = "t", elements: int = 1 << 20, **other: Any) -> tuple[Any,
 
 @dataclass
 class Cluster:
-    """Hosts of equal many ranks, each on a machine of its own unless `machines` says otherwise."""
+    """Hosts with equal numbers of ranks; each host is a machine of its own unless `machines` says otherwise."""
 
     hosts: int = 2
     per_host: int = 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What simulated ranks send is what engines send: every rank's messages and bytes, as the transport counts them."""
+"""Simulated ranks send the messages and bytes of real engines, rank by rank, as the transport counts them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hipress import _core
 from tests.core.casync.engine_world import run_ranks, spec
 from tests.core.simulation.clusters import Cluster, codec, tensor
 
-#: Name, elements, partitions: 0 by size, so that all have equally many elements.
+#: Name, elements and partitions; 0 partitions: by size, so that all partitions have the same number of elements.
 TENSORS = [("bias", 100, 0), ("norm", 3000, 0), ("conv", 1024 * 96, 0), ("fc", 1024 * 240, 12), ("embed", 1024 * 64, 2)]
 
 
 def counted(hosts: list[int], topology: str) -> list[tuple[int, int]]:
-    """Messages and bytes of each rank's engine, of one step in which neighbours do not read each other's memory."""
+    """By rank: the messages and bytes of an engine in one step; no rank reads its neighbours' memory."""
 
     def body(engine: _core.Engine) -> tuple[int, int]:
         arrays = [np.ones(count, np.float32) for _, count, _ in TENSORS]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank that stands for all against all ranks one by one: models' gradients, 16 to 64 ranks."""
+"""Simulating one rank for all ranks gives the result of simulating all ranks, for models' gradients and 16 to 64
+ranks."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from hipress.errors import Unsupported
 from tests.core.simulation.clusters import Cluster, codec, costs, tensor
 
 MODELS = Path(__file__).parents[3] / "benchmarks" / "models"
-#: As much as the two may differ. Names decide whose share a small tensor is, so some ranks have more to do than others
-#: in fact; one rank plays the busiest.
+#: The allowed difference. A tensor's name decides which rank owns a small tensor, so some ranks do more work.
+#: The one simulated rank does the work of the busiest rank.
 WITHIN = 0.15
 
 
@@ -29,7 +30,7 @@ def model(name: str, topology: str, codec_index: int = -1) -> list[tuple]:
 
 
 def cluster(hosts: int, per_host: int = 1) -> Cluster:
-    """At 1e9 bytes per second the links are the limit of what is not compressed, computing of what is."""
+    """At 1e9 bytes per second, raw tensors are limited by the links, and compressed tensors by the processors."""
     return Cluster(
         hosts,
         per_host,
@@ -103,7 +104,7 @@ def test_ranks_that_share_a_machine():
 @pytest.mark.parametrize(
     ("unequal", "topology"),
     [
-        (Cluster(4, 2), "ring"),  # two of a host's four ranks cross the network
+        (Cluster(4, 2), "ring"),  # only one of a host's two ranks sends to another host
         (Cluster(3, machines=[0, 0, 1]), "ps"),
         (Cluster(3, unlike=[(0, 1, 1e6)]), "ps"),
     ],

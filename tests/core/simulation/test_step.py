@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulated step takes, where one can say it without simulating."""
+"""The time of a simulated step equals a time that can be computed by hand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_link_limits_what_crosses_it():
 
 
 def test_many_senders_share_one_receivers_link():
-    # One partition: all send to its owner, and get the result from there.
+    # There is one partition: all ranks send to its owner, and get the result from it.
     elements = 16 * MIB
     step = Cluster(5).step([tensor(elements=elements, partitions=1)])
     assert step.step_s == pytest.approx(2 * 4 * 4 * elements / RATE, rel=0.05)
@@ -81,7 +81,7 @@ def test_computing_takes_longer_where_busy_cores_slow_down_each_other():
     assert alone.seconds(1e6, threads=1, busy=1) == pytest.approx(1e-3)
     assert alone.seconds(1e6, threads=1, busy=2) == pytest.approx(1.6e-3)
     assert alone.seconds(1e6, threads=1, busy=8) == pytest.approx(1.6e-3)
-    # Measured with two threads, it has the slowdown in it.
+    # A measurement with two threads already contains the slowdown.
     shared = _core.ComputeCosts([[(0, 0), (1e9, 1)], [(0, 0), (1e9, 0.8)]], [1.0, 1.6])
     assert shared.seconds(1e6, threads=2, busy=2) == pytest.approx(0.8e-3)
 
@@ -98,7 +98,7 @@ def test_processors_that_carry_bytes_limit_the_step():
     elements = 16 * MIB
     cluster = Cluster(2, cpu_per_byte_s=1e-8, threads=1)
     step = cluster.step([tensor(elements=elements, partitions=16)])
-    # One thread sends and receives.
+    # One thread both sends and receives.
     assert step.step_s == pytest.approx(2 * 4 * elements * 1e-8, rel=0.1)
 
 
@@ -151,7 +151,7 @@ def test_submitting_takes_one_thread():
     tensors = [tensor(f"t{index}", 16) for index in range(100)]
     step = Cluster(2, submission_s=1e-3).step(tensors)
     assert step.backward_s == pytest.approx(0.1)
-    assert step.gradients[99].start_s == pytest.approx(0.001)  # the last layer's comes first
+    assert step.gradients[99].start_s == pytest.approx(0.001)  # backward releases the last layer's gradient first
 
 
 @pytest.mark.parametrize("topology", ["hierarchical", "hierarchical(ring)"])
@@ -180,7 +180,7 @@ def test_on_one_host_hierarchical_compresses_nothing():
 def test_sums_take_one_pass_over_all_operands():
     elements = 4 * MIB
     one = costs(1e-9)
-    # Each owner adds four operands: five passes over memory where two have three.
+    # Each owner adds four contributions with five passes over memory; two contributions need three passes.
     step = Cluster(4, sums=one, threads=1).step([tensor(elements=elements, partitions=4)])
     assert step.ranks[0].computing_s == pytest.approx(elements * 1e-9 * 5 / 3)
 
@@ -235,5 +235,5 @@ def test_a_rank_on_no_host_is_refused():
 def test_members_of_a_group_are_copied_together_and_back():
     slow = Cluster(1, sums=costs(1 / MIB))
     alone, together = (slow.step([tensor(elements=MIB // 4, members=members)]).step_s for members in (1, 3))
-    # Each costs as much as adding: a cache reads what is about to be overwritten.
+    # Each copy costs as much as an addition, because the cache reads memory that is about to be overwritten.
     assert together - alone == pytest.approx(2, rel=0.01)

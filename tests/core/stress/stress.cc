@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The core under threads: made to be run with the address, undefined-behaviour and thread sanitizers, useful
-// without. Whatever is wrong aborts with a message.
+// Runs the core with many threads, mainly under the address, undefined-behaviour and thread sanitizers. Any
+// error aborts with a message.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -42,7 +42,7 @@ constexpr Scenario kScenarios[] = {
     {"ucx-failures", stressUcxFailures},
 };
 
-/// What is run once and completely, cell by cell.
+/// A scenario that runs each of its cells once.
 struct Sweep {
   const char* name;
   int (*cells)();
@@ -53,16 +53,16 @@ constexpr Sweep kSweeps[] = {
     {"grid", gridCells, runGridCell},
 };
 
-/// A round is short; under a sanitizer, on a machine with other work, it may take this long.
+/// The longest time of a round: under a sanitizer on a busy machine even a short round may take it.
 constexpr std::chrono::seconds kRoundLimit{120};
-/// A cell has more to do: eight ranks that exchange everything with all are slow.
+/// The longest time of a cell: eight ranks that exchange values with all others are slow.
 constexpr std::chrono::seconds kCellLimit{900};
 
 struct Options {
   double secondsPerScenario = 4.0;
   uint64_t seed = 1;
   std::string only;
-  int cell = -1;  // of a sweep; -1: all
+  int cell = -1;  // the cell of a sweep; -1: all cells
 };
 
 [[noreturn]] void usage(const char* program) {
@@ -98,7 +98,7 @@ Options parse(int count, char** arguments) {
   return options;
 }
 
-/// Runs `body` with the seed; whatever is wrong ends the program and says how to repeat it.
+/// Runs `body` with the seed; an error ends the program and tells how to repeat it.
 template <typename Body>
 void once(const std::string& name, uint64_t seed, std::chrono::seconds limit, const Body& body) {
   const std::string what = name + " (to repeat: --only=" + name + " --seed=" + std::to_string(seed) + ")";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that knows the token and lies: rank 0 waits for a broadcast of rank 1, which is no engine but a bare
-// transport, and sends what it likes. Prints, for each lie, how rank 0's operation ended.
+// A rank that knows the token and lies: rank 0 waits for a broadcast of rank 1. Rank 1 has no engine, but a
+// bare transport, and sends wrong messages. The program prints for each lie the end of rank 0's operation.
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -76,7 +76,7 @@ const std::vector<Lie> kLies{
      [](Transport& transport, uint32_t tensor) {
        Message message = honest(tensor);
        send(transport, message);
-       // "Everybody has it", hop 2 of a broadcast.
+       // The message of hop 2: all ranks have the values.
        message.tag.hop = 2;
        message.header.flags = kFlagAbsent;
        message.header.payloadBytes = message.payloadBytes = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test programs in C++ of this folder, made against the installed library."""
+"""Compiles the C++ test programs of this folder with the installed library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HERE = Path(__file__).parent
 
 
 def program(name: str) -> Path:
-    """The program that `name`.cc of this folder is."""
+    """The compiled program of the source `name`.cc."""
     assert hipress.__file__ is not None
     library = Path(hipress.__file__).parent
     ucx = Path(libucx.__file__).parent

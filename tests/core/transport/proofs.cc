@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What messages prove, and what may be kept of them before they are asked for. Prints what does not hold.
+// Tests the messages' proofs and the limit on early messages. The program prints failed expectations.
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -39,7 +39,7 @@ std::string hex(const Digest& digest) {
 }
 
 void testHashes() {
-  // FIPS 180-4's examples, and lengths around a block's end against values of Python's hashlib.
+  // FIPS 180-4's examples, and lengths around a block's end with values of Python's hashlib.
   expect(hex(sha256("")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
          "sha256 of nothing");
   expect(hex(sha256("abc")) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -61,7 +61,7 @@ void testHashes() {
       hex(hmacSha256(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")) ==
           "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
       "HMAC of RFC 4231, case 6");
-  // The paper's key 00 01 … 0f; messages 00 01 … of 0, 8 and 56 bytes (vectors of the reference code).
+  // The paper's key 00 01 … 0f; the messages 00 01 … have 0, 8 and 56 bytes (vectors of the reference code).
   const SipKey key{0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
   std::vector<std::byte> message;
   for (unsigned byte = 0; byte < 64; ++byte) message.push_back(static_cast<std::byte>(byte));
@@ -110,7 +110,7 @@ void testSeals() {
   expect(one.incoming[0].admits(envelope, 100), "a message holds");
   expect(!one.incoming[0].admits(envelope, 100), "a message holds once");
 
-  // The same token and another start of the job: what was recorded is worth nothing.
+  // After another start of the job with the same token, a recorded message is refused.
   UcxEnvelope recorded{0, {4, 5, 6, 7}, {}, 0, 0};
   zero.outgoing[1].close(recorded, 0);
   LinkSeals again = sealsOf(*planes[1], {freshNonce(), freshNonce(), freshNonce()});
@@ -131,18 +131,18 @@ void testEarlyBytes() {
   expect(keeping.consume(200) == 0 && keeping.consume(50) == 250,
          "a receiver tells what it consumed in quarters");
   credit.consumed(250);
-  expect(credit.spend(249) && !credit.spend(1), "what was consumed may be sent again");
-  credit.consumed(100);                // an old word changes nothing
-  credit.consumed(uint64_t{1} << 60);  // nor can more be consumed than was sent
-  expect(credit.spend(1000) && !credit.spend(1), "a peer cannot grant more than what was sent");
+  expect(credit.spend(249) && !credit.spend(1), "consumed bytes may be sent again");
+  credit.consumed(100);                // an old report changes nothing
+  credit.consumed(uint64_t{1} << 60);  // a peer cannot report more bytes than were sent
+  expect(credit.spend(1000) && !credit.spend(1), "a peer cannot grant more bytes than were sent");
 
   EarlyKeeping flooded(size_t{32} << 20);
   size_t messages = 0;
   while (messages < 10'000'000 && flooded.keep(0)) ++messages;
-  expect(messages > 100'000 && messages < 2'000'000, "even empty messages are kept to a bound");
+  expect(messages > 100'000 && messages < 2'000'000, "even empty messages have a bound");
   flooded.release(0);
   flooded.release(0);
-  expect(flooded.keep(0), "what was released may be kept again");
+  expect(flooded.keep(0), "released bytes may be kept again");
 }
 
 }  // namespace

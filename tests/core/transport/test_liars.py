@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that knows the token and lies ends the job with an error that names it; nothing it sends is used."""
+"""A rank that knows the token but lies ends the job with an error that names the rank, and no rank uses its data."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A message proves whose it is: checked in C++, on the installed library."""
+"""A message's proof shows its sender: a C++ program checks this with the installed library."""
 
 from __future__ import annotations
 

@@ -19,5 +19,5 @@ def test_the_python_blocks_run_on_two_ranks(tmp_path: Path) -> None:
     script.write_text("\n".join(pages.blocks(PAGE, "python")))
     weights = re.findall(r"weights (\S+)", pages.launch(script, ranks=2))
     assert len(weights) == 8
-    # Each block's line comes from both ranks.
+    # Both ranks print a line for each block.
     assert sorted(weights)[0::2] == sorted(weights)[1::2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide's page on checkpoints: its blocks for PyTorch run as one script; its keys are those that are saved."""
+"""The guide's page on checkpoints: its PyTorch blocks run as one script, and it names the keys that are saved."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide's page on GRACE: its blocks run as one script, and its table names what there is."""
+"""The guide's page on GRACE: its blocks run as one script, and its table names all existing compressors."""
 
 from __future__ import annotations
 

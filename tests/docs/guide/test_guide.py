@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide for those who train: every block of code in it runs, and its tables are complete."""
+"""The guide for training: every block of code in it runs, and its tables are complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 PAGE = "docs/guide/training.md"
 COMMANDS = pages.blocks(PAGE, "bash")
-#: Other tests may have loaded codecs of their own, whose numbers begin at 1024.
+#: The built-in codecs. Codecs that other tests have loaded have numbers from 1024 on.
 BUILTIN = [codec for encode in (True, False) for codec in load_core().describe_codecs(encode) if codec["id"] < 1024]
 TEXT = (pages.ROOT / PAGE).read_text()
 
@@ -37,7 +37,7 @@ def test_the_commands_run_beside_the_first_script(tmp_path: Path, command: str) 
 
 
 def rows(heading: str) -> set[str]:
-    """The first cells, where they are code, of the table under a heading."""
+    """The first cells of the table under a heading, if they are in code type."""
     section = re.split(r"^## ", TEXT, flags=re.MULTILINE)
     (text,) = [part for part in section if part.startswith(heading)]
     return set(re.findall(r"^\| `(\w+)", text, flags=re.MULTILINE))

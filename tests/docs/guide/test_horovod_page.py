@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide for those who come from Horovod: its script runs by its command, and with its other optimizer."""
+"""The guide for users of Horovod: its command runs its script, also with its second optimizer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.docs import pages
 PAGE = "docs/guide/horovod.md"
 SCRIPT, OPTIMIZER = pages.blocks(PAGE, "python")
 (COMMAND,) = pages.blocks(PAGE, "bash")
-#: Options of horovodrun; names of its modules have their test in tests/frameworks/test_horovod_names.py.
+#: The options of horovodrun. tests/frameworks/test_horovod_names.py tests the names of Horovod's modules.
 OPTIONS: dict[str, dict[str, Any]] = json.loads((pages.ROOT / "docs" / "horovod_names.json").read_text())["horovodrun"]
 HIPRESS = str(Path(sys.executable).with_name("hipress"))
 
@@ -41,7 +41,7 @@ def test_the_tables_are_in_step_with_the_names() -> None:
 
 
 def takes(option: str) -> bool:
-    """Whether `hipress run` knows the option; unknown ones end it before --help is looked at."""
+    """Whether `hipress run` knows the option. An unknown option is an error even before --help."""
     value = [] if option in ("--gloo", "--mpi", "--check-build") else ["2"]
     done = subprocess.run([HIPRESS, "run", option, *value, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 or "No such option" in done.stderr

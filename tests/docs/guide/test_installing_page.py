@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page on installing names the versions that are built, and the recorded sizes."""
+"""The page on installing names all built versions and the recorded sizes."""
 
 from __future__ import annotations
 

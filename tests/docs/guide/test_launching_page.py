@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide on launchers: each of its commands runs, under the launchers that it names."""
+"""The guide on launchers: each of its commands runs under the launcher that it names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.launch.launchers import HOROVODRUN, LAUNCHERS
 
 PAGE = "docs/guide/launching.md"
 COMMANDS = pages.blocks(PAGE, "bash")
-#: Open MPI counts cores, and asks twice whether root may run it.
+#: Open MPI takes the number of cores for the number of slots, and asks twice before it runs as root.
 _OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
-#: Making a launcher's environment may compile Horovod.
+#: The first test makes a launcher's environment, and may compile Horovod.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -31,7 +31,7 @@ def runs(command: str, directory: Path, *launchers: str) -> None:
         shim.write_text(f"#!{folder / 'python'}\n{HOROVODRUN}")
         shim.chmod(0o755)
     printed = pages.run(["bash", "-euc", command], directory, programs=(directory, *folders), variables=_OPEN_MPI)
-    assert printed.count("bytes sent") == 1, "two ranks that found each other, the first of which tells"
+    assert printed.count("bytes sent") == 1, "two ranks have found each other, and the first rank prints it"
 
 
 @pytest.mark.parametrize("command", [text for text in COMMANDS if "mpirun" not in text])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide's page on training over the internet: its blocks run as one script, its table is that of the presets."""
+"""The guide's page on training over the internet: its blocks run as one script, and its table lists the presets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide on planning: followed from an empty folder, with nothing but what the page says."""
+"""The guide on planning works from an empty folder, with its own commands and files only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_page_can_be_followed_from_an_empty_folder(tmp_path: Path) -> None:
     for language, text in pages.all_blocks(PAGE):
         if language == "python":
             named = re.match(r"# (\w+\.py)\n", text)
-            assert named is not None, f"the page does not say where this goes:\n{text}"
+            assert named is not None, f"the page names no file for:\n{text}"
             (tmp_path / named[1]).write_text(text)
         elif language == "bash":
             printed += pages.run(["bash", "-euc", text], tmp_path)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide's recipes: each page's script runs by the page's command, and shows that gradients were compressed."""
+"""The guide's recipes: each page's command runs its script, and the script shows that HiPress compressed the
+gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import pytest
 from tests import environments
 from tests.docs import pages
 
-#: The environment may have to be downloaded first.
+#: The first test may have to download the environment.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _LINE = re.compile(
@@ -29,15 +30,16 @@ def python() -> Path:
 
 
 def train(page: str, python: Path, directory: Path, *arguments: str, **variables: str) -> str:
-    """Runs the page's command in `directory`; the checksum of the parameters, which both ranks have.
+    """Runs the page's command in `directory`. Returns the checksum of the parameters, which must be equal on both
+    ranks.
 
-    `arguments`: checkpoints to go on from; without them the loss of each rank falls. Each rank sends less than a tenth
-    of what an all-reduce of float32 sends.
+    `arguments`: checkpoints from which the training continues; without them the loss of each rank must fall. Each rank
+    must send less than a tenth of the bytes of an all-reduce in float32.
     """
     (directory / "train.py").write_text(pages.blocks(page, "python")[0])
     command = " ".join([pages.blocks(page, "bash")[0].strip(), *arguments])
     printed = run(["bash", "-euc", command], python, directory, variables)
-    ranks = set(_LINE.findall(printed))  # Ray prints twice what workers print
+    ranks = set(_LINE.findall(printed))  # Ray prints the workers' lines twice
     assert {each[0] for each in ranks} == {"0", "1"}, printed
     for _, first, last, sent, steps, parameters, _ in ranks:
         assert arguments or float(last) < float(first), printed
@@ -48,7 +50,7 @@ def train(page: str, python: Path, directory: Path, *arguments: str, **variables
 
 
 def run(command: list[str], python: Path, directory: Path, variables: Mapping[str, str]) -> str:
-    """In the recipes' environment, where nothing may ask the network."""
+    """Runs a command in the environment of the recipes, without access to the network."""
     path = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
     own = {"PATH": path, "HOME": str(directory), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **variables}
     return pages.run(command, directory, timeout=600.0, variables=own)
@@ -71,7 +73,7 @@ def hook(state, bucket):
     raise AssertionError
 
 strategy = Strategy(ddp_comm_hook=hook)
-strategy._model = object()  # which has no register_comm_hook()
+strategy._model = object()  # this object has no register_comm_hook()
 strategy._register_ddp_hooks()
 """
 
@@ -91,7 +93,7 @@ def test_trainer_with_a_checkpoint(python: Path, tmp_path: Path) -> None:
 
 
 def test_ray_train(python: Path, tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory() as short:  # for the names of sockets
+    with tempfile.TemporaryDirectory() as short:  # socket names need a short path
         train("docs/guide/ray-train.md", python, tmp_path, RAY_TMPDIR=short, RAY_USAGE_STATS_ENABLED="0")
 
 

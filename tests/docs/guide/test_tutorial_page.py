@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/guide/tutorial.md: a reader who does what it says gets outputs like the ones it shows."""
+"""docs/guide/tutorial.md: a reader who follows the page gets outputs like its outputs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.docs import pages
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PAGE = "docs/guide/tutorial.md"
-#: Less work than a reader's: the outputs are the same but for their figures.
+#: Replacements that shorten the training: they change only the figures of the outputs.
 SHORTER = (("range(100)", "range(12)"), ("2048", "256"), ("--seconds 5", "--seconds 1"))
-#: Lines that say another thing where the figures are others.
+#: Beginnings of lines whose words depend on the figures.
 _ANSWERS = ("Compression", "Sequential", "4 hosts:")
 
 
@@ -25,12 +25,12 @@ def likeness(line: str) -> str:
 
 
 def checked(said: str, printed: str) -> None:
-    """Every line that the page shows has a like in the output; of a table, its headings."""
+    """Checks that every line of the page has a similar line in the output; of a table only the headings count."""
     like = {likeness(re.sub(r"^\[\d+\] ", "", line)) for line in printed.splitlines()}
     for line in said.splitlines():
         wanted = likeness(re.sub(r"^\[\d+\] ", "", line))
         if "┃" in line or ("│" not in line and not line.startswith(_ANSWERS)):
-            assert wanted in like, f"{line!r} has no like in:\n{printed}"
+            assert wanted in like, f"{line!r} has no similar line in:\n{printed}"
 
 
 def test_its_commands_in_its_order_print_what_it_shows(tmp_path: Path) -> None:
@@ -46,6 +46,6 @@ def test_its_commands_in_its_order_print_what_it_shows(tmp_path: Path) -> None:
             checked(block, printed)
             compared += 1
     assert compared == 6
-    # The outcome that the page leads to: a plan for two ranks that the training followed.
+    # The page ends with a plan for two ranks, and a training that followed it.
     assert "plan.json" in printed
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide's page on weight streams: its scripts run one after the other, its table has the arguments."""
+"""The guide's page on weight streams: its scripts run one after the other, and its table lists the arguments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adapters, by framework."""
+"""The test adapters, by framework."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 
 from tests.frameworks.adapters.adapter import Adapter
 
-#: Framework → module and class of its adapter.
+#: Framework → module and class of its test adapter.
 _ADAPTERS = {
     "torch": ("tests.frameworks.adapters.torch_adapter", "TorchAdapter"),
     "tensorflow": ("tests.frameworks.adapters.tensorflow_adapter", "TensorflowAdapter"),
@@ -18,7 +18,8 @@ _ADAPTERS = {
 
 
 def present() -> list[str]:
-    """Frameworks to test: those that HIPRESS_FRAMEWORKS names, or else those that are installed and have an adapter."""
+    """The frameworks to test: the names in HIPRESS_FRAMEWORKS, or else all installed frameworks that have an
+    adapter."""
     named = os.environ.get("HIPRESS_FRAMEWORKS")
     if named is not None:
         return [name for name in named.split(",") if name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the checks use a framework."""
+"""The interface through which the checks use a framework."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ Array = NDArray[Any]
 
 
 class Adapter(ABC):
-    """One framework, as an importable class without arguments: each rank's process makes its own."""
+    """One framework. Each rank's process imports the class and makes an instance without arguments."""
 
     name: ClassVar[str]
-    #: What a rank's process runs first: imports that take long, and "use one thread".
+    #: Python code that a rank's process runs first: it imports the framework, and limits it to one thread.
     preparation: ClassVar[str]
-    #: Element types that the framework and NumPy have both.
+    #: Element types that both the framework and NumPy have.
     dtypes: ClassVar[tuple[str, ...]] = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64")
-    #: Checks that it cannot pass: name → why.
+    #: Checks that the framework cannot pass: name → reason.
     not_yet: ClassVar[Mapping[str, str]] = {}
 
     @property
     @abstractmethod
     def module(self) -> ModuleType:
-        """hipress.torch, hipress.tensorflow or hipress.mxnet: what has Horovod's names without tensors."""
+        """hipress.torch, hipress.tensorflow or hipress.mxnet: the module with Horovod's names that take no tensors."""
 
     @abstractmethod
     def tensor(self, values: Array) -> Any:
-        """A tensor of the framework with these values, in memory of its own."""
+        """A tensor of the framework with these values, in its own memory."""
 
     @abstractmethod
     def numpy(self, tensor: Any) -> Array:
-        """Its values, when they are there."""
+        """The tensor's values, once they are computed."""
 
     def call(self, function: str, values: Array, *arguments: Any, **options: Any) -> Array:
-        """`module.function(tensor, …)` and its result, both as NumPy."""
+        """Calls `module.function(tensor, …)` and returns the result; values and result are NumPy arrays."""
         return self.numpy(getattr(self.module, function)(self.tensor(values), *arguments, **options))
 
     def call_grouped(self, function: str, values: list[Array], *arguments: Any, **options: Any) -> list[Array]:
-        """The same for the functions that take and return a list."""
+        """The same as call(), for functions that take and return a list."""
         tensors = [self.tensor(each) for each in values]
         return [self.numpy(result) for result in getattr(self.module, function)(tensors, *arguments, **options)]
 
     def alltoall(self, values: Array, splits: list[int], name: str) -> tuple[Array, list[int]]:
-        """What came from the ranks, and how many rows from each."""
+        """The rows that arrived from all ranks, and the number of rows from each rank."""
         result, received = self.module.alltoall(self.tensor(values), splits=self.tensor(np.array(splits)), name=name)
         return self.numpy(result), [int(rows) for rows in self.numpy(received)]
 
     @abstractmethod
     def gradient(self, function: str, values: Array, weights: Array, *arguments: Any, **options: Any) -> Array:
-        """The derivative of `sum(weights · module.function(values, …))` by `values`."""
+        """The derivative of `sum(weights · module.function(values, …))` with respect to `values`."""
 
     @abstractmethod
     def encode(self, codec: str, values: Array, *, seed: int, step: int, tensor: int) -> bytes:
-        """A message, by the framework's own operator of the codec."""
+        """The message that the framework's own operator of the codec makes."""
 
     @abstractmethod
     def train(
@@ -71,7 +71,7 @@ class Adapter(ABC):
     ) -> dict[str, Array]:
         """Fits a linear model `x @ w + b` by plain SGD with learning rate 0.1 on the mean squared error.
 
-        `weights`: "w" and "b" before. `batches`: this rank's inputs and targets of each step. `options`: of the
-        framework's distributed optimizer (codec, topology, op …). `changes`: plans that are set before steps, by their
-        numbers. Returns "w" and "b" after the last step.
+        `weights`: "w" and "b" at the start. `batches`: this rank's inputs and targets of each step. `options`: options
+        of the framework's distributed optimizer (codec, topology, op …). `changes`: the plans that are set before a
+        step, by the step's number. Returns "w" and "b" after the last step.
         """

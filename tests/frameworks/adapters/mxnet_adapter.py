@@ -46,7 +46,7 @@ class MxnetAdapter(Adapter):
     def encode(self, codec: str, values: Array, *, seed: int, step: int, tensor: int) -> bytes:
         import hipress.mxnet.codec_operators  # noqa: F401  (makes the operators)
 
-        # Operators take all states that a codec can keep, also those that its options leave out.
+        # MXNet's operators take every state that a codec can have, even if its options leave the state out.
         (described,) = (each for each in load_core().describe_codecs() if each["name"] == codec)
         states = [mx.nd.zeros(values.shape) for _ in described["states"]]
         encode = getattr(mx.nd, f"hipress_{codec}_encode")

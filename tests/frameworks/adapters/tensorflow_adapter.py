@@ -59,7 +59,7 @@ import hipress.tensorflow
         variables = {name: tf.Variable(value, name=name) for name, value in weights.items()}
         optimizer = hipress.tensorflow.DistributedOptimizer(keras.optimizers.SGD(0.1), **options)
 
-        @tf.function(autograph=False)  # which would turn errors of the first step into another type
+        @tf.function(autograph=False)  # AutoGraph changes the type of an error in the first step
         def step(inputs: tf.Tensor, targets: tf.Tensor) -> None:
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean(tf.square(inputs @ variables["w"] + variables["b"] - targets))

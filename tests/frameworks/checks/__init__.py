@@ -14,7 +14,7 @@ def _of(module: ModuleType) -> dict[str, Callable[[Adapter], None]]:
     return {name: value for name, value in vars(module).items() if name.startswith("check_")}
 
 
-#: By name. Those of `wire` come first: what travels depends on which operations came before.
+#: All checks, by name. The checks of `wire` come first, because messages depend on the operations before them.
 CHECKS = {
     name: check
     for module in (wire, collectives, compression, derivatives, objects, training, plans, errors)

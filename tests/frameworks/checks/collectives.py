@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives: values, element types, shapes."""
+"""Collectives give the right values, element types and shapes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def check_integers_of_each_rank_are_scaled_and_truncated_before_the_sum(adapter:
     options = {"op": hvd.Sum, "prescale_factor": 0.5, "postscale_factor": 1.5, "name": "whole factors"}
     for dtype in ("uint8", "int8", "int32", "int64"):
         values = np.full((2 * size, 1), 3, dtype)
-        expected = int(size * 1.5)  # 3 x .5 is 1 on each rank
+        expected = int(size * 1.5)  # each rank's 3 times .5 is 1 as an integer
         whole = adapter.call("allreduce", values, **options)
         (member,) = adapter.call_grouped("grouped_allreduce", [values], **options)
         rows = adapter.call("reducescatter", values, **options)
@@ -80,7 +80,7 @@ def check_compression(adapter: Adapter) -> None:
     before = hvd.counters()["bytes_sent"]
     result = adapter.call("allreduce", values, compression=hvd.Compression.fp16, op=hvd.Sum, name="halves")
     assert np.array_equal(result, np.sum(of_all(adapter, (20_000,)), axis=0))
-    messages = hvd.size() - 1  # at most: whoever aggregates sends the result to all others
+    messages = hvd.size() - 1  # at most: the aggregator sends the result to all other ranks
     assert hvd.counters()["bytes_sent"] - before <= messages * (values.nbytes / 2 + 100)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod's `compression=`: what it has, and compressors of one's own."""
+"""Horovod's argument `compression=` takes Horovod's compressors and a user's own compressors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.frameworks.checks.values import divided, of_all, own
 
 
 class Halving:
-    """Horovod's interface, without being derived from anything; `ctx` is what it divided by."""
+    """A compressor with Horovod's interface but without a base class; `ctx` is the divisor that it used."""
 
     @staticmethod
     def compress(tensor: Any) -> tuple[Any, Any]:
@@ -22,7 +22,7 @@ class Halving:
 
     @staticmethod
     def decompress(tensor: Any, ctx: Any) -> Any:
-        return tensor * ctx + 1  # which shows that it was called
+        return tensor * ctx + 1  # the added 1 shows that decompress() was called
 
 
 def check_compression_can_be_called(adapter: Adapter) -> None:
@@ -66,7 +66,7 @@ def check_what_is_no_compressor_is_refused(adapter: Adapter) -> None:
 
 
 class Quarters:
-    """What training must not notice."""
+    """A compressor that returns the exact values, so training must not notice it."""
 
     @staticmethod
     def compress(tensor: Any) -> tuple[Any, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives, which are Horovod's."""
+"""The derivatives of collectives equal Horovod's."""
 
 from __future__ import annotations
 

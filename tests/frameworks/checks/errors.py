@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that disagree: all of them learn it, and go on."""
+"""If ranks disagree, all of them get the error, and they can go on."""
 
 from __future__ import annotations
 

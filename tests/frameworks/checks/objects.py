@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of Python."""
+"""Collectives of Python objects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_allgather_object(adapter: Adapter) -> None:
 
 
 class _Touch:
-    """Unpickled, it makes a file: code of a stranger that has run."""
+    """An object whose unpickling makes a file, as a stranger's code could."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -44,7 +44,8 @@ class _Touch:
 
 
 def _send(name: str, proof: bytes, payload: bytes | None = None) -> None:
-    """What rank 0's broadcast_object() does, with a proof of ours; without a payload up to where others refuse it."""
+    """Sends what rank 0's broadcast_object() sends, with a proof of the test. Without a payload it stops where the
+    other ranks refuse the proof."""
     for part, values in (("seal", proof), ("bytes", payload)):
         if values is not None:
             buffer = np.frombuffer(bytearray(values), np.uint8)
@@ -58,7 +59,7 @@ def _refused(adapter: Adapter, name: str, sender: int = 0) -> None:
 
 def check_an_object_that_proves_nothing_is_not_unpickled(adapter: Adapter) -> None:
     hvd = adapter.module
-    hvd.broadcast_object(None)  # now all ranks know the key
+    hvd.broadcast_object(None)  # after this call all ranks have the key
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "was run"
         forged = pickle.dumps(_Touch(file))
@@ -74,12 +75,12 @@ def check_an_object_that_proves_nothing_is_not_unpickled(adapter: Adapter) -> No
             _send("without the token", struct.pack("<Q32s32s", len(forged), digest, code))
             honest = sealed.seal(bytes(len(forged)), sealed.Call("broadcast_object()", "other bytes", 1))
             _send("other bytes", honest, forged)
-            # What a rank has really sealed, for another call.
+            # A rank has made this seal, but for a call with another name.
             _send("of another name", sealed.seal(forged, sealed.Call("broadcast_object()", "other bytes", 1)))
             _send("a size that nobody has", struct.pack("<Q32s32s", 2**62, digest, code))
         assert not file.exists()
         pickle.loads(forged)
-        assert file.exists()  # it would have run
+        assert file.exists()  # unpickling would have run the code
     hvd.barrier()
 
 
@@ -101,7 +102,7 @@ def check_a_gathered_object_must_be_of_the_rank_that_sends_it(adapter: Adapter) 
         with pytest.raises(CorruptPayload, match=f"rank {last}'s were not sealed by rank {last}"):
             hvd.allgather_object("mine", name="of all")
     elif last > 0:
-        # It knows the token, and says that it is rank 0.
+        # The last rank knows the token, and claims to be rank 0.
         call = sealed.Call("allgather_object()", "of all", 1)
         proof = np.frombuffer(sealed.seal_of(0, pickle.dumps("mine"), call), np.uint8)
         collectives.allgather(proof, name="of all.seals").wait()

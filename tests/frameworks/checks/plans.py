@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans: what travels is what they say, from the step on in which they are set."""
+"""The bytes and messages of training are the plan's, from the step in which the plan is set."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _plan(adapter: Adapter, **choices: dict[str, Any]) -> Plan:
 
 
 def _sent(adapter: Adapter, plan: Plan, steps: int) -> tuple[int, int]:
-    """Bytes and messages of all ranks in so many steps."""
+    """The bytes and messages of all ranks in `steps` steps under a plan."""
     hvd = adapter.module
     hvd.barrier()
     before = hvd.counters()
     adapter.train(start_weights(), batches(hvd.rank())[:steps], plan=plan)
     hvd.barrier()
     after = hvd.counters()
-    others = hvd.size() - 1  # to whom the second barrier sends a header each
+    others = hvd.size() - 1  # the second barrier sends a header to each of them
     counted = [after[key] - before[key] for key in ("bytes_sent", "messages_sent")]
     sums = np.sum(hvd.allgather_object([counted[0] - HEADER * others, counted[1] - others]), axis=0)
     return int(sums[0]), int(sums[1])
@@ -59,7 +59,7 @@ def check_bytes_and_messages_are_those_of_the_plan(adapter: Adapter) -> None:
         ({"codec": "terngrad", "topology": "allgather"}, [[2800], [70]]),
     ]
     for choice, pieces in cases:
-        for alone in ("w", "b"):  # the other travels as it is
+        for alone in ("w", "b"):  # the other tensor travels raw
             plan = _plan(adapter, w=choice if alone == "w" else {}, b=choice if alone == "b" else {})
             of_w = pieces[0] if alone == "w" else [2800]
             options = {"codec": "none", "topology": "ps", **choice}
@@ -78,7 +78,8 @@ def check_a_group_travels_as_one(adapter: Adapter) -> None:
 
 
 def check_plans_change_between_steps(adapter: Adapter) -> None:
-    """Without codecs the weights are those of training without plans; with them they are alike on all ranks."""
+    """Without codecs, training with changing plans gives the weights of training without plans; with codecs, all ranks
+    have the same weights."""
     hvd = adapter.module
     way = {"topology": "ring", "partitions": 2}
     changes = {
@@ -122,7 +123,7 @@ def check_a_plan_for_something_else_is_refused(adapter: Adapter) -> None:
 
 
 def check_automatic_plans_are_made_in_training(adapter: Adapter) -> None:
-    """After the steps that are observed, on all ranks alike; rank 0 says so."""
+    """After the observed steps all ranks make the same plan, and rank 0 logs it."""
     hvd = adapter.module
     said: list[str] = []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributed optimizers: every rank ends with the same weights, and without a codec with the right ones."""
+"""Distributed optimizers: all ranks end with the same weights; without a codec the weights equal the reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS = 5
 
 
 def start_weights() -> dict[str, Array]:
-    """Before training."""
+    """The weights before training."""
     generator = np.random.default_rng(1)
     return {
         "w": generator.standard_normal((40, 70)).astype(np.float32),
@@ -22,7 +22,7 @@ def start_weights() -> dict[str, Array]:
 
 
 def batches(rank: int) -> list[tuple[Array, Array]]:
-    """One rank's inputs and targets of each step."""
+    """The inputs and targets of each step on rank `rank`."""
     generator = np.random.default_rng([2, rank])
     return [
         (generator.standard_normal((8, 40)).astype(np.float32), generator.standard_normal((8, 70)).astype(np.float32))
@@ -31,7 +31,7 @@ def batches(rank: int) -> list[tuple[Array, Array]]:
 
 
 def reference(size: int) -> dict[str, Array]:
-    """The same in NumPy, in double precision, on all ranks' batches together."""
+    """The weights that a training in NumPy reaches in double precision with all ranks' batches together."""
     weights = {name: value.astype(np.float64) for name, value in start_weights().items()}
     for step in range(STEPS):
         inputs, targets = (np.concatenate([batches(rank)[step][part] for rank in range(size)]) for part in (0, 1))
@@ -60,7 +60,8 @@ def check_replicas_are_identical(adapter: Adapter) -> None:
 
 
 def check_powersgd_is_its_definition(adapter: Adapter) -> None:
-    """The matrix travels as factors of rank 2, the vector as it is; alone, nothing is compressed."""
+    """PowerSGD's training equals its definition: the matrix travels as factors of rank 2, the vector raw. A single rank
+    compresses nothing."""
     hvd = adapter.module
     size = hvd.size()
     matrix = Reference((40, 70), size, rank=2)

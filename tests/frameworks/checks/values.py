@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ranks hand over, so that each rank can say what all of them have."""
+"""The inputs of ranks: each rank can compute the inputs of all other ranks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.frameworks.adapters.adapter import Adapter, Array
 
 
 def of_rank(rank: int, shape: tuple[int, ...], dtype: str = "float32") -> Array:
-    """Small whole numbers, whose sums and products are exact in every type."""
+    """Small whole numbers; their sums and products are exact in every element type."""
     return (
         np.random.default_rng([rank, *shape]).integers(0 if dtype in ("uint8", "bool") else -2, 3, shape).astype(dtype)
     )
@@ -24,7 +24,7 @@ def own(adapter: Adapter, shape: tuple[int, ...], dtype: str = "float32") -> Arr
 
 
 def divided(rows: int, size: int) -> list[int]:
-    """How reducescatter divides rows among ranks."""
+    """The numbers of rows that reducescatter gives to the ranks."""
     return [rows // size + (rank < rows % size) for rank in range(size)]
 
 

@@ -20,7 +20,7 @@ def _digest(data: bytes) -> str:
 
 
 def check_bytes_on_the_wire(adapter: Adapter) -> None:
-    """Writes, for each codec, this rank's message of fixed values, what was sent in an all-reduce, and its result.
+    """Writes for each codec this rank's message of fixed values, the bytes of an all-reduce, and the result.
 
     test_same_in_all.py compares the files.
     """

@@ -60,7 +60,7 @@ void __sanitizer_cov_trace_cmpf(float left, float right) {
 void __sanitizer_cov_trace_cmpd(double left, double right) {
   note(std::bit_cast<uint64_t>(left), std::bit_cast<uint64_t>(right), 8, __builtin_return_address(0));
 }
-/// `cases`: how many there are, the bits of the value, and then each.
+/// `cases`: the number of cases, the bits of the value, and then the cases.
 void __sanitizer_cov_trace_switch(uint64_t value, uint64_t* cases) {
   for (uint64_t i = 0; i < cases[0]; ++i) note(value, cases[2 + i], cases[1] / 8, cases + 2 + i);
 }

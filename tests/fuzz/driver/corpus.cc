@@ -10,7 +10,7 @@
 namespace hipress::fuzz {
 namespace {
 
-/// FNV-1a: one name for one content.
+/// The FNV-1a hash of an input as its name: equal inputs have equal names.
 std::string contentName(const Input& input) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const uint8_t byte : input) hash = (hash ^ byte) * 0x100000001b3u;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inputs worth changing: each had, when it was found, a way through the code that none before it had.
+// The inputs that are worth changing: each reached new code when it was found.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace hipress::fuzz {
 
-/// The files of a directory, sorted by name so that every run has them in one order.
+/// The files of a directory, sorted by name, so every run reads them in the same order.
 std::vector<Seed> readInputs(const std::filesystem::path& directory);
 Input readInput(const std::filesystem::path& file);
 /// Throws std::runtime_error if the file cannot be written.
@@ -20,14 +20,14 @@ void writeInput(const std::filesystem::path& file, std::span<const uint8_t> inpu
 
 class Corpus {
  public:
-  /// New inputs are also written to `directory`, which is made, if there is one.
+  /// Each new input is also written to `directory`, if it is given; the constructor makes the directory.
   explicit Corpus(std::optional<std::filesystem::path> directory);
 
   void add(const Input& input);
-  /// For what has been added until now.
+  /// Marks all inputs until now as seeds.
   void markSeeds() { seeds_ = inputs_.size(); }
-  /// Half the time one of the latest, because what has just been reached lies deepest; now and then a seed,
-  /// because a message that is all right is closest to one that is almost.
+  /// An input: in half of the calls one of the latest, because they reach deepest. In a quarter of the calls
+  /// it is a seed, because a valid message is closest to an almost valid one.
   const Input& choose(stress::Random& random) const;
   size_t size() const { return inputs_.size(); }
 

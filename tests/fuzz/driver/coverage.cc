@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kSlots = 1 << 16;
 
-alignas(64) std::array<uint8_t, kSlots> counts;     // of this run; stops at 255
-alignas(64) std::array<uint8_t, kSlots> magnitude;  // bit k: some run had 2^k times or more
+alignas(64) std::array<uint8_t, kSlots> counts;     // of this run; a count stops at 255
+alignas(64) std::array<uint8_t, kSlots> magnitude;  // bit k: a run had a count from 2^k to 2^(k+1) - 1
 uintptr_t previousBlock = 0;
 
 uintptr_t mixed(uintptr_t address) {
@@ -31,7 +31,7 @@ size_t takeNewCoverage() {
   for (size_t begin = 0; begin < kSlots; begin += sizeof(uint64_t)) {
     uint64_t eight;
     std::memcpy(&eight, counts.data() + begin, sizeof(eight));
-    if (eight == 0) continue;  // nearly all: a run takes few ways
+    if (eight == 0) continue;  // most counts are 0, because a run takes few ways
     for (size_t slot = begin; slot < begin + sizeof(eight); ++slot) {
       if (counts[slot] == 0) continue;
       const auto bit = static_cast<uint8_t>(std::bit_floor(counts[slot]));

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ways through the instrumented code have been taken: the compiler calls in from every basic block
-// (-fsanitize-coverage=trace-pc), and each pair of blocks that follow each other counts, in a map of hashes.
+// The coverage of the instrumented code. The compiler calls a function in every basic block
+// (-fsanitize-coverage=trace-pc). A map of hashes counts each pair of blocks that follow each other.
 #pragma once
 
 #include <cstddef>
 
 namespace hipress::fuzz {
 
-/// Forgets the current run, not what earlier ones have found.
+/// Forgets the current run, but not the coverage of earlier runs.
 void startCoverage();
 
-/// How many pairs of blocks, or new orders of magnitude of their numbers, the run since startCoverage() was
-/// the first to have; they are remembered.
+/// The number of new pairs of blocks, or new orders of magnitude of their counts, that no run before had.
+/// They are remembered.
 size_t takeNewCoverage();
 
-/// All pairs of blocks found so far.
+/// The number of pairs of blocks that all runs have found.
 size_t pairsCovered();
 
 }  // namespace hipress::fuzz

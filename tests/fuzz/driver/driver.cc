@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A coverage-guided fuzzer for GCC, which has the instrumentation but no libFuzzer.
+// A coverage-guided fuzzer for GCC, which can instrument code but has no libFuzzer.
 //
 //   fuzz_decoders --runs=100000 --seeds=tests/fuzz/seeds/decoders --crashes=/tmp/crashes
-//   fuzz_decoders /tmp/crashes/crash            # once more, alone
+//   fuzz_decoders /tmp/crashes/crash            # repeats this input alone
 //
-// With --runs, the same --seed and the same inputs give the same runs.
+// With --runs, equal seeds (--seed) and equal inputs give the same runs.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -86,7 +86,7 @@ void fuzz(const Settings& settings, const RunInput& run) {
   Corpus corpus(directory.empty() ? std::nullopt : std::optional<std::filesystem::path>(directory));
   for (const Seed& seed : seeds(settings)) {
     run(seed.input);
-    // The first is kept whatever it does: without any there is nothing to change.
+    // The corpus keeps the first seed in any case, because it needs an input to change.
     if (takeNewCoverage() != 0 || corpus.size() == 0) corpus.add(seed.input);
   }
   corpus.markSeeds();
@@ -96,7 +96,7 @@ void fuzz(const Settings& settings, const RunInput& run) {
       if (takeNewCoverage() != 0) corpus.add(found.input);
     }
   }
-  // Without guidance, for comparison: nothing new is kept, and comparisons are forgotten.
+  // guided=0 is for comparison: the corpus keeps no new input, and the driver forgets comparisons.
   const bool guided = settings.number("guided", 1) != 0;
   const uint64_t limit = settings.number("runs", UINT64_MAX);
   const auto deadline = static_cast<double>(settings.number("seconds", 1'000'000'000));
@@ -107,7 +107,7 @@ void fuzz(const Settings& settings, const RunInput& run) {
   while (runs < limit && seconds() < deadline) {
     base = corpus.choose(random);
     startComparisons();
-    if (guided) run(base);  // for what it compares
+    if (guided) run(base);  // records the comparisons of the unchanged input
     input = base;
     for (size_t i = 0; i < kRunsOfOneInput && runs < limit; ++i, ++runs) {
       if (!random.oneIn(4)) input = base;

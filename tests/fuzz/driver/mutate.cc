@@ -19,8 +19,8 @@ struct Range {
   size_t length;
 };
 
-/// Not empty unless the input is. Often short, often of whole words at a word's place: payloads are made of
-/// words.
+/// A part of the input, empty only if the input is. It is often short, and often it consists of whole aligned
+/// words, because payloads consist of words.
 Range someRange(const Input& input, Random& random) {
   if (input.empty()) return {0, 0};
   const size_t unit = random.oneIn(2) && input.size() >= 4 ? 4 : 1;
@@ -30,7 +30,7 @@ Range someRange(const Input& input, Random& random) {
   return {begin * unit, (1 + random.below(most)) * unit};
 }
 
-/// A place in a non-empty input; often at its beginning, where choices and counts stand.
+/// A position in a non-empty input; often near its beginning, where codec choices and counts are.
 size_t somewhere(const Input& input, Random& random) {
   return random.below(random.oneIn(4) ? std::min<size_t>(input.size(), 32) : input.size());
 }
@@ -59,7 +59,7 @@ void setByte(Input& input, const Input&, Random& random) {
   input[somewhere(input, random)] = static_cast<uint8_t>(random.below(256));
 }
 
-/// An integer that programs trip over: at a limit, around zero, or around the input's length.
+/// Writes an integer that often exposes errors: a limit, or a value near zero or near the input's length.
 void setInteger(Input& input, const Input&, Random& random) {
   if (input.empty()) return;
   const size_t bytes = size_t{1} << random.below(4);
@@ -71,7 +71,7 @@ void setInteger(Input& input, const Input&, Random& random) {
   write(input, aligned ? at / bytes * bytes : at, value, bytes);
 }
 
-/// A number somewhere, made a little larger or smaller.
+/// Makes a number at a random position a little larger or smaller.
 void addSmall(Input& input, const Input&, Random& random) {
   if (input.empty()) return;
   const size_t bytes = std::min(size_t{1} << random.below(4), input.size());
@@ -116,7 +116,7 @@ void extend(Input& input, const Input&, Random& random) {
   input.resize(input.size() + 1 + random.below(64), static_cast<uint8_t>(random.below(256)));
 }
 
-/// The beginning of this input and the end of the other.
+/// Joins the beginning of this input and the end of the other one.
 void splice(Input& input, const Input& other, Random& random) {
   if (other.empty()) return;
   const size_t at = random.below(std::min(input.size(), other.size()) + 1);
@@ -128,8 +128,8 @@ void insertOther(Input& input, const Input& other, Random& random) {
   insert(input, random.below(input.size() + 1), copied(other, someRange(other, random)));
 }
 
-/// Where one side of a comparison stands in the input, the other is put. Sizes are compared as eight bytes
-/// and stand in messages as four or fewer, so shorter forms are looked for too.
+/// Finds one side of a comparison in the input and replaces it by the other side. Code compares sizes as
+/// eight bytes, but messages have them in four or fewer, so the search also tries shorter forms.
 void satisfyComparison(Input& input, const Input&, Random& random) {
   const Comparison& found = comparison(random.below(kComparisons));
   if (found.bytes == 0 || input.empty()) return;
@@ -146,7 +146,7 @@ void satisfyComparison(Input& input, const Input&, Random& random) {
       const uint64_t mask = bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * bytes)) - 1;
       if (value == (from & mask)) return write(input, at, to, bytes);
     }
-    if ((from >> (4 * bytes)) != 0) break;  // does not fit in half the bytes
+    if ((from >> (4 * bytes)) != 0) break;  // does not fit into half the bytes
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A new input from old ones.
+// Makes a new input from old inputs.
 #pragma once
 
 #include "tests/core/stress/world/random.h"
@@ -12,7 +12,7 @@ using stress::Random;
 
 constexpr size_t kMaxInputBytes = 1 << 14;
 
-/// Changes `input` in one to eight ways; `other` lends it pieces. Uses what comparison() has of the last run.
+/// Changes `input` in one to eight ways; `other` gives pieces. Uses the comparisons of the last run.
 void mutate(Input& input, const Input& other, Random& random);
 
 }  // namespace hipress::fuzz

@@ -22,7 +22,7 @@ namespace {
 
 constexpr unsigned kDeadlineSeconds = 20;
 
-/// Lies in shared memory.
+/// The input of the current run, in shared memory.
 struct Running {
   bool now = false;
   size_t bytes = 0;
@@ -62,7 +62,7 @@ int supervise(const std::filesystem::path& directory, const std::function<void(c
       std::abort();
     }
     alarm(0);
-    std::exit(0);  // with the leak sanitizer's search
+    std::exit(0);  // exit() also searches for leaks
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a fuzzer calls again and again. One executable has one target.
+// The function that a fuzzer calls again and again. One executable has one target.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace hipress::fuzz {
 using Input = std::vector<uint8_t>;
 
 struct Seed {
-  std::string name;  ///< Of its file, without directory.
+  std::string name;  ///< The name of the seed's file, without its directory.
   Input input;
 };
 
-/// Inputs to start from, besides those in files.
+/// Inputs to start from, besides the inputs in files.
 std::vector<Seed> targetSeeds();
 
-/// Any bytes must do. What is wrong ends the process: a sanitizer's report, CHECK, an exception that escapes.
+/// Accepts any bytes. An error ends the process: a sanitizer's report, a failed CHECK, an escaped exception.
 void runTarget(std::span<const uint8_t> input);
 
 }  // namespace hipress::fuzz

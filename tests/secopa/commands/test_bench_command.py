@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress bench`: with a profile in one process, and measured by the ranks of a job."""
+"""`hipress bench` works with a profile in one process, and with measurements of a job's ranks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_without_a_duration_of_backward_no_transfer_is_hidden(measured: Path, tm
         done = run(*common, *more)
         assert done.exit_code == 0, done.output
         found += [row["step_s"] for row in json.loads((tmp_path / "b.json").read_text())["rows"]]
-    assert len(alone) == 3  # "slow" was not asked for
+    assert len(alone) == 3  # the codec "slow" was not asked for
     assert max(alone) < 10
     assert min(hidden) >= 300
 
@@ -106,7 +106,7 @@ def test_ranks_measure_and_rank_0_answers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("resnet50, 2 ranks on 1 host") == 1
     assert done.stdout.count(" here: ") == 1
-    # It says what it does while it measures.
+    # The command shows its progress while it measures.
     assert "hipress bench: " in done.stderr
     assert "of about 4 s)" in done.stderr
     assert Profile.read(kept).gradients is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A measurement on a busy machine says so."""
+"""A command that measures on a busy machine warns about it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_as_the_originals_script_was_called(folder: Path, topology: str, nodes: 
     lines = (folder / "SeCoPaPlan.txt").read_text().splitlines()
     assert [line.rsplit(",", 2)[0] for line in lines] == VGG19.split()
     compressed = [line.split(",")[2] for line in lines]
-    # 9 MiB are more than 2.61 and 8.19 MiB, less than 9.42.
+    # conv5_weight has 9 MiB: more than the limits of 2.61 and 8.19 MiB, and less than the limit of 9.42 MiB.
     assert compressed == ["n", "n" if (topology, nodes) == ("PS", "16") else "y", "y", "n"]
     assert lines[2] == f"dense0_weight,102760448,y,{partitions}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress profile`, as ranks of a job run it."""
+"""`hipress profile` in the ranks of a job."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_ranks_of_one_host_write_one_profile(tmp_path: Path) -> None:
     assert profile.made.endswith("hipress profile")
     for said in ("2 ranks on 1 hosts", "within a host", "tbq", f"wrote {file}"):
         assert done.stdout.count(said) == 1, done.stdout
-    # Readable: what fits into a line has one.
+    # The file is readable: a part that fits into a line has one line.
     assert len(file.read_text().splitlines()) < 200
     assert json.loads(file.read_text())["version"] == 1
 

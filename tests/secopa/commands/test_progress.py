@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of commands: lines where no terminal is, none from short commands, a bar on a terminal."""
+"""Commands show their progress: a bar on a terminal, lines elsewhere, and nothing if they are short."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models of the paper and of its released script, held against what they are known to say."""
+"""The models of the paper and of its released script give the published results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PUBLISHED = read_profile("sosp21-56g")
 
 
 def released(topology: str, nodes: int, size: float, **options: Any) -> Decision:
-    """What the released script decides about a gradient of `size` MiB."""
+    """The released script's decision about a gradient of `size` MiB."""
     model = ReleasedModel(PUBLISHED, nodes)
     gradient = Gradient(name="g", elements=round(size * MIB / 4))
     made = plan_independently(
@@ -93,11 +93,11 @@ def test_released_sums_by_hand() -> None:
     measured = profile({"half": codec(0.5, 1e9)}, bandwidth=1e8, latency=1e-3, sums=1e10)
     model = ReleasedModel(measured, 4)
     mb, elements = 1e6, 1_000_000
-    # gather and broadcast of 1 MB pieces through one link, three others' sums
+    # gather and broadcast of 1 MB partitions through one link, and the merge of the other three ranks' contributions
     assert model.gradient_s(elements, Choice("none", "ps", 4)) == pytest.approx(
         2 * (1e-3 + 3 * mb / 1e8) + 3 * mb / 1e10
     )
-    # half of it, 4 encodes (min(K+1, N)) and 6 decodes (min(N−1+K, 2(N−1)))
+    # messages of half the size, 4 encodes (min(K+1, N)) and 6 decodes (min(N−1+K, 2(N−1)))
     assert model.gradient_s(elements, Choice("half", "ps", 4)) == pytest.approx(
         2 * (1e-3 + 3 * mb / 2 / 1e8) + (4 + 6) * mb / 1e9 + 3 * mb / 1e10
     )
@@ -119,7 +119,7 @@ def test_equations_of_the_paper_by_hand() -> None:
     assert model.gradient_s(elements, Choice("half", "ring", 2)) == pytest.approx(
         6 * (1e-3 + mb / 1e8) + (4 + 4) * 2 * mb / 1e9
     )
-    # K > N: ⌈K/N⌉ batches
+    # K > N needs ⌈K/N⌉ batches
     assert model.gradient_s(elements, Choice("half", "ps", 8)) == pytest.approx(
         2 * (6 * (1e-3 + mb / 4 / 1e8) + (4 + 4) * mb / 2 / 1e9)
     )
@@ -152,7 +152,7 @@ def test_a_step_is_gradient_after_gradient(name: str) -> None:
     first_s = max(half_s, 1.0) + model.gradient_s(1000, choices[0])
     assert [times.end_s for times in step.gradients] == pytest.approx([first_s, last_s, half_s])
     assert (step.step_s, step.backward_s) == (pytest.approx(first_s), 1.0)
-    # 2(N−1)/N of what each becomes
+    # Each rank sends 2(N−1)/N of the encoded size of each gradient.
     assert step.sent_bytes == (round(1.5 * (4000 + 40_000_000 / 32 + 2000)),) * 4
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timeline model: what a profile becomes in the simulation, and what a step of it says."""
+"""The timeline model simulates a step from a profile, and reports what the step takes."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_inside_steps_codecs_and_messages_cost_what_the_profile_says():
         computing_s, others_s = before.computing_s[0], before.cpu_s[0] - before.computing_s[0]
         assert others_s > 0
         if codec == "onebit":
-            assert after.computing_s[0] > 2 * computing_s  # but for adding, which no codec does
+            assert after.computing_s[0] > 2 * computing_s  # adding, which needs no codec, does not become slower
         assert after.cpu_s[0] - after.computing_s[0] == pytest.approx(2 * others_s, rel=0.01)
 
 
@@ -155,7 +155,7 @@ def test_messages_of_each_topology_cost_what_whole_steps_of_it_did():
     assert messages_s(measured, "ps", "ps") == pytest.approx(2 * once, rel=0.01)
     assert messages_s(measured, "ring", "ring") == pytest.approx(3 * once, rel=0.01)
     assert messages_s(measured, "ps", "ring") == pytest.approx(2.5 * once, rel=0.01)
-    # Not measured: as in ps.
+    # The profile has no measurement for allgather, so the factor of ps applies.
     everybody = messages_s(alone, "allgather", "allgather")
     assert messages_s(measured, "allgather", "allgather") == pytest.approx(2 * everybody, rel=0.01)
 
@@ -187,7 +187,7 @@ def test_where_none_can_stand_for_all_they_are_simulated_one_by_one():
     shared = LinkCosts(latency_s=1e-6, bandwidth_bytes_per_s=1e10)
     pairs = profile().model_copy(update={"ranks": places, "shared_memory": shared})
     found = TimelineModel(pairs, 12).step(gradients(), [Choice(topology="ring", partitions=12)] * 8)
-    # Of a host's two ranks one sends to the other, and one to another host.
+    # Of a host's two ranks, one sends to the other, and one sends to another host.
     assert sorted(found.sent_bytes)[0] < sorted(found.sent_bytes)[-1] / 10
 
 
@@ -206,7 +206,7 @@ def test_an_unknown_codec_is_refused():
 
 def test_sixteen_nodes_with_four_hundred_gradients_take_a_moment():
     model = TimelineModel(profile(), 16)
-    # Most are small, as in a model of today.
+    # Most gradients are small, as in a current model.
     sizes = [1 << (8 + index % 14) for index in range(400)]
     many = GradientSet(gradients=tuple(Gradient(name=f"g{i}", elements=size) for i, size in enumerate(sizes)))
     choices = [Choice("onebit", partitions=min(16, -(-size // 32768))) for size in sizes]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""plan="auto": every rank has the same plan after the same step, and another one when steps take something else."""
+"""plan="auto": every rank gets the same plan after the same step, and a new plan when the time of a step changes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hipress.secopa.profile.gradients import GradientSet
 from tests.core.casync.engine_world import outcomes, run_ranks
 
 OPTIONS = AutomaticOptions(codecs=("onebit",), interval=3, profile_s=0.5, links_s=0.2)
-#: Of an interval, with the steps that do not count.
+#: The steps of an interval, with the first steps, which do not count.
 STEPS = 5
 
 
 @dataclass
 class Followed:
-    """What was planned, as (step, fingerprint)."""
+    """Records each plan as (step, fingerprint)."""
 
     step: int = 0
     plans: list[tuple[int, str]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Followed:
 
 
 def _followed(engine: _core.Engine, seconds: list[float]) -> list[tuple[int, str]]:
-    """`seconds`: of the steps of each interval, on rank 0; others see other times."""
+    """`seconds`: the time of a step in each interval on rank 0; the other ranks have slightly other times."""
     followed = Followed()
     planning = AutomaticPlanning(engine, followed, OPTIONS)
     for each in seconds:
@@ -55,7 +55,7 @@ def _followed(engine: _core.Engine, seconds: list[float]) -> list[tuple[int, str
             planning.backward_ended()
             planning.step_ended(each * (1 + 0.001 * engine.rank))
             if len(followed.plans) > plans:
-                break  # the next interval is a new plan's
+                break  # a new plan begins a new interval
     return followed.plans
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring a profile: who measures with whom, what is found, and that all ranks find the same."""
+"""The measurement of a profile: which ranks measure with each other, the right figures, and the same profile on all
+ranks."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ SMALL = MeasureOptions(("onebit", "dgc(ratio=0.01)"), seconds=0.5, largest_eleme
 
 
 def places(*hosts: str, machine: str | None = None) -> list[RankPlace]:
-    """Each host a machine of its own, unless they share one."""
+    """The places of ranks: each host has a machine of its own, unless `machine` names one for all."""
     return [RankPlace(host=host, machine=machine or host, cores=2) for host in hosts]
 
 
@@ -54,7 +55,7 @@ def test_all_ranks_get_the_same_profile(world_size: int) -> None:
     assert [place.cores for place in found[0].ranks] == [found[0].machine.cores] * world_size
     assert (found[0].shared_memory is None) == (world_size == 1)
     if found[0].shared_memory is not None:
-        # Both ends are on the same cores.
+        # The two ranks share the cores.
         assert found[0].shared_memory.duplex_bytes_per_s is None
 
 
@@ -62,7 +63,7 @@ def test_a_profile_has_every_codec_that_was_asked_for_and_survives_its_file() ->
     (found,) = run_ranks(1, lambda engine: measure_profile(engine, SMALL))
     assert list(found.codecs) == ["onebit", "dgc(ratio=0.01)"]
     assert Profile.parse(found.to_json(), "it") == found
-    # 1 bit each and two means per block; 8 bytes for each of the largest hundredth.
+    # onebit takes 1 bit per value and two means per block; dgc takes 8 bytes for each of the largest hundredth.
     assert 1 / 33 < found.codec("onebit").encoded.of(1 << 16) / (1 << 16) < 1 / 31
     assert found.codec("dgc(ratio=0.01)").encoded.of(1 << 16) / (1 << 16) == pytest.approx(0.02, rel=0.1)
 
@@ -103,7 +104,7 @@ def test_larger_tensors_cost_more_and_losing_more_shows() -> None:
     for curve in (costs.times(1).encode, costs.times(1).decode, costs.times(1).merge, sum_curve(arena, 0.1, sizes)):
         assert isinstance(curve, MeasuredCurve)
         assert [point.bytes for point in curve.points] == [4 * size for size in sizes]
-        # 256 times the size, at their best: other work on the machine costs both.
+        # The size grows 256 times. The shortest times count, because other work on the machine makes both slower.
         assert curve.points[-1].smallest_s > curve.points[0].smallest_s >= 0
     assert len(costs.crowding) == 2
     assert 1.0 == costs.crowding[0] <= costs.crowding[1]
@@ -130,11 +131,11 @@ def test_an_arenas_pieces_are_everywhere_in_it() -> None:
 
 def test_a_codec_is_measured_with_what_it_remembers_after_some_steps() -> None:
     arena = Arena(1 << 12)
-    arena.state(0).fill(7.0)  # of another codec
+    arena.state(0).fill(7.0)  # a residual of another codec
     CodecMeasurement("onebit", arena, 0.0, (1,), 1, [1 << 10]).measure()
     residual = arena.state(0)
     assert np.abs(residual).max() > 0
-    # What it dropped of values like these, not what another one left behind: it is about as large as they are.
+    # The residual comes from these values and not from the other codec, so its norm is near the norm of the values.
     assert 0.1 < float(np.linalg.norm(residual) / np.linalg.norm(arena.values)) < 3
 
 
@@ -173,7 +174,7 @@ def test_messages_carry_bytes_from_one_rank_to_another_only() -> None:
         return engine.counters()["bytes_sent"] - before
 
     header = 32
-    empty = 3 * 3 * header  # to each of the three others, three times
+    empty = 3 * 3 * header  # each rank sends a header to each of the three others, three times
     assert run_ranks(4, body) == [empty, empty, empty + 3000, empty]
 
 
@@ -190,7 +191,7 @@ def test_links_are_measured_pair_by_pair_where_hosts_share_a_machine() -> None:
     turns = link_turns(places("a", "a", "b", "c", machine="m"))
     assert [len(pairs) for pairs in turns] == [1] * 6
     assert {pair for (pair,) in turns} == {Pair(*pair) for pair in ((0, 2), (2, 0), (0, 3), (3, 0), (2, 3), (3, 2))}
-    # Every host is in the first ones.
+    # Every host takes part in the first three measuring turns.
     assert [pair for (pair,) in turns[:3]] == [Pair(0, 2), Pair(2, 3), Pair(3, 0)]
 
 
@@ -214,7 +215,7 @@ def test_samples_are_at_least_three_and_go_on_while_there_is_time() -> None:
     ticks: Iterator[int] = count()
     assert sampled(lambda: None, 0.0, lambda: float(next(ticks))) == [1.0] * 3
     slept = threading.Event()
-    # As many as there may be: they take half a second, or on a busy machine somewhat more.
+    # 40 is the largest number of samples: they take half a second, and somewhat more on a busy machine.
     assert len(sampled(lambda: slept.wait(0.01), 10.0, lambda: float(next(ticks)))) == 40
 
 
@@ -256,7 +257,7 @@ def test_release_times_are_medians_over_steps() -> None:
 def test_the_first_gradient_starts_the_clock_where_nobody_sees_backward_begin() -> None:
     clock = iter([5.0, 6.0, 8.0])
     times = ReleaseTimes(["a", "b"], lambda: next(clock))
-    times.ended()  # of a step without gradients
+    times.ended()  # a step without gradients
     times.released("a")
     times.released("b")
     times.ended()
@@ -278,7 +279,8 @@ def _whole_step(codec: str, topology: str = "ps", partition_bytes: int = 4 << 20
 
 
 def test_whole_steps_say_how_much_longer_messages_coding_and_merging_take_in_them() -> None:
-    # Messages take 1.5 times as long, in a ring 1.2 times; coding 1.2 times, merging 2 times.
+    # In whole steps, messages take 1.5 times as long with ps, and 1.2 times with ring; coding takes 1.2 times, merging
+    # 2 times.
     found = compared(
         profile(),
         {
@@ -295,7 +297,7 @@ def test_whole_steps_say_how_much_longer_messages_coding_and_merging_take_in_the
     )
     (factors,) = found.codec("onebit").in_steps
     assert factors.partition_bytes == 4 << 20
-    # Taken for a little more alike than they are.
+    # The fit makes the two factors a little more alike than they are.
     assert (factors.coding, factors.merging) == pytest.approx((1.2, 2.0), rel=0.2)
     assert factors.merging > 1.3 * factors.coding
 
@@ -307,7 +309,7 @@ def test_steps_with_large_partitions_say_what_those_cost() -> None:
         for size, factor in ((4 << 20, 1.0), (16 << 20, 2.0))
     }
     costs = compared(profile(), {**raw, **sizes}).codec("onebit")
-    # One kind of step cannot tell coding from merging.
+    # Steps with one topology cannot distinguish coding from merging.
     assert [(one.coding, one.merging) for one in costs.in_steps] == [
         (pytest.approx(factor, rel=0.01),) * 2 for factor in (1.0, 2.0)
     ]
@@ -353,14 +355,14 @@ def test_whole_steps_are_of_gradients_like_the_models() -> None:
     assert tuple(one.elements for one in tried(known).gradients) == sizes
     smaller = [one.elements for one in tried(known, 1000).gradients]
     assert sum(smaller) == pytest.approx(1000, rel=0.01)
-    assert smaller[0] == 1, "none of them is nothing"
+    assert smaller[0] == 1, "no gradient is empty"
     assert sum(one.elements for one in tried(profile()).gradients) > 1e7
 
 
 def test_a_step_sends_as_much_uncompressed_as_the_slowest_link_can_carry_in_its_time() -> None:
     fast, slow = (most_raw_elements(profile(bandwidth=rate), 4) for rate in (1e9, 1e8))
     assert fast == pytest.approx(10 * slow)
-    # Of a ring or ps between four ranks three quarters of the gradients pass each link, twice.
+    # With ring or ps between four ranks, three quarters of the gradients pass each link twice.
     assert 1.5 * 4 * slow / 1e8 == pytest.approx(0.2)
     link = profile(bandwidth=1e7).link
     uneven = profile(bandwidth=1e9).model_copy(
@@ -373,14 +375,14 @@ def test_a_step_sends_as_much_uncompressed_as_the_slowest_link_can_carry_in_its_
 def test_in_a_real_step_they_are_measured_on_all_ranks_alike() -> None:
     found = run_ranks(2, lambda engine: measure_profile(engine, SMALL))
     assert found[0] == found[1]
-    # What the parts take alone is never just what they take in a step.
+    # A part never takes exactly as long in a step as alone, so no factor is 1.
     assert found[0].messages_in_steps.keys() == {"ps", "ring"}
     assert 1.0 not in found[0].messages_in_steps.values()
     assert all(codec.in_steps[0].coding != 1.0 for codec in found[0].codecs.values())
 
 
 def test_links_are_measured_without_codecs_however_large_a_gradient_is() -> None:
-    """As before each plan but the first of a training."""
+    """Such a measurement comes before each new plan of a training except the first plan."""
     options = MeasureOptions((), seconds=0.5, largest_elements=1 << 22)
     found = run_ranks(2, lambda engine: measure_profile(engine, options))
     assert found[0] == found[1]
@@ -389,7 +391,7 @@ def test_links_are_measured_without_codecs_however_large_a_gradient_is() -> None
 
 
 def test_a_link_that_seems_slow_only_once_is_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured between ranks of one process: whatever is found is replaced."""
+    """The figures between ranks of one process are replaced by made-up figures."""
     calls = count()
 
     def slow_at_first(*_: object, **__: object) -> dict[Pair, LinkCosts]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that take something else than they did are noticed; single ones are not."""
+"""The watch notices when steps take another time than before, and ignores single steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hipress.secopa.online.step_watch import StepWatch
 
 
 def left_after(intervals: list[float], watch: StepWatch) -> int | None:
-    """After how many intervals of steps the watch says that they have left what is usual."""
+    """The number of intervals after which the watch reports that the usual time has changed; None if it never does."""
     for number, seconds in enumerate(intervals, start=1):
         while not watch.add(seconds):
             pass

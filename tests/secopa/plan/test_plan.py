@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans as documents."""
+"""Plans can be written as documents and read again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The original's lines."""
+"""Plans in the line format of the original HiPress."""
 
 from __future__ import annotations
 

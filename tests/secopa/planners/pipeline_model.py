@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cost model for tests of the planner, in which gradients overlap: one processor, one link, one order of priority."""
+"""A cost model for the planner's tests: gradients overlap on one processor and one link, in one order of priority."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hipress.secopa.profile.profile import Profile
 
 
 class PipelineModel:
-    """Each partition is encoded, sent and decoded; encoding and decoding share a processor, and backward needs none."""
+    """Each partition is encoded, sent and decoded. Encoding and decoding share a processor, and backward does not use
+    it."""
 
     name = "pipeline"
     topologies: tuple[str, ...] = ()
@@ -22,7 +23,7 @@ class PipelineModel:
     def __init__(self, profile: Profile, world: int) -> None:
         self.profile = profile
         self.world = world
-        self.asked = 0  # about whole steps
+        self.asked = 0  # the number of questions about whole steps
 
     def gradient_s(self, elements: int, choice: Choice) -> float:
         return self.step(GradientSet(gradients=(Gradient(name="", elements=elements),)), [choice]).step_s
@@ -34,7 +35,7 @@ class PipelineModel:
         stages = [self._stages(one) for one in together]
         ends = [together[index].release_s for index in pieces]
         cpu_s = 0.0
-        # Stage by stage, each resource takes what is ready, the most urgent first.
+        # In each stage, a resource takes the most urgent of the partitions that are ready.
         encoded = _one_at_a_time(ends, [stages[index][0] for index in pieces], pieces)
         sent = _one_at_a_time(encoded, [stages[index][1] for index in pieces], pieces)
         done = _one_at_a_time(sent, [stages[index][2] for index in pieces], pieces)
@@ -48,7 +49,7 @@ class PipelineModel:
         return StepPrediction(step_s, gradients.backward_s, tuple(times), (0,) * self.world, (cpu_s,) * self.world)
 
     def _stages(self, one: SynchronizedTensor) -> tuple[float, float, float]:
-        """Of one partition."""
+        """The seconds for encoding, sending and decoding one partition."""
         piece = one.bytes / one.choice.partitions
         hops = 2 * (self.world - 1) / self.world
         latency = 2 if one.choice.topology == "ps" else 2 * (self.world - 1)
@@ -64,7 +65,7 @@ class PipelineModel:
 
 
 def _one_at_a_time(ready: Sequence[float], lasts: Sequence[float], urgency: Sequence[int]) -> list[float]:
-    """When each piece is done on a resource that takes the most urgent of those that are ready."""
+    """The time at which each piece is done, on a resource that takes the most urgent ready piece first."""
     ends = [0.0] * len(ready)
     coming = sorted(range(len(ready)), key=lambda piece: ready[piece])
     waiting: list[tuple[int, int]] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plans cost beside time: the formulas of docs/algorithms.md."""
+"""The memory and the error of plans follow the formulas of docs/algorithms.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNIT = Unit((0,), R // 4, R, "float32", 0.0, ("small",))
 
 
 def on(hosts: int, ranks_each: int, states: int = 0) -> Profile:
-    """A codec that makes an eighth of everything, T threads."""
+    """A profile with T threads and a codec that reduces every tensor to an eighth."""
     costs = codec(C, 1e9).model_copy(update={"states": states, "relative_error": 0.5})
     ranks = tuple(RankPlace(host=f"h{host}", machine=f"h{host}", cores=2) for host in range(hosts)) * ranks_each
     content = {**profile({"small": costs}).model_dump(), "ranks": ranks, "compute_threads": T}
@@ -36,7 +36,7 @@ def on(hosts: int, ranks_each: int, states: int = 0) -> Profile:
     ],
 )
 def test_memory(topology: str, raw: float, compressed: float) -> None:
-    """Eight ranks, two on each of four hosts."""
+    """There are eight ranks, two on each of four hosts."""
     remembered = 1 + T / K
     for codec_name, states, expected in (("none", 0, raw), ("small", 0, compressed), ("small", 2, compressed)):
         found = memory_bytes([UNIT], [Choice(codec_name, topology, K)], on(4, 2, states), 8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MergeComp's planner: few groups, in the order of release, divided where it is best."""
+"""MergeComp's planner makes few groups in the order of release, and divides them at the best places."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.secopa.planners.pipeline_model import PipelineModel
 from tests.secopa.profile.test_gradients import MODELS
 from tests.secopa.profiles import codec, profile
 
-#: A message that costs much, so that merging pays; backward that hides some of it.
+#: A model in which a message costs so much that merging pays, and in which backward hides a part of it.
 MODEL = PipelineModel(profile({"onebit": codec(1 / 32, 2e9, 1e-3)}, bandwidth=1e7, latency=2e-3), world=4)
 ALL = PlanningOptions(topologies=("ps",), min_compress_bytes=0, margin=0.0)
 
@@ -34,7 +34,7 @@ def layers(count: int) -> GradientSet:
 
 
 def runs(plan: Plan) -> list[list[str]]:
-    """The members of each group, in the order of the model; a gradient without a group is one by itself."""
+    """The members of each group, in the order of the model; a gradient without a group is a group of its own."""
     groups: dict[str, list[str]] = {}
     for decision in plan.decisions:
         groups.setdefault(decision.group or decision.name, []).append(decision.name)
@@ -43,7 +43,8 @@ def runs(plan: Plan) -> list[list[str]]:
 
 @pytest.mark.parametrize(("count", "worse"), [(2, 1.0), (3, 1.05)])
 def test_groups_are_divided_where_it_is_best(count: int, worse: float) -> None:
-    """Of two, exactly; places of more are searched for one after the other, which may miss what two together gain."""
+    """The place between two groups is exactly the best. Places between more groups are searched one after the other,
+    which can miss a gain of two places together."""
     gradients = layers(14)
     plan = make_plan(gradients, MODEL, PlanningOptions(**{**vars(ALL), "groups": count}), "mergecomp")
     found = runs(plan)

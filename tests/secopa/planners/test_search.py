@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner's search: against all plans there are, where those can be counted; with limits; and its reasons."""
+"""The planner's search finds the best of all plans where they can be counted, keeps its limits, and gives its
+reasons."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def some_gradients(seed: int, count: int) -> GradientSet:
 
 
 def shortest_of_all(gradients: GradientSet, model: CostModel, options: PlanningOptions) -> float:
-    """By trying everything."""
+    """The shortest step of all plans, found by trying all of them."""
     codecs = ["none", *model.profile.codecs]
     ways = []
     for one in gradients.gradients:
@@ -83,7 +84,8 @@ def test_with_formulas_it_finds_what_is_best_for_each(seed: int) -> None:
         ways = [Choice(*way) for way in product(("none", *TWO), ("ps", "ring"), counts)]
         best.append(min(ways, key=lambda way: model.gradient_s(one.elements, way)))
     assert plan.predicted_step_s is not None
-    # Less, at most, what gradients that would gain next to nothing may lose for their precision.
+    # Gradients that would gain almost nothing stay uncompressed for their precision; this may cost a thousandth of the
+    # step.
     assert plan.predicted_step_s <= model.step(gradients, best).step_s * 1.001
 
 
@@ -122,7 +124,7 @@ def test_a_reason_compares_steps_with_the_same_backward() -> None:
     large = max(plan.decisions, key=lambda decision: decision.elements)
     found = re.search(r"the best step with \w+ takes ([\d.]+) ms, and ([\d.]+) ms without", large.reason)
     assert found, large.reason
-    # The search assumes a backward of 348 ms, which no step with a backward of 400 ms can take.
+    # The search assumes a backward of 348 ms, but the reason must use the real backward of 400 ms: no step is shorter.
     assert float(found[1]) >= 400
     assert float(found[2]) >= 400
     assert (float(found[1]) < float(found[2])) == ("only for 5%" in large.reason)
@@ -167,7 +169,7 @@ def test_gradients_are_cut_by_size_unless_a_partition_per_rank_is_so_much_shorte
     step_s: float, partitions: int
 ) -> None:
     class FewPartitions(PipelineModel):
-        """A step of tensors cut like that takes so long, any other a second."""
+        """A step in which every tensor has 4 partitions takes `step_s`; any other step takes a second."""
 
         def step(self, gradients: GradientSet, choices: Sequence[Choice]) -> StepPrediction:
             told = super().step(gradients, choices)
@@ -204,7 +206,7 @@ def test_more_predictions_are_never_worse() -> None:
     for fewer, more in pairwise(steps):
         assert more is not None
         assert fewer is not None
-        # A part in a thousand is what equal steps may differ by, for less work or more precision.
+        # For less work or more precision the planner accepts a step that is longer by a thousandth.
         assert more <= fewer * 1.002
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner's search with the timeline model: in time, and better than treating all gradients alike."""
+"""The planner's search with the timeline model ends in time, and its plan beats one decision for all gradients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def many_gradients(count: int) -> GradientSet:
 
 
 class CountingModel(TimelineModel):
-    """Counts what it simulates."""
+    """Counts the events that it simulates."""
 
     events = 0
 
@@ -54,7 +54,7 @@ class CountingModel(TimelineModel):
 
 @pytest.mark.parametrize("bandwidth", [1.25e8, 3e9])
 def test_400_gradients_on_16_nodes_are_planned_with_a_bounded_amount_of_simulation(bandwidth: float) -> None:
-    """How long that takes is the machine's affair: about 3 s of one core."""
+    """The bound holds for the simulated events, because the time depends on the machine: about 3 s of one core."""
     gradients, model = many_gradients(400), CountingModel(profile(CODECS, bandwidth=bandwidth, sums=4e9), 16)
     plan = make_plan(gradients, model)
     assert 0 < model.events <= 1.1 * PlanningOptions().max_events
@@ -81,8 +81,8 @@ def test_no_uniform_plan_is_better(name: str, bandwidth: float) -> None:
                     )
                     for one in gradients.gradients
                 ]
-                # What would gain nearly nothing keeps its precision; small gains are not worth compressing for, nor
-                # cutting gradients in another way than by size.
+                # A gradient that would gain almost nothing keeps its precision. The planner also ignores small gains,
+                # both from compressing and from other numbers of partitions than those by size.
                 gain = 0.998
                 if text != "none" and not any(decision.codec != "none" for decision in plan.decisions):
                     gain -= PlanningOptions().min_gain
@@ -92,7 +92,7 @@ def test_no_uniform_plan_is_better(name: str, bandwidth: float) -> None:
 
 
 def test_a_slow_link_changes_the_plan() -> None:
-    """Links between hosts a, b and c are fast, all to and from d slow."""
+    """The links between hosts a, b and c are fast, and all links to and from host d are slow."""
     gradients = read_gradients(MODELS / "resnet50.json")
     ranks = tuple(RankPlace(host=host, machine=host, cores=2) for host in "abcd")
     fast = profile(CODECS, bandwidth=1e10, sums=4e9)

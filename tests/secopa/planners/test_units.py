@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fusing small gradients, and numbers of partitions."""
+"""Small gradients become groups, and tensors get numbers of partitions."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_small_ones_that_travel_alike_are_fused_in_the_order_of_release() -> Non
     gradients = GradientSet(gradients=(gradient("large", 90), *small, gradient("half", 20, 0.3, "float16")))
     units = units_of(gradients, profile(), PlanningOptions())
     fused, ways = fuse(units, [Choice("onebit")] * 6, 80 * KIB, world=4)
-    # d, c, b, a together; in another type, or of a quarter of what may be together, alone
+    # d, c, b and a form a group. A gradient of another type, or larger than a quarter of the limit, stays alone.
     assert [unit.members for unit in fused] == [(0,), (4, 3, 2, 1), (5,)]
     assert fused[1].bytes == 80 * KIB
     assert fused[1].release_s == 0.4
     spread = choices_of_gradients(fused, ways, 6)
     assert [choice.group for choice in spread] == [None, "1", "1", "1", "1", None]
-    # A quarter of 79 KiB is less than each.
+    # Each gradient is larger than a quarter of 79 KiB.
     apart, _ = fuse(units, [Choice("onebit")] * 6, 79 * KIB, world=4)
     assert [len(unit.members) for unit in apart] == [1] * 6
 

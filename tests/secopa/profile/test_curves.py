@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost curves: measured and published."""
+"""Cost curves from measurements and from publications."""
 
 from __future__ import annotations
 

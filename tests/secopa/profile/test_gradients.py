@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of gradients, from files and from models."""
+"""Gradient sets can be read from files and made from models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a model to the file that `hipress plan --input` takes; what frameworks add is in their own tests."""
+"""A model becomes the file that `hipress plan --input` takes; the tests of each framework cover its own part."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles: files, links, places."""
+"""Profiles: their files, links and places of ranks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report says of a run: its steps, what gradients took, where time went, and bytes."""
+"""A report shows a training's steps, the time of each gradient, where the time went, and the bytes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def test_steps_are_those_of_the_tensors_that_have_most(tmp_path: Path) -> None:
 
 def test_a_gradient_takes_from_when_it_is_sent_until_all_have_the_average(tmp_path: Path) -> None:
     steps = training_steps(read_trace(training(tmp_path / "trace.json")))
-    # Rank 0 adds up and encodes the sum: that it does so 4 ms later says nothing about when its own values were there.
+    # Rank 0 adds the contributions and encodes the sum 4 ms later. This does not tell when its own values were ready,
+    # so it does not count.
     assert gradient_seconds(steps) == pytest.approx({"large": 0.008, "small": 0.008})
 
 
@@ -75,9 +76,10 @@ def test_time_goes_to_what_hides_the_rest(tmp_path: Path) -> None:
     step = training_steps(read_trace(training(tmp_path / "trace.json")))[1]
     shares = shares_of(step)
     assert shares.step_s == pytest.approx(0.03)
-    # On rank 1 backward until the last gradient is encoded; rank 0 only adds up, so that all of its backward counts.
+    # On rank 1, backward counts until the last gradient is encoded. Rank 0 only adds, so its whole backward counts.
     assert shares.gradients_s == pytest.approx((0.02 + 0.03) / 2)
-    # Rank 1, from 20 on: encodes 1, sends 2, waits 2 for the sum, receives 2, decodes 1, and waits for backward's end.
+    # After 20 ms rank 1 encodes for 1 ms, sends for 2, waits 2 for the sum, receives for 2, decodes for 1, and waits
+    # for the end of backward.
     assert shares.compute_s == pytest.approx(0.002 / 2)
     assert shares.network_s == pytest.approx(0.004 / 2)
     assert shares.waiting_s == pytest.approx(0.004 / 2)
@@ -86,20 +88,20 @@ def test_time_goes_to_what_hides_the_rest(tmp_path: Path) -> None:
 def test_bytes_saved_are_those_of_the_same_messages_uncompressed(tmp_path: Path) -> None:
     step = training_steps(read_trace(training(tmp_path / "trace.json")))[0]
     traffic = traffic_of(step)
-    # Of two ranks each sends a message.
+    # Each of two ranks sends a message.
     assert (traffic["small"].raw_bytes, traffic["small"].sent_bytes, traffic["small"].messages) == (32000, 1000, 1)
     assert total(traffic).saved_bytes == 32000 + 64000 - 2000
 
 
 def test_a_recorded_trace_is_read(tmp_path: Path) -> None:
     run = Run(read_trace(recorded(tmp_path / "trace.json", ["a", "b"], 100_000)))
-    # Without a plan the trace names the codec.
+    # Without a plan, the trace gives the codec.
     assert {outcome.codec for outcome in run.outcomes} == {"onebit"}
     assert "not in" not in page(run)
     assert run.trace.ranks == (0, 1)
-    assert len(run.steps) == 3  # without the first
+    assert len(run.steps) == 3  # the report leaves out the first step
     assert {one.label for one in run.outcomes} == {"a", "b"}
-    # Two tensors of 400 KB: each rank sends half of each as its own and half as the sum.
+    # There are two tensors of 400 KB. Each rank sends half of each as its contribution, and half as the sum.
     assert run.traffic.raw_bytes == 800_000
     assert 1 / 33 < run.traffic.sent_bytes / run.traffic.raw_bytes < 1 / 31
     assert 0 < run.shares.step_s == pytest.approx(run.step.seconds)

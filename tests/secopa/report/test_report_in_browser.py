@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report, looked at in a real browser: what is drawn is where it belongs, nothing else is asked for."""
+"""The report in a real browser: its parts are drawn in their places, and the page requests no other file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Box = list[float]
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a run of real engines."""
+    """The report page of a training with real engines."""
     folder = tmp_path_factory.mktemp("report")
     decisions = [
         Decision(
@@ -84,7 +84,7 @@ def test_every_section_is_to_be_seen(seen: dict[str, Any]) -> None:
         assert bottom - top > 40
         assert len(section["text"]) > 40
     assert seen["title"] == "A training run of tiny"
-    assert NAMES[-1] in sections[SECTIONS.index("plan")]["text"]  # as text
+    assert NAMES[-1] in sections[SECTIONS.index("plan")]["text"]  # the page shows the name as text
 
 
 @pytest.mark.parametrize("width", [1280, 480])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces for tests: written by hand, of ranks that do what CaSync-PS does; and recorded from real engines."""
+"""Traces for tests: some are written by hand, for ranks with topology "ps"; the others are recorded from real
+engines."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.core.casync.engine_world import run_ranks
 
 
 class Written:
-    """Events in milliseconds; read_trace() reads the file that write() makes."""
+    """Collects events with times in milliseconds; write() makes a file that read_trace() reads."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -39,7 +40,8 @@ class Written:
         )
 
     def exchange(self, tensor: str, step: int, start: float, raw: int, encoded: int) -> None:
-        """Rank 1 encodes for 1 ms and sends for 2; rank 0 adds up for 1, encodes for 1, sends for 2; both decode."""
+        """Rank 1 encodes for 1 ms and sends for 2 ms. Rank 0 adds for 1 ms, encodes for 1 ms and sends for 2 ms. Both
+        decode."""
         told: tuple[str, int] = (tensor, step)
         self.span(1, "encode", start, start + 1, *told, raw)
         self.span(1, "send", start + 1, start + 3, *told, encoded)
@@ -58,12 +60,12 @@ class Written:
 
 
 def training(path: Path, tensors: Sequence[str] = ("large", "small"), steps: int = 3) -> Path:
-    """Steps of 30 ms, 100 ms apart: backward computes for 20, of which the last tensor comes at the end."""
+    """Steps of 30 ms that begin every 100 ms. Backward computes for 20 ms and releases the last tensor at their end."""
     written = Written()
     for step in range(steps):
         start = 100.0 * step
         for rank in (0, 1):
-            # It ends when everything is there.
+            # Backward ends when all averages have arrived.
             written.span(rank, "backward", start, start + 30)
         for index, tensor in enumerate(reversed(tensors)):
             last = index + 1 == len(tensors)
@@ -73,7 +75,7 @@ def training(path: Path, tensors: Sequence[str] = ("large", "small"), steps: int
 
 
 def recorded(path: Path, names: Sequence[str], count: int, *, world: int = 2, steps: int = 4) -> Path:
-    """What engines write: onebit gradients of `count` elements each."""
+    """A trace that engines record of onebit gradients with `count` elements each."""
 
     def body(engine: _core.Engine) -> None:
         specs = [

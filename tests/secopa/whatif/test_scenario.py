@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of clusters that nobody has at hand, and what a step would take there."""
+"""Profiles of imagined clusters, and the predicted time of a step on them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_several_ranks_on_a_node_need_shared_memory_measured():
     measured = profile().model_copy(update={"shared_memory": SHARED, "compute_threads": 2})
     there = profile_for(measured, Scenario(nodes=2, ranks_per_node=2))
     assert [place.host for place in there.ranks] == ["node0", "node0", "node1", "node1"]
-    assert there.compute_threads == 1  # two cores for two ranks
+    assert there.compute_threads == 1  # two ranks share two cores
 
 
 def test_no_nodes_are_refused():
@@ -127,6 +127,6 @@ def test_a_coordinator_is_asked_once_per_round():
     row = simulate_uniform(profile(), GRADIENTS, Scenario(nodes=4), UniformChoice())
     rounds = 2 * GRADIENTS.bytes * 3 / 4 / MIB
     assert row.questions == pytest.approx(4 * rounds, rel=0.01)
-    # In a ring each rank has one link, and nothing to choose.
+    # In a ring each rank has one link, so it asks the coordinator nothing.
     assert simulate_uniform(profile(), GRADIENTS, Scenario(nodes=4), UniformChoice(topology="ring")).questions == 0
     assert simulate_uniform(profile(), GRADIENTS, Scenario(nodes=2), UniformChoice()).questions == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether compression is worth it: codecs that win and lose, and the sentence of advice."""
+"""The advice whether compression pays: for a codec that pays, for one that does not, and as a sentence."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hipress.secopa.whatif.advice import advice
 from hipress.secopa.whatif.worth import PLAN, Verdict, Worth, worth_of
 from tests.secopa.profiles import codec, profile
 
-#: 40 MiB in ten gradients.
+#: Ten gradients with 40 MiB in all.
 GRADIENTS = GradientSet(
     model="ten layers", gradients=tuple(Gradient(name=f"layer{i}", elements=1 << 20) for i in range(10))
 )
-#: One codec that is fast and one that takes 40 s per gigabyte.
+#: A fast codec, and a codec that takes 40 s per gigabyte.
 CODECS = {"onebit": codec(1 / 32, 4e9, 1e-5, error=0.6), "slow": codec(1 / 2, 2.5e7, error=0.01)}
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedDataParallel with HiPress' hook: exact without a codec, identical replicas and learning with one."""
+"""DistributedDataParallel with HiPress's hook: without a codec the step is exact; with one, replicas stay identical and
+learn."""
 
 from __future__ import annotations
 
@@ -61,10 +62,11 @@ def test_with_a_codec_replicas_are_identical_and_learn(tmp_path: Path, carrier: 
 
 
 def test_both_carriers_average_alike(tmp_path: Path) -> None:
-    """One step. The carriers choose other owners, whose own values are not encoded: so fp16 rounds other values."""
+    """The carriers choose other owners, and an owner does not encode its own values. So fp16 rounds other values in a
+    step."""
     group = _trained(tmp_path, 2, {"codec": "fp16", "carrier": "group"}, 1)
     engine = _trained(tmp_path, 2, {"codec": "fp16", "carrier": "hipress"}, 1)
     for (ours, _), (theirs, _) in zip(group, engine, strict=True):
         a = torch.frombuffer(bytearray(ours), dtype=torch.float32)
         b = torch.frombuffer(bytearray(theirs), dtype=torch.float32)
-        torch.testing.assert_close(a, b, rtol=0, atol=0.01 * 2.0**-10)  # the learning rate, and fp16's precision
+        torch.testing.assert_close(a, b, rtol=0, atol=0.01 * 2.0**-10)  # the learning rate times fp16's precision

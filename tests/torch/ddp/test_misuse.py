@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong calls and lost ranks: each an error with its type that says what to do, and no state is lost."""
+"""A wrong call or a lost rank raises a typed error that says what to do, and no state is lost."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_ranks_that_differ_are_told_on_all(tmp_path: Path, what: str, text: str)
 
 
 class _Elsewhere:
-    """A parameter on a device that this machine need not have."""
+    """A parameter on a device that this machine may not have."""
 
     device = torch.device("cuda", 1)
 
@@ -98,7 +98,7 @@ def test_a_group_of_other_ranks_than_hipress_is_refused(tmp_path: Path) -> None:
 
 
 def _groups_of_other_sizes(folder: str) -> str:
-    """Rank 0 averages with itself only, and rank 1 with rank 0."""
+    """Rank 0 averages in a group of its own, and rank 1 in a group of both ranks."""
     with training.process_group(folder, timeout=4.0) as (rank, _):
         shapes = {"a": TensorShape(2000, 4, 2)}
         if rank == 0:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compress(plan=...): the hook sends what the plan says, and refuses plans for other models and other carriers."""
+"""compress(plan=...): the hook sends the bytes that the plan decides, and refuses plans for other models and other
+carriers."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _STEPS = 4
 
 
 def _sent(net: torch.nn.Module, model: torch.nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> tuple[Any, ...]:
-    """The parameters after some steps, and what the engine has sent in them."""
+    """The parameters after some steps, and the bytes that the engine has sent in these steps."""
     before = hp.counters()
     for step in range(_STEPS):
         inputs, wanted = training.batch(rank, step)
@@ -46,7 +47,7 @@ def _by_plan(rank: int, path: str) -> tuple[tuple[Any, ...], ...]:
     model = DistributedDataParallel(net, bucket_cap_mb=0.3)
     ddp.compress(model, carrier="hipress", plan=path)
     hooked = _sent(net, model, torch.optim.SGD(model.parameters(), lr=0.01), rank)
-    hp.shutdown()  # codecs would go on with what they remember of parameters with these names
+    hp.shutdown()  # a new engine forgets the residuals of these parameters
     hp.init()
     net = _net()
     optimizer = hp.DistributedOptimizer(torch.optim.SGD(net.parameters(), lr=0.01), net.named_parameters(), plan=path)

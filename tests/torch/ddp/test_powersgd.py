@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PowerSGD with DistributedDataParallel, over both carriers, against its definition; its states and refusals."""
+"""PowerSGD with DistributedDataParallel equals its definition over both carriers, keeps its states, and refuses wrong
+use."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ STEPS = 5
 
 
 class OneMatrix(torch.nn.Module):
-    """Its gradient is what forward() is given."""
+    """A module whose gradient is the argument of forward()."""
 
     def __init__(self, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
@@ -74,11 +75,11 @@ def test_both_carriers_average_as_the_definition_says(tmp_path: Path, carrier: s
 
 @pytest.mark.parametrize("carrier", ["group", "hipress"])
 def test_bfloat16_after_a_warm_up(tmp_path: Path, carrier: str) -> None:
-    """Two steps without a codec are exact. Later steps are those of float32, rounded once."""
+    """Two steps without a codec are exact. Later steps equal steps in float32, rounded once."""
     results, again = run(_averaged, 2, str(tmp_path), carrier, True, {"warmup": 2})
     assert [each.tobytes() for each in results] == [each.tobytes() for each in again]
     reference = Reference((120, 90), 2, rank=2)
-    # The engine counts a tensor's steps with its codec, the process group all steps.
+    # With its codec, the engine counts only a tensor's compressed steps. The process group counts all steps.
     reference.steps = 2 if carrier == "group" else 0
     for step in range(STEPS):
         values = [gradient(rank, step).bfloat16().float().numpy() for rank in range(2)]
@@ -88,7 +89,8 @@ def test_bfloat16_after_a_warm_up(tmp_path: Path, carrier: str) -> None:
 
 @training.in_process_group
 def _interrupted(rank: int, carrier: str) -> tuple[list[Any], list[Any], Any]:
-    """The averages after a restart in the middle, those without it, and the states in the middle."""
+    """The averages after a restart in the middle, the averages without the restart, and all ranks' states in the
+    middle."""
     if carrier == "hipress":
         hp.init()
     options: dict[str, Any] = {"carrier": carrier, "min_compress_bytes": 0}
@@ -128,7 +130,7 @@ def test_states_survive_a_restart_also_on_fewer_ranks(tmp_path: Path, carrier: s
     for step in range(3):
         reference.step([gradient(rank, step).numpy() for rank in range(3)])
     mean = np.mean(reference.residuals, axis=0, dtype=np.float64).astype(np.float32)
-    reference.residuals = [mean, mean]  # what the average lacks, on each of two ranks
+    reference.residuals = [mean, mean]  # each of the two ranks gets the residual that the average lacks
     for index, step in enumerate(range(3, STEPS)):
         expected = reference.step([gradient(rank, step).numpy() for rank in range(2)])
         for result in results:

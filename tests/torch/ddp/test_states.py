@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What codecs remember: saved and restored to the bit, and moved to another number of ranks without loss."""
+"""Codec states are saved and restored to the bit, and move to another number of ranks without loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
-#: Every codec that comes with HiPress and keeps states: one for each layer.
+#: Every built-in codec with states, for one layer each.
 STATEFUL = ["onebit", "tbq", "dgc(ratio=0.05)", "graddrop(ratio=0.05)", "int8(error_feedback=true)", "int4"]
 
 
@@ -37,7 +37,8 @@ def _steps(model: DistributedDataParallel, rank: int, steps: range) -> None:
 
 @training.in_process_group
 def _interrupted(rank: int, codec: str) -> tuple[bytes, bytes, bytes]:
-    """Parameters after six steps, after a restart in the middle, and after one that forgot the states."""
+    """The parameters after six steps without a restart, with a restart in the middle, and with a restart that forgets
+    the states."""
     torch.manual_seed(0)
     model = DistributedDataParallel(training.Net(), bucket_cap_mb=0.3)
     state = ddp.compress(model, codec)
@@ -64,7 +65,8 @@ def _interrupted(rank: int, codec: str) -> tuple[bytes, bytes, bytes]:
 
 @training.in_process_group
 def _half(rank: int, carrier: Any, halves: list[tuple[bytes, bytes]] | None) -> tuple[bytes, bytes]:
-    """Fifty steps from nothing, what is saved then, and the parameters after fifty more; or these fifty alone."""
+    """Without `halves`: trains for fifty steps, saves, and trains for fifty more. With `halves`: loads, and trains for
+    the last fifty steps. Returns the saved state and the final parameters."""
     if carrier == "hipress":
         hp.init()
     torch.manual_seed(0)
@@ -103,7 +105,7 @@ def test_a_restart_with_the_states_changes_nothing(tmp_path: Path, codec: str) -
 
 
 def _held_back(tensors: list[Compressed], saved: list[dict[str, Any]]) -> np.ndarray[Any, Any]:
-    """What the next average would get of all residuals."""
+    """The sum that all residuals add to the next average."""
     total = np.zeros(sum(each.count for each in tensors))
     starts = dict(zip([each.name for each in tensors], np.cumsum([0, *(each.count for each in tensors)]), strict=False))
     for states in saved:
@@ -140,7 +142,7 @@ def _four_then_two(rank: int, states: list[dict[str, Any]]) -> dict[str, Any]:
     model = DistributedDataParallel(training.Net())
     state = ddp.compress(model, "onebit")
     if states:
-        # What another rank or another number of ranks saved has no place here: what it holds back would be lost.
+        # States of another rank or another number of ranks are refused here, because their residuals would be lost.
         with pytest.raises(hp.InvalidArgument, match="load_states_of"):
             state.load_state_dict(states[rank])
         assert state.state_dict() == {"steps": 0, "states": {}}

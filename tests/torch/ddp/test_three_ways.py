@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook over the process group, the hook over the engine and DistributedOptimizer: as many bytes, and one loss."""
+"""The hook over the process group, the hook over the engine and DistributedOptimizer send as many bytes and reach the
+same loss."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.torch.ranks import run
 pytestmark = pytest.mark.slow
 
 WAYS = ["group", "hipress", "optimizer"]
-#: One partition; several; of unequal size.
+#: Tensors of one partition, of several, and of partitions with unequal sizes.
 SHAPES = [(50, 80), (400, 500), (1001, 333)]
 
 
@@ -34,7 +35,7 @@ class _Matrix(nn.Module):
 
 @training.in_process_group
 def _bytes_of_a_tensor(rank: int, codec: str, way: str, shape: tuple[int, int]) -> int:
-    """What a rank sends for one parameter in one step."""
+    """The bytes that a rank sends for one parameter in one step."""
     hp.init()
     module: nn.Module = _Matrix(shape)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
@@ -66,13 +67,13 @@ def test_all_ways_send_the_same_bytes_for_a_tensor(tmp_path: Path, codec: str) -
             (folder := tmp_path / f"{way} {shape}").mkdir()
             found[way] = sum(run(_bytes_of_a_tensor, 3, str(folder), codec, way, shape))
         assert found["hipress"] == found["optimizer"]
-        # The process group's all-gather makes all ranks' averages as long as the longest.
+        # The process group's all-gather pads all averages to the longest one.
         assert found["group"] == pytest.approx(found["optimizer"], rel=0.025), (shape, found)
 
 
 @training.in_process_group
 def _loss(rank: int, codec: str, way: str, seed: int) -> float:
-    """The mean loss of the last quarter of a training."""
+    """The mean loss over the last quarter of a training."""
     hp.init(seed=seed)
     torch.manual_seed(seed)
     net = training.Net()
@@ -99,7 +100,8 @@ def _loss(rank: int, codec: str, way: str, seed: int) -> float:
 
 @pytest.mark.parametrize("codec", ["onebit", "terngrad"])
 def test_all_ways_train_alike(tmp_path: Path, codec: str) -> None:
-    """Three seeds. The ways have other owners and other random numbers, so losses differ as those of seeds do."""
+    """The ways choose other owners and other random numbers, so their losses differ as much as the losses of three
+    seeds."""
     losses: dict[str, list[float]] = {}
     for way in ["torch", *WAYS]:
         for seed in (1, 2, 3):

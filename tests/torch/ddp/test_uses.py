@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways in which people use DistributedDataParallel, each with the hook."""
+"""The hook works with the usual ways of using DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _one_step(model: nn.Module, rank: int, step: int, dtype: torch.dtype = torch
 
 @training.in_process_group
 def _alike(rank: int, carrier: ddp.state.Carrier, how: str) -> bytes:
-    """Some steps with onebit; the parameters."""
+    """Trains some steps with onebit and returns the parameters."""
     if carrier == "hipress":
         hp.init()
     torch.manual_seed(0)
@@ -118,7 +118,7 @@ def test_sparse_gradients_are_averaged_exactly(tmp_path: Path) -> None:
 
 @training.in_process_group
 def _warmed_up(rank: int, steps: int) -> tuple[bytes, bytes, bytes]:
-    """Parameters after `steps` steps of torch alone, with as many steps of warm-up, and with none."""
+    """The parameters after `steps` steps of torch alone, with a warm-up of as many steps, and without a warm-up."""
     results = []
     for warmup in (None, steps, 0):
         torch.manual_seed(0)
@@ -151,8 +151,8 @@ def _with_codecs(model: DistributedDataParallel, rank: int, steps: range) -> byt
 
 @training.in_process_group
 def _warmed_up_with(rank: int, warmup: hp.Warmup, codecs: list[str], carrier: str) -> list[bytes]:
-    """After each stage of the warm-up the parameters, and those of a training that has this codec from the start and
-    goes on with what the one before held back."""
+    """The parameters after each stage of the warm-up. Over a process group it also checks each stage against a training
+    that begins with the stage's codec and the states of the stage before."""
     if carrier == "hipress":
         hp.init()
     seen = []

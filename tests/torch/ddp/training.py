@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings with DistributedDataParallel that tests of the hook compare. Run on every rank."""
+"""Trainings with DistributedDataParallel that tests of the hook compare; every rank runs them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hipress.torch import ddp
 
 @contextmanager
 def process_group(folder: str, timeout: float = 60.0) -> Iterator[tuple[int, int]]:
-    """A Gloo group of all ranks, which meet in a new file in `folder`."""
+    """A Gloo group of all ranks, which meet through a new file in `folder`."""
     rank, world = int(os.environ["HIPRESS_RANK"]), int(os.environ["HIPRESS_SIZE"])
     store = dist.FileStore(f"{folder}/store", world)
     limit = datetime.timedelta(seconds=timeout)
@@ -33,10 +33,11 @@ def process_group(folder: str, timeout: float = 60.0) -> Iterator[tuple[int, int
 
 
 def in_process_group(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes a folder, makes a group there, and calls `function` with the rank instead of the folder.
+    """Returns a function that takes a folder, makes a process group there, and calls `function` with the rank instead
+    of the folder.
 
-    What `function` made is gone before the group is: a model that outlives its group destroys it with Python's lock
-    held, and may then wait for ever for a thread of Gloo that waits for the lock.
+    All objects that `function` makes are gone before the group is. A model that outlives its group destroys the group
+    with Python's lock held. It may then wait forever for a thread of Gloo that waits for the lock.
     """
 
     @functools.wraps(function)
@@ -48,7 +49,7 @@ def in_process_group(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Net(nn.Module):
-    """Matrices that are compressed, vectors that are not, and a layer that a rank may leave out."""
+    """A model with matrices that are compressed, vectors that are not, and a layer that a rank may leave out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ def train(
     prepare: Callable[[Net, int], None] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[bytes, float]:
-    """The parameters at the end, and the last loss. `hook`: compress()'s arguments; None: torch alone."""
+    """Trains, and returns the final parameters and the last loss. `hook`: compress()'s arguments; None: torch alone."""
     if hook is not None and hook.get("carrier") == "hipress":
         hp.init()
     torch.manual_seed(0)

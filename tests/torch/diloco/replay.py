@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streaming DiLoCo (arXiv 2501.18512, algorithm 2) of all ranks in one process: what DiLoCo() must compute."""
+"""Streaming DiLoCo (arXiv 2501.18512, algorithm 2) of all ranks in one process: the values that DiLoCo() must
+compute."""
 
 from __future__ import annotations
 
@@ -51,9 +52,9 @@ def replayed(
     hidden: int = 24,
     decay: float | None = None,
 ) -> list[tuple[Values, list[Values]]]:
-    """After each step the outer parameters and each rank's own. Nesterov: v = m v + d; x = x - lr (d + m v).
+    """The outer parameters and each rank's own parameters after each step. Nesterov: v = m v + d; x = x - lr (d + m v).
 
-    `decay`: SparseLoCo's (arXiv 2508.15706, algorithm 1); None: all values travel.
+    `decay`: the decay of SparseLoCo's residuals (arXiv 2508.15706, algorithm 1); None: all values travel.
     """
     replicas = [models.mlp(0, hidden) for _ in range(world)]
     optimizers = [inner_optimizer(model) for model in replicas]

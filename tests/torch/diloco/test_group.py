@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DiLoCo over a process group: what it is over the engine, its state, and what it refuses."""
+"""DiLoCo over a process group gives the engine's results, saves its state, and refuses wrong use."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ pytestmark = pytest.mark.slow
 
 
 def _histories(folder: str, every: list[dict[str, Any]]) -> list[tuple[list[replay.Values], str]]:
-    """For each of the options the outer parameters after each of 9 steps, and the fingerprint of this rank's own."""
+    """For each of the options: the outer parameters after each of 9 steps, and the fingerprint of this rank's own
+    parameters."""
     with problem.carried(folder) as (rank, carrier):
         results = []
         for options in every:
-            model = models.mlp(rank, 24)  # rank 0's parameters become everyone's
+            model = models.mlp(rank, 24)  # all ranks start with rank 0's parameters
             optimizer = replay.inner_optimizer(model)
             diloco = hp.DiLoCo(model, optimizer, **options, **carrier)
             history = []
@@ -59,9 +60,9 @@ def test_it_trains_as_over_the_engine(world: int, tmp_path: Path) -> None:
             history, own = over_group[rank][number]
             for step, outer in enumerate(history):
                 for name, each in outer.items():
-                    # The replicas are the same bits.
+                    # The outer parameters have the same bits on all ranks.
                     assert np.array_equal(each, over_group[0][number][0][step][name])
-                    # Gloo may add three values in another order than the engine.
+                    # Gloo may add three values in another order than the engine does.
                     exact = world == 2 or options.get("preset") == "sparseloco"
                     np.testing.assert_allclose(each, reference[step][name], rtol=0, atol=0 if exact else 1e-6)
             if exact:
@@ -69,7 +70,7 @@ def test_it_trains_as_over_the_engine(world: int, tmp_path: Path) -> None:
 
 
 def _restarted(folder: str, preset: str) -> bool:
-    """Whether 10 steps, and as many with a restart during an exchange, end with the same bits."""
+    """Whether 10 steps, and 10 steps with a restart during an exchange, end with the same bits."""
     options: dict[str, Any] = {"preset": preset, "sync_every": 4, "fragments": 2, "overlap_steps": 1}
     with problem.carried(folder) as (rank, carrier):
 
@@ -142,7 +143,7 @@ def test_what_it_refuses(tmp_path: Path) -> None:
 
 
 def _until_a_rank_leaves(folder: str) -> list[str]:
-    """What rank 0's steps raise once rank 1 is gone."""
+    """The errors that rank 0's steps raise after rank 1 has left."""
     with problem.carried(folder) as (rank, carrier):
         trained = []
         for options in ({"sync_every": 2}, {"preset": "sparseloco", "sync_every": 2}):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that make no DiLoCo: errors that say so, and nothing has changed."""
+"""Wrong arguments of DiLoCo raise errors and change nothing."""
 
 from __future__ import annotations
 

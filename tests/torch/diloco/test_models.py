@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models and loops of many kinds: frozen, tied, doubly precise and channels-last parameters, and schedulers."""
+"""DiLoCo works with frozen, tied, float64 and channels-last parameters, and with schedulers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 class _Net(nn.Module):
-    """Has a frozen layer, two names of one weight, a scalar, float64 values and a buffer."""
+    """A model with a frozen layer, two names of one weight, a scalar, float64 values and a buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,8 @@ class _Net(nn.Module):
 
 
 def _trained(schedules: bool) -> tuple[list[float], list[torch.Tensor], bool]:
-    """How far this rank is from the outer parameters after each step; the values; whether frozen ones travel."""
+    """The distance of this rank's parameters from the outer parameters after each step; the final values; whether a
+    frozen parameter is in a fragment."""
     hp.init()
     torch.manual_seed(hp.rank())
     model = _Net()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseLoCo: every outer step is the paper's, replayed in NumPy; its bytes; its residuals in states."""
+"""SparseLoCo: every outer step equals the paper's step, replayed in NumPy; it sends the promised bytes, and saves its
+residuals."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.torch import models
 from tests.torch.diloco import replay
 from tests.torch.ranks import run
 
-#: Tiles of 36 × 36 and a vector of two tiles.
+#: A width that gives tiles of 36 × 36 elements, and a vector of two tiles.
 _HIDDEN = 72
 
 
@@ -73,7 +74,7 @@ def test_every_step_is_that_of_the_paper(world: int, options: dict[str, Any]) ->
 
 
 def _sent(preset: str) -> int:
-    """Bytes that this rank sends for the second exchange of 1,052,672 parameters."""
+    """The bytes that this rank sends in the second exchange of 1,052,672 parameters."""
     hp.init()
     model = nn.Sequential(nn.Linear(1024, 512), nn.Linear(512, 1024))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -96,7 +97,7 @@ def test_a_rank_sends_less_than_a_hundredth_of_diloco() -> None:
 
 
 def _resumed(stop: int) -> list[str]:
-    """Fingerprints of 12 steps, and of as many with a pause after `stop`."""
+    """Fingerprints after 12 steps, and after 12 steps with a pause after `stop`."""
     hp.init()
     options = {"sync_every": 4, "fragments": 2, "overlap_steps": 1}
     model, optimizer, diloco = _made(**options)
@@ -111,7 +112,7 @@ def _resumed(stop: int) -> list[str]:
     parameters, moments, state = torch.load(file, weights_only=True)
     model, optimizer, diloco = _made(**options)
     for step in range(3):
-        replay.inner_step(model, optimizer, hp.rank(), 50 + step)  # forgotten
+        replay.inner_step(model, optimizer, hp.rank(), 50 + step)  # loading forgets these steps
     diloco.load_state_dict(state)
     model.load_state_dict(parameters)
     optimizer.load_state_dict(moments)
@@ -196,7 +197,7 @@ def _refusals() -> None:
         with pytest.raises(hp.InvalidArgument, match=message):
             diloco.load_state_dict(state)
         assert str(diloco.state_dict()) == str(good)
-    diloco.load_state_dict({**good, "residuals": None})  # of another codec: nothing was left out
+    diloco.load_state_dict({**good, "residuals": None})  # a state of another codec has no residuals
     assert not any(each.any() for each in diloco.state_dict()["residuals"]["values"].values())
     dense_model = models.mlp(0, _HIDDEN)
     dense = hp.DiLoCo(dense_model, replay.inner_optimizer(dense_model), preset="local_sgd", sync_every=2)
@@ -248,10 +249,10 @@ def _differing() -> None:
         optimizer.zero_grad()
         optimizer.step()
     outer = _outer(model, diloco)
-    assert np.isnan(outer["0.weight"]).all()  # on both ranks
+    assert np.isnan(outer["0.weight"]).all()  # the NaN reaches both ranks
     state = diloco.state_dict()
     first = state["residuals"]["values"]["0.weight"]
-    # A residual is never of values that are not finite; rank 0's were, and were sent.
+    # Rank 1's values were not finite, so it kept its residual. Rank 0 sent finite values, so its residual changed.
     assert first.isfinite().all()
     assert torch.equal(first, good["residuals"]["values"]["0.weight"]) == (hp.rank() == 1)
     assert str(state["residuals"]) != before or hp.rank() == 1

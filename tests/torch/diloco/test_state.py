@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A restart changes nothing, and a state that does not belong here changes nothing either."""
+"""A restart changes no result, and a state that does not fit changes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _fingerprints(model: nn.Module, diloco: hp.DiLoCo) -> tuple[str, str]:
 
 
 def _interrupted(stop: int) -> list[tuple[str, str]]:
-    """Fingerprints of a run of 20 steps, of one that saved after `stop` and went on, and of one that was restored."""
+    """Fingerprints after 20 steps without a pause, with a save after `stop`, and from the restored state."""
     hp.init()
     results = []
     for saves in (False, True):
@@ -51,14 +51,14 @@ def _interrupted(stop: int) -> list[tuple[str, str]]:
     parameters, moments, state = torch.load(file, weights_only=True)
     before = copy.deepcopy(state)
     model, optimizer, diloco = _made()
-    replay.inner_step(model, optimizer, hp.rank(), 50)  # forgotten
-    replay.inner_step(model, optimizer, hp.rank(), 51)  # begins an exchange
+    replay.inner_step(model, optimizer, hp.rank(), 50)  # loading forgets this step
+    replay.inner_step(model, optimizer, hp.rank(), 51)  # this step begins an exchange
     diloco.load_state_dict(state)
     model.load_state_dict(parameters)
     optimizer.load_state_dict(moments)
     for step in range(stop, 20):
         replay.inner_step(model, optimizer, hp.rank(), step)
-    assert str(state) == str(before)  # the steps left the caller's state alone
+    assert str(state) == str(before)  # the steps have not changed the caller's state
     return [*results, _fingerprints(model, diloco)]
 
 
@@ -68,7 +68,7 @@ def test_a_restart_changes_nothing(stop: int) -> None:
     for straight, saved, restored in ranks:
         assert saved == straight
         assert restored == straight
-    assert ranks[0][0][0] != ranks[1][0][0]  # their own parameters
+    assert ranks[0][0][0] != ranks[1][0][0]  # each rank has its own parameters
     assert ranks[0][0][1] == ranks[1][0][1]
 
 
@@ -153,7 +153,7 @@ def _refusals() -> None:
         with pytest.raises(hp.Mismatch, match="rank 0 refused"):
             diloco.load_state_dict(good)
     assert str(diloco.state_dict()) == str(good)
-    if hp.rank() == 0:  # DiLoCo() of `adam` has given rank 1 rank 0's parameters
+    if hp.rank() == 0:  # DiLoCo() of `adam` has given rank 0's parameters to rank 1
         assert _fingerprints(model, diloco) == before
 
 

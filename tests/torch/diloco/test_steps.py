@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every outer step is the papers', and the outer parameters are the same bits on all ranks."""
+"""Every outer step equals the papers' step, and the outer parameters have the same bits on all ranks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow
 
 
 def _history(steps: int, options: dict[str, Any]) -> tuple[list[list[str]], list[tuple[replay.Values, replay.Values]]]:
-    """The fragments, and after each step the outer parameters and this rank's own."""
+    """The fragments, and after each step the outer parameters and this rank's own parameters."""
     hp.init()
-    model = models.mlp(hp.rank(), 24)  # rank 0's parameters become everyone's
+    model = models.mlp(hp.rank(), 24)  # all ranks start with rank 0's parameters
     optimizer = replay.inner_optimizer(model)
     diloco = hp.DiLoCo(model, optimizer, **options)
     history = []
@@ -88,7 +88,8 @@ def test_local_sgd_at_every_step_averages_the_parameters() -> None:
 
 
 def _with_codec(codec: str) -> tuple[str, str, float]:
-    """Fingerprints of the outer parameters and of this rank's after 12 steps, and the loss of the outer ones."""
+    """Fingerprints of the outer and of this rank's own parameters after 12 steps, and the loss with the outer
+    parameters."""
     hp.init()
     model = models.mlp(hp.rank())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -105,13 +106,13 @@ def _with_codec(codec: str) -> tuple[str, str, float]:
 def test_the_outer_parameters_are_the_same_bits_on_all_ranks(codec: str) -> None:
     ranks = run(_with_codec, 4, codec)
     assert len({outer for outer, _, _ in ranks}) == 1
-    assert len({own for _, own, _ in ranks}) == 4  # mixed with each rank's own
+    assert len({own for _, own, _ in ranks}) == 4  # each rank mixes in its own parameters
     with torch.no_grad():
-        assert ranks[0][2] < float(models.loss(models.mlp(0), 0, 100))  # they train
+        assert ranks[0][2] < float(models.loss(models.mlp(0), 0, 100))  # the training lowers the loss
 
 
 def _until_a_rank_leaves() -> list[str]:
-    """What rank 0's steps raise once rank 1 is gone, and whether its outer parameters stayed."""
+    """The errors that rank 0's steps raise after rank 1 has left, and whether the outer parameters stayed unchanged."""
     hp.init()
     model = models.mlp(0, 24)
     optimizer = replay.inner_optimizer(model)
@@ -135,6 +136,6 @@ def _until_a_rank_leaves() -> list[str]:
 
 def test_a_lost_rank_is_an_error_that_names_it_and_stays() -> None:
     raised, _ = run(_until_a_rank_leaves, 2)
-    assert len(raised) == 2  # the step that needed it, and the next
+    assert len(raised) == 2  # the step that needed rank 1, and the next step
     assert raised[0] == raised[1]
     assert "1" in raised[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FSDP2's reduce-scatter compressed, on the CPU."""
+"""HiPress compresses FSDP2's reduce-scatter, here on the CPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = 5
 
 
 def _sharded(mesh: Any, **options: Any) -> Any:
-    """The first matrix cannot be cut into three equal shards."""
+    """A sharded model whose first matrix cannot be divided into three equal shards."""
     torch.manual_seed(0)
     blocks = [nn.Sequential(nn.Linear(40, 400), nn.ReLU(), nn.Linear(400, 40)) for _ in range(2)]
     net = nn.Sequential(*blocks, nn.LayerNorm(40), nn.Linear(40, 1))
@@ -51,7 +51,7 @@ def _whole(net: nn.Module) -> np.ndarray[Any, Any]:
 
 @training.in_process_group
 def _trained(rank: int, codec: str, dtype: torch.dtype, divide: bool) -> tuple[Any, Any, int]:
-    """Parameters with and without compression, and what compression sent."""
+    """The parameters with and without compression, and the bytes that the compressed training has sent."""
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
     options = {"mp_policy": MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=dtype)}
     results, sent = [], 0
@@ -86,7 +86,7 @@ def test_with_a_codec_it_sends_as_many_bits_as_the_codec_has(
     world = 3
     for net, alone, sent in run(_trained, world, str(tmp_path), codec, torch.float32, divide):
         assert 0 < np.abs(net - alone).max() < limit
-        shard = 2 * (134 * 40 + 14 * 400)  # rows are padded; vectors and the last layer are exact
+        shard = 2 * (134 * 40 + 14 * 400)  # rows are padded; vectors and the last layer travel raw
         raw = STEPS * (world - 1) * shard * bits / 8
         assert raw <= sent <= raw + STEPS * (world - 1) * 4 * 80  # headers
 
@@ -100,7 +100,7 @@ def test_other_types_are_summed_in_float32(tmp_path: Path, dtype: torch.dtype) -
 
 @training.in_process_group
 def _both(rank: int) -> tuple[Any, Any]:
-    """Compressed within hosts and between them, and torch's own on all four ranks."""
+    """The parameters with compression within hosts and between them, and with torch's FSDP2 alone on all four ranks."""
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
     net = _sharded(mesh["shard"])
     inner = fsdp.compress_reduce_scatter(net, "fp16")

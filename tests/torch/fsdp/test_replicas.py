@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FSDP2 within a host, HiPress between hosts: two hosts of two ranks, on the CPU."""
+"""FSDP2 shards within a host, and HiPress averages between hosts: two hosts of two ranks, on the CPU."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def _whole(net: nn.Module) -> np.ndarray[Any, Any]:
 
 @training.in_process_group
 def _two_hosts(rank: int, codec: str, how: str) -> tuple[Any, Any, int]:
-    """Parameters after some steps of compress_replicas(), of FSDP2 over all four ranks, and bytes between hosts."""
+    """The parameters after some steps of compress_replicas(), the parameters of FSDP2 over all four ranks, and the
+    bytes between hosts."""
     world = dist.get_world_size()
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
     precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -72,7 +73,7 @@ def _two_hosts(rank: int, codec: str, how: str) -> tuple[Any, Any, int]:
 @pytest.mark.parametrize("how", ["plain", "mixed precision", "accumulation"])
 def test_without_a_codec_it_is_fsdp_on_all_ranks(tmp_path: Path, how: str) -> None:
     for net, alone, _ in run(_two_hosts, 4, str(tmp_path), "none", how):
-        # The order of additions differs: two ranks of a host first, then hosts.
+        # HiPress adds the two ranks of a host first, and then the hosts, so the rounding differs.
         np.testing.assert_allclose(net, alone, rtol=2e-5, atol=2e-6)
 
 
@@ -81,9 +82,9 @@ def test_with_a_codec_replicas_are_identical_and_few_bytes_cross(tmp_path: Path)
     for net, alone, sent in results:
         np.testing.assert_array_equal(net, results[0][0])
         assert 0 < np.abs(net - alone).max() < 0.05
-        matrices = 2 * 2 * 40 * 400 + 40  # of these a rank has half; the last one is too small to compress
-        raw = 5 * 2 * (matrices / 2) * 4 / 2  # ps of two ranks: half of a shard to the owner, half of the average
-        assert sent <= raw / 25 + 5 * 8 * 42  # headers of messages
+        matrices = 2 * 2 * 40 * 400 + 40  # a rank has half of these; the last matrix is too small
+        raw = 5 * 2 * (matrices / 2) * 4 / 2  # ps with two ranks: half a shard to the owner, and half of the average
+        assert sent <= raw / 25 + 5 * 8 * 42  # the second term is for headers
 
 
 @training.in_process_group

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GRACE's names: which codec and topology each dictionary stands for, what is refused, and what a step returns."""
+"""GRACE's dictionaries select the right codec and topology, wrong ones are refused, and a step returns the average."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_names(params: dict[str, Any], codec: str, topology: str) -> None:
     assert _core.create_codec(codec).name in codec
 
 
-#: The memories of each compressor besides none.
+#: By compressor: the memories that it accepts besides "none".
 KEPT = {
     **dict.fromkeys(COMPRESSORS, ("residual", "efsignsgd")),
     **dict.fromkeys(("fp16", "terngrad"), ()),
@@ -114,7 +114,7 @@ def _steps() -> list[tuple[int, float, float]]:
             sent = result != 0
             found.append((int(sent.sum()), result.max().item(), (result - average)[sent].abs().max().item()))
     low_rank = grace_from_params({"compressor": "powersgd", "memory": "powersgd", "compress_rank": 2})
-    for _ in range(3):  # the values are a matrix of rank 2
+    for _ in range(3):  # the matrix has rank 2, so PowerSGD reaches it exactly
         torch.testing.assert_close(low_rank.step(values, "low rank"), average, rtol=1e-5, atol=0.05)
     with pytest.raises(InvalidArgument, match="world_size 3, but there are 2 ranks"):
         grace_from_params({"world_size": 3})

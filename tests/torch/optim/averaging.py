@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The average of all ranks' values with onebit over topology "ps", in NumPy: what both carriers must compute.
+"""The average of all ranks' values with onebit over topology "ps", in NumPy: both carriers must compute it.
 
-A tensor is cut into partitions. The owner of a partition adds the others' encoded values and its own unencoded ones,
-in rank order, and encodes the average. Sender and owner each add to what they encode what they dropped before.
+A tensor is cut into partitions. The owner of a partition adds the encoded values of the other ranks and its own raw
+values in rank order, and encodes the average. Sender and owner each add their residual before they encode.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _BLOCK = 32768
 
 
 def onebit(values: Floats) -> Floats:
-    """Each block's values become the mean of those from 0 on, or of those below 0 (Seide et al., 2014)."""
+    """Each value of a block becomes the mean of the block's values from 0 on, or of its values below 0 (Seide et al.,
+    2014)."""
     result = np.empty_like(values)
     for first in range(0, values.size, _BLOCK):
         block = values[first : first + _BLOCK]
@@ -31,7 +32,8 @@ def onebit(values: Floats) -> Floats:
 
 
 def owner_by_name(name: str, world: int) -> int:
-    """The engine's owner of a tensor's first partition: firstAggregator() of core/casync/graph/shares.cc."""
+    """The engine's owner of a tensor's first partition, as firstAggregator() of core/casync/graph/shares.cc computes
+    it."""
     number = 2166136261
     for each in name.encode():
         number = ((number ^ each) * 16777619) % 2**32
@@ -39,7 +41,7 @@ def owner_by_name(name: str, world: int) -> int:
 
 
 class TwoSided:
-    """One tensor's averages, step by step."""
+    """The averages of one tensor, step by step."""
 
     def __init__(self, count: int, world: int, first_owner: int) -> None:
         pieces = _core.split_elements(count, _core.default_partitions(count, 4, world))
@@ -49,7 +51,7 @@ class TwoSided:
         self._owner: Any = np.zeros(count, np.float32)
 
     def average(self, values: list[Floats]) -> Floats:
-        """`values`: by rank, flat."""
+        """The next average; `values` has each rank's flat values."""
         result = np.empty_like(values[0])
         for first, count, owner in self._partitions:
             part = slice(first, first + count)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters and gradients of all ranks: a noisy quadratic, so that no rounding of a model comes between."""
+"""Parameters and gradients of all ranks from a noisy quadratic problem, so no model's rounding disturbs the
+comparison."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ import hipress.torch as hp
 from tests.torch.ddp.training import process_group
 
 Values = dict[str, NDArray[np.float32]]
-#: Of several partitions, of one with awkward sizes, below the smallest that is compressed, of one element.
+#: Tensors of several partitions, with awkward sizes, too small to be compressed, and of one element.
 SHAPES = {"large": (300, 240), "odd": (7, 193), "vector": (1100,), "small": (7,), "one": ()}
 
 
@@ -28,7 +29,7 @@ def start() -> Values:
 
 
 def gradient(name: str, value: NDArray[np.float32], rank: int, step: int) -> NDArray[np.float32]:
-    """Of rank `rank` in step `step`; row 2 of "odd" never has one."""
+    """The gradient of rank `rank` in step `step`; row 2 of "odd" is always zero."""
     generator = np.random.default_rng([zlib.crc32(name.encode()), rank, step])
     noise = generator.standard_normal(value.shape).astype(np.float32)
     result = np.asarray(np.float32(0.5) * value + noise, np.float32)
@@ -53,7 +54,7 @@ def values_of(named: dict[str, torch.nn.Parameter]) -> Values:
 
 @contextmanager
 def carried(folder: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rank, and the optimizers' option: the engine, or with a folder a process group that meets there."""
+    """The rank, and the optimizer's options: none for the engine; with a folder, a process group that meets there."""
     if not folder:
         hp.init()
         yield hp.rank(), {}

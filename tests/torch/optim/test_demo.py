@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every step of DeMo is that of decoupled momentum (Peng et al., 2024, and its authors' code), replayed in NumPy."""
+"""Every step of DeMo equals the step of decoupled momentum (Peng et al., 2024, and its authors' code), replayed in
+NumPy."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def _cosines(length: int) -> Any:
 
 
 def _filled_tiles(shape: tuple[int, ...]) -> tuple[list[Any], tuple[int, int]]:
-    """The tiles' flat indices, and the shape that the first of them has: none is larger."""
+    """The flat indices of each tile, and the shape of the first tile, which is the largest."""
     found = list(plain.tiles(shape))
     columns = int(np.prod(shape)) // (shape[0] if len(shape) > 1 else 1)
     rows = sorted({int(each) // columns for each in found[0]})
@@ -38,7 +39,7 @@ def _filled_tiles(shape: tuple[int, ...]) -> tuple[list[Any], tuple[int, int]]:
 
 
 def _tile(flat: Any, tile: Any, shape: tuple[int, int], columns: int) -> tuple[Any, tuple[Any, Any]]:
-    """One tile with zeros where it was cut off, and where its elements are in it."""
+    """One tile with zeros where it was cut off, and the places of its elements in it."""
     down, across = tile // columns, tile % columns
     places = (down - down.min(), across - across.min())
     result = np.zeros(shape)
@@ -47,9 +48,10 @@ def _tile(flat: Any, tile: Any, shape: tuple[int, int], columns: int) -> tuple[A
 
 
 def replayed(world: int, k: int, signs_only: bool, steps: list[problem.Values]) -> tuple[list[problem.Values], float]:
-    """The parameters after each step; and of how many elements no sign is known.
+    """The parameters after each step, and the share of elements whose sign is unclear.
 
-    Where the inverse transform is 0 but for rounding, the sign in `steps`, DeMo's own result, is taken.
+    An inverse transform that is 0 except for rounding has no clear sign. The replay then takes the sign of `steps`,
+    which is DeMo's own result.
     """
     unclear = 0
     x, f = problem.start(), np.float32
@@ -119,7 +121,8 @@ def test_every_step_is_that_of_the_paper(world: int, carrier: str, k: int, signs
                 assert np.array_equal(history[step][name], ranks[0][0][step][name])
             np.testing.assert_allclose(ranks[0][0][step][name], each, rtol=0, atol=1e-5, err_msg=f"{name}, step {step}")
     if carrier == "group":
-        # Number and size of the tiles of "large", "odd", "vector" and "small"; "one" has one element and no index.
+        # The numbers and sizes of the tiles of "large", "odd", "vector" and "small". The parameter "one" has one
+        # element, so it needs no index.
         tiles = ((20, 60 * 60), (4, 7 * 49), (18, 62), (1, 7))
         one = len(problem.SHAPES) + sum(plain.index_bytes(count, k, size) + -(-count * k // 8) for count, size in tiles)
         assert all(sent == STEPS * (world - 1) * (one + 1) for _, sent in ranks)
@@ -143,7 +146,7 @@ def test_each_coefficient_is_the_mean_of_its_senders() -> None:
     assert matrix is not None
     assert matrix[0, [0, 1, 2, 5, 7, 98]].tolist() == [1.0, -0.5, 1.0, 2.0, 1.0, 4.0]
     assert int(matrix.count_nonzero()) == 6
-    assert means["vector"] is None  # not finite on a rank
+    assert means["vector"] is None  # a rank has a value that is not finite
 
 
 @pytest.mark.parametrize(

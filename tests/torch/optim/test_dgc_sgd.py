@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every step of DGCSGD is that of deep gradient compression (Lin et al., 2018, algorithm 1), replayed in NumPy."""
+"""Every step of DGCSGD equals the step of deep gradient compression (Lin et al., 2018, algorithm 1), replayed in
+NumPy."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def _largest(values: Any, ratio: float) -> Any:
 
 
 def replayed(world: int, options: dict[str, Any], ratios: list[float]) -> list[problem.Values]:
-    """The parameters after each step; `ratios`: of each step."""
+    """The parameters after each step; `ratios`: the ratio of each step."""
     f = np.float32
     m, lr, decay = f(options.get("momentum", 0.9)), f(options["lr"]), f(options.get("weight_decay", 0))
     nesterov, masks = options.get("nesterov", False), options.get("momentum_masking", True)
@@ -113,7 +114,7 @@ def test_every_step_is_that_of_the_paper(world: int, carrier: str, options: dict
 
 
 def _beside_sgd(nesterov: bool) -> None:
-    """All values sent, and u kept: torch's SGD."""
+    """If all values are sent and the momentum is not masked, DGCSGD equals torch's SGD."""
     hp.init()
     mine, theirs = problem.parameters(), problem.parameters()
     options: dict[str, Any] = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.1, "nesterov": nesterov}
@@ -122,7 +123,7 @@ def _beside_sgd(nesterov: bool) -> None:
     for step in range(1, 7):
         problem.step(dgc, mine, 0, step)
         problem.step(sgd, theirs, 0, step)
-    # What is sent each time is one velocity, which torch's adds as one, too.
+    # Each message is one velocity, and torch's SGD also adds one velocity per step.
     for name, each in mine.items():
         torch.testing.assert_close(each, theirs[name], rtol=0, atol=1e-5)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments and gradients that make no step: errors that say so, and nothing has changed."""
+"""Arguments and gradients that allow no step raise errors and change nothing."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ def _unused() -> None:
 
     step(1, "odd")
     after = problem.values_of(named)
-    assert (after["odd"] == before["odd"] * (1 - 1e-3 * 0.01)).all()  # weight decay alone
+    assert (after["odd"] == before["odd"] * (1 - 1e-3 * 0.01)).all()  # the step applies weight decay only
     for _ in range(2):
         with pytest.raises(hp.InvalidArgument, match="'odd' has had no gradient in the first 2 steps"):
             step(2, "odd")
         assert all((each == after[name]).all() for name, each in problem.values_of(named).items())
         assert optimizer.steps == 1
     step(2, "")
-    step(3, "odd")  # from now on it may be left out
+    step(3, "odd")  # from this step on "odd" may have no gradient
     assert optimizer.steps == 3
     _never_used(ZeroOneAdam(named.items(), var_freeze_step=2), named)
     named["odd"].grad = torch.ones(7, 193).to_sparse()
@@ -151,7 +151,7 @@ _MAKERS: dict[str, Any] = {
 
 
 def _not_finite(kind: str) -> bool:
-    """Whether all ranks have the same bits and NaN after rank 1 alone had one."""
+    """Whether all ranks have the same bits, with a NaN, after rank 1 alone had a NaN in its gradients."""
     hp.init()
     named = problem.parameters()
     optimizer = _MAKERS[kind](named.items())

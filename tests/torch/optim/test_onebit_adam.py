@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every step of OneBitAdam is that of 1-bit Adam (Tang et al., 2021, algorithm 1), replayed here in NumPy."""
+"""Every step of OneBitAdam equals the step of 1-bit Adam (Tang et al., 2021, algorithm 1), replayed in NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 OPTIONS: dict[str, Any] = {"lr": 0.01, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1}
 FREEZE, STEPS = 4, 12
-_EXACT = ("small", "one")  # below min_compress_bytes
+_EXACT = ("small", "one")  # smaller than min_compress_bytes
 
 
 def _first_owners(carrier: str, world: int) -> dict[str, int]:
@@ -94,7 +94,7 @@ def test_every_step_is_that_of_the_paper(world: int, carrier: str, tmp_path: Pat
 
 
 def _beside_adamw() -> None:
-    """While the variance is not frozen, steps are AdamW's; its state goes on in OneBitAdam."""
+    """Until the variance is frozen, steps equal AdamW's; OneBitAdam continues from AdamW's state."""
     hp.init()
     mine, theirs = problem.parameters(), problem.parameters()
     onebit = OneBitAdam(mine.items(), **OPTIONS, freeze_step=100)

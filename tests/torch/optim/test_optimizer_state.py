@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""broadcast_optimizer_state(): the root's state, bit for bit, without unpickling anything."""
+"""broadcast_optimizer_state() gives all ranks the root's state bit for bit, and unpickles nothing."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ROOT = 1
 
 
 def bits(value: Any) -> Any:
-    """What is equal exactly if types and bits are."""
+    """A value that is equal if and only if types and bits are equal."""
     if isinstance(value, torch.Tensor):
-        # 0-dimensional ones have no view of another element size.
+        # A 0-dimensional tensor has no view with another element size, so the code makes it a vector.
         raw = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-        # Of views with gaps only the values travel; channels-last tensors stay what they are.
+        # Only the values of a view with gaps travel; a channels-last tensor keeps its memory order.
         return str(value.dtype), tuple(value.shape), value.dim() == 4 and value.stride(), raw
     if isinstance(value, dict):
         return [(key, bits(each)) for key, each in value.items()]
@@ -37,7 +37,7 @@ def bits(value: Any) -> Any:
 
 
 class Keeping(torch.optim.SGD):
-    """An optimizer that keeps whatever it is given."""
+    """An optimizer that keeps every given value in its state."""
 
     def __init__(self, parameters: Any, **kept: Any) -> None:
         super().__init__(parameters, lr=0.1)
@@ -46,7 +46,7 @@ class Keeping(torch.optim.SGD):
 
 
 def plain_values() -> dict[str, Any]:
-    """Of every type that travels, with floats that a decimal text would not keep."""
+    """Values of every type that can be broadcast, among them floats that a decimal text would change."""
     numbers = {"third": 1 / 3, "infinite": -math.inf, "no number": math.nan, "smallest": 5e-324, "large": 2**70}
     return {
         "numbers": numbers,
@@ -60,7 +60,8 @@ def plain_values() -> dict[str, Any]:
 
 
 def in_float32(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """Parameters in bfloat16, moments in float32: torch's own load_state_dict() would round them."""
+    """An optimizer with parameters in bfloat16 and a moment in float32; torch's load_state_dict() would round the
+    moment."""
     for parameter in parameters:
         parameter.data = parameter.data.bfloat16()
     return Keeping(parameters, moment=torch.full((3,), 1 / 3))
@@ -88,11 +89,12 @@ def _refuse(*_: Any, **__: Any) -> Any:
 
 
 def _states(case: str, stepping: set[int], untouched: bool) -> tuple[Any, Any]:
-    """This rank's state before and after. `stepping`: who has trained; `untouched`: the root without one parameter."""
+    """This rank's state before and after the broadcast. `stepping`: the ranks that train before it; `untouched`: the
+    root never updates one parameter."""
     hp.init()
     model = mlp(seed=hp.rank(), hidden=40)
     parameters = list(model.parameters())
-    order = torch.contiguous_format if case == "LBFGS" else torch.channels_last  # LBFGS cannot have the other one
+    order = torch.contiguous_format if case == "LBFGS" else torch.channels_last  # LBFGS cannot use channels-last
     extra = nn.Parameter(torch.randn(2, 3, 4, 4).contiguous(memory_format=order))
     optimizer = CASES[case]([*parameters, extra])
     if hp.rank() in stepping:
@@ -128,7 +130,8 @@ def test_all_ranks_have_the_roots_bits(case: str) -> None:
 
 @pytest.mark.parametrize("stepping", [{ROOT}, {0}, set(), {0, 1}])
 def test_whatever_the_others_have_before(stepping: set[int]) -> None:
-    """State of parameters that the root has never updated goes, state that others do not have comes."""
+    """The broadcast removes states of parameters that the root has never updated, and adds states that other ranks
+    lack."""
     results = run(_states, 2, "Adam", stepping, True)
     assert [after for _, after in results] == [results[ROOT][0]] * 2
 
@@ -152,7 +155,7 @@ def _trains_on() -> bytes:
 
 
 class Odd:
-    """Of a user's own optimizer."""
+    """A value of a user's own type in an optimizer's state."""
 
 
 def _odd() -> None:

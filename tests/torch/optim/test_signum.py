@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every step of Signum is that of the majority vote (Bernstein et al., 2019, algorithm 1), replayed in NumPy."""
+"""Every step of Signum equals the step of the majority vote (Bernstein et al., 2019, algorithm 1), replayed in
+NumPy."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def _history(folder: str) -> list[problem.Values]:
             problem.step(optimizer, named, rank, step)
             history.append(problem.values_of(named))
         if carrier:
-            # A bit per element and a byte per parameter, to each other rank.
+            # A rank sends a bit per element and a byte per parameter to each other rank.
             elements = sum(each.numel() for each in named.values())
             assert optimizer.sent_bytes == STEPS * (problem.world() - 1) * (len(named) + (elements + 7) // 8)
         del optimizer

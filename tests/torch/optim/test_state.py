@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saved and loaded, an optimizer goes on as if nothing had happened; a state that does not fit changes nothing."""
+"""A saved and loaded optimizer continues as without the pause; a state that does not fit changes nothing."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _through_a_file(state: dict[str, Any]) -> dict[str, Any]:
     file = io.BytesIO()
     torch.save(state, file)
     file.seek(0)
-    loaded: dict[str, Any] = torch.load(file)  # which trusts no file
+    loaded: dict[str, Any] = torch.load(file)  # torch.load() does not trust the file
     return loaded
 
 
 def _resumed(folder: str, kind: str, saved_after: int) -> bool:
-    """Whether 9 steps, and as many with a pause, end with the same bits."""
+    """Whether 9 steps, and 9 steps with a pause, end with the same bits."""
     with problem.carried(folder) as (rank, carrier):
         through, named = problem.parameters(), problem.parameters()
         whole, before = _MAKERS[kind](through.items(), **carrier), _MAKERS[kind](named.items(), **carrier)
@@ -105,8 +105,8 @@ def test_another_ranks_state_goes_on_without_its_residuals() -> None:
 
 
 def _gone_on(kind: str, folder: str, first: int) -> tuple[problem.Values, dict[str, torch.Tensor]]:
-    """The parameters after 100 steps, and what codecs then hold back. From step `first` on, after what was saved there;
-    from 1 on all of it, and saves after 50."""
+    """The parameters after 100 steps, and the final residuals. With `first` 1 all steps run, and step 50 is saved.
+    Otherwise the state of step 50 is loaded, and the steps from `first` on run."""
     hp.init()
     named = problem.parameters()
     optimizer = _MAKERS[kind](named.items(), min_compress_bytes=0)
@@ -126,7 +126,7 @@ def _gone_on(kind: str, folder: str, first: int) -> tuple[problem.Values, dict[s
 
 @pytest.mark.parametrize("kind", ["onebit", "zero-one"])
 def test_fifty_steps_more_equal_a_hundred(kind: str, tmp_path: Path) -> None:
-    # In new processes, as after a restart.
+    # Each run has new engines, as after a restart.
     ranks = [run(_gone_on, 2, kind, str(tmp_path), first) for first in (1, 51)]
     for (values, states), (restored, kept) in zip(*ranks, strict=True):
         assert all(np.array_equal(each, restored[name]) for name, each in values.items())
@@ -137,7 +137,7 @@ def test_fifty_steps_more_equal_a_hundred(kind: str, tmp_path: Path) -> None:
 
 
 def _mean() -> dict[str, Any]:
-    """The mean of what codecs hold back after 6 steps, before and after it was loaded by other optimizers."""
+    """The mean of all ranks' residuals after 6 steps, before it is loaded and after; and this rank's own residuals."""
     hp.init()
     named = problem.parameters()
     optimizer = _MAKERS["zero-one"](named.items(), min_compress_bytes=0)
@@ -157,7 +157,7 @@ def _mean() -> dict[str, Any]:
 def test_the_mean_of_residuals_goes_on_in_every_rank() -> None:
     ranks = run(_mean, 2)
     keys = [key for key in ranks[0]["saved"] if key.endswith("/residual")]
-    # Of the averages of momentum, and of those of gradients.
+    # There are residuals of the averages of momentum, and of the averages of gradients.
     assert {key.partition(".")[0] for key in keys} == {"zerooneadam", "zerooneadam_gradients"}
     for each in ranks:
         for key in keys:

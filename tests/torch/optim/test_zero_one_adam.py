@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every step of ZeroOneAdam is that of 0/1 Adam (Lu et al., 2022; DeepSpeed's code), replayed here in NumPy."""
+"""Every step of ZeroOneAdam equals the step of 0/1 Adam (Lu et al., 2022; DeepSpeed's code), replayed in NumPy."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from tests.torch.optim import problem
 from tests.torch.optim.averaging import TwoSided, owner_by_name
 from tests.torch.ranks import run
 
-#: A large epsilon: where few gradients have made a variance near 0, steps would be so long that rounding shows.
+#: Epsilon is large: a variance near 0, from few gradients, would make steps so long that rounding shows.
 OPTIONS: dict[str, Any] = {"lr": 0.01, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.1}
 NUMBERS = {"var_freeze_step": 7, "var_update_scaler": 2, "local_step_scaler": 3, "local_step_clipper": 4}
 STEPS = 20
-#: By hand, from the published rules: two exact steps per interval; after the freeze three per interval, at most 4.
+#: Counted by hand from the published rules: two exact steps per interval; after the freeze three steps per interval,
+#: which has at most 4.
 EXACT = {1, 2, 4, 6}
 SYNCHRONIZED = {*range(1, 11), 12, 16, 20}
-_UNCOMPRESSED = ("small", "one")  # below min_compress_bytes
+_UNCOMPRESSED = ("small", "one")  # smaller than min_compress_bytes
 
 
 def _averages(kind: str, carrier: str, world: int) -> dict[str, TwoSided]:
@@ -116,7 +117,7 @@ def test_every_step_is_that_of_the_paper(world: int, carrier: str, tmp_path: Pat
             assert same == (rank == 0 or step in SYNCHRONIZED)
             for name, each in expected[step - 1][rank].items():
                 np.testing.assert_allclose(history[step - 1][name], each, rtol=0, atol=1e-5, err_msg=f"{name}, {step}")
-        if sent:  # a process group counts compressed bytes
+        if sent:  # a process group counts compressed bytes only
             grew = {step for step in range(1, STEPS + 1) if sent[step] > sent[step - 1]}
             assert grew == SYNCHRONIZED - EXACT
 
@@ -125,7 +126,7 @@ def test_the_intervals_are_the_published_ones() -> None:
     assert {step for step in range(1, 8) if updates_variance(step, 2)} == EXACT
     steps = [step for step in range(1, 200) if updates_variance(step, 16)]
     assert steps == [*range(1, 17), *range(18, 49, 2), *range(52, 113, 4), *range(120, 200, 8)]
-    # DeepSpeed's counters, step by step.
+    # The loop repeats DeepSpeed's counters step by step.
     interval, counter, wanted = 1, 0, []
     for step in range(1, 400):
         if step % interval == 0:
@@ -140,7 +141,7 @@ def test_the_intervals_are_the_published_ones() -> None:
 
 
 def _without_learning_rate() -> None:
-    """A step in which nothing moves, between steps that do."""
+    """A step with learning rate 0, between steps with another, changes no parameter."""
     hp.init()
     named = problem.parameters()
     optimizer = ZeroOneAdam(named.items(), lr=0.01, var_freeze_step=1)

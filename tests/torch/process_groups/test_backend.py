@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend "hipress": large all-reduces compressed, everything else as with Gloo."""
+"""The backend "hipress" compresses large all-reduces, and leaves all other collectives to Gloo."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _mesh(codec: str | None) -> Any:
 
 @training.in_process_group
 def _hsdp(rank: int, codec: str, mixed: bool) -> tuple[Any, Any, int]:
-    """Parameters of native HSDP with and without the backend, and what it sent."""
+    """The parameters of native HSDP with the backend and without it, and the bytes that the backend has sent."""
     precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
     options = {"mp_policy": precision} if mixed else {}
     results, sent = [], 0
@@ -91,13 +91,14 @@ def test_hsdp_with_onebit_sends_a_25th_and_keeps_replicas_identical(tmp_path: Pa
     for net, alone, sent in results:
         np.testing.assert_array_equal(net, results[0][0])
         assert 0 < np.abs(net - alone).max() < 0.05
-        # Both blocks; the rest is smaller than 4096 bytes. ps of two ranks: half of a shard, half of the average.
+        # Both blocks are compressed; other tensors are smaller than 4096 bytes. With ps a rank of two sends half of a
+        # shard and half of the average.
         elements = 2 * (2 * 40 * 2000 + 2040) // 2
         assert elements * 5 / 8 < sent <= 4 * elements * 5 / 25
 
 
 class _Counted:
-    """Which calls reach Gloo."""
+    """Counts the calls that reach Gloo."""
 
     def __init__(self, group: CompressingGroup) -> None:
         self.inner, self.calls = group._inner, 0
@@ -114,8 +115,8 @@ def _passed_on(rank: int) -> None:
     counted = _Counted(group)
     world = dist.get_world_size()
     exact: list[tuple[torch.Tensor, Any]] = [
-        (torch.full((100,), rank + 1.0), dist.ReduceOp.SUM),  # small
-        (torch.full((5000,), rank + 1), dist.ReduceOp.SUM),  # integers
+        (torch.full((100,), rank + 1.0), dist.ReduceOp.SUM),  # too small for a codec
+        (torch.full((5000,), rank + 1), dist.ReduceOp.SUM),  # integers are not compressed
         (torch.full((5000,), rank + 1.0, dtype=torch.float64), dist.ReduceOp.SUM),
         (torch.full((5000,), rank + 1.0), dist.ReduceOp.MAX),
         (torch.full((5000,), rank + 1.0), dist.ReduceOp.MIN),
@@ -134,11 +135,11 @@ def _passed_on(rank: int) -> None:
             work.wait()
             assert work.is_completed()
             assert work.get_future().wait()[0] is tensor
-            # All values are alike, so one bit says all: but a residual of 0 stays.
+            # All values are equal, so one bit carries them exactly, and the residual stays 0.
             torch.testing.assert_close(tensor.float(), torch.full((5000,), 3.0 if op == dist.ReduceOp.SUM else 1.5))
     assert counted.calls == len(exact)
     assert group.sent_bytes > 0
-    # The rest of the collectives.
+    # The other collectives go to Gloo.
     gathered = torch.empty(world * 2)
     dist.all_gather_into_tensor(gathered, torch.full((2,), float(rank)), group=group)
     assert gathered.tolist() == [0.0, 0.0, 1.0, 1.0]
@@ -160,7 +161,8 @@ def test_only_large_sums_and_averages_of_floats_are_compressed(tmp_path: Path) -
 
 @training.in_process_group
 def _in_turn(rank: int) -> Any:
-    """Two tensors in turn, with onebit's error feedback: the sums of ten averages, and what residuals still have."""
+    """Averages two tensors in turn with onebit's error feedback. Returns the sums of ten averages, the inputs, and the
+    states."""
     group = _group("onebit")
     totals = [torch.zeros(3000), torch.zeros(3000)]
     inputs = [torch.randn(3000, generator=torch.Generator().manual_seed(10 * rank + each)) for each in range(2)]
@@ -241,7 +243,7 @@ def test_ddp_trains_over_it(tmp_path: Path) -> None:
 
 
 def _without_torch_knowing(folder: str) -> list[bytes]:
-    """As torchft makes its groups, of a store alone, and again after each change of members."""
+    """Makes groups as torchft does: from a store alone, and again after each change of members."""
     rank, results = int(os.environ["HIPRESS_RANK"]), []
     store, limit = dist.FileStore(f"{folder}/store", 2), datetime.timedelta(seconds=30)
     for number in range(2):
@@ -276,7 +278,7 @@ def test_it_takes_hosts(tmp_path: Path) -> None:
         assert tensor == results[0][0]
         assert sent == pytest.approx(
             300_000 * 2 / 2, rel=0.02
-        )  # half to the owners, half of the sums: of half a tensor
+        )  # of half a tensor: half to the owners, half of the sums
 
 
 @training.in_process_group

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that end while an average is alive."""
+"""A process can end while an average is alive."""
 
 from __future__ import annotations
 

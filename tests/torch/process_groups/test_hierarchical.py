@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topology "hierarchical" over process groups: two hosts of two ranks each, which are processes here."""
+"""Topology "hierarchical" over process groups: two hosts of two ranks each, emulated by processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
-#: Smaller than a partition, than one per rank, and larger; one that is empty.
+#: Tensors smaller than a partition, smaller than a partition per rank, and larger; and an empty tensor.
 COUNTS = {"one": 1, "none": 0, "seven": 7, "piece": 1024, "few": 3000, "many": 70_001, "large": 400_000}
 CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop"]
 TWO_HOSTS = {"topology": "hierarchical", "ranks_per_host": 2}
@@ -41,13 +41,14 @@ def _values(rank: int, step: int, counts: dict[str, int] = COUNTS) -> dict[str, 
 
 @training.in_process_group
 def _three_steps(rank: int, codec: str, interleaved: bool) -> list[dict[str, Any]]:
-    """All averages. `interleaved`: the ranks of a host do not have consecutive numbers."""
+    """All averages of three steps. `interleaved`: the ranks of a host do not have consecutive numbers."""
     hosts = [dist.new_group(ranks) for ranks in ([0, 2], [1, 3])] if interleaved else []
     average = _average(codec, **({"topology": "hierarchical", "host_group": hosts[rank % 2]} if hosts else TWO_HOSTS))
     results = []
     for step in range(3):
         tensors = _values(rank, step)
-        # Two batches at a time, and other ones in the first step, as DistributedDataParallel has them.
+        # Each step averages two batches; the first step divides the tensors in another way, as DistributedDataParallel
+        # does.
         cut = 2 if step == 0 else 4
         named = list(tensors.items())
         for started in [average.start(named[:cut], step), average.start(named[cut:], step)]:
@@ -65,7 +66,7 @@ def test_all_ranks_get_the_same_average(tmp_path: Path, codec: str) -> None:
             for result in results:
                 np.testing.assert_array_equal(result[step][name], results[0][step][name])
             exact = sum(each[name].double() for each in inputs).numpy() / 4
-            # The sums of two hosts of two ranks are rounded to float32; fp16 rounds them and the average.
+            # The two hosts' sums are rounded to float32. fp16 rounds the sums and the average.
             limit = {"none": 2.0**-22, "fp16": 2.0**-8}.get(codec)
             if limit is not None:
                 np.testing.assert_allclose(results[0][step][name], exact, rtol=0, atol=limit)
@@ -73,7 +74,7 @@ def test_all_ranks_get_the_same_average(tmp_path: Path, codec: str) -> None:
 
 @training.in_process_group
 def _error_feedback(rank: int) -> tuple[Any, Any]:
-    """The sum of many averages of one gradient, and of what residuals still have."""
+    """The sum of many averages of one gradient, and the states at the end."""
     average = _average("onebit", {"a": 5000}, **TWO_HOSTS)
     total = torch.zeros(5000)
     for step in range(10):
@@ -90,7 +91,7 @@ def test_what_onebit_drops_is_kept(tmp_path: Path) -> None:
     for _, states in results:
         for key, values in states.items():
             _, role, first, count = key.split("\n")
-            share = 1 / 4 if role == "worker" else 1.0  # a worker's residual is one of the sum over its host
+            share = 1 / 4 if role == "worker" else 1.0  # a worker's residual belongs to the sum over its host
             total[int(first) : int(first) + int(count)] += share * values["residual"]
     np.testing.assert_allclose(total, exact, rtol=1e-4, atol=1e-4)
 
@@ -128,7 +129,7 @@ def _states(rank: int, topology: dict[str, Any], saved: list[Any]) -> dict[str, 
 
 
 def _held_back(saved: list[dict[str, Any]], name: str) -> np.ndarray[Any, Any]:
-    """What the next average would get of the residuals of a tensor."""
+    """The sum that a tensor's residuals add to its next average."""
     total = np.zeros(COUNTS[name])
     for states in saved:
         for key, values in states.items():
@@ -189,7 +190,7 @@ def test_ddp_trains_over_hosts(tmp_path: Path) -> None:
     for each in results:
         assert len({parameters for parameters, _ in each}) == 1
     plain, exact, onebit = (each[0] for each in results)
-    # torch adds the ranks one after another, here the ranks of a host come first.
+    # torch adds the ranks one after another; HiPress adds the ranks of a host first.
     np.testing.assert_allclose(np.frombuffer(exact[0], np.float32), np.frombuffer(plain[0], np.float32), atol=1e-5)
     assert onebit[1] < plain[1] + 0.5
 
@@ -207,7 +208,8 @@ def test_the_engine_knows_the_hosts(tmp_path: Path) -> None:
 
 
 def _leaves(folder: str, leaver: int) -> tuple[bool, float]:
-    """Whether the states are as before the step in which a rank is missing, and how long it took to know."""
+    """Whether the failed step left the states unchanged, and the seconds until this rank knew that a rank is
+    missing."""
     with training.process_group(folder, timeout=4.0) as (rank, _):
         average = _average("onebit", {"a": 100_000}, **TWO_HOSTS)
         average.start(list(_values(rank, 0, {"a": 100_000}).items()), 0).wait()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch that travels in several portions, and the memory of their collectives."""
+"""A batch can travel in several portions, which bounds the memory of their collectives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hipress.torch.process_groups.layout import HEADER_BYTES, Compressed, Layout
 from tests.torch.ddp import training
 from tests.torch.ranks import outcomes, run
 
-#: One that is empty, one without a codec, and larger ones.
+#: An empty tensor, a tensor without a codec, and larger tensors.
 COUNTS = {"none": 0, "vector": 1500, "few": 3000, "many": 70_001, "large": 400_000}
 WORLD = 4
 
@@ -103,7 +103,7 @@ def test_they_give_the_same_average(tmp_path: Path) -> None:
 
 
 def _leaves(folder: str) -> bool:
-    """Whether the states are as before the step in which rank 1 is missing."""
+    """Whether the step in which rank 1 is missing left the states unchanged."""
     with training.process_group(folder, timeout=4.0) as (rank, _):
         average = _average(2000)
         average.start(list(_values(rank, 0).items()), 0).wait()
@@ -133,7 +133,7 @@ def _parts_otherwise(rank: int) -> None:
 
 @pytest.mark.slow
 def test_ranks_with_other_portions_are_told_on_all(tmp_path: Path) -> None:
-    """They would start different collectives, and read each other's payloads as headers."""
+    """Ranks with other portions would start different collectives, and would read payloads as headers."""
     for error in outcomes(_parts_otherwise, 2, str(tmp_path)):
         assert isinstance(error, hp.Mismatch)
         assert "'portion_bytes 2001' where rank 0 has 'portion_bytes 2000'" in str(error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches whose tensors have elements of different types, as a bucket has if a model mixes precisions."""
+"""A batch can have tensors of different element types, like a bucket of a model that mixes precisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
-#: Relative precision of one rounding to fp16, which all of these travel as, and of one to the type itself.
+#: By type: the relative error of rounding to fp16, in which all these tensors travel, or to the type itself.
 PRECISION = {torch.float32: 2.0**-11, torch.float64: 2.0**-11, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-8}
 COUNT = 3001
 
@@ -28,7 +28,7 @@ def _tensors(rank: int) -> dict[str, torch.Tensor]:
 
 @training.in_process_group
 def _mixed(rank: int, topology: str) -> dict[str, torch.Tensor]:
-    """Averages of compressed tensors of all types, and of an exact one."""
+    """Averages compressed tensors of all types, and a tensor without a codec."""
     options = GroupOptions(
         "fp16", topology, ranks_per_host=2 if topology == "hierarchical" else 0, codec_for={"exact": "none"}
     )
@@ -51,6 +51,6 @@ def test_each_tensor_keeps_its_type(tmp_path: Path, topology: str) -> None:
         assert results[0][name].dtype == dtype
         assert torch.equal(results[0][name], results[1][name])
         wanted = (given[0][name].double() + given[1][name].double()) / 2
-        # Values of both ranks, each rounded once, and their average, rounded twice: all below 5.
+        # Both ranks' values are rounded once and their average twice; all of them are below 5.
         torch.testing.assert_close(results[0][name].double(), wanted, rtol=0, atol=4 * 5 * precision)
     assert torch.equal(results[0]["exact"], torch.full((COUNT,), 0.5, dtype=torch.float64))

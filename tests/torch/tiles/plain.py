@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseLoCo's choice and rounding of values, element by element in NumPy: what its messages must decode to."""
+"""SparseLoCo's choice and rounding of values, element by element in NumPy: the values to which its messages must
+decode."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ Floats = NDArray[np.float32]
 
 
 def tiles(shape: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
-    """The flat indices of each tile's elements: equal tiles, the last ones cut off, of at most 64 × 64."""
+    """The flat indices of each tile's elements. The tiles are equal and at most 64 × 64; the last ones are cut off."""
     rows = shape[0] if len(shape) > 1 else 1
     columns = math.prod(shape) // rows
     height, width = (math.ceil(n / math.ceil(n / 64)) for n in (rows, columns))
@@ -25,7 +26,8 @@ def tiles(shape: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
 
 
 def two_bits(values: Floats) -> Floats:
-    """Each value becomes the mean of its bin; the bins are 1.5 standard deviations wide, the third has the mean."""
+    """Each value becomes the mean of its bin. The bins are 1.5 standard deviations wide, and the mean is in the middle
+    of the third bin."""
     mean = float(np.mean(values, dtype=np.float64))
     sigma = math.sqrt(sum((float(v) - mean) ** 2 for v in values) / max(len(values) - 1, 1))
     width = 1.5 * sigma if sigma > 0 else 1.0
@@ -38,13 +40,14 @@ def two_bits(values: Floats) -> Floats:
 
 
 def index_bytes(rows: int, k: int, size: int) -> int:
-    """Of an Elias-Fano code: the low bits, then a one for each number and a zero for each step of their high part."""
+    """The size of an Elias-Fano code in bytes. It has the low bits; then a one for each number, and a zero for each
+    step of the numbers' high part."""
     low = math.floor(math.log2(size / k))
     return math.ceil(rows * k * low / 8) + math.ceil(rows * (k + (size - 1) // 2**low) / 8)
 
 
 def sent(wanted: Floats, k: int = 64) -> Floats:
-    """What of `wanted` a rank sends; zeros elsewhere."""
+    """The values of `wanted` that a rank sends, with zeros elsewhere."""
     flat = wanted.reshape(-1)
     chosen: list[int] = []
     smallest = flat.size
@@ -55,6 +58,6 @@ def sent(wanted: Floats, k: int = 64) -> Floats:
     result = np.zeros_like(flat)
     indices = 0 if k >= smallest else index_bytes(len(chosen) // k, k, smallest)
     if 16 + (len(chosen) + 3) // 4 + indices >= 4 * flat.size:
-        return wanted.copy()  # as float32
+        return wanted.copy()  # the values travel as float32
     result[chosen] = two_bits(flat[chosen])
     return result.reshape(wanted.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices of tiles as Elias-Fano codes: they come back, at the published size; other bytes are refused."""
+"""Elias-Fano codes of tiles' indices can be decoded, have the published size, and refuse other bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def test_numbers_come_back(kind: str, k: int, size: int) -> None:
 
 
 def test_the_published_bytes() -> None:
-    # Two rows of 2 numbers below 16: 3 low bits each, then 3 places: ones at h and h + 1, where h is the high part.
+    # Two rows of 2 numbers below 16: 3 low bits for each number, then 3 places with ones at h and h + 1, where h is the
+    # high part.
     code = AscendingCode(2, 2, 16)
     packed = code.packed(np.array([[1, 13], [4, 7]]))
     low = 1 | 5 << 3 | 4 << 6 | 7 << 9
@@ -51,9 +52,9 @@ def test_a_64th_takes_8_bits_an_index() -> None:
 @pytest.mark.parametrize(
     ("packed", "message"),
     [
-        ([0, 0b10, 0b00110011], "the indices of a tile do not ascend"),  # twice the number 0
-        ([1, 0b10, 0b00110011], "the indices of a tile do not ascend"),  # 1, then 0
-        ([7 << 3, 0b10, 0b00111001], "or are not below 23"),  # 23
+        ([0, 0b10, 0b00110011], "the indices of a tile do not ascend"),  # the number 0 twice
+        ([1, 0b10, 0b00110011], "the indices of a tile do not ascend"),  # the number 1, then 0
+        ([7 << 3, 0b10, 0b00111001], "or are not below 23"),  # the number 23
         ([0, 0b10, 0b00110001], "a tile has not 2 indices"),
         ([0, 0b10, 0b01110001], "a tile has not 2 indices"),
         ([0, 0b10, 0b11111111], "a tile has not 2 indices"),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cosine transform of tiles is SciPy's; the signs of its inverse do not depend on the order of additions."""
+"""The cosine transform of tiles equals SciPy's, and the signs of its inverse do not depend on the order of
+additions."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def _tiles(shape: tuple[int, ...]) -> tuple[Tiles, torch.Tensor]:
 def test_the_basis_is_orthonormal(length: int) -> None:
     rows = basis(length)
     torch.testing.assert_close(rows @ rows.T, torch.eye(length, dtype=torch.float64), rtol=0, atol=1e-12)
-    # DCT-II, by its definition.
+    # This is the definition of DCT-II.
     for frequency in {0, 1, length - 1} & set(range(length)):
         norm = np.sqrt((1 if frequency == 0 else 2) / length)
         wanted = [norm * np.cos(np.pi * (2 * n + 1) * frequency / (2 * length)) for n in range(length)]
@@ -41,7 +42,7 @@ def test_the_inverse_gives_the_tiles_back(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_signs_are_those_of_the_inverse(shape: tuple[int, ...], scale: float) -> None:
     tiles, cut = _tiles(shape)
-    # Tiles of very different sizes have one exponent each.
+    # The tiles have values of very different magnitudes, and each tile has one exponent.
     coefficients = cut * scale * 10.0 ** -torch.arange(tiles.count)[:, None]
     down, across = basis(tiles.height), basis(tiles.width)
     exact = down.T @ coefficients.double().view(tiles.count, tiles.height, tiles.width) @ across

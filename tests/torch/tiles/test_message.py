@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseLoCo's messages: bytes, values, what is left out, and damage."""
+"""SparseLoCo's messages: their bytes and values, the values that are left out, and damaged messages."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ def _sealed(bad: torch.Tensor) -> torch.Tensor:
 
 def test_a_message_with_a_right_checksum_is_not_trusted_either() -> None:
     message, good = _small()
-    indices = 8 + 16 + 2  # header, levels, eight bins
-    code = AscendingCode(1, 8, 103)  # of the same form as codes of 8 numbers below 99
+    indices = 8 + 16 + 2  # the size of header, levels and eight bins
+    code = AscendingCode(1, 8, 103)  # has the same form as a code of 8 numbers below 99
     for wrong in ([0, 1, 2, 3, 4, 5, 6, 99], [0, 1, 1, 3, 4, 5, 6, 7], [1, 0, 2, 3, 4, 5, 6, 7]):
         bad = good.clone()
         bad[indices : indices + code.bytes] = torch.from_numpy(code.packed(np.array([wrong])))

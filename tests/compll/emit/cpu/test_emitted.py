@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ emitter against the interpreter, on programs that use parts of the language which no built-in codec uses."""
+"""The C++ emitter gives the interpreter's bytes for programs that use language features which no built-in codec
+uses."""
 
 from __future__ import annotations
 
@@ -64,11 +65,12 @@ def test_bytes_states_and_values_are_the_interpreters(
     cache: Path,
 ) -> None:
     file = PROGRAMS / f"{name}.cll"
-    # With code for each instruction set. A program that is loaded has code for this processor's best alone.
+    # The library has code for each instruction set; a loaded program would have code for this processor's best level
+    # only.
     assert hipress.load_codec(write_library(read_codec(file), cache)) == name
     codec = _core.create_codec(f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})")
     reference = Interpreter(compile_file(file), **options)
-    # From 65,536 elements on, a selection takes a sample first.
+    # From 65,536 elements on, a selection first takes a sample.
     for count in (0, 1, 7, 48, 1000, 4097, 9000, *((70_001,) if name == "orders" else ())):
         assert codec.max_encoded_bytes(count) == reference.max_encoded_bytes(count)
         for kind, gradient in inputs(count).items():

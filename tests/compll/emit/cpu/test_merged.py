@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters that have another value when merged gradients are encoded again."""
+"""A parameter can have another value when an aggregator encodes merged gradients."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emitted CUDA sources: compiled by NVRTC for GPUs, or by the C++ compiler for the processor."""
+"""Compiles emitted CUDA sources: with NVRTC for GPUs, or with the C++ compiler for the processor."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hipress.compll.emit.cuda.codec import CUDA
 from hipress.compll.emit.origin import Origin
 
 ROOT = Path(__file__).parents[4]
-#: Generations of GPUs.
+#: Compute capabilities of three generations of GPUs.
 ARCHITECTURES = ("80", "90", "100")
-#: For a library whose kernels run on the processor.
+#: Compiler options for a library whose kernels run on the processor.
 HOST_FLAGS = (
     *("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fPIC", "-shared"),
     *("-DHIPRESS_HOST_EXECUTION", f"-I{ROOT}"),
@@ -31,7 +31,8 @@ _ENTRY = re.compile(
 
 
 def kernels_without_spilling(text: str, architecture: str) -> list[str]:
-    """Compiles for a generation of GPUs; returns the kernels' symbols. No kernel spills or causes a warning."""
+    """Compiles for a compute capability and returns the kernels' symbols. Checks that no kernel spills registers or
+    causes a warning."""
     _, log = find_nvrtc().compile(text, f"sm_{architecture}", include_folders(), ["--ptxas-options=-v"])
     entries = [match.groupdict() for match in _ENTRY.finditer(log)]
     spilling = [e for e in entries if int(e["stores"]) or int(e["loads"])]
@@ -45,24 +46,24 @@ def origin_of(program: ir.Program) -> Origin:
 
 
 def kernels(program: ir.Program) -> str:
-    """The program's text for NVRTC."""
+    """The program's source text for NVRTC."""
     return CUDA.kernels(program, origin_of(program))
 
 
 def listed(text: str) -> list[str]:
-    """The symbols of the kernels that a text makes."""
+    """The symbols of the kernels in a source text."""
     return re.findall(r"^HIPRESS_KERNEL\((\w+),", text, re.MULTILINE)
 
 
 def emit(program: ir.Program, directory: Path) -> Path:
-    """Writes the program's CUDA source."""
+    """Writes the program's CUDA source and returns its file."""
     file = directory / f"{program.name}.cu"
     file.write_text(CUDA.library(program, origin_of(program)))
     return file
 
 
 def host_library(program: ir.Program, directory: Path) -> Path:
-    """A library whose kernels run on the processor."""
+    """Compiles the program to a library whose kernels run on the processor."""
     source, library = emit(program, directory), directory / f"lib{program.name}_host.so"
     compiler = os.environ.get("CXX", "c++")
     subprocess.run([compiler, *HOST_FLAGS, "-x", "c++", str(source), "-o", str(library)], check=True)
@@ -70,7 +71,7 @@ def host_library(program: ir.Program, directory: Path) -> Path:
 
 
 def starting_library(programs: Sequence[ir.Program], directory: Path) -> Path:
-    """A library with the host's functions of codecs, whose kernels are in code for a GPU."""
+    """Compiles the host functions of codecs to a library; the kernels are separate code for a GPU."""
     library = directory / "libcodecs.so"
     sources = [str(emit(program, directory)) for program in programs]
     compiler = os.environ.get("CXX", "c++")

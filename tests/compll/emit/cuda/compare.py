@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A generated codec beside the interpreter, which defines its bytes."""
+"""Compares a generated codec with the interpreter, which defines its bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STEPS = 3
 
 
 def bits(values: NDArray[np.float32]) -> NDArray[np.uint32]:
-    """The bits; every NaN has the same bits."""
+    """The bits of the values; every NaN gets the same bits."""
     return np.where(np.isnan(values), np.float32(np.nan), values).view(np.uint32)
 
 
 def same_steps(name: str, library: Path, memory: Memory, size: int, params: dict[str, Any]) -> None:
-    """Messages, states and decoded values of several steps, for gradients of every kind."""
+    """Checks messages, states and decoded values over several steps, with gradients of every kind."""
     meaning = Interpreter(program(name), **params)
     codec = CudaCodec(library, program(name), memory, params)
     assert codec.max_encoded_bytes(size) == meaning.max_encoded_bytes(size)
@@ -49,14 +49,15 @@ def same_steps(name: str, library: Path, memory: Memory, size: int, params: dict
 
 
 def same_without_states(name: str, library: Path, memory: Memory) -> None:
-    """A caller that keeps no states has the messages of states that are zeros."""
+    """Checks that a caller without states gets the messages of states that are zeros."""
     meaning, codec = Interpreter(program(name)), CudaCodec(library, program(name), memory, {})
     gradient = np.random.default_rng(2).standard_normal(5000).astype(np.float32)
     assert codec.encode(gradient, None, Call()) == meaning.encode(gradient)
 
 
 def same_refusals(name: str, library: Path, memory: Memory) -> None:
-    """The codec refuses the cut, lengthened and changed payloads that the interpreter refuses, and keeps the output."""
+    """Checks that the codec refuses the cut, lengthened and changed payloads that the interpreter refuses, and leaves
+    the output unchanged."""
     meaning, codec = Interpreter(program(name)), CudaCodec(library, program(name), memory, {})
     random, refused = np.random.default_rng(1), 0
     for size in (1, 13, 3000):

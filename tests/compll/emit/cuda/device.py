@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether there is a GPU, its memory, and kernels on it: by the driver, which may be the stand-in for one."""
+"""Tells whether there is a GPU, and gives access to its memory and kernels through the driver, or through a stand-in
+for it."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _MAJOR, _MINOR = 75, 76
 
 
 def missing() -> str | None:
-    """Why codecs cannot run on a GPU here; None if they can."""
+    """The reason why codecs cannot run on a GPU here; None if they can."""
     try:
         driver = ctypes.CDLL(DRIVER)
     except OSError:
@@ -40,7 +41,7 @@ def missing() -> str | None:
 
 
 def require_gpu(reason: str | None) -> None:
-    """Skips the test where codecs cannot run on a GPU, or fails it where HIPRESS_REQUIRE_GPU asks for one."""
+    """Skips the test if codecs cannot run on a GPU; fails it if HIPRESS_REQUIRE_GPU is set."""
     if reason is None:
         return
     if os.environ.get("HIPRESS_REQUIRE_GPU"):
@@ -59,7 +60,7 @@ def _launcher_library() -> ctypes.CDLL:
 
 
 class Runtime:
-    """Functions of the driver, on the first GPU; a failure raises RuntimeError."""
+    """The driver's functions on the first GPU; a failure raises RuntimeError."""
 
     def __init__(self, driver: str = DRIVER, compiler: Callable[[str, str, int, int], bytes] = compile_kernels) -> None:
         self._driver, self._compiler, self._name = ctypes.CDLL(driver), compiler, driver
@@ -80,7 +81,7 @@ class Runtime:
             raise RuntimeError(f"cu{function}: {(name.value or b'?').decode()}")
 
     def copy(self, to: int | None, source: int | None, size: int) -> None:
-        """Between any two places; waits for everything that was started before."""
+        """Copies between any two addresses, and waits for all work that was started before."""
         self.start_copy(to, source, size)
         self("StreamSynchronize", None)
         for launcher in self._launchers.values():
@@ -92,7 +93,7 @@ class Runtime:
             self("MemcpyAsync", ctypes.c_void_p(to), ctypes.c_void_p(source), ctypes.c_size_t(size), None)
 
     def launcher(self, kernels: str) -> ctypes.c_void_p:
-        """Starts the kernels of a text: the stream argument of codecs' functions."""
+        """An object that starts the kernels of a source text; it is the stream argument of a codec's functions."""
         if kernels not in self._launchers:
             image = self._compiler("tests", kernels, *self._capability)
             launcher = self._library.hipress_test_launcher(self._name.encode(), image, ctypes.c_size_t(len(image)))

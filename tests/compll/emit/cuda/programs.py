@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compared programs: built-in codecs, examples, and programs that use the rest of the language."""
+"""The programs that tests compare: built-in codecs, examples, and programs that use the rest of the language."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.compll.programs import BUILTIN, EXAMPLES, ROOT
 
 SIZES = [1, 7, 255, 256, 257, 4095, 4096, 4097, 20000]
 
-#: Values of parameters, besides the defaults.
+#: Values of parameters that tests use besides the defaults.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "terngrad": [{"bitwidth": b, "stochastic": s} for b in (1, 2, 4, 8) for s in (True, False)],
     "dgc": [{}, {"ratio": 0.1}],
@@ -38,7 +38,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "int4": [{}, {"error_feedback": False, "block": 100}, {"stochastic": True, "block": 5000}],
 }
 
-#: Full sorts, sorts of a filter's elements, ranks in a loop, keys in double, the first elements of a sort.
+#: Has full sorts, sorts of a filter's elements, ranks in a loop, double keys, and the first elements of a sort.
 _SORTS = """
 void SortsEncode(float* gradient, uint8* compressed, state float* residual) {
     float* value = map(gradient, residual, [&](float g, float r) -> float { return g + r; });
@@ -61,7 +61,7 @@ void SortsDecode(uint8* compressed, float* gradient) {
 }
 """
 
-#: Branches with vectors of every kind, in both functions; vectors at addresses that are no multiple of four.
+#: Has branches with vectors of every kind in both functions, and vectors at addresses that are no multiple of four.
 _BRANCHES = """
 param BranchesParams {
     float limit = 0.5 in [0, inf);
@@ -112,7 +112,7 @@ void BranchesDecode(uint8* compressed, float* gradient, BranchesParams params) {
 }
 """
 
-#: Blocks of every length, values that a block has once, integers and doubles, blocks within blocks.
+#: Has blocks of every length, values that a block has once, integers and doubles, and blocks within blocks.
 _BLOCKS = """
 param BlocksParams {
     int32 size = 3 in [1, 1000000];
@@ -144,7 +144,7 @@ void BlocksDecode(uint8* compressed, float* gradient, BlocksParams params) {
 }
 """
 
-#: Without states, and without a look at every element of the gradient.
+#: Has no states, and does not read every element of the gradient.
 _SPARSE = """
 void SparseEncode(float* gradient, uint8* compressed) {
     int* at = filter(range(gradient.size), [&](int i) -> bool {
@@ -164,7 +164,7 @@ _TEXTS = {"sorts": _SORTS, "branches": _BRANCHES, "blocks": _BLOCKS, "sparse": _
 VARIANTS["blocks"] = [{"size": size} for size in (1, 3, 64, 1024, 5000, 1000000)]
 VARIANTS["branches"] = [{"limit": limit} for limit in (0.5, 3.0, 5.0)]
 VARIANTS["narrow"] = [{}, {"flip": True, "block": 1}, {"bias": 127, "most": 65535, "block": 5000}]
-#: Programs of the tests for processors.
+#: Programs from the tests of the C++ emitter.
 _FILES = ["narrow"]
 NAMES = [*BUILTIN, *EXAMPLES, *_TEXTS, *_FILES]
 
@@ -180,7 +180,7 @@ def program(name: str) -> ir.Program:
 
 
 def gradients(count: int) -> Iterator[NDArray[np.float32]]:
-    """Gradients of every kind that codecs may treat in a way of their own."""
+    """Gradients of every kind that a codec may treat in a special way."""
     random = np.random.default_rng(count)
     yield random.standard_normal(count).astype(np.float32)
     yield np.zeros(count, np.float32)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of functions of a generated codec (core/ops/cuda/cuda_codec.h), called through ctypes.
+"""Calls the function table of a generated codec (core/ops/cuda/cuda_codec.h) through ctypes.
 
-`Memory` holds the codec's vectors: the processor's memory here, a GPU's in device.py.
+`Memory` holds the codec's vectors in the processor's memory; device.py has a class for a GPU's memory.
 """
 
 from __future__ import annotations
@@ -75,20 +75,20 @@ class _Table(ctypes.Structure):
 
 
 class Refused(Exception):
-    """The codec set its error."""
+    """The codec has reported an error."""
 
 
 class Memory:
     """Vectors in the processor's memory."""
 
     def put(self, values: Array) -> Any:
-        """A copy of an array; give it to address() and get()."""
+        """A copy of an array; address() and get() take it."""
         kept = self.room(values.nbytes)
         kept[:] = values.view(np.uint8)
         return kept
 
     def room(self, size: int) -> Any:
-        """Memory of `size` bytes with any content, aligned as codecs want it."""
+        """Memory of `size` bytes with arbitrary content, with the alignment that codecs need."""
         memory = np.full(size + _ALIGNMENT, 0xA5, np.uint8)
         start = -memory.ctypes.data % _ALIGNMENT
         return memory[start : start + size]
@@ -97,11 +97,11 @@ class Memory:
         return int(kept.ctypes.data)
 
     def launcher(self, kernels: str) -> Any:
-        """The stream argument for functions that start these kernels; None: the library has them, and runs them."""
+        """The stream argument for functions that start these kernels; None if the library contains the kernels."""
         return None
 
     def get(self, kept: Any, dtype: Any) -> Array:
-        """The content, once all calls that were started have ended."""
+        """The content, after all started calls have ended."""
         values: Array = kept.view(dtype).copy()
         return values
 
@@ -116,14 +116,14 @@ class Call:
 
 
 def table_of(library: Path, name: str) -> Any:
-    """A codec's functions."""
+    """The function table of a codec."""
     function = getattr(ctypes.CDLL(str(library)), gpu_table(name))
     function.restype = ctypes.POINTER(_Table)
     return function().contents
 
 
 class CudaCodec:
-    """A generated codec with values for its parameters; the interface is like the interpreter's."""
+    """A generated codec with values for its parameters; its interface is like the interpreter's."""
 
     def __init__(self, library: Path, program: ir.Program, memory: Memory, params: Mapping[str, Any]) -> None:
         values = bind_params(program.params, dict(params))
@@ -141,7 +141,7 @@ class CudaCodec:
         return {name: np.zeros(count, np.float32) for name in self.states}
 
     def encode(self, gradient: Array, state: dict[str, Array] | None, call: Call) -> bytes:
-        """The message; states change in place."""
+        """Encodes a gradient and returns the message; the states change in place."""
         prepared = Prepared(self, gradient, state, call)
         prepared.encode()
         size = prepared.check()
@@ -152,7 +152,8 @@ class CudaCodec:
         return bytes(self.memory.get(prepared.message, np.uint8)[:size])
 
     def decode_into(self, data: bytes, output: Array, *, accumulate: bool = False, spare: int = 0) -> None:
-        """With `spare` more bytes of room, the size is given on the device. Raises Refused."""
+        """Decodes a payload. With `spare` more bytes of room, the device memory gives the payload's size. Raises
+        Refused."""
         memory, count, capacity = self.memory, len(output), len(data) + spare
         payload = memory.put(np.frombuffer(data + bytes(spare), np.uint8))
         target = memory.put(output)
@@ -180,7 +181,7 @@ class CudaCodec:
 
 
 class Prepared:
-    """Calls of a codec with memory of their own: ready to be repeated, step after step."""
+    """Calls of a codec with their own memory, ready for repetition in each step."""
 
     def __init__(self, codec: CudaCodec, gradient: Array, state: dict[str, Array] | None, call: Call) -> None:
         memory, count = codec.memory, len(gradient)
@@ -207,7 +208,7 @@ class Prepared:
         )
 
     def encode(self) -> None:
-        """The next step, which reads the states that the step before has written."""
+        """Encodes the next step, which reads the states of the step before."""
         memory, call = self._codec.memory, self._call
         pointers = ctypes.c_void_p * max(1, len(self.before))
         self._codec.table.encode(
@@ -233,11 +234,11 @@ class Prepared:
         self._step += 1
 
     def decode(self) -> None:
-        """Adds the values of the last message to a vector."""
+        """Decodes the last message and adds its values to a vector."""
         self._codec.table.decode(self._decode, self._codec.launcher)
 
     def check(self) -> int:
-        """Bytes of the last message. Raises Refused if the codec set its error."""
+        """The size of the last message in bytes. Raises Refused if the codec has reported an error."""
         size, *errors = map(int, self._codec.memory.get(self._results, np.uint32))
         for error in errors:
             if error not in (0, 0xFFFFFFFF):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated kernels on a GPU: the bytes of the interpreter. `make test-gpu` runs this, and fails without a GPU."""
+"""Generated kernels on a GPU give the interpreter's bytes. `make test-gpu` runs this, and fails without a GPU."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def test_bytes_states_and_decoded_values(gpu: Gpu, name: str, size: int) -> None
 
 @pytest.mark.parametrize("name", NAMES)
 def test_many_thread_blocks(gpu: Gpu, name: str) -> None:
-    """More thread blocks than a GPU runs at once, several times, because only then races show."""
+    """The gradient needs more thread blocks than a GPU runs at once, and is encoded several times, because only then
+    races show."""
     meaning, codec = Interpreter(program(name)), CudaCodec(gpu.library, program(name), gpu.memory, {})
     gradient = np.random.default_rng(4).standard_normal(LARGE).astype(np.float32)
     state, expected_state = codec.new_state(LARGE), meaning.new_state(LARGE)

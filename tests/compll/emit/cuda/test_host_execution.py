@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated kernels, run on the processor: the bytes of the interpreter."""
+"""Generated kernels that run on the processor give the interpreter's bytes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_program_that_scatters_in_no_order_is_refused(tmp_path: Path) -> None:
 
 
 def test_short_reductions_of_a_block_share_one_kernel(tmp_path: Path) -> None:
-    """Fusion is the point of a plan: onebit makes its three reductions in one pass over the elements."""
+    """A plan must fuse kernels: onebit makes its three reductions in one pass over the elements."""
     text = emit(program("onebit"), tmp_path).read_text().partition("namespace decoding")[0]
     assert text.count("block.elements(") == 3
     assert text.count("cuda::feedLanes<") == 3

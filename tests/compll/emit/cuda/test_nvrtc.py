@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVRTC compiles all kernels: of the language for three generations of GPUs, of tensors' elements for one."""
+"""NVRTC compiles all kernels: the language's kernels for three generations of GPUs, the element kernels for one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_kernels_compile_for_all_architectures_without_spilling(name: str, archi
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in (*BUILTIN, *EXAMPLES)])
 def test_programs_with_the_rest_of_the_language_compile(name: str) -> None:
-    """Also full sorts, branches and numbers of every kind, for which no program above has a use."""
+    """These programs have full sorts, branches and numbers of every kind, which no program above uses."""
     assert kernels_without_spilling(kernels(program(name)), "90")
 
 

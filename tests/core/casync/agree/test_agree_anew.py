@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that are sent in another way from some step on: other topologies, partitions, codecs. Nothing is lost."""
+"""From some step on, tensors travel another way: with another topology, other partitions or another codec. No residual
+is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ FACTORS = {"prescale": 0.5, "postscale": 3.0}
 
 
 class Tensors:
-    """Of one rank: what is held back joins the next values, as TensorList's users have it."""
+    """The tensors of one rank. Unsent residuals join the next values, as TensorList's users do it."""
 
     def __init__(self, engine: _core.Engine, specs: list[_core.TensorSpec]) -> None:
         self._engine = engine
@@ -35,7 +36,7 @@ class Tensors:
         self.handles = [handle for handle, _ in agreed]
         for index, (_, values) in enumerate(agreed):
             if values is not None:
-                assert self.held_back[index] is None, "what was held back has been sent since"
+                assert self.held_back[index] is None, "the residuals have been sent"
                 self.held_back[index] = values
 
     def step(self, values: list[Floats]) -> list[Floats]:
@@ -55,9 +56,9 @@ class Tensors:
 def arrived(
     world_size: int, ways: list[list[dict[str, Any]]], op: str, steps: int = 2, options: dict[str, Any] | None = None
 ) -> tuple[list[Floats], list[Floats]]:
-    """Of each tensor what it lacks of all that was given, before the last way and after it.
+    """By tensor: the difference between the contributions and the results, before the last way and at the end.
 
-    `ways[i]` says how each tensor travels for some steps; the last way holds nothing back.
+    `ways[i]` says how each tensor travels for some steps; the last way keeps no residual.
     """
     factor = 1.5 * (1.0 if op == "sum" else 1.0 / world_size)
 
@@ -111,7 +112,7 @@ CHANGES += [(5, "sum", old, new) for old, new in itertools.pairwise([*TOPOLOGIES
 def test_no_residual_is_lost_from_one_topology_codec_and_cut_to_another(
     world_size: int, op: str, before: str, after: str
 ) -> None:
-    """Sent as they are in the end, tensors have brought everything that any rank gave."""
+    """After the last steps, without a codec, the results contain all contributions of all ranks."""
     first, second = [], []
     for number, (old, new) in enumerate(itertools.product(CODECS, CODECS)):
         first.append({"codec": old, "topology": before, "partitions": (1, 2, world_size, 9)[number % 4]})
@@ -119,11 +120,12 @@ def test_no_residual_is_lost_from_one_topology_codec_and_cut_to_another(
     last = [{"codec": "none", "topology": after} for _ in first]
     lacking, left = arrived(world_size, [first, second, last], op)
     assert largest(left) < 2e-4
-    assert min(float(np.abs(each).max()) for each in lacking) > 0.1, "codecs had dropped something"
+    assert min(float(np.abs(each).max()) for each in lacking) > 0.1, "codecs had kept residuals"
 
 
 def test_no_residual_is_lost_when_tensors_join_groups_change_them_and_leave_them() -> None:
-    """Other members, another codec, other partitions and topologies, and groups that are still called the same."""
+    """The group gets other members, another codec, other partitions and another topology; its name may stay the
+    same."""
     ways = [
         [{"group": "g", "codec": "onebit"}] * 2
         + [{"codec": "tbq(threshold=0.5)"}]
@@ -137,7 +139,7 @@ def test_no_residual_is_lost_when_tensors_join_groups_change_them_and_leave_them
     ]
     lacking, left = arrived(4, ways, "average")
     assert largest(left) < 2e-4
-    assert min(float(np.abs(each).max()) for each in lacking[:3]) > 0.1, "codecs had dropped something"
+    assert min(float(np.abs(each).max()) for each in lacking[:3]) > 0.1, "codecs had kept residuals"
 
 
 @pytest.mark.parametrize("codec", ["none", "fp16", "terngrad"])
@@ -157,7 +159,7 @@ def test_what_was_dropped_joins_the_next_values_where_nothing_is_remembered(code
 
 
 def test_momentum_stays_with_the_rank_that_encodes_an_element_still() -> None:
-    """And is forgotten by the others: a velocity is no residual, and means nothing to another rank."""
+    """The other ranks forget their velocity: it is no residual, and another rank cannot use it."""
 
     def body(engine: _core.Engine) -> tuple[Floats, Floats]:
         like = np.ones(COUNT, np.float32)
@@ -172,14 +174,14 @@ def test_momentum_stays_with_the_rank_that_encodes_an_element_still() -> None:
     for before, after in run_ranks(4, body):
         forgotten = [piece for piece in pieces if after.size == 0 or not after[piece].any()]
         if not before.any():
-            continue  # it was the aggregator of the whole, which applies no momentum
-        assert len(forgotten) == 1, "one piece is this rank's to aggregate now"
+            continue  # this rank was the aggregator of the whole tensor, which applies no momentum
+        assert len(forgotten) == 1, "this rank now aggregates one partition"
         kept = [piece for piece in pieces if piece not in forgotten]
         assert all(np.array_equal(before[piece], after[piece]) for piece in kept)
 
 
 def test_where_an_element_is_encoded_as_before_no_bit_changes() -> None:
-    """Of a tensor that is cut into halves, one half has the aggregator that the whole had."""
+    """The tensor is divided into halves, and one half keeps the aggregator of the whole tensor."""
     count = 4096
 
     def body(engine: _core.Engine) -> tuple[dict[str, Floats], dict[str, Floats]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that disagree about what they synchronise are told so, all of them, with the difference."""
+"""If ranks declare different tensors, all of them get an error that tells the difference."""
 
 from __future__ import annotations
 
@@ -153,7 +153,8 @@ def test_after_shutdown_the_engine_says_so() -> None:
 
 
 def test_without_pipelining_a_conflict_holds_up_nobody_behind_it() -> None:
-    """A tensor on which ranks disagree ends while it queues; the one in front of it ends later, and the next begins."""
+    """A tensor with a conflict ends while it waits in the queue. The tensor before it ends later, and the tensor behind
+    it begins."""
     told = threading.Event()
 
     def body(engine: _core.Engine) -> Any:

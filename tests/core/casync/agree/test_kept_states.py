@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What codecs keep of a tensor, read from one engine and restored in another."""
+"""A tensor's codec states can be read from one engine and restored in another."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def steps(engine: _core.Engine, handles: list[int], numbers: range) -> list[byte
 
 
 def read(engine: _core.Engine, handles: list[int]) -> list[Any]:
-    """As restore_states() takes it."""
+    """The states of the tensors, as restore_states() takes them."""
     saved = []
     for handle in handles:
         step, random, stretches, states = engine.kept_states(handle)
@@ -57,7 +57,7 @@ def test_an_engine_goes_on_to_the_bit_from_the_states_of_another(codec: str, gro
     by_rank = run_ranks(WORLD, straight)
 
     def resumed(engine: _core.Engine) -> Any:
-        engine.declare([spec("before", np.empty(3, np.float32))])  # the numbers of the tensors are others than before
+        engine.declare([spec("before", np.empty(3, np.float32))])  # this tensor shifts the numbers of the others
         handles = agree(engine, codec, group)
         saved, _ = by_rank[engine.rank]
         assert engine.restore_states(handles, saved) == [None, None]
@@ -75,7 +75,7 @@ def test_a_group_goes_on_as_two_tensors_and_back_without_loss() -> None:
     by_rank = run_ranks(WORLD, first)
 
     def residuals(saved: Any) -> Any:
-        """In the unit of the average."""
+        """The sum of the residuals in the unit of the average."""
         total = np.zeros((2, COUNT))
         for index, (_, _, stretches, states) in enumerate(saved):
             start = 0
@@ -119,7 +119,7 @@ def test_what_cannot_be_restored_changes_nothing() -> None:
         for one, other in zip(read(engine, handles), saved, strict=True):
             assert one[:3] == other[:3]
             assert one[3]["residual"].tobytes() == other[3]["residual"].tobytes()
-        # Nobody waits for the others: what this rank has submitted cannot have ended.
+        # Only this rank submits now, so its operation cannot end.
         engine.allgather("now", b"")
         if engine.rank == 0:
             array = values_of(0, 2)["a"]

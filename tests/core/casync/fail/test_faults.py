@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Silent, leaving and lying ranks: a typed error that names the rank and the tensor, on every rank, in time."""
+"""If a rank is silent, leaves or lies, every other rank raises in time a typed error that names the rank and the
+tensor."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def test_a_rank_that_leaves_while_others_wait_is_named() -> None:
         (tensor,) = engine.declare([spec("w", values)])
         engine.allgather("declared", b"")
         if engine.rank == 1:
-            return None  # shuts down
+            return None  # the rank shuts down
         return engine.wait(engine.submit(tensor, values, values))
 
     for rank, outcome in enumerate(outcomes(3, body, linger=0.0)):
@@ -102,18 +103,18 @@ def test_a_dropped_message_is_a_timeout() -> None:
         options={"timeout": 1.0},
         intercept=intercept,
     ):
-        # A rank whose own part was complete may have finished before the others gave up.
+        # A rank that needed no lost message may have finished before the other ranks gave up.
         if isinstance(outcome, BaseException):
             assert isinstance(outcome, Timeout)
             assert "'w'" in str(outcome)
     assert dropped
 
 
-# With other names the ring begins at other ranks.
+# The name of a tensor determines the rank at which its ring begins.
 @pytest.mark.parametrize("name", ["a", "b", "c"])
 @pytest.mark.parametrize("sent", [0, 1])
 def test_a_rank_that_stops_within_a_step_is_named_also_by_one_that_is_a_step_ahead(name: str, sent: int) -> None:
-    """After the last but one message of rank 2, rank 1 may have all of the step, and wait in the next for rank 0."""
+    """Rank 1 may get all messages of the step except the last one of rank 2, and wait in the next step for rank 0."""
     began = Event()
     from_rank2 = []
 
@@ -169,7 +170,7 @@ def test_a_corrupt_payload_is_refused_on_every_rank(change: str) -> None:
 @pytest.mark.parametrize("silent", [0, 1, 2, 3])
 @pytest.mark.parametrize("topology", ["ps", "ring", "allgather", "hierarchical", "hierarchical(ring)"])
 def test_a_silent_rank_is_named_in_every_topology(topology: str, silent: int) -> None:
-    """Also by ranks that wait for others which wait for it: whoever is nearest speaks first."""
+    """Some ranks wait for ranks that wait for the silent rank: the rank next to the silent rank reports first."""
 
     def body(engine: _core.Engine) -> None:
         allreduce(engine, "w", np.ones(8192, np.float32), topology=topology, partitions=4)
@@ -179,6 +180,6 @@ def test_a_silent_rank_is_named_in_every_topology(topology: str, silent: int) ->
 
     ends = outcomes(4, body, options={"timeout": 1.0, "hosts": [0, 0, 1, 1]}, intercept=intercept, linger=0.0)
     for rank, end in enumerate(ends):
-        if rank != silent:  # which has all it needs, after an allgather
+        if rank != silent:  # after an allgather the silent rank has everything it needs
             assert isinstance(end, Timeout), (rank, end)
             assert f"rank {silent}" in str(end).split("got")[1], (rank, end)

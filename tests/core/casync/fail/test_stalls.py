@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that waits for long says for whom and for which tensors, long before its deadline."""
+"""A rank that waits long logs, well before its deadline, for which ranks and tensors it waits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hipress import _core
 from hipress.runtime import RuntimeOptions
 from tests.core.casync.engine_world import run_ranks, spec
 
-#: Seconds.
+#: Seconds between two warnings.
 INTERVAL = 0.5
 
 
 def late_rank(engine: _core.Engine, late: float, *, attended: bool, group: str = "") -> None:
-    """Two tensors, which rank 1 submits later."""
+    """Submits two tensors; rank 1 submits them later."""
     values = [np.ones(7, np.float32) for _ in range(2)]
     tensors = engine.declare([spec(f"layer{index}", value, group=group) for index, value in enumerate(values)])
     if engine.rank == 1:
@@ -49,10 +49,10 @@ def test_the_rank_and_the_tensors_are_named_again_and_again(capfd: pytest.Captur
         options={"stall_warning": INTERVAL, "timeout": 20.0},
     )
     said = warnings(capfd)
-    assert 2 <= len(said) <= 4, said  # at 0.5, 1 and 1.5 s; fewer on a busy machine
+    assert 2 <= len(said) <= 4, said  # at 0.5, 1 and 1.5 s, and less often on a busy machine
     for line in said:
         assert line.startswith("hipress: rank 0: ")
-        # Of one tensor rank 1 is the aggregator.
+        # Rank 1 is the aggregator of one of the tensors.
         assert "got nothing from rank 1: tensor 'layer" in line
         assert "got no aggregate from rank 1: tensor 'layer" in line
         assert "'layer0' (step 0)" in line
@@ -99,7 +99,7 @@ def test_many_tensors_make_one_line(capfd: pytest.CaptureFixture[str]) -> None:
 
     run_ranks(3, body, options={"stall_warning": INTERVAL, "timeout": 20.0})
     said = warnings(capfd)
-    assert 1 <= len(said) <= 2, "one for each rank that waits"
+    assert 1 <= len(said) <= 2, "one warning for each rank that waits"
     for line in said:
         assert re.search(r"got nothing from rank 2: tensors 'layer\d+' \(step 0\), .* and \d+ more", line), line
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations that nobody waits for: a function is called when they have ended."""
+"""An operation for which no thread waits calls a function at its end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 from hipress import _core
 from tests.core.casync.engine_world import gradients, run_ranks, spec
 
-#: Seconds; far more than anything here takes.
+#: Seconds, many more than any event here needs.
 _PATIENCE = 30.0
 
 
 class Ending:
-    """Keeps how one operation ended."""
+    """Records the end of one operation."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str | None, bool]] = []
@@ -29,7 +29,7 @@ class Ending:
         self._called.set()
 
     def wait(self) -> tuple[str | None, bool]:
-        assert self._called.wait(_PATIENCE), "nobody was told how the operation ended"
+        assert self._called.wait(_PATIENCE), "the function was not called at the end of the operation"
         return self.calls[0]
 
 
@@ -41,7 +41,7 @@ def test_the_function_is_called_when_the_output_is_there(world_size: int, codec:
     def body(engine: _core.Engine) -> Any:
         (tensor,) = engine.declare([spec("gradient", values[0], op="average", codec=codec)])
         results = []
-        for _ in range(3):  # the same tensor again as soon as it has ended
+        for _ in range(3):  # each time the tensor is submitted as soon as its operation has ended
             result = values[engine.rank].copy()
             ending = Ending()
             engine.submit(tensor, result, result, on_done=ending)
@@ -68,7 +68,7 @@ def test_the_function_learns_that_no_rank_had_values() -> None:
 
 
 def test_a_deadline_passes_without_anybody_waiting() -> None:
-    """Rank 1 never submits: rank 0 is told so by the engine itself."""
+    """Rank 1 never submits, and rank 0's engine itself reports the timeout."""
     told = threading.Event()
 
     def body(engine: _core.Engine) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formulas of docs/algorithms.md, checked by counting in the graphs that are built and in what is sent."""
+"""The formulas of docs/algorithms.md equal the counts in the built task graphs and in the sent messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Formula = Callable[["Size"], Fraction]
 
 @dataclass(frozen=True)
 class Size:
-    """K partitions; N ranks on H hosts, L on each."""
+    """The parameters of the formulas: K partitions, N ranks on H hosts, L ranks on each host."""
 
     K: int
     H: int
@@ -43,7 +43,8 @@ def share(numerator: int, denominator: int) -> Fraction:
 
 @dataclass(frozen=True)
 class Cost:
-    """Per rank. Messages to other hosts carry S/K bytes, as do encoded ones within a host; plain ones carry R/K."""
+    """The costs per rank. Messages to other hosts and encoded messages within a host carry S/K bytes; raw ones carry
+    R/K."""
 
     hops: Formula
     outside: Formula  # messages to other hosts (flat topologies: to all other ranks)
@@ -112,7 +113,7 @@ def graphs(topology: str, size: Size) -> Graphs:
 
 
 def longest_path(every_rank: Graphs) -> int:
-    """How many messages wait for each other in a row."""
+    """The number of messages in the longest chain of messages that depend on each other."""
     receives = {
         (rank, task["peer"], task["partition"], task["hop"]): (rank, index)
         for rank, tasks in enumerate(every_rank)
@@ -154,7 +155,7 @@ def test_what_the_graphs_count(topology: str, size: Size) -> None:
 
 
 def transfers(every_rank: Graphs, primitive: str) -> list[tuple[int, int, int, int]]:
-    """Sender, receiver, partition and hop of all ranks' sends or receives, in order."""
+    """The sender, receiver, partition and hop of all ranks' sends or receives, sorted."""
     return sorted(
         (*((rank, task["peer"]) if primitive == "send" else (task["peer"], rank)), task["partition"], task["hop"])
         for rank, tasks in enumerate(every_rank)
@@ -164,7 +165,7 @@ def transfers(every_rank: Graphs, primitive: str) -> list[tuple[int, int, int, i
 
 
 def is_matched(every_rank: Graphs) -> bool:
-    """Whether every send has its receive, and no two messages are alike."""
+    """Whether every send has its receive, and all messages have different tags."""
     sent = transfers(every_rank, "send")
     return sent == transfers(every_rank, "recv") and len(set(sent)) == len(sent)
 
@@ -177,7 +178,7 @@ def test_every_send_has_its_receive(topology: str, size: Size) -> None:
 @pytest.mark.parametrize(("topology", "size"), [case for case in CASES if case[1].N <= 4], ids=str)
 @each("codec", ["none", "fp16"])
 def test_what_is_sent(topology: str, size: Size, codec: str) -> None:
-    """Bytes, with 32 of a header to each message; fp16 halves what is not within a host."""
+    """The bytes include a header of 32 bytes per message; fp16 halves the payloads, except raw ones within a host."""
     count = 4096 * size.K
     values = gradients(size.N, count)
 
@@ -200,8 +201,8 @@ def test_what_is_sent(topology: str, size: Size, codec: str) -> None:
     assert sum(counter["messages_sent"] for counter in counters) == size.N * (encoded + plain)
 
 
-#: Of the collectives that are no all-reduce: hops; messages and bytes of all N ranks together, each of which has N
-#: blocks of 4096 bytes, which are one partition for a broadcast.
+#: For the collectives other than all-reduce: the hops, the messages and the bytes of all N ranks together. Each rank
+#: has N blocks of 4096 bytes, which are one partition for a broadcast.
 COLLECTIVES: dict[str, tuple[Callable[[int], int], Callable[[int], int], Callable[[int], int]]] = {
     "broadcast": (lambda n: 3 * (n.bit_length() - 1), lambda n: 3 * (n - 1), lambda n: 4096 * n * (n - 1)),
     "allgather": (lambda n: 2, lambda n: 2 * n * (n - 1), lambda n: n * (n - 1) * (4096 * n + 8)),
@@ -246,7 +247,7 @@ def test_what_other_collectives_send(collective: str, world_size: int) -> None:
 @pytest.mark.parametrize("collective", ["broadcast", "allgather", "alltoall", "reducescatter"])
 @each("world_size", [2, 3, 4, 5, 8])
 def test_graphs_of_other_collectives(collective: str, world_size: int) -> None:
-    """Allgather and alltoall run theirs twice: sizes, then blocks."""
+    """Allgather and alltoall run their task graph twice: first for the sizes, then for the blocks."""
     every_rank = [_core.build_collective(collective, rank, world_size) for rank in range(world_size)]
     times = 2 if collective in ("allgather", "alltoall") else 1
     hops, messages, _ = COLLECTIVES[collective]
@@ -258,7 +259,7 @@ def test_graphs_of_other_collectives(collective: str, world_size: int) -> None:
 @pytest.mark.parametrize("topology", list(COSTS))
 @each("partitions", [1, 3, 4, 9])
 def test_shares_are_even(topology: str, partitions: int) -> None:
-    """Nobody aggregates more than ⌈K/N⌉ partitions."""
+    """No rank aggregates more than ⌈K/N⌉ partitions."""
     size = Size(K=partitions, H=4, L=1)
     for tasks in graphs(topology, size):
         merged = {task["partition"] for task in tasks if task["primitive"] == "merge" and task["merged_messages"] == 3}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every topology with every codec, number of ranks, size and number of partitions."""
+"""Every topology works with every codec, number of ranks, size and number of partitions."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ SIZES = [0, 1, 7, 1000, 4097, 1_000_003]
 
 
 def hosts_of(world_size: int) -> list[int]:
-    """Hosts of one, two and three ranks, whose ranks are not all side by side."""
+    """The host of each rank: hosts have one, two and three ranks, and not all ranks of a host have consecutive
+    numbers."""
     return [(0, 1, 1, 2, 0, 2, 2, 0)[rank] for rank in range(world_size)]
 
 
 @lru_cache(maxsize=64)
 def inputs(world_size: int, size: int) -> Sequence[NDArray[np.float32]]:
-    """The values of all ranks. To draw a million takes longer than to synchronise them."""
+    """The values of all ranks; they are kept, because drawing a million takes longer than synchronising them."""
     values = gradients(world_size, size, seed=size + 1)
     for array in values:
         array.flags.writeable = False
@@ -44,7 +45,7 @@ def inputs(world_size: int, size: int) -> Sequence[NDArray[np.float32]]:
 def synchronised(
     world_size: int, topology: str, codec: str, cases: list[tuple[int, int]], steps: int = 2
 ) -> list[list[NDArray[np.float32]]]:
-    """By rank: what the cases (size and partitions) come out as, all in flight at once, step after step."""
+    """By rank: the results of the cases (size and partitions). In each step all cases are in flight at once."""
     of_all = [inputs(world_size, size) for size, _ in cases]
 
     def body(engine: _core.Engine) -> list[NDArray[np.float32]]:
@@ -83,7 +84,7 @@ def test_replicas_are_identical_and_runs_repeat(topology: str, world_size: int, 
     if codec == "none":
         for (size, _), output in zip(cases * 2, by_rank[0], strict=True):
             exact = np.mean(inputs(world_size, size), axis=0, dtype=np.float64)
-            # Relative to what was added: a sum near zero keeps the rounding of its terms.
+            # The error is relative to the terms: a sum near zero keeps the rounding of its terms.
             scale = np.mean(np.abs(inputs(world_size, size)), axis=0, dtype=np.float64)
             assert np.all(np.abs(output - exact) <= 1e-6 * scale)
 
@@ -99,7 +100,7 @@ def test_large_tensors_in_any_number_of_partitions(topology: str, codec: str, si
 
 @each("codec", ["int8", "terngrad", "fp4_e2m1(error_feedback=false)"])
 def test_a_butterfly_loses_less_than_a_ring(codec: str) -> None:
-    """A partial sum is encoded log₂ N times at most on its way to the owner, in a ring up to N−1 times."""
+    """On the way to its owner, a butterfly encodes a partial sum at most log₂ N times, and a ring up to N−1 times."""
     world_size, count = 8, 100_000
     average = np.mean(inputs(world_size, count), axis=0)
 
@@ -114,7 +115,7 @@ def test_a_butterfly_loses_less_than_a_ring(codec: str) -> None:
 @each("world_size", WORLD_SIZES)
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_what_any_rank_drops_is_in_a_residual(topology: str, world_size: int, codec: str) -> None:
-    """Of sums: inputs + residuals before = output + residuals after, of all ranks and in both roles."""
+    """The sums over all ranks and both roles satisfy: inputs + residuals before = output + residuals after."""
     count, steps = 5000, 3
     momentum = 0.9 if codec.startswith("dgc") else 0.0
     values = [gradients(world_size, count, seed=step) for step in range(steps)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks, and threads of a rank, that agree on tensors in any order; tensors for one use; ranks that disagree.
+// Ranks and their threads agree on tensors in any order, declare tensors for one use, and disagree.
 #include <chrono>
 #include <map>
 #include <memory>
@@ -27,13 +27,13 @@ TensorSpec specOf(const std::string& name, uint64_t count) {
   return spec;
 }
 
-/// One synchronisation of rank numbers, checked.
+/// Synchronises the rank numbers once and checks the sum.
 void synchronise(Engine& engine, TensorHandle tensor, size_t count) {
   const auto memory = std::make_shared<std::vector<float>>(count, static_cast<float>(engine.rank()));
   Submission submission;
   submission.input = memory->data();
   submission.output = memory->data();
-  submission.keepAlive = memory;  // when ranks disagree, messages may still come after the error
+  submission.keepAlive = memory;  // if ranks disagree, messages may come after the error
   const auto operation = engine.submit(tensor, std::move(submission));
   while (!engine.wait(operation, Milliseconds(100))) continue;
   const float sum = static_cast<float>(engine.worldSize() * (engine.worldSize() - 1)) / 2;
@@ -41,7 +41,7 @@ void synchronise(Engine& engine, TensorHandle tensor, size_t count) {
   for (const float value : *memory) CHECK(value == average, value, average);
 }
 
-/// Every thread of every rank declares the same names, in its own order: each name has one number.
+/// All threads of all ranks declare the same names, each in its own order: every name must get one number.
 void sameNumbersEverywhere(Random& random, World& world) {
   std::mutex mutex;
   std::map<std::string, TensorHandle> agreed;
@@ -63,7 +63,7 @@ void sameNumbersEverywhere(Random& random, World& world) {
   });
 }
 
-/// Lists agreed on by several threads at once, and tensors for one use whose names come again and again.
+/// Several threads agree on lists at once, and declare tensors for one use with repeated names.
 void listsAndTransients(Random& random, World& world) {
   const size_t count = 1 + random.below(5000);
   inThreads(world.size() * kThreads, [&](int thread) {
@@ -89,10 +89,10 @@ void expectMismatch(const char* what, const Body& body) {
     CHECK(error.kind() == ErrorKind::kMismatch, what, error.what());
   }
   const auto took = std::chrono::steady_clock::now() - start;
-  CHECK(took < std::chrono::seconds(30), what, "was found by its deadline only");
+  CHECK(took < std::chrono::seconds(30), what, "was only found at its deadline");
 }
 
-/// One rank has another count: all ranks are told, none waits for its deadline, and the engine goes on.
+/// One rank declares another count: all ranks get the error before the deadline, and the engine goes on.
 void disagreement(Random& random, World& world) {
   const auto odd = static_cast<int>(random.below(static_cast<size_t>(world.size())));
   constexpr int kTensors = 6;
@@ -110,7 +110,7 @@ void disagreement(Random& random, World& world) {
   });
 }
 
-/// A tensor that is refused leaves nothing behind that keeps it from being used later.
+/// A refused submission must not prevent a later use of the tensor.
 void refusals(World& world) {
   inThreads(world.size(), [&](int rank) {
     Engine& engine = *world.engines[static_cast<size_t>(rank)];
@@ -136,7 +136,7 @@ void refusals(World& world) {
     const TensorHandle one = engine.declare({spec}).front();
     const TensorHandle two = engine.declare({spec}).front();
     const auto everyone = [&engine] { engine.control().allgather("tried", "", Milliseconds(60000)); };
-    if (rank == 0) everyone();  // until rank 0 takes part, the first is under way on the others
+    if (rank == 0) everyone();  // the other ranks' first operation runs until rank 0 takes part
     const auto operation = start(one, first);
     if (rank != 0) {
       refused(ErrorKind::kDuplicateName, two, second);
@@ -146,7 +146,7 @@ void refusals(World& world) {
     const auto again = start(two, second);
     while (!engine.wait(again, Milliseconds(100))) continue;
 
-    spec.count = 6000;  // its state has 5000
+    spec.count = 6000;  // the tensor's state has 5000 elements
     std::vector<float> larger(6000, 1.0f);
     const TensorHandle grown = engine.declare({spec}).front();
     refused(ErrorKind::kMismatch, grown, larger);

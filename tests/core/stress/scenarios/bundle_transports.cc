@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bundles between two ranks: messages arrive as if each had come alone, and every callback comes, once,
-// however it ends.
+// Bundles between two ranks: messages arrive as if each had come alone, and every callback is called once,
+// however the message ends.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -25,8 +25,8 @@ struct Pair {
   std::vector<std::unique_ptr<Transport>> transports;
 };
 
-/// An empty message in each direction. UCX connects with the first one: a peer that is gone by then is not
-/// what is tested here, and where its shared memory was, the thread sanitizer takes new memory for the same.
+/// Sends an empty message in each direction, so that UCX connects. These tests are not about a peer that ends
+/// during the connection. The thread sanitizer would also mistake new memory for its shared memory.
 void greet(Transport& transport, int peer) {
   constexpr MessageTag kGreeting{1000000, 0, 0, 0};
   std::atomic<int> open{2};
@@ -41,7 +41,7 @@ void greet(Transport& transport, int peer) {
   send.tag = kGreeting;
   send.onSent = [&open](const Failure&) { --open; };
   transport.send(std::move(send));
-  while (open > 0) std::this_thread::yield();  // the watchdog is the deadline
+  while (open > 0) std::this_thread::yield();  // the watchdog sets the deadline
 }
 
 Pair connectedPair(bool ucx, Intercept interceptBundle = nullptr) {
@@ -72,15 +72,15 @@ Pair connectedPair(bool ucx, Intercept interceptBundle = nullptr) {
   return pair;
 }
 
-/// One message as its receiver sees it.
+/// A message as its receiver sees it.
 struct Inbox {
   Bytes bytes;
   Bytes header;
   bool wrong = false;
 };
 
-/// Messages of all sizes and priorities through a queue to another rank that posts its receives before, while
-/// and after they come. All arrive whole; or, with an end in the middle, all callbacks come, once.
+/// Sends messages of all sizes and priorities through a queue to a rank that posts its receives before, while
+/// and after they come. All arrive whole; if the transport ends meanwhile, each callback is called once.
 void reachesTheOtherEnd(Random& random, bool ucx, int endsBy) {
   Pair pair = connectedPair(ucx);
   constexpr uint32_t kMessages = 400;
@@ -107,7 +107,7 @@ void reachesTheOtherEnd(Random& random, bool ucx, int endsBy) {
   };
   BundleOptions options;
   options.always = true;
-  options.bytes = random.among<size_t>({1000, 1 << 16, 1 << 20});  // the last arrives by rendezvous
+  options.bytes = random.among<size_t>({1000, 1 << 16, 1 << 20});  // 1 MiB uses UCX's rendezvous protocol
   options.messageBytes = random.among<size_t>({1000, 1 << 16});
   options.linger = std::chrono::microseconds(random.among({0, 200}));
   CommunicationQueue queue(*pair.transports[0], {random.among<size_t>({1, 1 << 15, 1 << 20}), options, {}});
@@ -155,7 +155,7 @@ void reachesTheOtherEnd(Random& random, bool ucx, int endsBy) {
   CHECK(sent == kMessages && received == kMessages, sent, received);
 }
 
-/// A damaged bundle fails what is expected from its sender, then and later, and writes nothing.
+/// A damaged bundle fails all receives from its sender, present and future, and writes no memory.
 void failsTheLinkOfABadBundle(Random& random) {
   const bool cuts = random.oneIn(2);
   Pair pair = connectedPair(false, [cuts](InprocMessage& bundle) {

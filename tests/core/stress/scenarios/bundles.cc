@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bundles: what goes into them and when, and what a receiver makes of bytes that are none.
+// Bundles: which messages go into one and when, and what a receiver does with wrong bytes.
 #include "tests/core/stress/scenarios/bundles.h"
 
 #include <cstring>
@@ -26,7 +26,7 @@ void gathersWhileSomethingIsInFlight() {
     };
     push(0, 1, 100);
     for (uint32_t number = 2; number < 6; ++number) push(static_cast<int>(number), number, 100);
-    push(9, 6, bytes.size());  // large: not in a bundle, and not held up by small ones behind it
+    push(9, 6, bytes.size());  // too large for a bundle; small messages behind it do not hold it up
     CHECK(transport.handed().size() == 2, transport.handed().size());
     while (transport.complete()) continue;
     const auto handed = transport.handed();
@@ -34,7 +34,7 @@ void gathersWhileSomethingIsInFlight() {
     CHECK(handed[2].size() == 4, handed[2].size());
     for (size_t index = 0; index < 4; ++index) CHECK(handed[2][index].tensor == 5 - index, index);
     push(0, 7, 100);
-    for (uint32_t number = 8; number < 28; ++number) push(0, number, 8000);  // more than a bundle takes
+    for (uint32_t number = 8; number < 28; ++number) push(0, number, 8000);  // more than fits into a bundle
     CHECK(transport.handed().size() == 6, transport.handed().size());
     while (transport.complete()) continue;
   }
@@ -44,7 +44,7 @@ void gathersWhileSomethingIsInFlight() {
   for (uint32_t number = 0; number < 3; ++number) {
     queue.push(0, numbered(number, {bytes.data(), 10}, [](const Failure&) {}), [] {});
   }
-  while (transport.handed().size() < before + 2) std::this_thread::yield();  // the watchdog is the deadline
+  while (transport.handed().size() < before + 2) std::this_thread::yield();  // the watchdog sets the deadline
   while (transport.complete()) continue;
 }
 
@@ -77,7 +77,7 @@ void splitsOrRefuses(Random& random) {
       exact[random.below(exact.size())] ^= static_cast<std::byte>(1 << random.below(8));
     }
     if (random.oneIn(2)) bad[random.below(bad.size())] ^= static_cast<std::byte>(1 << random.below(8));
-    if (random.oneIn(2)) {  // consistent with itself, so that what is inside is looked at
+    if (random.oneIn(2)) {  // makes the bundle's size right, so that the receiver reads the inside
       const uint64_t size = exact.size();
       std::memcpy(bad.data() + 8, &size, sizeof size);
     }

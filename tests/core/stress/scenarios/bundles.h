@@ -30,11 +30,11 @@ inline SendRequest numbered(uint32_t number, std::span<const std::byte> payload,
   return request;
 }
 
-/// The first goes alone, for the link is idle; what comes meanwhile goes together, by priority; and what is
-/// not out in time does not keep small messages waiting.
+/// The first message goes alone, because the link is idle. Messages that come meanwhile go in a bundle, by
+/// priority. A message that takes too long does not keep small messages waiting.
 void gathersWhileSomethingIsInFlight();
 
-/// Whatever bytes come, they are split or refused; a sanitizer sees who reads behind them.
+/// A receiver splits or refuses any bytes; a sanitizer reports a read behind them.
 void splitsOrRefuses(Random& random);
 
 }  // namespace hipress::stress

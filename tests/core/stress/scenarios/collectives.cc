@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many tensors at once: every rank submits them in another order, from several threads, waits in yet another
-// order; all ranks must hold the same bytes, and for `none` the exact ones.
+// Many tensors at once: every rank submits them in its own order, from several threads, and waits in another
+// order. All ranks must get the same bytes, and with codec `none` the exact bytes.
 #include "tests/core/stress/scenarios/collectives.h"
 
 #include <cmath>
@@ -20,17 +20,17 @@ struct Result {
   bool absent = false;
   std::vector<std::byte> bytes;
 };
-/// By tensor and step.
+/// Results by tensor and step.
 using Results = std::vector<std::vector<Result>>;
 
 struct Pending {
   size_t tensor = 0;
   OperationHandle operation = 0;
   std::shared_ptr<StepMemory> memory;
-  std::future<bool> told;  // valid if the engine says when it is done
+  std::future<bool> told;  // valid if the engine calls a function at the end
 };
 
-/// One of the threads that use a rank's engine: synchronises its share of the tensors, step by step.
+/// A thread that uses a rank's engine: it synchronises its share of the tensors, step by step.
 class Caller {
  public:
   Caller(Engine& engine, const Workload& workload, const std::vector<TensorHandle>& handles, Results& results,
@@ -60,7 +60,7 @@ class Caller {
   }
 
  private:
-  /// Whether no rank had values, told by the engine.
+  /// The answer that the engine gives at the end: whether no rank had values.
   static std::future<bool> toldBy(Submission& submission) {
     const auto told = std::make_shared<std::promise<bool>>();
     submission.onDone = [told](const Failure& failure, bool absent) {
@@ -70,7 +70,7 @@ class Caller {
     return told->get_future();
   }
 
-  /// Waits for one of them, or finds that it is not ready and comes back later.
+  /// Waits for one of the operations; if it is not ready, a later call takes it.
   void take(std::vector<Pending>& pending, int step) {
     const size_t chosen = random_.below(pending.size());
     Pending& each = pending[chosen];
@@ -83,7 +83,7 @@ class Caller {
       if (random_.oneIn(4) && !engine_.poll(each.operation)) return;
       if (!engine_.wait(each.operation, slice, &absent)) return;
     }
-    // The engine lets go before it says that it is done: now this thread alone holds the memory.
+    // The engine releases the memory before it reports the end, so only this thread holds it now.
     CHECK(each.memory.use_count() == 1, each.memory.use_count());
     auto& bytes = each.memory->inPlace ? each.memory->input : each.memory->output;
     results_[each.tensor][static_cast<size_t>(step)] = {absent, std::move(bytes)};
@@ -106,7 +106,7 @@ void runRank(Engine& engine, const Workload& workload, Results& results, Release
   std::vector<TensorHandle> handles(order.size());
   for (const size_t tensor : order) {
     TensorSpec spec = workload.specs[tensor];
-    spec.priority = static_cast<int>(random.below(5));  // ranks may differ in it
+    spec.priority = static_cast<int>(random.below(5));  // the ranks' priorities may differ
     handles[tensor] = engine.declare({std::move(spec)}).front();
   }
   const auto callers = workload.inOrder ? 1 : static_cast<int>(1 + random.below(3));
@@ -119,7 +119,7 @@ void runRank(Engine& engine, const Workload& workload, Results& results, Release
   });
 }
 
-/// Partial sums that travel are rounded to the tensor's type.
+/// Whether the sum is exact: travelling partial sums are rounded to the tensor's type.
 bool isExact(const TensorSpec& spec) {
   const AllreduceOptions* options = spec.allreduce();
   if (options == nullptr) return true;

@@ -6,7 +6,7 @@
 
 namespace hipress::stress {
 
-/// Runs the workload on all ranks of the world from several threads each, checks every value, says goodbye.
+/// Runs the workload on all ranks with several threads each, checks every value, and says goodbye.
 void runCollectives(Random& random, World& world, const Workload& workload);
 
 }  // namespace hipress::stress

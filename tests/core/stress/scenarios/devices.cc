@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors on simulated devices, on all ranks or on some: the same bytes everywhere, and for `none` the exact
-// ones. Or a device fails, hangs for a while, or an engine ends meanwhile: everything ends, and a sanitizer,
-// or the device itself, sees memory that was let go of too early.
+// Tensors on simulated devices, on all ranks or on some: all ranks get the same bytes, and with `none` the
+// exact bytes. In other rounds a device fails or hangs for a while, or an engine ends: everything must end,
+// and a sanitizer, or the device itself, reports memory that was freed too early.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -24,9 +24,9 @@
 namespace hipress::stress {
 namespace {
 
-using Devices = std::vector<std::shared_ptr<SimulatedDevice>>;  // by rank; nullptr: on the host
+using Devices = std::vector<std::shared_ptr<SimulatedDevice>>;  // by rank; nullptr: in host memory
 
-/// One submission's values, where the rank has them.
+/// The values of one submission, in the rank's device or host memory.
 class Values {
  public:
   Values(std::shared_ptr<SimulatedDevice> device, std::shared_ptr<StepMemory> memory)
@@ -71,7 +71,7 @@ class Values {
 
 using Results = std::vector<std::vector<std::byte>>;  // empty: no rank had values
 
-/// All steps of one rank. Throws what goes wrong.
+/// Runs all steps of one rank. Throws the first error.
 Results runRank(Engine& engine, const std::shared_ptr<SimulatedDevice>& device, const Workload& workload,
                 Releases& releases) {
   std::vector<TensorSpec> specs = workload.specs;
@@ -134,7 +134,7 @@ void allEndWell(Random& random) {
   for (size_t index = 0; index < byRank[0].size(); ++index) {
     const TensorSpec& spec = workload.specs[index % workload.specs.size()];
     const AllreduceOptions* how = spec.allreduce();
-    // The order of sums is the topology's.
+    // Another topology adds in another order.
     if (how != nullptr && (how->topology != "ps" || how->codec != "none")) continue;
     std::vector<std::byte> expected;
     expectedOf(workload, index % workload.specs.size(), static_cast<int>(index / workload.specs.size()),
@@ -169,7 +169,7 @@ void somethingGoesWrong(Random& random) {
     try {
       runRank(*world.engines[index], devices[index], workload, releases);
     } catch (const Error&) {
-      // Which one depends on who was first.
+      // Which error it is depends on the first failure.
     }
     world.engines[index]->shutdown(Milliseconds(0));
   });
@@ -179,7 +179,7 @@ void somethingGoesWrong(Random& random) {
   for (const auto& device : devices) CHECK(!device || device->memory()->blocks() == 0);
 }
 
-/// Its checksum is right: what it says is not.
+/// The payload has a right checksum but a wrong content.
 void aPayloadThatOnlyTheDeviceRefuses(Random& random) {
   const Intercept corrupt = [](InprocMessage& message) {
     WireHeader header;
@@ -195,7 +195,7 @@ void aPayloadThatOnlyTheDeviceRefuses(Random& random) {
   Workload workload;
   workload.seed = random.seed();
   workload.worldSize = 2;
-  workload.steps = 20;  // in some no rank may have values
+  workload.steps = 20;  // in some steps no rank may have values
   TensorSpec& spec = workload.specs.emplace_back();
   spec.name = "w";
   spec.count = 5000;
@@ -217,8 +217,8 @@ void aPayloadThatOnlyTheDeviceRefuses(Random& random) {
   CHECK(refused == 2);
 }
 
-/// A stream that is closed while its device hangs returns in time; what its callbacks hold stays until the
-/// device goes on.
+/// Closing a stream whose device hangs returns in time. The objects that its callbacks hold stay alive until
+/// the device goes on.
 void closedWhileHanging(Random& random) {
   SimulatedDeviceOptions options;
   options.seed = random.seed();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Things go wrong while every rank is busy from several threads. Every call must end, well or with an Error;
-// and only the engine keeps the memory of what failed, so that a sanitizer sees who touches it too late.
+// Failures while every rank is busy with several threads. Every call must end, without an error or with an
+// Error. Only the engine keeps the memory of a failed operation, so a sanitizer reports a late access.
 #include "tests/core/stress/scenarios/failures.h"
 
 #include <atomic>
@@ -23,13 +23,13 @@ namespace hipress::stress {
 namespace {
 
 constexpr int kCallers = 2;
-constexpr int kSteps = 1000;  // more than any round has time for
+constexpr int kSteps = 1000;  // more than a round has time for
 
 void pauseUpTo(Random& random, size_t microseconds) {
   std::this_thread::sleep_for(std::chrono::microseconds(random.below(microseconds + 1)));
 }
 
-/// Waits until it ends, as an adapter does: in slices. True if it ended well.
+/// Waits in slices, as an adapter does, until the operation ends. Returns true if it ended well.
 bool ends(Engine& engine, OperationHandle operation) {
   try {
     while (!engine.wait(operation, Milliseconds(20))) continue;
@@ -40,7 +40,7 @@ bool ends(Engine& engine, OperationHandle operation) {
   }
 }
 
-/// One thread of a rank: its own tensors, step after step, until the first error.
+/// One thread of a rank: synchronises its own tensors, step after step, until the first error.
 void callUntilFailure(Engine& engine, const Workload& workload, int caller, Releases& releases,
                       Random random) {
   std::vector<OperationHandle> pending;
@@ -65,12 +65,12 @@ void callUntilFailure(Engine& engine, const Workload& workload, int caller, Rele
     CHECK(error.kind() != ErrorKind::kInvalidArgument, error.what());
   }
   for (const auto operation : pending) {
-    // Some callers wait for what is left, some let go of the engine with operations in flight.
+    // Some callers wait for the rest; others let go of the engine while operations are in flight.
     if (random.oneIn(2)) ends(engine, operation);
   }
 }
 
-/// Drops, corrupts, cuts and delays. Called on all progress threads.
+/// A network that drops, corrupts, cuts or delays messages. All progress threads call it.
 class BadNetwork {
  public:
   enum class Kind { kDrops, kCorrupts, kDelays };
@@ -133,7 +133,7 @@ void runUntilFailure(Random& random, World world, const std::function<void(World
   const int ranks = world.size();
   Releases releases;
   {
-    std::vector<std::shared_ptr<Engine>> owners;  // one for each caller: the last one destroys the engine
+    std::vector<std::shared_ptr<Engine>> owners;  // one for each caller; the last one destroys the engine
     for (int caller = 0; caller < kCallers; ++caller) {
       owners.insert(owners.end(), world.engines.begin(), world.engines.end());
     }
@@ -169,7 +169,7 @@ std::function<void(World&)> randomSaboteur(Random& random) {
       });
     };
     switch (kind) {
-      case 0:  // several threads of several ranks at once
+      case 0:  // several threads of several ranks fail their engines at once
         return everyone([](Engine& engine, Random& each) {
           engine.fail(Error(ErrorKind::kTransport, "given up " + std::to_string(each.below(10))));
         });
@@ -178,16 +178,16 @@ std::function<void(World&)> randomSaboteur(Random& random) {
           if (each.oneIn(3)) engine.fail(Error(ErrorKind::kTransport, "given up"));
           engine.shutdown(Milliseconds(each.below(50)));
         });
-      case 2:  // one leaves early; the others find out
+      case 2:  // one rank leaves early, and the others find out
         return world.engines[victim]->shutdown(Milliseconds(0));
-      default:  // the process of one ends without a goodbye, as far as the others can see
+      default:  // for the other ranks, one process ends without a goodbye
         return world.engines[victim]->control().close();
     }
   };
 }
 
-/// A ring's result goes on from a rank to the next when it has come, without a computation between: whatever
-/// throws there does so on the network's thread.
+/// In a ring a rank passes the arrived result on without a computation between. An exception at that point
+/// comes on the network's thread.
 void missingMemoryBehindAReceiveEndsTheJob() {
   constexpr int kRanks = 3;
   TensorSpec spec;
@@ -219,7 +219,7 @@ void missingMemoryBehindAReceiveEndsTheJob() {
     try {
       const OperationHandle operation = engine.submit(handles.front(), std::move(submission));
       while (!engine.wait(operation, Milliseconds(1000))) continue;
-      // The others have their results before they hear of it.
+      // The other ranks have their results before they learn of the failure.
       CHECK(rank != (owner + 1) % kRanks, "the rank without memory ended well");
     } catch (const Error& error) {
       const std::string what = error.what();
@@ -243,7 +243,7 @@ void stressFailures(Random& random) {
   const auto network = std::make_shared<BadNetwork>(kind, random.among<size_t>({1, 10, 100}), random.seed());
   World world =
       inprocWorld(size, options, [network](InprocMessage& message) { return network->pass(message); });
-  // A network that is only slow fails nobody: something else must end the round.
+  // A network that is only slow causes no failure, so a saboteur ends the round.
   const auto saboteur = kind == Kind::kDelays ? randomSaboteur(random) : [](World&) {};
   runUntilFailure(random, std::move(world), saboteur);
 }

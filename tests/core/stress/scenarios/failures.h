@@ -7,11 +7,11 @@
 
 namespace hipress::stress {
 
-/// Runs ranks that synchronise until something goes wrong, while `saboteur` makes it go wrong, and takes the
-/// engines down. Every waiting call must end, and all memory be let go of, once.
+/// Runs ranks that synchronise until `saboteur` causes a failure, and shuts the engines down. Every waiting
+/// call must end, and all memory must be released exactly once.
 void runUntilFailure(Random& random, World world, const std::function<void(World&)>& saboteur);
 
-/// What goes wrong without touching messages: engines fail, leave, are shut down or destroyed.
+/// A saboteur that does not touch messages: engines fail, leave, are shut down or are destroyed.
 std::function<void(World&)> randomSaboteur(Random& random);
 
 }  // namespace hipress::stress

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The whole grid, at sizes that a sanitizer can bear: every topology with every codec, world size, size and
-// number of partitions, over steps that arm the same graphs and states again, under every kind of engine. A
-// cell is a world; all its tensors are in flight together.
+// number of partitions, under every kind of engine. Several steps use the same graphs and states again. A
+// cell is a world; all its tensors are in flight at once.
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +38,7 @@ constexpr const char* kCodecs[] = {"none",
                                    "randomk(ratio=0.1)",
                                    kPowerSgd};
 constexpr size_t kSizes[] = {0, 1, 7, 1000, 4097, 8200};
-/// One partition of it is shared out over the compute threads.
+/// A size whose partition the compute threads share.
 constexpr size_t kShared = (1 << 18) + 1;
 
 EngineOptions base() {
@@ -48,7 +48,7 @@ EngineOptions base() {
   return options;
 }
 
-/// Everything goes through queues, windows, rounds and bundles, and is traced.
+/// Engine options with which everything goes through queues, windows, link rounds and bundles, and is traced.
 EngineOptions queued() {
   EngineOptions options = base();
   options.computeThreads = 3;
@@ -63,7 +63,7 @@ EngineOptions queued() {
   return options;
 }
 
-/// Small tasks run where they become ready; every message goes alone, first come, first served.
+/// Engine options with which small tasks run at once, and messages go alone in the order of their arrival.
 EngineOptions direct() {
   EngineOptions options = base();
   options.inlineElements = 4096;
@@ -82,7 +82,7 @@ EngineOptions oneByOne() {
   return options;
 }
 
-/// To run the grid under another kind of engine, add it here.
+/// Add another kind of engine here to run the grid with it.
 constexpr EngineOptions (*kEngines[])() = {queued, direct, oneByOne};
 
 struct Cell {
@@ -102,7 +102,7 @@ std::vector<Cell> cells() {
     }
   }
   for (const char* topology : kTopologies) all.push_back({3, topology, queued(), {kShared}});
-  // Two ranks on each host, and one on the last if they are odd.
+  // Each host has two ranks; with an odd number of ranks the last host has one.
   for (Cell& cell : all) {
     for (int rank = 0; rank < cell.worldSize; ++rank) cell.options.hosts.push_back(rank / 2);
   }

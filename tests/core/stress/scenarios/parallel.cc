@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ComputeQueue as Parallel: every body once, whoever asks, and an end whatever the lanes are doing.
+// ComputeQueue as Parallel: each body runs once, for every caller, and run() ends whatever the lanes do.
 #include <atomic>
 #include <memory>
 #include <stdexcept>
@@ -14,7 +14,7 @@
 namespace hipress::stress {
 namespace {
 
-/// Counts plainly, not atomically: what bodies wrote must be visible to the caller without more ado.
+/// Counts without atomics: the caller must see the bodies' writes without further synchronisation.
 void runOnce(Parallel& parallel, size_t count) {
   std::vector<int> calls(count, 0);
   parallel.run(count, [&](size_t index) { ++calls[index]; });
@@ -45,7 +45,7 @@ void everyBodyRunsOnceForCallersOfAllKinds(Random& random) {
   while (remaining > 0) std::this_thread::yield();
 }
 
-/// All lanes are within a run() of their own, or stuck: nobody helps, and nobody waits for help.
+/// All lanes are in their own run(), or are blocked: no lane helps, and no caller waits for help.
 void busyLanesAreNotWaitedFor() {
   ComputeQueue queue(2);
   std::atomic<bool> blocked{true};
@@ -75,13 +75,13 @@ void bodiesMayRunBodies(Random& random) {
   }
 }
 
-/// A lane helps if it has nothing else to do: here nobody gets on without all others.
+/// An idle lane helps: here no body can go on without all other threads.
 void idleLanesHelp() {
   constexpr size_t kThreads = 3;
   ComputeQueue queue(kThreads - 1);
   for (int turn = 0; turn < 3; ++turn) {
     std::atomic<size_t> together{0};
-    // Lanes may not be idle yet when they have just begun or ended something.
+    // A lane may not be idle yet when it has just begun or ended a task.
     std::atomic<bool> met{false};
     while (!met) {
       together = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operations borrow: staging memory.
+// The staging memory that operations borrow.
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -52,7 +52,7 @@ void poolGivesEveryoneTheirOwn(Random& random) {
   CHECK(!target);
 }
 
-/// Memory of a peak is let go of some time after it; meanwhile what comes again finds its buffer again.
+/// The pool frees a peak's memory some time later; meanwhile repeated requests get their buffers again.
 void poolForgetsAPeak(Random& random) {
   constexpr size_t kLarge = size_t{1} << 20;
   BufferPool pool;

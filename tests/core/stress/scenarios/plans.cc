@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors that travel another way after some steps: alone or in groups, with other codecs, topologies and
-// partitions. Ranks submit in other orders, from several threads; all must hold the same bytes in every step.
+// After some steps tensors travel another way: alone or in groups, with other codecs, topologies and
+// partitions. Ranks submit in other orders from several threads; all must have the same bytes in every step.
 #include <cmath>
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ struct Result {
   bool absent = false;
   std::vector<std::byte> bytes;
 };
-/// By step and tensor.
+/// Results by step and tensor.
 using Results = std::vector<std::vector<Result>>;
 
 struct Way {
@@ -53,7 +53,7 @@ Workload tensorsOf(Random& random, int worldSize) {
   return workload;
 }
 
-/// The same tensors in other ways; about half of them in two groups.
+/// The same tensors with other ways; about half of them in two groups.
 std::vector<TensorSpec> randomPlan(Random& random, std::vector<TensorSpec> specs) {
   const std::vector<Way> ways = {randomWay(random), randomWay(random)};
   for (TensorSpec& spec : specs) {
@@ -68,7 +68,7 @@ std::vector<TensorSpec> randomPlan(Random& random, std::vector<TensorSpec> specs
   return specs;
 }
 
-/// One of the threads of a rank: its share of the tensors, in one step.
+/// A thread of a rank: synchronises its share of the tensors in one step.
 void runShare(Engine& engine, const Workload& workload, const std::vector<TensorHandle>& handles, int step,
               std::vector<size_t> tensors, std::vector<Result>& results, Releases& releases, uint64_t seed) {
   Random random(seed);
@@ -132,7 +132,7 @@ void compare(const Workload& workload, const std::vector<std::vector<TensorSpec>
       }
       std::vector<std::byte> expected;
       const bool present = expectedOf(workload, tensor, static_cast<int>(step), &expected);
-      // Members that nobody has count as zero if others of their group are there.
+      // A member without values on any rank counts as zeros if another member has values.
       CHECK(!present || !first.absent, plan[tensor].describe(), plan[tensor].group(), step);
       const bool exact = present && plan[tensor].allreduce()->codec == "none";
       CHECK(!exact || first.bytes == expected, plan[tensor].describe(), plan[tensor].group(), step);

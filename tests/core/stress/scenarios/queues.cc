@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Q_comp, Q_commu and the mailbox, each alone: order, window, and ends in the middle of work.
+// Q_comp, Q_commu and the mailbox, each alone: their order, the window, and an end in the middle of work.
 #include <poll.h>
 
 #include <atomic>
@@ -45,7 +45,7 @@ void sendsByPriorityWithinTheWindow(Random& random) {
     queue.push(priority, message({bytes.data(), size}, [](const Failure&) {}),
                [&started, priority, number] { started.emplace_back(priority, number); });
   };
-  push(0, 0, bytes.size());  // goes alone and holds up the rest
+  push(0, 0, bytes.size());  // goes alone, and the other messages wait behind it
   for (int number = 1; number < 200; ++number) {
     push(static_cast<int>(random.below(5)), number, random.below(kWindow));
   }
@@ -79,15 +79,15 @@ void survivesManyThreadsAndItsTransportsEnd(Random& random) {
     }
     size_t completed = 0;
     while (completed < closeAfter && transport.complete()) ++completed;
-    transport.close();  // all that still waits fails, one within the other's completion
+    transport.close();  // fails all waiting messages, one within another's completion
     while (transport.complete()) continue;
   });
-  while (ended < kThreads * kEach) {  // the watcher, too, may be failing some
+  while (ended < kThreads * kEach) {  // the watcher may also be failing some of them
     if (!transport.complete()) std::this_thread::yield();
   }
 }
 
-/// Thousands of waiting messages that fail within send() must not nest: a thread's stack is small.
+/// Thousands of waiting messages that fail in send() must not nest, because a thread's stack is small.
 void manyWaitingMessagesFailOnASmallStack() {
   FakeTransport transport;
   CommunicationQueue queue(transport, {1, noBundles(), {}});
@@ -97,15 +97,15 @@ void manyWaitingMessagesFailOnASmallStack() {
     queue.push(0, message({}, [&](const Failure&) { ++ended; }), [] {});
   }
   transport.close();
-  // On a slow machine the watcher may have opened a window meanwhile: then it is the one that fails them.
+  // On a slow machine the watcher may have opened a window; then the watcher fails the messages.
   std::thread([&] {
-    while (ended < kMessages) {  // the watchdog is the deadline
+    while (ended < kMessages) {  // the watchdog sets the deadline
       if (!transport.complete()) std::this_thread::yield();
     }
   }).join();
 }
 
-/// Rendezvous: the first message is taken only after a later one, which its window keeps back.
+/// With UCX's rendezvous protocol a peer may take a message after a later one that the window keeps back.
 void aWindowThatDoesNotMoveLetsOthersPass() {
   FakeTransport transport;
   CommunicationQueue queue(transport, {1, BundleOptions(), {}});
@@ -114,7 +114,7 @@ void aWindowThatDoesNotMoveLetsOthersPass() {
     queue.push(0, message({}, [](const Failure&) {}), [&] { ++started; });
   }
   CHECK(started == 1, started);
-  while (started < 3) std::this_thread::yield();  // the watchdog is the deadline
+  while (started < 3) std::this_thread::yield();  // the watchdog sets the deadline
   while (transport.complete()) continue;
 }
 
@@ -164,8 +164,8 @@ void stopsInTheMiddle(Random& random) {
   CHECK(held.use_count() == 1, held.use_count());
 }
 
-/// Commands come in each thread's order, none is lost, and the descriptor is quiet when none waits: otherwise
-/// a progress thread would never sleep.
+/// Commands run in each thread's order, and none is lost. The descriptor is quiet when no command waits, or
+/// else a progress thread would never sleep.
 void mailboxDeliversAndSleeps(Random& random) {
   constexpr int kThreads = 3;
   constexpr int kEach = 2000;
@@ -209,7 +209,7 @@ bool isAwake(const Mailbox& mailbox) {
   return ::poll(&descriptor, 1, 0) == 1;
 }
 
-/// Patient commands leave a sleeping owner asleep, unless it sleeps for all of them, and come before the
+/// Patient commands do not wake a sleeping owner, unless it sleeps for all commands. They run before the
 /// command that wakes it.
 void patientCommandsWait() {
   Mailbox mailbox;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rounds: who sends to whom, that nobody idles who need not, that what is urgent passes, and that receivers
-// which ask in an order of their own get everything.
+// Link rounds: each rank's next peer, no needless idle time, urgent messages first, and receivers that wait
+// in their own order and get all messages.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -29,7 +29,7 @@ LinkRounds roundsAt(int rank, int worldSize, size_t roundBytes, bool planned = f
   return {rank, std::vector<bool>(static_cast<size_t>(worldSize), true), roundBytes, planned};
 }
 
-/// A message for that peer; its number is the tensor's.
+/// A message for this peer; its number is the tensor's number.
 QueuedMessage message(int priority, int peer, uint32_t number = 0, size_t bytes = kBytes) {
   static const Bytes payload(1 << 20);
   QueuedMessage made{priority, numbered(number, {payload.data(), bytes}, nullptr), nullptr};
@@ -91,7 +91,7 @@ void idlesOnlyWithEnoughInFlight(Random& random) {
   }
 }
 
-/// At most one message of each other link goes before the most urgent one; and each link keeps its order.
+/// At most one message per link goes before the most urgent message, and each link keeps its order.
 void urgentOnesPass(Random& random) {
   const auto worldSize = static_cast<int>(3 + random.below(6));
   LinkRounds rounds = roundsAt(0, worldSize, 1 << 20);
@@ -125,8 +125,8 @@ void urgentOnesPass(Random& random) {
   }
 }
 
-/// A receiver asks for one tensor after the other, in its own order; senders have another. Everything
-/// arrives: as long as somebody looks.
+/// A receiver waits for one tensor after the other in its own order, and the senders have another order. All
+/// messages must arrive.
 void receiversInAnyOrderGetEverything(Random& random) {
   const auto worldSize = static_cast<int>(2 + random.below(6));
   const auto ranks = static_cast<size_t>(worldSize);
@@ -218,7 +218,7 @@ void noSlotHasAReceiverTwice(Random& random) {
   if (ranks > 2) CHECK(RoundTable(ranks).next(0, {{1, 5, 10}, {2, 6, 1}}).peer == 2);
 }
 
-/// The coordinator answers, or does not in time, or is gone: messages go, and it can be seen how.
+/// The coordinator answers in time, late, or never: all messages go, and the counters tell the case.
 void goesOnWithoutACoordinator() {
   enum class Ends { kAnswers, kIsLate, kIsGone };
   for (const Ends ends : {Ends::kAnswers, Ends::kIsLate, Ends::kIsGone}) {
@@ -247,7 +247,7 @@ void goesOnWithoutACoordinator() {
       queue.push(0, std::move(request), [] {});
     }
     while (sent < kMessages) {
-      if (!transport.complete()) std::this_thread::yield();  // the watchdog is the deadline
+      if (!transport.complete()) std::this_thread::yield();  // the watchdog sets the deadline
     }
     const ScheduleCounters counters = queue.scheduleCounters();
     CHECK(counters.begun == kMessages, counters.begun);

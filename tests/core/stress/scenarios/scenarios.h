@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each runs one round of its scenario; stress.cc repeats it until its time is up. Cells of the grid are run
-// once each.
+// Each function runs one round of its scenario, and stress.cc repeats it until its time is up. It runs each
+// cell of the grid once.
 #pragma once
 
 #include "tests/core/stress/world/random.h"
 
 namespace hipress::stress {
 
-void stressCollectives(Random& random);  ///< Values, order, threads, over the in-process transport.
+void stressCollectives(Random& random);  ///< Values, order and threads over the in-process transport.
 void stressAgreement(Random& random);    ///< declare() and agree() from several threads; conflicts.
 void stressPlans(Random& random);        ///< Tensors that travel another way after some steps; groups.
-void stressDevices(Random& random);      ///< Tensors on simulated devices that fail, hang, or only are late.
+void stressDevices(Random& random);      ///< Tensors on simulated devices that fail, hang, or are late.
 void stressFailures(Random& random);     ///< Lost, corrupted and late messages; ranks and engines that end.
 void stressUcx(Random& random);          ///< Collectives over UCX and TCP control.
-void stressUcxFailures(Random& random);  ///< Engines that end, over the same.
-void stressQueues(Random& random);       ///< The two queues and the mailbox.
-void stressBundles(Random& random);      ///< Small messages that go together; transports that split them.
-void stressRounds(Random& random);       ///< Which link large messages use now; the coordinator.
-void stressParallel(Random& random);     ///< Bodies shared out over lanes that are busy, idle or stopped.
-void stressParts(Random& random);        ///< Buffer pool.
-void stressStates(Random& random);       ///< State store: swaps, failures, other partitions, many threads.
+void stressUcxFailures(Random& random);  ///< Engines that end, over UCX and TCP control.
+void stressQueues(Random& random);       ///< The compute and the communication queue, the mailbox.
+void stressBundles(Random& random);      ///< Small messages in bundles; transports that split bundles.
+void stressRounds(Random& random);       ///< Links in rounds for large messages; the coordinator.
+void stressParallel(Random& random);     ///< Bodies that busy, idle or stopped lanes share.
+void stressParts(Random& random);        ///< The buffer pool.
+void stressStates(Random& random);       ///< The state store: swaps, failures, other partitions, threads.
 void stressSlots(Random& random);        ///< The stages of a process group's average, in threads.
 void stressTrace(Random& random);        ///< Recording while writing; several writers of one file.
 

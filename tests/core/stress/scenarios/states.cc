@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state store: values of every element over swaps, failures and other partitions; its memory; many
+// The state store: the value of every element over swaps, failures and other partitions; its memory; many
 // threads.
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@ Counts randomCut(Random& random, size_t count) {
   return counts;
 }
 
-/// What an encode does: new = old + 1 everywhere; garbage if it fails. Checks the old against `expected`.
+/// Encodes: new = old + 1 in every element, or garbage if it fails. Checks the old values against `expected`.
 void step(const std::shared_ptr<TensorStates>& states, const Counts& counts, size_t partition, bool fails,
           std::vector<std::vector<float>>& expected) {
   StateLease lease(states, partition);
@@ -74,13 +74,13 @@ void valuesSurviveFailuresAndOtherPartitions(Random& random) {
   CHECK(store.copy("w", StateRole::kWorker, "other").empty());
   try {
     store.open("w", StateRole::kWorker, names, {count + 1});
-    CHECK(false, "another count was taken");
+    CHECK(false, "another count was accepted");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::kMismatch, error.what());
   }
 }
 
-/// A lease stays good, and changes nothing any more, when the tensor is erased or cut anew under it.
+/// A lease stays valid, but has no effect, after the tensor was erased or divided anew.
 void leasesOutliveWhatTheyAreOf() {
   StateStore store;
   const Names names = {"residual"};
@@ -101,7 +101,7 @@ void leasesOutliveWhatTheyAreOf() {
   CHECK(store.bytes() == 0 && store.entries().empty() && store.bytesHeld() == 0, store.bytesHeld());
 }
 
-/// Spares are for what is encoded at the same time, not for everything there is.
+/// The store has spare memory for partitions that are encoded at once, and not for all partitions.
 void memoryIsNotDoubled() {
   StateStore store;
   const Names names = {"momentum", "residual"};
@@ -109,7 +109,7 @@ void memoryIsNotDoubled() {
   constexpr size_t kThreads = 2;
   constexpr size_t kPartitions = 60;
   const auto states = store.open("w", StateRole::kWorker, names, Counts(kPartitions, kPartition));
-  CHECK(store.bytesHeld() == 0, "memory for what nobody aggregates here");
+  CHECK(store.bytesHeld() == 0, "memory for states that this rank does not have");
   inThreads(kThreads, [&](int thread) {
     for (int turn = 0; turn < 2; ++turn) {
       for (auto partition = static_cast<size_t>(thread); partition < kPartitions; partition += kThreads) {
@@ -123,7 +123,7 @@ void memoryIsNotDoubled() {
         store.bytesHeld() / one);
 }
 
-/// However large others are: pages fresh from the system cost more than what is written into them.
+/// Each size gets its old memory again, because new pages from the system cost more than the writing.
 void everySizeFindsItsMemoryAgain() {
   StateStore store;
   const Names names = {"momentum", "residual"};
@@ -155,7 +155,7 @@ void threadsEncodeWhileOthersCopyAndErase(Random& random) {
       const Counts counts = randomCut(own, 1000);
       const auto states = store.open(name, StateRole::kAggregator, names, counts);
       step(states, counts, own.below(counts.size()), own.oneIn(4), expected);
-      // All threads: whole vectors, old or new, never a mixture within a partition.
+      // All threads see whole vectors, old or new, and never a mixture within a partition.
       const StateLease lease(store.open("shared", StateRole::kWorker, names, shared), own.below(3));
       if (thread == 0 && turn % 16 == 0) store.erase("shared");
       StateLease written(store.open("shared", StateRole::kWorker, names, shared), 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording from several threads while the trace is written, and several recorders that write one file.
+// Several threads record while the trace is written, and several recorders write one file.
 #include "core/trace/recorder.h"
 
 #include <unistd.h>
@@ -35,7 +35,7 @@ class TemporaryFile {
   std::string path_;
 };
 
-/// Lines of the JSON array: one event each, all but the last with a comma. Returns how many spans it has.
+/// Checks the array's lines: one event each, with a comma after all but the last. Returns the spans' number.
 int spansIn(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> lines;
@@ -58,7 +58,7 @@ void stressTrace(Random& random) {
   constexpr int kEach = 200;
   const TemporaryFile file;
   const size_t capacity = random.among<size_t>({100, 1 << 20});
-  std::deque<TraceRecorder> recorders;  // they do not move
+  std::deque<TraceRecorder> recorders;  // a deque does not move its elements
   for (int rank = 0; rank < 2; ++rank) recorders.emplace_back(rank, capacity);
   const TemporaryFile scratch;
   inThreads(2 * kThreads, [&](int thread) {

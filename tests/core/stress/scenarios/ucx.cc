@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The network that ranks really have, and its control plane, with ranks as threads of one process.
+// The network and the control plane of real jobs, with the ranks as threads of one process.
 #include <utility>
 
 #include "tests/core/stress/scenarios/collectives.h"
@@ -20,7 +20,7 @@ void stressUcxFailures(Random& random) {
   EngineOptions options = randomOptions(random);
   options.timeout = Milliseconds(3000);
   World world = ucxWorld(size, options);
-  const auto server = std::move(world.server);  // outlasts every engine
+  const auto server = std::move(world.server);  // the server outlives every engine
   runUntilFailure(random, std::move(world), randomSaboteur(random));
 }
 

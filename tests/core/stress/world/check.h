@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What fails prints where, what and with which values, and aborts: a sanitizer or debugger then has the
-// stack.
+// A failed CHECK prints its place, its text and its values, and aborts; a sanitizer or debugger then shows
+// the stack.
 #pragma once
 
 #include <cstdio>

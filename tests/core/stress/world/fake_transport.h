@@ -15,7 +15,7 @@
 
 namespace hipress::stress {
 
-/// Keeps what is handed to it until told that it went; closed, it answers at once as a closed transport does.
+/// Keeps messages until complete() sends them; after close() it ends them at once, as a real transport.
 class FakeTransport final : public Transport {
  public:
   explicit FakeTransport(int worldSize = 2) : worldSize_(worldSize) {}
@@ -44,7 +44,7 @@ class FakeTransport final : public Transport {
     closed_ = true;
   }
 
-  /// The oldest message, or bundle, is out. False if there is none.
+  /// Completes the oldest message or bundle. Returns false if there is none.
   bool complete() {
     Sent oldest;
     {
@@ -58,7 +58,7 @@ class FakeTransport final : public Transport {
     return true;
   }
   size_t mostInFlight() const { return most_; }
-  /// What was handed over so far: of each message alone its tag, of each bundle its messages'.
+  /// The tags of everything sent so far: one tag for a single message, several tags for a bundle.
   std::vector<std::vector<MessageTag>> handed() const {
     const std::lock_guard lock(mutex_);
     return handed_;
@@ -76,7 +76,7 @@ class FakeTransport final : public Transport {
       const std::lock_guard lock(mutex_);
       if (!closed_) {
         inFlight_ += sent.bytes;
-        most_ = std::max(most_, sent_.empty() ? 0 : inFlight_);  // one alone may be any size
+        most_ = std::max(most_, sent_.empty() ? 0 : inFlight_);  // a single message may have any size
         handed_.push_back(sent.tags);
         sent_.push_back(std::move(sent));
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Randomness that a seed repeats. Thread schedules it cannot repeat.
+// Random numbers that a seed repeats. A seed cannot repeat the schedule of threads.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class Random {
  public:
   explicit Random(uint64_t seed) : generator_(seed) {}
 
-  uint64_t seed() { return generator_(); }  ///< For another one.
+  uint64_t seed() { return generator_(); }  ///< The seed of another generator.
   size_t below(size_t bound) { return static_cast<size_t>(generator_() % bound); }
   bool oneIn(size_t count) { return below(count) == 0; }
   template <typename T>

@@ -11,7 +11,7 @@
 
 namespace hipress::stress {
 
-/// Finds no memory to send the messages that `starves` names; for everything else the transport within it.
+/// Has no memory for sending the messages for which `starves` is true; all else goes to the inner transport.
 class StarvedTransport final : public Transport {
  public:
   StarvedTransport(std::unique_ptr<Transport> inner, std::function<bool(const MessageTag&)> starves)

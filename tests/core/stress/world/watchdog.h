@@ -9,7 +9,7 @@
 
 namespace hipress::stress {
 
-/// Aborts the program unless destroyed in time: a hang must not wait for whoever started the test.
+/// Aborts the program unless it is destroyed in time, so that a hang ends without an operator.
 class Watchdog {
  public:
   Watchdog(std::string what, std::chrono::seconds limit);

@@ -25,7 +25,7 @@ uint64_t mixed(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
 TensorSpec randomSpec(Random& random, size_t index, int worldSize) {
   TensorSpec spec;
   spec.name = "tensor " + std::to_string(index);
-  // Empty, tiny, around a partition's alignment; some beyond the inline limit and worth sharing out.
+  // Sizes are empty, tiny, or around a partition's alignment; some exceed the inline limit and are shared.
   spec.count = random.oneIn(6) ? random.among<size_t>({0, 1, 7, 1023, 1024, 1025})
                                : random.below(random.oneIn(4) ? 40000 : 4000);
   spec.shape = "[" + std::to_string(spec.count) + "]";
@@ -54,7 +54,7 @@ TensorSpec randomSpec(Random& random, size_t index, int worldSize) {
 
 void fill(Random& random, const TensorSpec& spec, std::span<std::byte> bytes) {
   if (!isFloatingPoint(spec.dtype)) {
-    // Small: a sum that wraps says nothing about who was summed twice.
+    // Values are small: a sum that wraps could hide that a rank was added twice.
     const size_t size = elementSize(spec.dtype);
     for (size_t offset = 0; offset < bytes.size(); offset += size) {
       std::memset(&bytes[offset], 0, size);
@@ -63,9 +63,9 @@ void fill(Random& random, const TensorSpec& spec, std::span<std::byte> bytes) {
     return;
   }
   std::vector<float> values(spec.count);
-  // Of few bits, so that in whatever order a topology adds them up nothing is rounded.
+  // Values have few bits, so no order of additions rounds.
   for (auto& value : values) value = static_cast<float>(static_cast<int>(random.below(2049)) - 1024) / 1024;
-  // Residuals must stay finite all the same.
+  // A NaN checks that residuals stay finite.
   const bool compressed = spec.allreduce() != nullptr && spec.allreduce()->codec != "none";
   if (compressed && !values.empty() && random.oneIn(12)) {
     values[random.below(values.size())] = std::numeric_limits<float>::quiet_NaN();
@@ -114,7 +114,7 @@ std::shared_ptr<StepMemory> memoryFor(const Workload& workload, size_t tensor, i
 Submission submissionOf(const std::shared_ptr<StepMemory>& memory, Releases& releases) {
   Submission submission;
   submission.output = memory->inPlace ? memory->input.data() : memory->output.data();
-  // An empty tensor has no address, which would say that this rank has no values.
+  // An empty tensor has no address, and a null address would mean that this rank has no values.
   static const std::byte nothing{};
   const auto* values = memory->input.empty() ? &nothing : memory->input.data();
   if (memory->hasInput) submission.input = values;
@@ -139,7 +139,7 @@ bool expectedOf(const Workload& workload, size_t tensor, int step, std::vector<s
   const double divisor = spec.reduce()->reduction == Reduction::kAverage ? workload.worldSize : 1;
   const double factor = spec.reduce()->prescale * (spec.reduce()->postscale / divisor);
   expected->resize(present.front().size());
-  if (spec.dtype == DType::kFloat32) {  // written out, so that the merge is compared with something else
+  if (spec.dtype == DType::kFloat32) {  // written out, so that the test does not use the engine's own merge
     for (size_t offset = 0; offset < expected->size(); offset += sizeof(float)) {
       float sum = 0;
       for (size_t index = 0; index < present.size(); ++index) {

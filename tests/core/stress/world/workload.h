@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors of all kinds, their values in every step, and what must come out.
+// Tensors of all kinds, their values in every step, and the expected results.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@
 
 namespace hipress::stress {
 
-/// What all ranks do: every tensor is synchronised once per step.
+/// The work of all ranks: every tensor is synchronised once per step.
 struct Workload {
   uint64_t seed = 0;
   int worldSize = 1;
   int steps = 1;
-  bool inOrder = false;  ///< Ranks submit in the same order, as they must without pipelining.
+  bool inOrder = false;  ///< Ranks submit in the same order, which is a must without pipelining.
   std::vector<TensorSpec> specs;
 };
 
@@ -30,8 +30,8 @@ std::string matrixShape(size_t count);
 
 Workload randomWorkload(Random& random, int worldSize, int tensors);
 
-/// The memory of one submission. Only the engine and whoever waits hold it: freed too early, a sanitizer sees
-/// it.
+/// The memory of one submission. Only the engine and the waiting caller hold it, so a sanitizer reports a use
+/// after the engine has freed it.
 struct StepMemory {
   std::vector<std::byte> input;
   std::vector<std::byte> output;
@@ -39,10 +39,10 @@ struct StepMemory {
   bool inPlace = false;
 };
 
-/// The same on every rank that asks: rank's values of that tensor in that step.
+/// The values of rank `rank` of this tensor in this step; every rank can compute them.
 std::shared_ptr<StepMemory> memoryFor(const Workload& workload, size_t tensor, int step, int rank);
 
-/// Counts how often engines let go of memory.
+/// Counts how often engines release memory.
 struct Releases {
   std::atomic<int> given{0};
   std::atomic<int> returned{0};
@@ -51,7 +51,7 @@ struct Releases {
 /// A submission that keeps `memory` alive until the engine is done with it.
 Submission submissionOf(const std::shared_ptr<StepMemory>& memory, Releases& releases);
 
-/// What `none` must give, element by element in rank order. False if no rank has values.
+/// The result with `none`, element by element in rank order. Returns false if no rank has values.
 bool expectedOf(const Workload& workload, size_t tensor, int step, std::vector<std::byte>* expected);
 
 }  // namespace hipress::stress

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads: their engines, and the threads.
+// Ranks as threads, with their engines.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 namespace hipress::stress {
 
 struct World {
-  std::unique_ptr<ControlServer> server;  // ends after the engines
+  std::unique_ptr<ControlServer> server;  // outlives the engines
   std::vector<std::shared_ptr<Engine>> engines;
 
   int size() const { return static_cast<int>(engines.size()); }
@@ -23,7 +23,7 @@ struct World {
 
 using Intercept = std::function<bool(InprocMessage&)>;
 
-/// Engine options that make every queue, window and inline path matter.
+/// Engine options under which every queue, window and inline path is used.
 EngineOptions randomOptions(Random& random);
 
 World inprocWorld(int size, const EngineOptions& options, Intercept intercept = nullptr);
