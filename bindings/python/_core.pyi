@@ -613,9 +613,7 @@ class DeviceSlotPlan:
         inward: tuple[int, int],
         changed: SlotChanges,
     ) -> None: ...
-    def decode(
-        self, queue: DeviceQueue, tensors: Sequence[tuple[int, str, int]], outward: tuple[int, int]
-    ) -> None: ...
+    def decode(self, queue: DeviceQueue, tensors: Sequence[tuple[int, str, int]], outward: tuple[int, int]) -> None: ...
     def average_whole(
         self,
         queue: DeviceQueue,
