@@ -53,7 +53,7 @@ std::span<const std::string> GeneratedCodec::states() const {
 }
 
 size_t GeneratedCodec::maxEncodedBytes(size_t count) const {
-  if (count > kMostElements) return std::numeric_limits<size_t>::max();  // never worth it: it is sent raw
+  if (count > kMostElements) return std::numeric_limits<size_t>::max();  // it travels raw
   return count == 0 ? 0 : bound(count);
 }
 

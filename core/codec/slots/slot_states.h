@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What codecs remember of the partitions that travel in slots (slot_plan.h), for an average over a process
-// group. The engine's states are in codec/state, by tensor and plan; here each partition stands alone, so
-// that a framework may form other groups of tensors in every step.
+// The codec states of partitions that travel in slots (slot_plan.h), for an average over a process group. The
+// engine's states (codec/state) are kept by tensor and plan. Here each partition has its own states, so that
+// a framework may form other groups of tensors in every step.
 #pragma once
 
 #include <array>
@@ -19,16 +19,16 @@
 
 namespace hipress {
 
-/// The states of one partition. Two buffers for each: encode reads one and writes the other, and only a
-/// success exchanges them.
+/// The states of one partition. Each state has two buffers: encode reads one and writes the other, and only a
+/// successful encode exchanges them.
 class SlotStates {
  public:
-  /// The states of one codec, of `count` elements. A state that was kept under the same name lives on,
-  /// another one begins with zeros. Throws Mismatch if there are states of another number of elements.
+  /// Sets the states of one codec, with `count` elements each. A state with a known name keeps its values; a
+  /// new state has zeros. Throws Mismatch if existing states have another number of elements.
   void keep(std::span<const std::string> names, size_t count);
-  /// For encode; readable and writable until the next keep() or put().
+  /// The lists for encode(), valid until the next keep() or put().
   EncodeStates lists() const { return {before_, after_}; }
-  /// The written values become the states; a second call takes that back.
+  /// Makes the written values the states; a second call undoes the first.
   void exchange();
 
   std::span<const std::string> names() const { return names_; }
@@ -41,12 +41,12 @@ class SlotStates {
   size_t count_ = 0;
   std::vector<std::string> names_;
   std::vector<std::array<std::vector<float>, 2>> buffers_;
-  bool second_ = false;  ///< The states are in the second buffers.
+  bool second_ = false;  ///< the second buffers have the states
   std::vector<const float*> before_;
   std::vector<float*> after_;
 };
 
-/// States that encoding has changed; undo() of a step that has failed takes that back.
+/// The states that encodes of this step have changed. undo() restores them after a failed step.
 class SlotChanges {
  public:
   void add(std::shared_ptr<SlotStates> states) { changed_.push_back(std::move(states)); }
@@ -56,11 +56,11 @@ class SlotChanges {
   std::vector<std::shared_ptr<SlotStates>> changed_;
 };
 
-/// The states of all partitions, by key: whatever text the caller finds them again with. Its functions may be
-/// called from several threads; the states of one partition are for one thread at a time.
+/// The states of all partitions; the key is a text of the caller's choice. Several threads may call the
+/// functions, but only one thread at a time may use the states of one partition.
 class SlotStateTable {
  public:
-  /// Made if they are new.
+  /// Returns the states of a key. A new key gets new, empty states.
   std::shared_ptr<SlotStates> at(const std::string& key);
   std::vector<std::string> keys() const;
 
