@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little, "bundles are little en
 
 constexpr uint8_t kVersion = 1;
 
-/// The bundle's own header: as large as a message's.
+/// The header of the bundle itself, as large as a message's header.
 struct BundleHeader {
   char magic[2] = {'H', 'B'};
   uint8_t version = kVersion;
