@@ -12,7 +12,7 @@
 namespace hipress {
 namespace {
 
-/// Names the message that a receive waits for: partition, hop and sender.
+/// The message for which a receive waits: partition, hop and sender.
 using Expected = std::tuple<uint32_t, uint16_t, int>;
 using Receives = std::map<Expected, TaskIndex>;
 
@@ -153,7 +153,7 @@ RankGraphPointer representativeGraph(const std::string& topology, const std::vec
     SimulatedTask& simulated = graph->tasks[index];
     simulated.ownShare = shares && task.partition == 0;
     if (task.primitive != Primitive::kSend) continue;
-    // The turn that brings the receiver to where rank 0 is shows what rank 0 receives at that moment.
+    // The turn that brings the receiver to rank 0's place shows the message that rank 0 receives then.
     const int sender = grid.turned(0, task.peer);
     const int owner = grid.turned(grid.owner(hierarchical, task.partition), task.peer);
     const uint32_t share = shares ? shareOf[static_cast<size_t>(owner)] : 0;
