@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank computes for an average over a process group: the messages of a batch, and the steps of
+// The computation of a rank for an average over a process group: the messages of a batch, and the steps of
 // PowerSGD.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -31,7 +31,7 @@ Bytes bytesOf(ByteMemory& memory) {
   return {reinterpret_cast<std::byte*>(memory.mutable_data()), static_cast<size_t>(memory.size())};
 }
 
-/// NumPy has no bfloat16: an array of int16 stands for it.
+/// NumPy has no bfloat16, so an array of int16 stands for it.
 DType slotDType(const py::array& array) {
   const char kind = array.dtype().kind();
   const auto size = array.itemsize();
@@ -239,11 +239,11 @@ void bindLowRank(py::module_& module) {
              "PowerSGD's step up to the sum of the left factors.");
   module.def("low_rank_right", &right, py::arg("matrix").noconvert(), py::arg("shape"), py::kw_only(),
              py::arg("left").noconvert(), py::arg("right").noconvert(), py::arg("threads") = 1,
-             "Up to the sum of the right factors.");
+             "PowerSGD's step up to the sum of the right factors.");
   module.def("low_rank_result", &result, py::arg("matrix").noconvert(), py::arg("shape"), py::kw_only(),
              py::arg("left").noconvert(), py::arg("right").noconvert(), py::arg("ranks"), py::arg("factor"),
              py::arg("output").noconvert(), py::arg("threads") = 1,
-             "The end: whether all values are finite.");
+             "The end of PowerSGD's step. Returns whether all values are finite.");
 }
 
 }  // namespace

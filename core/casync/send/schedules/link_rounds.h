@@ -55,7 +55,7 @@ class LinkRounds {
   /// Reports that a message of next() is out.
   void sent(const QueuedMessage& message);
 
-  /// The caller calls this at intervals. Returns whether next() may now return a message that it held back.
+  /// The caller calls this at intervals. Returns whether next() may now return a message that had to wait.
   /// `*waits`: messages wait, so the caller must call again.
   bool look(bool* waits);
 
