@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How tasks release each other, and how messages get to their receivers.
+// The order of tasks, and the way of messages to their receivers.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -45,7 +45,7 @@ class Mailbox {
   bool put(Command&& command, bool wakes);
 
   const UniqueFd fd_;
-  std::mutex mutex_;  // guards everything below
+  std::mutex mutex_;  // guards the members below
   std::vector<Command> commands_;
   bool asleep_ = false;  // the owner sleeps, or is about to
   bool forAll_ = true;   // patient commands wake, too

@@ -20,8 +20,8 @@ namespace hipress {
 
 /// One partition, and how it travels.
 struct TensorPartition {
-  Partition range;   ///< Of this rank's values.
-  Partition output;  ///< Of the result; equal to `range`, unless a collective moves blocks.
+  Partition range;   ///< In this rank's values.
+  Partition output;  ///< In the result; equal to `range`, unless a collective moves blocks.
   bool raw = true;   ///< Without a codec: none is set, or it would not shrink the partition.
   size_t maxPayloadBytes = 0;
 };

@@ -99,7 +99,7 @@ void moveBlocks(Engine& engine, TensorTable& table, TensorSpec spec, BlockSubmis
                                ? *known
                                : transportError("tensor '" + exchange->spec.name +
                                                 "': its result cannot be received: " + error.what());
-      // Every rank gets a mismatch for this tensor only, so the engine goes on.
+      // Every rank gets a mismatch for this tensor only, so the engine continues.
       if (reason.kind() != ErrorKind::kMismatch) engine.fail(reason);
       exchange->blocks.onDone(std::make_shared<Error>(reason));
     }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kBeforeAll = std::numeric_limits<int>::max();
 
-/// Whether the task encodes a sum. Sums are the largest staging buffers, and each waiting encode holds one:
+/// Whether the task encodes a sum. Sums are the largest staging buffers, and each waiting encode keeps one:
 /// the compute queue runs these tasks before all others.
 bool encodesSum(const Task& task) {
   return task.primitive == Primitive::kEncode && task.from.front().kind == Operand::Kind::kSum;

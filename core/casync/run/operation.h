@@ -26,7 +26,7 @@ using OperationHandle = uint64_t;
 /// `failure`: the error of the operation, or nullptr. `absent`: no rank had values, the output is unwritten.
 using OnDone = std::function<void(const Failure& failure, bool absent)>;
 
-/// What a caller hands over for one step of a tensor.
+/// The caller's values of one step of a tensor, and the function to call at its end.
 struct Submission {
   /// Tensor::inputBytes() bytes, unchanged until the end; nullptr: this rank has no values in this step.
   const void* input = nullptr;

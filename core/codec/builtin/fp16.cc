@@ -54,7 +54,7 @@ class Fp16 final : public Codec {
   CodecId id() const override { return 1; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_fp16(); }
   /// Larger partitions travel raw, as with generated codecs: a device stores a message's size in 32 bits, and
-  /// all ranks must decide alike, whatever their devices.
+  /// all ranks must decide alike, on all devices.
   size_t maxEncodedBytes(size_t count) const override {
     return count <= kMostElements ? count * sizeof(uint16_t) : std::numeric_limits<size_t>::max();
   }

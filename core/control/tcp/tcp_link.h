@@ -69,7 +69,7 @@ class TcpLink {
       values_;                             ///< Used by the thread only: values without their reply yet.
   std::optional<std::string> serverGone_;  ///< Used by the thread only: rank 0's departure.
 
-  std::mutex joinMutex_;  ///< Of two threads that close, the second waits for the first one's join.
+  std::mutex joinMutex_;  ///< If two threads close, the second waits for the first one's join.
   std::thread thread_;
 };
 

@@ -16,7 +16,7 @@ struct Gpu {
   const Driver& driver;
   int ordinal;
   DriverContext context;  ///< Never released, because the framework needs it until the process ends.
-  int major;              ///< Of the compute capability.
+  int major;              ///< Compute capability.
   int minor;
 
   std::string name() const { return "cuda:" + std::to_string(ordinal); }

@@ -30,7 +30,7 @@ struct CudaEncode {
   uint8_t* message;        ///< Room for maxEncodedBytes(), aligned to 4 bytes.
   uint32_t* messageBytes;  ///< 0 if the gradient or a new state is not finite: the caller keeps `before`.
   uint32_t* error;         ///< 0, or a number for refusal(): the program broke a rule.
-  void* scratch;           ///< Of encodeScratchBytes(), aligned to 256 bytes.
+  void* scratch;           ///< Room for encodeScratchBytes(), aligned to 256 bytes.
 };
 
 struct CudaDecode {
@@ -43,7 +43,7 @@ struct CudaDecode {
   size_t count;
   uint32_t accumulate;  ///< 1: output += decoded.
   uint32_t* error;      ///< 0, or a number for refusal(): the payload is invalid, output unchanged.
-  void* scratch;        ///< Of decodeScratchBytes(), aligned to 256 bytes.
+  void* scratch;        ///< Room for decodeScratchBytes(), aligned to 256 bytes.
 };
 
 struct CudaCodec {

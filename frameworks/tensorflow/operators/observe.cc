@@ -20,8 +20,8 @@
 namespace hipress::tensorflow_operators {
 namespace {
 
-/// Values per variable: an update changes at least one of so many, and to read them costs no
-/// time.
+/// Values per variable: enough that an update changes at least one of them, and so few that to read them
+/// costs no time.
 constexpr size_t kSamples = 16;
 
 /// FNV-1a over the bytes of elements from all parts of the tensor.

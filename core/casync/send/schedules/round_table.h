@@ -20,7 +20,7 @@ namespace hipress {
 /// A link for which large messages of a rank wait.
 struct WaitingLink {
   int32_t peer = 0;
-  int32_t priority = 0;  ///< Of its most urgent message.
+  int32_t priority = 0;  ///< The priority of its most urgent message.
   uint64_t bytes = 0;
 };
 
