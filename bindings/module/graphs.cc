@@ -80,7 +80,7 @@ void bindGraphs(py::module_& module) {
           case Collective::kAllreduce:
             break;
         }
-        throw invalidArgument("an allreduce is built by topologies");
+        throw invalidArgument("build_topology() builds an allreduce");
       },
       py::arg("name"), py::arg("rank"), py::arg("world_size"),
       "One rank's task graph of another collective.");

@@ -39,7 +39,7 @@ DType slotDType(const py::array& array) {
   if (kind == 'f' && size == 2) return DType::kFloat16;
   if (kind == 'f' && size == 4) return DType::kFloat32;
   if (kind == 'f' && size == 8) return DType::kFloat64;
-  throw invalidArgument("a tensor in slots is of float16, float32, float64, or int16 for bfloat16");
+  throw invalidArgument("a tensor in slots must be float16, float32, float64, or int16 for bfloat16");
 }
 
 std::vector<SlotValues> valuesOf(std::vector<py::array>& arrays) {
@@ -47,7 +47,7 @@ std::vector<SlotValues> valuesOf(std::vector<py::array>& arrays) {
   for (py::array& array : arrays) {
     if ((array.flags() & py::array::c_style) == 0 ||
         (array.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_) == 0 || !array.writeable())
-      throw invalidArgument("a tensor in slots lies without gaps, aligned, and can be written");
+      throw invalidArgument("a tensor in slots must be contiguous, aligned and writable");
     values.push_back(
         {static_cast<std::byte*>(array.mutable_data()), slotDType(array), static_cast<size_t>(array.size())});
   }
@@ -164,9 +164,9 @@ using Shape = std::pair<size_t, size_t>;
 
 MatrixShape shapeOf(const Shape& shape, const FloatArray& matrix) {
   if (static_cast<size_t>(matrix.size()) != shape.first * shape.second) {
-    throw invalidArgument("a matrix of " + std::to_string(shape.first) + " rows and " +
-                          std::to_string(shape.second) + " columns has not " + std::to_string(matrix.size()) +
-                          " elements");
+    throw invalidArgument("the shape is " + std::to_string(shape.first) + " rows and " +
+                          std::to_string(shape.second) + " columns, but the matrix has " +
+                          std::to_string(matrix.size()) + " elements");
   }
   return {shape.first, shape.second};
 }

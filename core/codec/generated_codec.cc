@@ -32,7 +32,7 @@ CodecDescription describeGenerated(const GeneratedCodecInterface& face) {
   const auto isErrorFeedback = [](const CodecOption& option) { return option.name == kErrorFeedback; };
   if (!face.states.empty() && std::ranges::none_of(face.options, isErrorFeedback)) {
     description.options.push_back(
-        {kErrorFeedback, "true", "Keep what was dropped and add it to the next gradient: true or false."});
+        {kErrorFeedback, "true", "Whether the residual is added to the next gradient: true or false."});
   }
   return description;
 }

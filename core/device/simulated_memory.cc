@@ -37,7 +37,7 @@ auto blockBefore(Blocks& blocks, const void* address) {
 }
 
 [[noreturn]] void outside(const char* what, size_t bytes) {
-  throw transportError("the simulated device was to use " + std::to_string(bytes) + " bytes " + what);
+  throw transportError("the simulated device cannot use " + std::to_string(bytes) + " bytes " + what);
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ RankGrid::RankGrid(const std::vector<int>& hosts) {
     const int first = ranks_[position / perHost_ * perHost_];
     const bool sameHost = hosts[static_cast<size_t>(ranks_[position])] == hosts[static_cast<size_t>(first)];
     if (!sameHost || hosts.size() % perHost_ != 0)
-      throw unsupported("one rank cannot stand for all: hosts differ in how many ranks they have");
+      throw unsupported("one rank cannot stand for all: hosts differ in their number of ranks");
   }
 }
 

@@ -136,7 +136,7 @@ void addLocked(int fd, const struct stat& status, const std::string& path, const
   constexpr size_t kChunk = size_t{1} << 20;
   for (off_t offset = 0; offset < end;) {
     const std::string chunk = read(fd, offset, std::min(kChunk, static_cast<size_t>(end - offset)));
-    if (chunk.empty()) throw Obstacle{"another process cuts it"};
+    if (chunk.empty()) throw Obstacle{"another process truncates it"};
     next.write(chunk);
     offset += static_cast<off_t>(chunk.size());
   }
@@ -185,7 +185,7 @@ void addToTraceFile(const std::string& path, const std::string& events) {
     add(path, events, false);
   } catch (const Obstacle& obstacle) {
     throw transportError(sentence(path, obstacle) +
-                         ". What this rank recorded is lost; the file keeps earlier records of other ranks");
+                         ". This rank's records are lost; the file keeps earlier records of other ranks");
   }
 }
 

@@ -99,7 +99,7 @@ void splitBundle(const MessageHeader& raw, std::span<const std::byte> bytes,
     bytes = bytes.subspan(head.payloadBytes);
   }
   if (!bytes.empty()) {
-    throw corruptPayload("behind its last message are " + std::to_string(bytes.size()) + " more bytes");
+    throw corruptPayload(std::to_string(bytes.size()) + " bytes follow its last message");
   }
 }
 

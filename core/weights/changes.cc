@@ -107,8 +107,8 @@ std::optional<std::vector<std::byte>> encode(std::span<std::byte> old, std::span
 void checkSizes(size_t tensorBytes, size_t elementBytes) {
   constexpr size_t kSizes[] = {1, 2, 4, 8, 16};
   if (std::ranges::find(kSizes, elementBytes) == std::end(kSizes)) {
-    throw invalidArgument("elements of " + std::to_string(elementBytes) +
-                          " bytes have no changes: an element has 1, 2, 4, 8 or 16 bytes");
+    throw invalidArgument("an element has " + std::to_string(elementBytes) +
+                          " bytes; it must have 1, 2, 4, 8 or 16 bytes");
   }
   if (tensorBytes % elementBytes != 0) {
     throw invalidArgument("a tensor of " + std::to_string(tensorBytes) + " bytes has no whole elements of " +

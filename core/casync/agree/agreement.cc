@@ -74,12 +74,13 @@ void Agreement::checkChange(const std::string& listName, TensorHandle handle, co
   const auto tensor = registry_.tensor(handle);
   const TensorSpec& now = tensor->spec();
   if (now.name != next.name || now.count != next.count || now.dtype != next.dtype) {
-    throw invalidArgument(listName + ": tensor '" + now.name + "' can be sent in another way, but not be '" +
-                          next.name + "' or have another size or element type");
+    throw invalidArgument(listName + ": tensor '" + now.name +
+                          "' can be sent in another way, but cannot become '" + next.name +
+                          "' or get another size or element type");
   }
   if (now.device != next.device) {
     throw invalidArgument("tensor '" + now.name +
-                          "' can be sent in another way, but not be on another device; declare it anew");
+                          "' can be sent in another way, but not move to another device; declare it anew");
   }
   if (registry_.isInFlight(handle)) {
     throw invalidArgument("tensor '" + now.name +

@@ -22,12 +22,11 @@ Error outOfStep(const StepValues& operation, int peer, uint16_t theirs, int rank
   const bool peerIsBehind = aheadOfThis > kUpdatesCycle / 2;
   const std::string behind = "rank " + std::to_string(peerIsBehind ? peer : rank);
   const std::string ahead = "rank " + std::to_string(peerIsBehind ? rank : peer);
-  return {
-      ErrorKind::kMismatch,
-      behind + " did not make an update of '" + operation.tensor->spec().name + "' that " + ahead +
-          " made, and went on to the next step: the ranks' parameters are not the same any more. " + behind +
-          " may have caught an exception after backward and gone on, or left a step out on its own. Start "
-          "again from a checkpoint, and let such exceptions end the rank"};
+  return {ErrorKind::kMismatch,
+          behind + " did not make an update of '" + operation.tensor->spec().name + "' that " + ahead +
+              " made, and began the next step: the ranks' parameters differ from now on. " + behind +
+              " may have caught an exception after backward and continued, or skipped a step alone. Start "
+              "again from a checkpoint, and let such exceptions end the rank"};
 }
 
 }  // namespace

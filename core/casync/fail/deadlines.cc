@@ -134,10 +134,10 @@ void Deadlines::answer(const Question& question) {
 Error Deadlines::timeoutError(const Wait& wait) const {
   const std::string advice =
       wait.missing.empty()
-          ? "The rank may be stopped, slow, or may not have submitted the tensor; a longer deadline is set "
-            "by "
-            "HIPRESS_TIMEOUT or init(timeout=...)"
-          : "Submit every tensor of a group in each step, as absent where there are no values";
+          ? "The late rank may be stopped or slow, or may not have submitted the tensor. A longer deadline "
+            "is set "
+            "with HIPRESS_TIMEOUT or init(timeout=...)"
+          : "Submit every tensor of a group in each step; submit a tensor without values as absent";
   return {ErrorKind::kTimeout, "tensor '" + wait.name + "' (step " + std::to_string(wait.step) +
                                    ") was not synchronised within " + seconds(timeout_) + ": rank " +
                                    std::to_string(transport_.rank()) + " " + causeOf(wait) + ". " + advice};

@@ -23,7 +23,7 @@ void checkBlocks(const TensorSpec& spec, const BlockSubmission& blocks, int worl
   const size_t expected = alltoall ? static_cast<size_t>(worldSize) : 1;
   if (blocks.rows.size() == expected) return;
   throw invalidArgument("tensor '" + spec.name + "': " + std::to_string(blocks.rows.size()) +
-                        " numbers of rows were given, needed is one" + (alltoall ? " for each rank" : ""));
+                        " row counts were given; give one" + (alltoall ? " for each rank" : ""));
 }
 
 /// The element counts of these row counts. Throws CorruptPayload if the blocks exceed kMost bytes in all.

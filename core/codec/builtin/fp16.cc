@@ -83,7 +83,7 @@ class Fp16 final : public Codec {
 CodecDescription describeFp16() {
   return {.name = "fp16",
           .id = 1,
-          .summary = "IEEE half precision, rounded to nearest even; larger than 65504 becomes infinity."};
+          .summary = "IEEE half precision, rounded to nearest even; 65520 and above become infinity."};
 }
 
 CodecPointer createFp16(const CodecOptions&) {

@@ -119,7 +119,7 @@ void checkSize(size_t given, size_t wanted, const char* what) {
 
 SlotPlan::SlotPlan(std::vector<Slot> slots, int rank, int world, bool whole)
     : slots_(std::move(slots)), rank_(rank), world_(world), whole_(whole) {
-  if (rank < 0 || rank >= world) throw invalidArgument("a plan is for a rank of its group");
+  if (rank < 0 || rank >= world) throw invalidArgument("the rank of a plan must be in its group");
   blockBytes_.resize(static_cast<size_t>(world));
   for (const Slot& slot : slots_) {
     if (slot.owner < 0 || slot.owner >= world || slot.codec == nullptr)
@@ -128,7 +128,7 @@ SlotPlan::SlotPlan(std::vector<Slot> slots, int rank, int world, bool whole)
     if (slot.payloadBytes < least || (slot.raw && slot.payloadBytes != least))
       throw invalidArgument("the slot of '" + slot.name + "' has another size than its payload needs");
     size_t& bytes = blockBytes_[static_cast<size_t>(slot.owner)];
-    if (slot.offset != bytes) throw invalidArgument("slots of an owner lie one behind the other");
+    if (slot.offset != bytes) throw invalidArgument("the slots of an owner must be contiguous");
     bytes += kWireHeaderBytes + slot.payloadBytes;
     tensors_ = std::max(tensors_, slot.tensor + 1);
   }

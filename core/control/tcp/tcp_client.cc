@@ -93,8 +93,7 @@ class TcpControl final : public ControlPlane {
 
   Reply call(const Request& request, Milliseconds silence, const std::string& what) {
     if (inForkedChild()) {
-      throw Error(ErrorKind::kNotInitialized,
-                  "a forked process cannot use the control plane of the one it came from");
+      throw Error(ErrorKind::kNotInitialized, "a forked process cannot use the control plane of its parent");
     }
     return link_->call(request, silence, what);
   }

@@ -117,7 +117,7 @@ Connection attempt(const RendezvousOptions& options, TimePoint deadline) {
   } catch (const Malformed&) {  // same as an answer of another type
   }
   throw transportError(
-      "what listens at " + where(options) +
+      "the program at " + where(options) +
       " is not rank 0 of a HiPress job. Check the port, or choose another with HIPRESS_RENDEZVOUS=host:port");
 }
 
@@ -141,9 +141,9 @@ Connection connectToServer(const RendezvousOptions& options) {
           "rank " + std::to_string(options.rank) + " could not join rank 0 at " + where(options) +
               " within " + seconds(options.timeout.count()) + " (last try: " + why + "). " +
               (here.empty()
-                   ? "Check that rank 0 was started, that this is its address, and that no firewall is "
+                   ? "Check that rank 0 was started, that this is its address, and that no firewall is in "
                      "between"
-                   : here + ": repair it, or let the ranks meet at an address that another one leads to"));
+                   : here + ": repair it, or let the ranks meet at an address of another interface"));
     }
     std::this_thread::sleep_for(std::min(pause, left));
     pause = std::min(pause * 2, Milliseconds{500});

@@ -44,7 +44,7 @@ struct Landmark {
 
 Landmark landmarkOf(const std::string& text) {
   if (text.size() != sizeof(Landmark))
-    throw Error(ErrorKind::kMismatch, "ranks run different versions of HiPress; install the same on all");
+    throw Error(ErrorKind::kMismatch, "ranks run different versions of HiPress; install one on all hosts");
   Landmark landmark;
   std::memcpy(&landmark, text.data(), sizeof landmark);
   return landmark;
@@ -61,7 +61,7 @@ void readMemory(const MemoryReference& from, std::span<std::byte> into) {
   if (failed == 0) return;
   throw Error(ErrorKind::kPeerLost, "the memory of process " + std::to_string(from.process) +
                                         " cannot be read (" + std::strerror(failed) +
-                                        "); the process seems to have ended");
+                                        "); the process has probably ended: see its log");
 }
 
 std::vector<uint64_t> gatherNeighbours(ControlPlane& control, int rank, const std::vector<int>& hosts,

@@ -25,7 +25,7 @@ constexpr size_t kSegmentBytes = kFavouredPayloadBytes + (size_t{104} << 10);
 
 void apply(ucp_config_t* config, const char* name, const char* value) {
   if (std::getenv((std::string("UCX_") + name).c_str()) != nullptr) return;
-  requireUcx(ucp_config_modify(config, name, value), std::string("UCX does not take the setting ") + name);
+  requireUcx(ucp_config_modify(config, name, value), std::string("UCX rejects the setting ") + name);
 }
 
 /// How often the kernel repeats the first packet of a connection so that it gives up within `limit`. The
@@ -119,7 +119,7 @@ void UcxWorker::destroy() {
 std::string UcxWorker::address() const {
   ucp_address_t* address = nullptr;
   size_t bytes = 0;
-  requireUcx(ucp_worker_get_address(worker_, &address, &bytes), "UCX cannot tell its address");
+  requireUcx(ucp_worker_get_address(worker_, &address, &bytes), "UCX cannot give its address");
   std::string result(reinterpret_cast<const char*>(address), bytes);
   ucp_worker_release_address(worker_, address);
   return result;

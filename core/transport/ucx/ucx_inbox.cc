@@ -127,11 +127,12 @@ bool UcxInbox::keep(const MessageKey& key, Arrived&& message) {
   const size_t bytes = message.kept();
   if (!early_[static_cast<size_t>(key.peer)].keep(bytes)) {
     const std::string peer = "rank " + std::to_string(key.peer);
-    breakLink(key.peer, std::make_shared<Error>(corruptPayload(
-                            "rank " + std::to_string(rank_) + ": " + peer + " has sent " +
-                            std::to_string(early_[static_cast<size_t>(key.peer)].kept() >> 20) +
-                            " MiB that this rank has not asked for, more than a rank may send ahead; check " +
-                            peer + ", and that all ranks run the same version")));
+    breakLink(key.peer,
+              std::make_shared<Error>(corruptPayload(
+                  "rank " + std::to_string(rank_) + ": " + peer + " has sent " +
+                  std::to_string(early_[static_cast<size_t>(key.peer)].kept() >> 20) +
+                  " MiB of early messages, more than a rank may send ahead of the receives; check " + peer +
+                  ", and that all ranks run the same version")));
     return false;
   }
   if (!matcher_.keep(key, std::move(message))) {

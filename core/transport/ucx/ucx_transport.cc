@@ -38,13 +38,13 @@ std::string devicesOf(int rank, const UcxOptions& options) {
   const std::string who = "rank " + std::to_string(rank) + ": ";
   if (found.name.empty()) {
     throw transportError(who + "no network interface has the address " + localAddress +
-                         " any more, through which this rank had met the others: see `ip address`");
+                         " any more, by which this rank is connected with rank 0: see `ip address`");
   }
   if (!found.problem.empty()) {
     throw transportError(who + "the network interface " + found.name + " (" + localAddress +
-                         "), through which this rank had met the others, " + found.problem +
+                         "), by which this rank is connected with rank 0, " + found.problem +
                          ": repair it (`ip link show " + found.name +
-                         "`), or let the ranks meet at an address that another one leads to");
+                         "`), or let the ranks meet at an address of another interface");
   }
   return found.name;
 }
@@ -181,8 +181,8 @@ class UcxTransport final : public Transport {
     if (dropped == 0 || std::exchange(saidSo_, true)) return;
     warn(rank_, "a process that does not belong to this job tries to reach its data port; " +
                     std::to_string(dropped) +
-                    " messages or packets were dropped so far, and not used. "
-                    "hipress.counters()[\"strangers_dropped\"] goes on counting; see docs/security.md");
+                    " of its messages or packets were dropped so far. "
+                    "hipress.counters()[\"strangers_dropped\"] counts further ones; see docs/security.md");
   }
 
   /// After the end of the progress thread the caller runs the command, which reports a failure.

@@ -80,8 +80,9 @@ class BlocksKernel : public tf::AsyncOpKernel {
     }
     const auto all = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
     if (counts.size() != static_cast<size_t>(ranks) || all != static_cast<uint64_t>(rows)) {
-      throw invalidArgument(where + std::to_string(counts.size()) + " splits of " + std::to_string(all) +
-                            " rows, needed are " + std::to_string(ranks) + " of " + std::to_string(rows));
+      throw invalidArgument(where + std::to_string(counts.size()) + " splits have " + std::to_string(all) +
+                            " rows; give " + std::to_string(ranks) + " for " + std::to_string(rows) +
+                            " rows");
     }
     return counts;
   }

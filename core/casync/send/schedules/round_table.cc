@@ -35,7 +35,7 @@ uint32_t RoundTable::answer(int rank, std::string_view question) {
   if (waiting.empty() || question.size() % sizeof(WaitingLink) != 0 ||
       !std::ranges::all_of(waiting, isPeer)) {
     throw invalidArgument("rank " + std::to_string(rank) +
-                          " asks for a round with ranks that are no peers of it");
+                          " asks for a round with ranks that are not its peers");
   }
   return static_cast<uint32_t>(next(rank, std::move(waiting)).peer);
 }
