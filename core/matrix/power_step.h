@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step of PowerSGD on one rank (Vogels et al., NeurIPS 2019, algorithms 1 and 2), between the sums:
+// One step of PowerSGD on one rank (Vogels et al., NeurIPS 2019, algorithms 1 and 2), cut at the sums:
 //   M = scale · G + E;  Q made orthogonal;  P = M · Q      makeLeft, then P is summed over ranks
 //   P made orthogonal;  Q = transposed M · P               makeRight, then Q is summed over ranks
 //   Q divided by the number of ranks;  E = M - P · transposed Q;  the result is P · transposed Q
-// The residuals E of all ranks add up to the difference between the true sum and the results. All ranks
-// compute the same bits from the same sums.
+// The residuals E of all N ranks add up to the sum of all M less N times the result. All ranks compute the
+// same bits from the same sums.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ struct Peer {
 
   int rank = -1;
   std::optional<Asked> asked;
-  bool refused = false;                ///< It stays until it has read the reason; its frames are dropped.
+  bool refused = false;                ///< Stays until it has read the reason; its frames are dropped.
   bool waitsForSpace = false;          ///< Its socket is full; epoll reports when it has space.
   TimePoint deadline;                  ///< The time at which a stranger must go.
   std::optional<Heartbeat> heartbeat;  ///< Only a rank has one.
