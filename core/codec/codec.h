@@ -38,9 +38,9 @@ struct EncodeContext {
   Parallel* parallel = nullptr;  ///< More threads; nullptr: the caller's only. The result is the same.
 };
 
-/// The states for encode(). Each span is empty, or has one pointer per entry of Codec::states(), and each is
-/// to as many floats as the input has. encode() reads `before` and writes `after`; no two vectors overlap. So
-/// a failure at the very end costs no copy and no undo.
+/// The states for encode(). Each span is empty, or has one pointer per entry of Codec::states(); each pointer
+/// leads to as many floats as the input has. encode() reads `before` and writes `after`, and no two vectors
+/// overlap. So a failure at the very end costs no copy and no undo.
 struct EncodeStates {
   std::span<const float* const> before;
   std::span<float* const> after;
