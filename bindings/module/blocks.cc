@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allgather and alltoall in Python: their results have a size that is known only when they are under way.
+// Allgather and alltoall in Python. The size of their result is known only when the operation is in flight.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -103,7 +103,7 @@ void bindBlocks(py::module_& module) {
   py::class_<Blocks, std::shared_ptr<Blocks>>(module, "Blocks")
       .def("poll", [](Blocks& blocks) { return blocks.waitFor(Milliseconds(0)); })
       .def("wait", &resultOf,
-           "The bytes of all blocks, in rank order, and how many rows came from each rank.");
+           "The bytes of all blocks, in rank order, and the number of rows from each rank.");
   module.def("move_blocks", &moveBlocks, py::arg("engine"), py::arg("spec"), py::arg("input"),
              py::arg("row_elements"), py::arg("rows"), "Starts an allgather or an alltoall.");
 }

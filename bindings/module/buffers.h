@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python's buffers and arrays as the spans that the core takes. Nothing is converted or copied on the way: an
-// array of another dtype or layout is the caller's mistake, and an error.
+// Python's buffers and arrays as the spans of the core. The views convert and copy nothing. An array of
+// another dtype or layout is a mistake of the caller, and an error.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -14,7 +14,7 @@
 
 namespace hipress::bindings {
 
-/// Any contiguous bytes-like object, held as long as this object lives.
+/// A view of any contiguous bytes-like object, which it keeps alive.
 class BytesView {
  public:
   explicit BytesView(const pybind11::object& object) {

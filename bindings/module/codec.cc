@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Codecs, for tests, tools and measurements. Training does not pass through here.
+// Codecs, for tests, tools and measurements. Training does not use these functions.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -24,7 +24,7 @@ namespace py = pybind11;
 namespace hipress::bindings {
 namespace {
 
-/// The states that Python gives, by name.
+/// The states that Python passes, by name.
 using StateArrays = std::map<std::string, FloatArray>;
 using ByteArray = py::array_t<uint8_t, py::array::c_style>;
 
@@ -137,10 +137,10 @@ py::tuple statesOf(const Codec& codec) {
 }
 
 std::shared_ptr<Codec> shared(const CodecPointer& codec) {
-  return std::const_pointer_cast<Codec>(codec);  // all that Python can call is const
+  return std::const_pointer_cast<Codec>(codec);  // Python can call only const functions of it
 }
 
-/// (rank, min_ratio, error_feedback, warm_start), None for a codec that encodes.
+/// (rank, min_ratio, error_feedback, warm_start); None for a codec that encodes.
 py::object lowRankOf(const Codec& codec) {
   const LowRank* lowRank = codec.lowRank();
   if (lowRank == nullptr) return py::none();
@@ -172,12 +172,13 @@ std::vector<double> parametersOf(const Codec& codec) {
 void bindCodec(py::module_& module) {
   py::class_<Codec, std::shared_ptr<Codec>>(module, "Codec", "A configured codec; immutable, thread-safe.")
       .def_property_readonly("name", &Codec::name)
-      .def_property_readonly("signature", &Codec::signature, "Name and every option: what ranks compare.")
-      .def_property_readonly("id", &Codec::id, "Number on the wire.")
-      .def_property_readonly("states", &statesOf, "Names of the vectors that encode keeps from step to step.")
+      .def_property_readonly("signature", &Codec::signature, "The name and all options, which ranks compare.")
+      .def_property_readonly("id", &Codec::id, "The codec's number in messages.")
+      .def_property_readonly("states", &statesOf,
+                             "Names of the states: vectors that encode keeps from step to step.")
       .def_property_readonly(
           "low_rank", &lowRankOf,
-          "Of a codec that has no encoding: (rank, min_ratio, error_feedback, warm_start).")
+          "For a codec without encoding: (rank, min_ratio, error_feedback, warm_start); else None.")
       .def_property_readonly(
           "kernels",
           [](const Codec& codec) -> std::optional<std::string> {
@@ -185,36 +186,37 @@ void bindCodec(py::module_& module) {
             if (table == nullptr) return std::nullopt;
             return table->kernels;
           },
-          "The text of its kernels for GPUs, which NVRTC compiles; None if it has none.")
+          "The text of its kernels for GPUs, which NVRTC compiles; None: it has no kernels.")
       .def_property_readonly("parameters", &parametersOf,
-                             "The values of its program's parameters, as its functions on GPUs take them.")
+                             "The values of its program's parameters, for its functions on GPUs.")
       .def(
           "for_aggregate",
           [](const std::shared_ptr<Codec>& codec) {
             const CodecPointer other = codec->forAggregate();
             return other == nullptr ? codec : shared(other);
           },
-          "The codec with which an aggregator encodes merged values again; often this one.")
+          "The codec with which an aggregator encodes merged values; often this codec.")
       .def("max_encoded_bytes", &Codec::maxEncodedBytes, py::arg("count"))
       .def("encode", &encode, py::arg("input").noconvert(), py::arg("states").noconvert() = py::none(),
            py::kw_only(), py::arg("seed") = 0, py::arg("step") = 0, py::arg("tensor") = 0,
            py::arg("first_element") = 0, py::arg("scale") = 1.0f, py::arg("threads") = 1,
-           "The payload of scale*input. The states get their new values in place unless it is empty.")
+           "The payload of scale*input. Updates the states in place, unless the payload is empty.")
       .def("encode_into", &encodeInto, py::arg("input").noconvert(), py::arg("before").noconvert(),
            py::arg("after").noconvert(), py::arg("output").noconvert(), py::kw_only(), py::arg("seed") = 0,
            py::arg("step") = 0, py::arg("tensor") = 0, py::arg("first_element") = 0, py::arg("scale") = 1.0f,
-           py::arg("threads") = 1, "Number of bytes written to `output`. Copies nothing.")
+           py::arg("threads") = 1, "Returns the number of bytes written to `output`. Copies nothing.")
       .def("decode", &decode, py::arg("payload"), py::arg("count"), py::kw_only(), py::arg("threads") = 1)
       .def("decode_into", &decodeInto, py::arg("payload"), py::arg("output").noconvert(), py::kw_only(),
            py::arg("accumulate") = false, py::arg("threads") = 1)
       .def("__repr__", [](const Codec& codec) { return "<hipress codec " + codec.signature() + ">"; });
   module.def(
       "create_codec", [](const std::string& text) { return shared(createCodec(text)); }, py::arg("text"),
-      "From `name` or `name(option=value, ...)`.");
+      "Makes a codec from `name` or `name(option=value, ...)`.");
   module.def("describe_codecs", &describe, py::arg("encode") = true,
              "Name, number, summary, options and states of every codec that encodes, or of the others.");
   module.def("load_codec_library", &loadCodecLibrary, py::arg("path"),
-             py::call_guard<py::gil_scoped_release>(), "Adds the codec of a shared library; its name.");
+             py::call_guard<py::gil_scoped_release>(),
+             "Adds the codec of a shared library and returns its name.");
 }
 
 }  // namespace hipress::bindings

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What codecs keep of an engine's tensors, as NumPy arrays: for checkpoints.
+// The codec states of an engine's tensors as NumPy arrays, for checkpoints.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -24,7 +24,7 @@ namespace {
 using StateArray = py::array_t<float, py::array::c_style | py::array::forcecast>;
 /// Elements, role or None, factor.
 using StretchTuple = std::tuple<size_t, std::optional<std::string>, double>;
-/// Next step, number of the tensor for random numbers, stretches, values by state.
+/// Next step, tensor number for random values, stretches, values by state.
 using RestoredTuple =
     std::tuple<uint32_t, uint32_t, std::vector<StretchTuple>, std::map<std::string, StateArray>>;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control plane in Python: for start-up code, which meets the other ranks with it, and for tests.
+// The control plane in Python: for start-up code, in which a rank meets the others, and for tests.
 #include <Python.h>
 #include <pybind11/stl.h>
 
@@ -41,7 +41,7 @@ std::string nameOf(ControlNotice::Kind kind) {
   return "unknown";
 }
 
-/// The destructor waits for threads that may wait for the GIL: it must not hold the GIL.
+/// The destructor waits for threads that may wait for the GIL, so it must not hold the GIL.
 struct WithoutGil {
   template <typename T>
   void operator()(T* object) const {
@@ -58,7 +58,7 @@ std::shared_ptr<ControlPlane> shared(std::unique_ptr<ControlPlane> plane) {
   return {plane.release(), WithoutGil{}};
 }
 
-/// The notices that Python code reads. Handlers run without the GIL, so they only write them down.
+/// The notices for Python code. Handlers run without the GIL, so they only store the notices.
 struct NoticeLog {
   void write(const ControlNotice& notice) {
     const std::lock_guard lock(mutex);
@@ -82,7 +82,7 @@ struct NoticeLog {
   std::vector<ControlNotice> notices;
 };
 
-/// The log is made, and listens, when it is first asked for: until then notices wait for the engine's
+/// The first call makes the log, and the log listens from then on. Until then notices wait for the engine's
 /// handler.
 py::list noticesOf(const py::object& self) {
   constexpr const char* kAttribute = "_notice_log";
@@ -108,7 +108,7 @@ py::list allgather(const std::shared_ptr<ControlPlane>& plane, const std::string
   return list;
 }
 
-/// A server that can be ended before Python forgets it.
+/// A server that Python code can end before its object is collected.
 class ServerHandle {
  public:
   explicit ServerHandle(const RendezvousOptions& options)

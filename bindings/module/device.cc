@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices in Python: GPUs, and the simulated one, on which tests of the engine run without a GPU.
+// Devices in Python: GPUs, and the simulated device, on which engine tests run without a GPU.
 #include "bindings/module/device.h"
 
 #include <pybind11/stl.h>
@@ -28,9 +28,9 @@ void checkSize(const DeviceArray& array, const py::array& values) {
   throw invalidArgument("a C-contiguous array of " + std::to_string(array.bytes()) + " bytes is needed");
 }
 
-/// Python's compiler of kernels. An error that it raises becomes one of the core.
+/// Python's compiler of kernels. Its exception becomes an error of the core.
 cuda::KernelCompiler compilerOf(py::function function) {
-  // The last copy may be destroyed on a thread without Python's lock.
+  // The last copy may be destroyed on a thread without the GIL.
   const std::shared_ptr<py::function> kept(new py::function(std::move(function)), [](py::function* last) {
     const py::gil_scoped_acquire locked;
     delete last;
@@ -87,12 +87,11 @@ void bindDevice(py::module_& module) {
         return cuda::makeCudaDevice(ordinal, std::move(compile), driver);
       },
       py::arg("ordinal"), py::kw_only(), py::arg("compiler"), py::arg("driver") = "libcuda.so.1",
-      "The GPU with this number. compiler(title, text, major, minor) returns what NVRTC makes of the text of "
-      "kernels; any "
+      "The GPU with this number. compiler(title, text, major, minor) returns NVRTC's output for the text of "
+      "kernels. Any "
       "thread calls it.");
-  module.def(
-      "element_kernels", &elementKernels,
-      "All kernels that come with HiPress beside those of codecs, as pairs of a title and a text for NVRTC.");
+  module.def("element_kernels", &elementKernels,
+             "All kernels of HiPress but the codecs', as pairs of a title and a text for NVRTC.");
 
   py::class_<SimulatedDevice, Device, std::shared_ptr<SimulatedDevice>>(module, "SimulatedDevice")
       .def(py::init([](uint64_t seed, double delay) {

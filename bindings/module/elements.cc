@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The element kernels and the instruction-set level they run at, for tests and tools.
+// The element kernels and their instruction-set level, for tests and tools.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -76,13 +76,13 @@ py::bytes narrowArray(const FloatArray& input, const std::string& dtypeText) {
 }  // namespace
 
 void bindElements(py::module_& module) {
-  module.def(
-      "reduce_in_order", &reduce, py::arg("arrays"), py::arg("dtype"), py::arg("factor") = 1.0,
-      py::arg("out") = py::none(), py::arg("op") = "sum",
-      "(((a0 + a1) + a2) + ...) * factor, as the raw merge does it; or the minimum, maximum or product.");
-  module.def("widen", &widenArray, py::arg("source"), py::arg("dtype"), "Bytes of `dtype` as float32.");
+  module.def("reduce_in_order", &reduce, py::arg("arrays"), py::arg("dtype"), py::arg("factor") = 1.0,
+             py::arg("out") = py::none(), py::arg("op") = "sum",
+             "The raw merge: (((a0 + a1) + a2) + ...) * factor; or the minimum, maximum or product.");
+  module.def("widen", &widenArray, py::arg("source"), py::arg("dtype"),
+             "Converts bytes of `dtype` to float32.");
   module.def("narrow", &narrowArray, py::arg("input").noconvert(), py::arg("dtype"),
-             "float32 rounded to `dtype`, as bytes.");
+             "Rounds float32 to `dtype`; returns bytes.");
   module.def("isa_level", [] { return isaLevelName(isaLevel()); });
   module.def(
       "set_isa_level", [](const std::string& name) { setIsaLevel(isaLevelFromName(name)); }, py::arg("name"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runtime in Python: engines over UCX or, for tests, in one process; tensors as NumPy arrays. Frameworks
-// submit through their own operators and use only agree(), wait() and poll() from here.
+// The engine in Python: over UCX or, for tests, in one process, with NumPy arrays as tensors. Frameworks
+// submit by their own operators, and use only agree(), wait() and poll() of this file.
 #include "core/casync/run/engine.h"
 
 #include <pybind11/numpy.h>
@@ -94,8 +94,8 @@ EngineOptions optionsFrom(const py::dict& given) {
   return options;
 }
 
-/// Ends an engine without the GIL: its threads may be waiting for the GIL to let go of Python objects. A
-/// forked child that collects its parent's garbage has none of those threads: there the engine is left alone.
+/// Ends an engine without the GIL: its threads may wait for the GIL to release Python objects. A forked child
+/// that collects its parent's garbage has none of these threads, so there the engine stays.
 std::shared_ptr<Engine> shared(std::unique_ptr<Engine> engine) {
   return {engine.release(), [process = ::getpid()](Engine* owned) {
             if (process != ::getpid()) return;
@@ -118,7 +118,7 @@ StateRole roleFromName(const std::string& name) {
   throw invalidArgument("role '" + name + "' does not exist; the roles are worker and aggregator");
 }
 
-/// How an operation ended, for a Python function: the error's text or None, and whether no rank had values.
+/// Calls a Python function at the end of an operation: (error's text or None, whether no rank had values).
 OnDone callWhenDone(py::object function) {
   return [kept = std::static_pointer_cast<py::object>(keep(std::move(function)))](const Failure& failure,
                                                                                   bool absent) {
@@ -245,8 +245,8 @@ py::list agreeAnew(Engine& engine, const std::string& listName, const std::vecto
   return result;
 }
 
-/// Python's atexit functions cannot change the exit code. This one skips the functions that would run after
-/// it at exit: only libraries' last clean-up.
+/// Python's atexit functions cannot change the exit code. This one skips later exit functions, which are only
+/// the last clean-up of libraries.
 void failAtExit() {
   ::on_exit(
       [](int code, void*) {
@@ -261,7 +261,7 @@ void recordSpan(Engine& engine, const std::string& name, int64_t startNs, int64_
   TraceRecorder* const recorder = engine.trace();
   if (recorder == nullptr) return;
   TraceSpan span;
-  // Span names are literals everywhere: this is the list of the names that adapters use.
+  // Span names must be literals: these are the names that adapters use.
   span.name = name == "backward" ? "backward" : name == "step" ? "step" : "synchronize";
   span.track = TraceTrack::kFramework;
   span.startNs = startNs;
@@ -296,16 +296,17 @@ void bindEngine(py::module_& module) {
       .def("agree", &Engine::agree, py::arg("list_name"), py::arg("specs"),
            py::call_guard<py::gil_scoped_release>())
       .def("agree_anew", &agreeAnew, py::arg("list_name"), py::arg("handles"), py::arg("specs"),
-           "Agrees on other specifications for tensors that exist; returns their handles from now on, and "
-           "what "
-           "is to be added to their next values.")
+           "Agrees on other specifications for existing tensors. Returns their handles from now on, and "
+           "the "
+           "residuals that the caller adds to their next values.")
       .def("submit", &submitArrays, py::arg("tensor"), py::arg("input").none(true), py::arg("output"),
            py::arg("on_done") = py::none(), py::arg("updates") = 0)
       .def("submit_on_device", &submitOnDevice, py::arg("tensor"), py::arg("input").none(true),
            py::arg("output"), py::arg("ready") = py::none())
       .def("poll", &Engine::poll, py::arg("operation"), py::call_guard<py::gil_scoped_release>())
-      .def("wait", &waitFor, py::arg("operation"),
-           "Waits; raises the operation's error. True if no rank had values: the output was not written.")
+      .def(
+          "wait", &waitFor, py::arg("operation"),
+          "Waits, and raises the operation's error. Returns True if no rank had values: output is unwritten.")
       .def("counters", &countersOf)
       .def("memory_stats", &memoryOf)
       .def(
@@ -321,7 +322,7 @@ void bindEngine(py::module_& module) {
             return result;
           },
           py::arg("key"), py::arg("value"), py::arg("timeout") = py::none(),
-          "Small values of all ranks, by rank, through the control plane.")
+          "Small values of all ranks through the control plane; index: the rank.")
       .def(
           "state",
           [](Engine& engine, const std::string& tensor, const std::string& role, const std::string& state) {
@@ -333,7 +334,7 @@ void bindEngine(py::module_& module) {
             return py::array_t<float>(static_cast<py::ssize_t>(values.size()), values.data());
           },
           py::arg("tensor"), py::arg("role"), py::arg("state"),
-          "A copy of what a codec keeps of a tensor (role: worker or aggregator); empty if nothing is kept.")
+          "A copy of a codec state of a tensor (role: worker or aggregator); empty: there is no such state.")
       .def(
           "states",
           [](Engine& engine) {
@@ -343,7 +344,7 @@ void bindEngine(py::module_& module) {
             }
             return result;
           },
-          "(tensor, role, state) of all that is kept.")
+          "(tensor, role, state) of all states.")
       .def("record_span", &recordSpan, py::arg("name"), py::arg("start_ns"), py::arg("end_ns"))
       .def_property_readonly("traced", [](const Engine& engine) { return engine.trace() != nullptr; })
       .def("start_trace", &Engine::startTrace)
@@ -357,17 +358,17 @@ void bindEngine(py::module_& module) {
             return failure->what();
           },
           py::arg("linger") = 5.0, py::arg("reason") = "", py::call_guard<py::gil_scoped_release>(),
-          "Ends the engine; returns how the other ranks failed after this one had left, or None.")
+          "Ends the engine. Returns the failure of other ranks after this rank had left, or None.")
       .def(
           "fail",
           [](Engine& engine, const std::string& kind, const std::string& message) {
             engine.fail({errorKindOf(kind).value_or(ErrorKind::kTransport), message});
           },
           py::arg("kind"), py::arg("message"), py::call_guard<py::gil_scoped_release>(),
-          "Ends the job: what is in flight and what comes later raises this error, on all ranks. `kind`: the "
+          "Ends the job: operations in flight and later calls raise this error, on all ranks. `kind`: the "
           "error's name. The first failure stays.")
       .def("raise_failure", &Engine::throwIfFailed, py::arg("doing"),
-           py::call_guard<py::gil_scoped_release>(), "Raises what ended the job, if anything did.");
+           py::call_guard<py::gil_scoped_release>(), "Raises the error that ended the job, if any.");
 
   module.def(
       "connect_engine",
@@ -422,9 +423,10 @@ void bindEngine(py::module_& module) {
   module.def("prepare_trace_file", &prepareTraceFile, py::arg("path"),
              py::call_guard<py::gil_scoped_release>(),
              "Raises InvalidArgument unless a trace can be written to the file.");
-  module.def("fail_at_exit", &failAtExit, "The process' exit code will be 1 if it would be 0.");
-  module.def("trace_now", &TraceRecorder::now, "Nanoseconds, on the clock of the trace.");
-  module.def("host_identity", &hostIdentity, "A text that ranks share exactly if they can share memory.");
+  module.def("fail_at_exit", &failAtExit, "Makes the process' exit code 1 if it would be 0.");
+  module.def("trace_now", &TraceRecorder::now, "Nanoseconds on the clock of the trace.");
+  module.def("host_identity", &hostIdentity,
+             "A text that is equal on two ranks only if they can share memory.");
   module.def("ucx_info", [] {
     const UcxInfo info = ucxInfo();
     py::dict result;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One Python exception per ErrorKind, defined in hipress/errors.py so that they can be documented, pickled
-// and imported without the compiled module.
+// One Python exception per ErrorKind. hipress/errors.py defines them, so that they have documentation, can be
+// pickled, and can be imported without the compiled module.
 #include <string>
 
 #include "bindings/module/module.h"

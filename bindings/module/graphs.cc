@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Task graphs, for tests and for authors of topologies; and how a tensor is cut, for what is not the engine:
-// the planner, and averages over process groups.
+// Task graphs, for tests and for authors of topologies. And the partitions of a tensor, for code outside the
+// engine: the planner, and averages over process groups.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -24,12 +24,12 @@ namespace py = pybind11;
 namespace hipress::bindings {
 namespace {
 
-/// One rank's tasks; each comes before its successors.
+/// One rank's tasks; each task comes before its successors.
 py::list listed(const TaskGraph& graph) {
   py::list tasks;
   for (const Task& task : graph.tasks()) {
     const bool moves = task.primitive != Primitive::kMerge;
-    int messages = 0;  // that a merge decodes, or adds up if they are plain
+    int messages = 0;  // messages that a merge decodes, or adds up if they are plain
     int plain = 0;
     for (const Operand& operand : task.from) {
       if (operand.kind != Operand::Kind::kMessage) continue;
@@ -80,9 +80,10 @@ void bindGraphs(py::module_& module) {
           case Collective::kAllreduce:
             break;
         }
-        throw invalidArgument("an allreduce is built by topologies");
+        throw invalidArgument("build_topology() builds an allreduce");
       },
-      py::arg("name"), py::arg("rank"), py::arg("world_size"), "The same of another collective.");
+      py::arg("name"), py::arg("rank"), py::arg("world_size"),
+      "One rank's task graph of another collective.");
 
   module.def("topology_names", &topologyNames);
 }
@@ -98,7 +99,7 @@ void bindPartitions(py::module_& module) {
       },
       py::arg("elements"), py::arg("element_bytes"), py::arg("world_size"),
       py::arg("partition_bytes") = defaults.partitionBytes,
-      "Into how many partitions the engine cuts a tensor that does not say it itself.");
+      "The number of partitions of a tensor that does not set it.");
   module.def(
       "split_elements",
       [](uint64_t elements, size_t partitions) {
@@ -109,8 +110,8 @@ void bindPartitions(py::module_& module) {
         return ranges;
       },
       py::arg("elements"), py::arg("partitions"),
-      "The partitions' first elements and numbers of elements, as the engine cuts a tensor into at most so "
-      "many.");
+      "(first element, number of elements) of each partition, as the engine cuts a tensor into at most this "
+      "number.");
 }
 
 }  // namespace hipress::bindings

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank computes for an average over a process group: the messages of a batch, and the steps of
+// The computation of a rank for an average over a process group: the messages of a batch, and the steps of
 // PowerSGD.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -32,7 +32,7 @@ Bytes bytesOf(ByteMemory& memory) {
   return {reinterpret_cast<std::byte*>(memory.mutable_data()), static_cast<size_t>(memory.size())};
 }
 
-/// NumPy has no bfloat16: an array of int16 stands for it.
+/// NumPy has no bfloat16, so an array of int16 stands for it.
 DType slotDType(const py::array& array) {
   const char kind = array.dtype().kind();
   const auto size = array.itemsize();
@@ -40,7 +40,7 @@ DType slotDType(const py::array& array) {
   if (kind == 'f' && size == 2) return DType::kFloat16;
   if (kind == 'f' && size == 4) return DType::kFloat32;
   if (kind == 'f' && size == 8) return DType::kFloat64;
-  throw invalidArgument("a tensor in slots is of float16, float32, float64, or int16 for bfloat16");
+  throw invalidArgument("a tensor in slots must be float16, float32, float64, or int16 for bfloat16");
 }
 
 std::vector<SlotValues> valuesOf(std::vector<py::array>& arrays) {
@@ -48,7 +48,7 @@ std::vector<SlotValues> valuesOf(std::vector<py::array>& arrays) {
   for (py::array& array : arrays) {
     if ((array.flags() & py::array::c_style) == 0 ||
         (array.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_) == 0 || !array.writeable())
-      throw invalidArgument("a tensor in slots lies without gaps, aligned, and can be written");
+      throw invalidArgument("a tensor in slots must be contiguous, aligned and writable");
     values.push_back(
         {static_cast<std::byte*>(array.mutable_data()), slotDType(array), static_cast<size_t>(array.size())});
   }
@@ -171,9 +171,9 @@ using Shape = std::pair<size_t, size_t>;
 
 MatrixShape shapeOf(const Shape& shape, const FloatArray& matrix) {
   if (static_cast<size_t>(matrix.size()) != shape.first * shape.second) {
-    throw invalidArgument("a matrix of " + std::to_string(shape.first) + " rows and " +
-                          std::to_string(shape.second) + " columns has not " + std::to_string(matrix.size()) +
-                          " elements");
+    throw invalidArgument("the shape is " + std::to_string(shape.first) + " rows and " +
+                          std::to_string(shape.second) + " columns, but the matrix has " +
+                          std::to_string(matrix.size()) + " elements");
   }
   return {shape.first, shape.second};
 }
@@ -246,11 +246,11 @@ void bindLowRank(py::module_& module) {
              "PowerSGD's step up to the sum of the left factors.");
   module.def("low_rank_right", &right, py::arg("matrix").noconvert(), py::arg("shape"), py::kw_only(),
              py::arg("left").noconvert(), py::arg("right").noconvert(), py::arg("threads") = 1,
-             "Up to the sum of the right factors.");
+             "PowerSGD's step up to the sum of the right factors.");
   module.def("low_rank_result", &result, py::arg("matrix").noconvert(), py::arg("shape"), py::kw_only(),
              py::arg("left").noconvert(), py::arg("right").noconvert(), py::arg("ranks"), py::arg("factor"),
              py::arg("output").noconvert(), py::arg("threads") = 1,
-             "The end: whether all values are finite.");
+             "The end of PowerSGD's step. Returns whether all values are finite.");
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 
 namespace hipress::bindings {
 
-/// Runs `work` without the GIL and returns its result. Python's signal handlers run meanwhile; if one raises,
-/// as for Ctrl-C, its exception is thrown at once. `work` then goes on by itself until its own deadline: it
-/// owns the objects that it uses.
+/// Runs `work` without the GIL and returns its result. Python's signal handlers run meanwhile. If one raises,
+/// as for Ctrl-C, this function throws its exception at once. `work` then continues alone until its own
+/// deadline, so it must own the objects that it uses.
 template <typename Work>
 auto interruptibly(Work work) {
   constexpr std::chrono::milliseconds kLookAtSignals{100};

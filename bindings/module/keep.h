@@ -10,10 +10,10 @@
 
 namespace hipress::bindings {
 
-/// How often a wait looks for Ctrl-C; it gives up the GIL in between.
+/// The time between two checks for Ctrl-C in a wait, which releases the GIL in between.
 inline constexpr Milliseconds kSignalInterval{100};
 
-/// Keeps a Python object alive until C++ lets go of it, on any thread.
+/// Keeps a Python object alive until C++ releases it, on any thread.
 inline std::shared_ptr<void> keep(pybind11::object object) {
   auto* held = new pybind11::object(std::move(object));
   return {held, [](void* pointer) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The core's kinds by the names that Python has for them.
+// Finds the core's kinds by their Python names.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace hipress::bindings {
 
-/// Throws InvalidArgument if there is none.
+/// Throws InvalidArgument for an unknown name.
 inline DType dtypeFromName(const std::string& name) {
   for (int number = 0; number < kDTypeCount; ++number) {
     if (dtypeName(static_cast<DType>(number)) == name) return static_cast<DType>(number);
@@ -19,7 +19,7 @@ inline DType dtypeFromName(const std::string& name) {
   throw invalidArgument("dtype '" + name + "' does not exist");
 }
 
-/// Throws InvalidArgument.
+/// Throws InvalidArgument for an unknown name.
 Collective collectiveFromName(const std::string& name);
 
 }  // namespace hipress::bindings

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of hipress._core; each file of this folder defines one of these functions.
+// The parts of hipress._core. Each file of this folder defines one of these functions.
 #pragma once
 
 #include <pybind11/pybind11.h>

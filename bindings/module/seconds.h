@@ -9,9 +9,9 @@
 
 namespace hipress::bindings {
 
-/// Python gives time limits in seconds; a negative limit is 0. Throws InvalidArgument for NaN.
+/// Converts a timeout of Python in seconds; a negative one is 0. Throws InvalidArgument for NaN.
 inline Milliseconds milliseconds(double seconds) {
-  if (std::isnan(seconds)) throw invalidArgument("a time limit is not a number");
+  if (std::isnan(seconds)) throw invalidArgument("a timeout is not a number");
   constexpr double kYear = 365.0 * 24 * 3600;  // "for ever" must fit into an integer
   return Milliseconds(static_cast<int64_t>(std::clamp(seconds, 0.0, kYear) * 1000.0));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulation of a step in Python. It gets its costs from a profile: secopa/python/models/timeline.py.
+// The simulation of a step in Python. secopa/python/models/timeline.py passes the costs of a profile to it.
 #include <pybind11/stl.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace hipress::bindings {
 namespace {
 
 using Points = std::vector<std::pair<double, double>>;
-/// Name, elements, bytes of one, codec, topology, partitions, priority, release, members, message times.
+/// Name, elements, element bytes, codec, topology, partitions, priority, release, members, message times.
 using Gradient = std::tuple<std::string, uint64_t, int, int, std::string, int, int, double, int, double>;
 using Unlike = std::vector<std::tuple<int, int, LinkDescription>>;
 
@@ -155,7 +155,7 @@ void bindSimulation(py::module_& module) {
       "One synchronisation step. Each gradient: (name, elements, bytes of an element, index of its codec "
       "or -1, topology, partitions or 0, priority, seconds from the start of backward, tensors that travel "
       "as "
-      "this one, how many times as long its messages keep processors busy as links say).");
+      "this one, factor of its messages' processor time compared with the links' costs).");
 }
 
 }  // namespace hipress::bindings

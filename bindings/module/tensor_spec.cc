@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The specification of a tensor, in Python: one constructor for all collectives, whose options it sorts out.
+// The specification of a tensor in Python: one constructor for the options of all collectives.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

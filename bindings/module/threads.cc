@@ -34,7 +34,7 @@ Parallel* threadsFor(int threads) {
                           std::to_string(threads));
   }
   if (threads == 1) return nullptr;
-  // Never destroyed, and one set per process: a forked child has none of its parent's threads to wait for.
+  // Never destroyed, and one set per process: a forked child must not wait for its parent's threads.
   using Pools = std::map<std::pair<pid_t, int>, std::unique_ptr<CallerAndHelpers>>;
   static std::mutex mutex;
   static auto& pools = *new Pools;

@@ -5,7 +5,7 @@
 
 namespace hipress::bindings {
 
-/// The calling thread and `threads` - 1 more, which are kept for the next call; nullptr for one thread.
+/// The calling thread and `threads` - 1 more threads, which are kept for later calls; nullptr for one thread.
 /// Throws InvalidArgument for less than one.
 Parallel* threadsFor(int threads);
 

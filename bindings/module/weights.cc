@@ -44,7 +44,7 @@ void bindWeights(py::module_& module) {
         return py::bytes(reinterpret_cast<const char*>(changes->data()), changes->size());
       },
       py::arg("old").noconvert(), py::arg("now"), py::arg("element_bytes"), py::arg("limit"),
-      "The changes from `old` to `now`, which `old` becomes a copy of; None if they exceed `limit` bytes.");
+      "The changes from `old` to `now`; None if they exceed `limit` bytes. `old` becomes a copy of `now`.");
   module.def(
       "check_changes",
       [](const py::object& changes, size_t tensorBytes, size_t elementBytes) {
@@ -53,7 +53,7 @@ void bindWeights(py::module_& module) {
         checkChanges(view.bytes(), tensorBytes, elementBytes);
       },
       py::arg("changes"), py::arg("tensor_bytes"), py::arg("element_bytes"),
-      "Raises CorruptPayload unless the changes can be applied to a tensor of so many bytes.");
+      "Raises CorruptPayload unless the changes fit a tensor of `tensor_bytes` bytes.");
   module.def(
       "apply_changes",
       [](ByteArray tensor, const py::object& changes, size_t elementBytes) {
@@ -63,7 +63,7 @@ void bindWeights(py::module_& module) {
         applyChanges(bytes, view.bytes(), elementBytes);
       },
       py::arg("tensor").noconvert(), py::arg("changes"), py::arg("element_bytes"),
-      "Writes the changed elements, which check_changes() has found right.");
+      "Writes the changed elements. check_changes() must have accepted them.");
 }
 
 }  // namespace hipress::bindings

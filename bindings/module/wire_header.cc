@@ -59,7 +59,7 @@ py::bytes packedBundle(const py::list& messages) {
     const auto header = BytesView(message[1]).bytes();
     if (header.size() != view.header.size()) throw invalidArgument("a message's header has 32 bytes");
     std::ranges::copy(header, view.header.begin());
-    view.payload = BytesView(message[2]).bytes();  // `messages` keeps it
+    view.payload = BytesView(message[2]).bytes();  // `messages` keeps the bytes alive
     views.push_back(view);
   }
   std::vector<std::byte> payload;
@@ -105,7 +105,7 @@ void bindWireHeader(py::module_& module) {
              py::arg("payload_bytes"), py::arg("flags") = 0, py::arg("checksum") = 0);
   module.def("unpack_header", &unpack, py::arg("header"), py::arg("codec"), py::arg("dtype"),
              py::arg("element_count"), py::arg("max_payload_bytes"),
-             "Checks every field against what was agreed; raises CorruptPayload.");
+             "Checks every field against the agreement. Raises CorruptPayload.");
   module.def("pack_bundle", &packedBundle, py::arg("messages"));
   module.def("split_bundle", &messagesOf, py::arg("bundle"), "Raises CorruptPayload unless all sizes fit.");
   module.def(

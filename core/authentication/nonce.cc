@@ -12,7 +12,7 @@ namespace hipress {
 
 std::string freshNonce() {
   std::string nonce(kNonceBytes, '\0');
-  // Up to 256 bytes come whole or not at all.
+  // getrandom() gives up to 256 bytes in full or fails.
   ssize_t bytes = -1;
   do {
     bytes = ::getrandom(nonce.data(), nonce.size(), 0);

@@ -7,7 +7,7 @@ namespace hipress {
 
 inline constexpr size_t kNonceBytes = 32;
 
-/// Bytes that nobody can predict and that never come again, from the kernel. Throws Transport if it has none.
+/// Unpredictable bytes from the kernel, different for each call. Throws Transport if the kernel has none.
 std::string freshNonce();
 
 }  // namespace hipress

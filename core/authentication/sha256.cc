@@ -58,7 +58,7 @@ void compress(State& state, const unsigned char* block) {
 }  // namespace
 
 Digest sha256(std::string_view bytes) {
-  // A one bit, zeros up to a multiple of the block, and the length in bits: section 5.1.1.
+  // Section 5.1.1: a one bit, zeros up to a multiple of the block, and the length in bits.
   std::string padded(bytes);
   padded.push_back('\x80');
   padded.resize((padded.size() + 8 + kBlock - 1) / kBlock * kBlock - 8, '\0');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for handshakes and for deriving keys: a few hundred bytes
-// when ranks meet. Written here because the only alternative is a dependency on a system's OpenSSL headers.
+// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for handshakes and derived keys: a few hundred bytes when
+// ranks meet. The alternative would be a dependency on the OpenSSL headers of a system.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ inline std::string_view asText(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
-/// Compares in a time that depends on the lengths only: an attacker learns nothing about a secret from how
-/// long a wrong guess takes.
+/// Compares in a time that depends on the lengths only. So the duration of a wrong guess tells an attacker
+/// nothing about a secret.
 bool sameInConstantTime(std::string_view a, std::string_view b);
 
 }  // namespace hipress

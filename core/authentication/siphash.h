@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SipHash-2-4 (Aumasson and Bernstein, 2012): a keyed proof of 64 bits over short messages; for an
-// envelope 27 ns on an AMD EPYC. Without the key a forged message passes with probability 2^-64.
+// SipHash-2-4 (Aumasson and Bernstein, 2012): a keyed 64-bit proof for short messages. It takes 27 ns for an
+// envelope on an AMD EPYC. Without the key a forged message passes with probability 2^-64.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace hipress {
 
 using SipKey = std::array<uint64_t, 2>;
 
-/// Of a message of whole 8-byte words, little endian.
+/// The proof of a message of whole 8-byte words, little endian.
 inline uint64_t siphash(const SipKey& key, std::span<const std::byte> words) {
   uint64_t v0 = key[0] ^ 0x736f6d6570736575u;
   uint64_t v1 = key[1] ^ 0x646f72616e646f6du;
@@ -44,7 +44,7 @@ inline uint64_t siphash(const SipKey& key, std::span<const std::byte> words) {
     std::memcpy(&word, words.data() + at, 8);
     absorb(word);
   }
-  absorb(uint64_t{words.size()} << 56);  // the last word: the length, and no bytes that are left over
+  absorb(uint64_t{words.size()} << 56);  // the last word has the length only
   v2 ^= 0xff;
   for (int i = 0; i < 4; ++i) round();
   return v0 ^ v1 ^ v2 ^ v3;

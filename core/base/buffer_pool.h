@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that is used again from step to step: fresh pages cost more than the copies made into them. A pool
-// serves staging, sums, codecs' states or codecs' scratch memory, on the host or on a device. It holds little
-// more than was in use at a time not long ago, so that a large tensor that was synchronised once does not
-// keep its memory for ever.
+// Memory that steps use again, because fresh pages cost more than the copies into them. A pool serves
+// staging, sums, codec states or codecs' scratch memory, on the host or on a device. It keeps little more
+// than the recent peak use, so that one synchronisation of a large tensor does not keep its memory for
+// ever.
 #pragma once
 
 #include <algorithm>
@@ -24,20 +24,20 @@
 namespace hipress {
 
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
-  /// A block of memory, in use or idle. It keeps its description, so that giving it back allocates nothing.
+  /// A block of memory, in use or idle. A block keeps its description, so that its return allocates nothing.
   struct Block {
     std::byte* data = nullptr;
     size_t capacity = 0;
     uint64_t idleSince = 0;
-    Block* next = nullptr;               // of the idle ones of this capacity
-    std::atomic<size_t> owners{0};       // of a SharedBuffer
+    Block* next = nullptr;               // the next idle block of this capacity
+    std::atomic<size_t> owners{0};       // the owners of a Shared
     std::shared_ptr<BufferPool> keeper;  // the pool, while there are owners
   };
 
  public:
   static constexpr size_t kAnyNumber = std::numeric_limits<size_t>::max();
 
-  /// Memory of at least the size asked for, aligned to 64 bytes; goes back to the pool when destroyed.
+  /// Memory of at least the requested size, aligned to 64 bytes. Its destructor returns it to the pool.
   class Buffer {
    public:
     Buffer() = default;
@@ -68,8 +68,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     BufferPool* pool_ = nullptr;
   };
 
-  /// Floats with several owners, of which the last gives them back. It keeps its pool alive. It is no
-  /// std::shared_ptr, which would allocate for each buffer.
+  /// Floats with several owners. The last owner returns them to the pool, which they keep alive. A
+  /// std::shared_ptr would allocate for each buffer.
   class Shared {
    public:
     Shared() = default;
@@ -83,7 +83,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     }
     ~Shared() {
       if (block_ == nullptr || block_->owners.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-      // Held here: the pool may have no other owner left.
+      // This pointer keeps the pool, which may have no other owner left.
       const std::shared_ptr<BufferPool> pool = std::move(block_->keeper);
       pool->giveBack(block_);
     }
@@ -97,9 +97,9 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     Block* block_ = nullptr;
   };
 
-  /// How much idle memory a pool keeps.
+  /// The idle memory that a pool may keep.
   struct Spare {
-    size_t quarters = 1;       ///< Of the most that was in use at a time not long ago.
+    size_t quarters = 1;       ///< Quarters of the recent peak use.
     size_t most = kAnyNumber;  ///< Bytes.
   };
   explicit BufferPool(std::shared_ptr<Memory> memory = hostMemory)
@@ -112,8 +112,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   /// Thread-safe. Throws std::bad_alloc. The pool must outlive the buffer.
   Buffer take(size_t bytes) { return {takeBlock(bytes, false, false), this}; }
 
-  /// Room for `count` floats with any values, or zeros, which are fresh from the system. The block is not
-  /// much larger, as it may stay in use for long. The pool must be held by a std::shared_ptr.
+  /// Room for `count` floats with any values, or with zeros fresh from the system. The block has little spare
+  /// room, because it may stay in use for long. A std::shared_ptr must own the pool.
   Shared takeShared(size_t count, bool zeros = false) {
     Block* const block = takeBlock(count * sizeof(float), true, zeros);
     block->owners.store(1, std::memory_order_relaxed);
@@ -124,7 +124,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   Memory& memory() const { return *memory_; }
   bool onHost() const { return memory_ == hostMemory; }
 
-  /// Frees all idle memory, and forgets how much was needed: after many buffers have come back at once.
+  /// Frees all idle memory and resets the peak use: for a moment after which many buffers have returned.
   void trim() {
     Block* dropped = nullptr;
     {
@@ -138,7 +138,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   struct Statistics {
     size_t held = 0;  ///< Bytes allocated, in use or idle.
     size_t inUse = 0;
-    size_t peakInUse = 0;  ///< The most that was in use at a time since the start.
+    size_t peakInUse = 0;  ///< The peak use since the start.
   };
   Statistics statistics() const {
     const std::lock_guard lock(mutex_);
@@ -147,12 +147,12 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
 
  private:
   static constexpr size_t kSmallest = 256;
-  /// A peak is forgotten after one to two periods of so many returned buffers: some steps of any model, since
-  /// each of its tensors returns a few.
+  /// A peak counts for one to two periods of this number of returned buffers. A period is some steps of any
+  /// model, because each tensor of a step returns a few buffers.
   static constexpr uint64_t kPeriod = 4096;
 
-  /// Sizes are rounded up to eighths of a power of two: few classes, at most 12.5 % wasted, and tensors of
-  /// nearly the same size use each other's buffers.
+  /// Rounds sizes up to eighths of a power of two: few classes, at most 12.5 % waste, and tensors of nearly
+  /// the same size use each other's buffers.
   static size_t sizeClass(size_t bytes) {
     if (bytes <= kSmallest) return kSmallest;
     const size_t step = std::bit_floor(bytes) / 8;
@@ -167,12 +167,12 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     {
       const std::lock_guard lock(mutex_);
       if (!zeros) block = reuse(capacity, exact ? capacity : capacity + capacity / 4);
-      // Buffers that are in use one after the other share the larger one's memory, rather than displace each
-      // other.
+      // Buffers that are in use one after the other share the memory of the larger one. Otherwise they would
+      // displace each other.
       const bool full = statistics_.held + capacity > limit();
       if (block == nullptr && !exact && full) block = reuse(capacity, 4 * capacity);
       if (block == nullptr) {
-        idle_.try_emplace(capacity, nullptr);  // so that the block can be given back
+        idle_.try_emplace(capacity, nullptr);  // lets giveBack() find the list
         statistics_.held += capacity;
       }
       statistics_.inUse += block == nullptr ? capacity : block->capacity;
@@ -200,10 +200,10 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     }
   }
 
-  /// An idle block of at least `capacity` and at most `largest` bytes; nullptr: none.
+  /// Takes an idle block of at least `capacity` and at most `largest` bytes; nullptr: there is none.
   Block* reuse(size_t capacity, size_t largest) {
     for (auto found = idle_.lower_bound(capacity); found != idle_.end() && found->first <= largest; ++found) {
-      // Last in, first out: the block that is most likely to be in a cache.
+      // Last in, first out, because the last block is most likely in a cache.
       if (Block* const block = found->second) {
         found->second = std::exchange(block->next, nullptr);
         return block;
@@ -212,7 +212,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     return nullptr;
   }
 
-  /// Of bytes held. The spare part is for small buffers, so that they need not displace large ones.
+  /// The limit of held bytes. The spare part is for small buffers, so that they do not displace large ones.
   size_t limit() const {
     const size_t peak = std::max(peakNow_, peakBefore_);
     return peak + peak / 4 * spare_.quarters;
@@ -235,7 +235,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     free(dropped);
   }
 
-  /// Takes out the blocks that have been idle for longest until no more than `bytes` are held.
+  /// Takes out the blocks that are idle for the longest time, until the pool holds at most `bytes`.
   Block* takeIdle(size_t bytes) {
     Block* taken = nullptr;
     while (statistics_.held > bytes) {
@@ -264,10 +264,10 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   const std::shared_ptr<Memory> memory_;
   const Spare spare_;
   mutable std::mutex mutex_;
-  std::map<size_t, Block*> idle_;  // by capacity: a list, the block given back last first
+  std::map<size_t, Block*> idle_;  // by capacity: a list, the last returned block first
   Statistics statistics_;
-  size_t peakNow_ = 0;     // most in use in this period
-  size_t peakBefore_ = 0;  // and in the one before
+  size_t peakNow_ = 0;     // peak use in this period
+  size_t peakBefore_ = 0;  // peak use in the period before
   uint64_t returns_ = 0;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The error taxonomy. Every failure a caller can meet is one of these, in C++ and, under the same names, in
-// Python
-// (`hipress.PeerLost`, ...). A message says what happened, where (rank, tensor, line), and what to do about
-// it.
+// The kinds of errors. Every failure of a call is one of these kinds, in C++ and, under the same
+// names, in Python (`hipress.PeerLost` and others). A message says what happened, where (rank,
+// tensor, file, line), and what the user can do about it. The Python classes are in
+// hipress.errors.
 #pragma once
 
 #include <stdexcept>
@@ -15,17 +15,17 @@ namespace hipress {
 enum class ErrorKind : unsigned char {
   kInvalidArgument = 1,  ///< The call itself is wrong: unknown codec, bad option, non-contiguous tensor.
   kUnsupported,          ///< The call is well formed, but this dtype, device or build cannot do it.
-  kDuplicateName,        ///< Two tensors that are in flight at the same time carry one name.
-  kNotInitialized,       ///< Used before init() or after shutdown().
+  kDuplicateName,        ///< Two tensors in flight at the same time have the same name.
+  kNotInitialized,       ///< The call came before init() or after shutdown().
   kMismatch,             ///< Ranks disagree: different tensor lists, shapes, dtypes, codecs, world sizes.
-  kTimeout,              ///< A deadline passed; the message names the rank and the tensor waited for.
-  kPeerLost,             ///< A rank died, left, or its connection broke; the message names it.
-  kCorruptPayload,       ///< A received payload fails validation; nothing of it was applied.
+  kTimeout,              ///< A deadline has passed; the message names the late rank and the tensor.
+  kPeerLost,             ///< A rank died or left, or its connection broke; the message names the rank.
+  kCorruptPayload,       ///< A received payload is invalid; no part of it was applied.
   kTransport,            ///< The network or UCX refused: port in use, address unreachable, library missing.
-  kRefused,              ///< The rendezvous turned this process away: wrong job token, rank already taken.
+  kRefused,              ///< The rendezvous rejected this process: wrong job token, rank already taken.
 };
 
-/// Base of all errors. Thrown across libhipress' C++ API; stored in operations that fail asynchronously.
+/// The base of all errors. The C++ API of libhipress throws it, and a failed operation keeps it.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The classes of hipress.errors, by whose names errors are known outside of C++.
+// The names of the classes in hipress.errors, under which other languages know the errors.
 #pragma once
 
 #include <array>

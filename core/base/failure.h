@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an operation ended that nobody waits for in a call: an Error as a value, which many may share.
+// The end of an operation for which no call waits: an Error as a value that several owners share.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace hipress {
 
-/// nullptr: the operation went well.
+/// nullptr: the operation has succeeded.
 using Failure = std::shared_ptr<const Error>;
 
 inline Failure failureOf(ErrorKind kind, const std::string& message) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A std::function that can be moved only and holds its callable within itself: every message has several
-// callbacks, and an allocation for each would cost more than matching the message. A callable that does not
-// fit is held on the heap.
+// A move-only std::function that stores its callable inside itself. Every message has several callbacks, and
+// one allocation for each would cost more than the matching of the message. A callable that does not fit is
+// on the heap.
 #pragma once
 
 #include <concepts>
@@ -62,7 +62,7 @@ class InlineFunction<Result(Arguments...), Bytes> {
  private:
   struct Operations {
     Result (*call)(void* held, Arguments&&... arguments);
-    void (*move)(void* held, void* to) noexcept;  // the source is destroyed
+    void (*move)(void* held, void* to) noexcept;  // destroys the source
     void (*destroy)(void* held) noexcept;
   };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where pools take blocks from: the host's memory, a device's memory, which the host may not touch, or memory
-// of the host that a device copies from and to.
+// The sources of blocks for pools: the host's memory, a device's memory, which the host may not access, or
+// host memory for copies from and to a device.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@ class Memory {
   virtual ~Memory() = default;
 
   /// All functions are thread-safe. Blocks are aligned to 64 bytes. Throws std::bad_alloc. An allocation is
-  /// slow; pools keep their blocks.
+  /// slow, so pools keep their blocks.
   virtual void* allocate(size_t bytes) = 0;
-  /// No work uses the block any more.
+  /// No work may use the block any more.
   virtual void free(void* block) = 0;
   virtual void* allocateZeros(size_t bytes) {
     void* const block = allocate(bytes);
@@ -34,9 +34,9 @@ class Memory {
     }
   }
 
-  // These wait until they are done. No work that writes there is under way.
+  // These functions wait until they are done. No other work may be writing to the block.
   virtual void zero(void* block, size_t bytes) { std::memset(block, 0, bytes); }
-  // Of no bytes, places may be nullptr, which memcpy() must not be given.
+  // For 0 bytes the pointers may be nullptr, which memcpy() does not allow.
   virtual void read(const void* block, void* host, size_t bytes) {
     if (bytes > 0) std::memcpy(host, block, bytes);
   }
@@ -44,10 +44,10 @@ class Memory {
     if (bytes > 0) std::memcpy(block, host, bytes);
   }
 
-  virtual size_t blocks() const = 0;  ///< Allocated now.
+  virtual size_t blocks() const = 0;  ///< the number of allocated blocks
 };
 
-/// Zeros come from calloc(): large blocks take no memory before they are written.
+/// Zeros come from calloc(), so large blocks take no memory before the first write.
 class HostMemory final : public Memory {
  public:
   void* allocate(size_t bytes) override { return aligned(std::malloc(bytes + kRoom), bytes); }
@@ -59,7 +59,7 @@ class HostMemory final : public Memory {
     std::free(header.allocation);
   }
   size_t blocks() const override { return blocks_.load(std::memory_order_relaxed); }
-  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }  ///< In all blocks.
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }  ///< bytes of all blocks
 
  private:
   struct Header {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// std::mutex, its lock and its condition variable with thread-safety annotations, which libstdc++'s have not.
+// std::mutex, its lock and its condition variable with thread-safety annotations, which libstdc++ lacks.
 #pragma once
 
 #include <condition_variable>
@@ -37,14 +37,14 @@ class HIPRESS_SCOPED_CAPABILITY MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-/// Waits may end without a notification: callers look at their condition again, in a loop, as the analysis
+/// A wait may end without a notification. Callers check their condition again in a loop, because the analysis
 /// does not see that a predicate runs under the lock.
 class ConditionVariable {
  public:
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
   void wait(MutexLock& lock) { condition_.wait(lock.lock_); }
-  /// False if `time` has come.
+  /// Returns false if `time` has come.
   template <typename Time>
   bool waitUntil(MutexLock& lock, const Time& time) {
     return condition_.wait_until(lock.lock_, time) == std::cv_status::no_timeout;

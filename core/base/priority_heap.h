@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries by priority. Entries of the same priority leave in the order of their numbers, which their owner
-// gives.
+// Entries by priority. Entries of the same priority leave in the order of their numbers, which the owner of
+// the heap assigns.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 
 namespace hipress {
 
-/// Values by number. A new value gets the number, and the memory, of a value that was taken: once the table
-/// has had its largest number of values, it allocates nothing.
+/// Values by number. A new value gets the number and the memory of a removed value: once the table has had
+/// its largest number of values, it allocates nothing.
 template <typename Value>
 class Slots {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `top -H`, `perf` and debuggers call our threads among a framework's.
+// The names of our threads in `top -H`, `perf` and debuggers, among the threads of a framework.
 #pragma once
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 namespace hipress {
 
-/// Names the calling thread "hipress `role`"; the kernel keeps 15 characters of that.
+/// Names the calling thread "hipress `role`". The kernel keeps the first 15 characters.
 inline void nameThisThread(const std::string& role) {
   constexpr size_t kKept = 15;
   ::pthread_setname_np(::pthread_self(), ("hipress " + role).substr(0, kKept).c_str());

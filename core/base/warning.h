@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A warning of a rank that goes on: one line on standard error. A rank that cannot go on raises an error.
+// The warning of a rank that continues: one line on standard error. A rank that cannot throws an error.
 #pragma once
 
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace hipress {
 
 inline void warn(int rank, const std::string& sentence) {
   const std::string line = "hipress: rank " + std::to_string(rank) + ": " + sentence + "\n";
-  std::fputs(line.c_str(), stderr);  // in one call: ranks share a terminal
+  std::fputs(line.c_str(), stderr);  // one call, because the ranks share a terminal
 }
 
 }  // namespace hipress

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What empty messages mean, for every codec.
+// The meaning of empty payloads, which all codecs share.
 #include "core/codec/codec.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a codec is to the rest of the system: a configured, immutable, thread-safe object that turns a span of
-// float32 into bytes and back. A codec knows no topology, no transport and no framework; whatever it must
-// remember between steps (error feedback) is passed in by its caller, who owns it (see state_store.h).
+// The interface of a codec: a configured, immutable, thread-safe object that encodes a span of float32 into
+// bytes and decodes the bytes. A codec knows no topology, no transport and no framework. The caller owns the
+// codec's states (such as residuals) and passes them to each call (see state_store.h).
 #pragma once
 
 #include <cstddef>
@@ -23,34 +23,34 @@ namespace hipress {
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
-/// Number of a codec on the wire; see docs/wire-format.md. Numbers below 1024 are built in and never change.
+/// Number of a codec on the wire; see docs/wire-format.md. Built-in codecs have fixed numbers below 1024.
 using CodecId = uint32_t;
 
-/// Everything that encoding may depend on besides values and states; the same on every device and in the
-/// reference, so that random rounding is reproducible (Philox keyed by seed, step, tensor and element; the
-/// engine gives each rank, and each purpose of an encode, a seed of its own).
+/// All inputs of an encode besides values and states. They are the same on every device and in the reference
+/// interpreter, so random rounding is reproducible (Philox, keyed by seed, step, tensor and element). The
+/// engine gives each rank, and each purpose of an encode, a different seed.
 struct EncodeContext {
   uint64_t seed = 0;
-  uint64_t step = 0;             ///< How many times this tensor has been synchronised before.
+  uint64_t step = 0;             ///< The number of earlier synchronisations of this tensor.
   uint32_t tensor = 0;           ///< Tensor id, the same on all ranks.
-  uint64_t firstElement = 0;     ///< Index, within the tensor, of input[0].
-  float scale = 1.0f;            ///< Every input value is multiplied by this before anything else.
-  Parallel* parallel = nullptr;  ///< More threads; nullptr: the caller's alone. The result is the same.
+  uint64_t firstElement = 0;     ///< Index in the tensor of input[0].
+  float scale = 1.0f;            ///< Factor of all input values; the codec applies it first.
+  Parallel* parallel = nullptr;  ///< More threads; nullptr: the caller's only. The result is the same.
 };
 
-/// What encode() remembers: each span is empty, or has one pointer per entry of Codec::states() to as many
-/// floats as the input has. `before` is read, `after` is written; no two vectors overlap. New values go to
-/// other memory than the old so that a failure found at the very end costs neither a copy nor an undo.
+/// The states for encode(). Each span is empty, or has one pointer per entry of Codec::states(); each pointer
+/// leads to as many floats as the input has. encode() reads `before` and writes `after`, and no two vectors
+/// overlap. So a failure at the very end costs no copy and no undo.
 struct EncodeStates {
   std::span<const float* const> before;
   std::span<float* const> after;
 };
 
-/// How a codec that has no encoding sends a matrix: as the product of two factors, which are summed over all
-/// ranks one after the other (builtin/powersgd.h).
+/// The options of a codec without encoding. Such a codec sends a matrix as the product of two factors, and
+/// all ranks sum one factor after the other (builtin/powersgd.h).
 struct LowRank {
-  size_t rank = 1;        ///< Vectors of each factor, at most.
-  double minRatio = 2.0;  ///< A matrix of which the factors do not save this much is sent as it is.
+  size_t rank = 1;        ///< Most vectors of each factor.
+  double minRatio = 2.0;  ///< Smallest ratio of matrix to factors at which it travels as factors.
   bool errorFeedback = true;
   bool warmStart = true;
 };
@@ -64,49 +64,49 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Name as users write it: "onebit".
+  /// The name that users write: "onebit".
   virtual std::string_view name() const = 0;
-  /// Name and every option with its value, in a fixed order: what ranks compare.
+  /// The name and all options with values, in a fixed order. Ranks compare signatures. Example:
   /// "onebit(error_feedback=true)".
   virtual std::string signature() const = 0;
   virtual CodecId id() const = 0;
 
-  /// Names of the vectors of floats, each as long as the input, that encode() keeps from step to step. A
-  /// codec that has a residual also has the option error_feedback, without which it has none.
+  /// Names of the states: vectors with one float per input element that encode() updates in each step. A
+  /// codec with a residual also has the option error_feedback, and keeps no residual without the option.
   virtual std::span<const std::string> states() const { return {}; }
 
-  /// The codec with which an aggregator encodes merged values again, nullptr for this one. decode() of either
-  /// reads what the other encoded. (A momentum, for example, must not be applied a second time there.)
+  /// The codec with which an aggregator encodes merged values; nullptr: this codec. Each of the two decodes
+  /// the other's payloads. A codec with a momentum, for example, must not apply it to merged values again.
   virtual std::shared_ptr<const Codec> forAggregate() const { return nullptr; }
 
-  /// nullptr for a codec that encodes. Otherwise encode(), decode() and maxEncodedBytes() throw Unsupported:
-  /// a tensor's states and its sums are the runtime's (casync/run/factor_step.h).
+  /// nullptr for a codec that encodes. A codec with LowRank throws Unsupported from encode(), decode() and
+  /// maxEncodedBytes(): the engine updates the states and sums the factors (casync/run/factor_step.h).
   virtual const LowRank* lowRank() const { return nullptr; }
 
-  /// The codec's kernels for GPUs and the functions that start them; nullptr if it has none.
+  /// The codec's kernels for GPUs and their start functions; nullptr: the codec runs on the host only.
   virtual const cuda::CudaCodec* kernels() const { return nullptr; }
 
-  /// Upper bound of encode()'s result for any input of `count` elements, in bytes, without the wire header.
+  /// Upper bound in bytes of encode()'s result for any input of `count` elements, without the wire header.
   virtual size_t maxEncodedBytes(size_t count) const = 0;
 
-  /// Encodes scale·input into `output`, which holds at least maxEncodedBytes(input.size()) bytes, and returns
-  /// the number of bytes written. Reads `input` as often as it likes and never writes it. Without states,
-  /// encode reads zeros in their place and drops what it would write.
+  /// Encodes scale·input into `output`, which has room for maxEncodedBytes(input.size()) bytes, and returns
+  /// the number of bytes written. May read `input` several times, and never writes it. Without states, the
+  /// codec reads zeros in place of old states and drops the new ones.
   ///
-  /// Returns 0 for an input without elements. Otherwise 0 means that scale·input or a new state was not
-  /// finite: `after` holds garbage, the caller keeps `before`, and sends the empty payload, which decodes to
-  /// NaN everywhere. After any other result the caller takes `after` as the new states.
+  /// Returns 0 for an input without elements. Any other 0 means that scale·input or a new state was not
+  /// finite. `after` is then undefined: the caller keeps `before` and sends the empty payload, which decodes
+  /// to NaN in all elements. After any other result the caller takes `after` as the new states.
   virtual size_t encode(std::span<const float> input, const EncodeStates& states,
                         const EncodeContext& context, Bytes output) const = 0;
 
-  /// Decodes `payload` into `output` (assigning or adding). The payload comes from the network: its size and
-  /// every count or index in it are checked before the first write. Throws CorruptPayload, leaving `output`
-  /// as it was. An empty payload for one element or more is a failed encode()'s: NaN everywhere.
+  /// Decodes `payload` and assigns the values to `output` or adds them. The payload comes from the network:
+  /// the codec checks its size, counts and indices before the first write. Throws CorruptPayload and leaves
+  /// `output` unchanged. An empty payload for one element or more is a failed encode: NaN everywhere.
   void decode(ConstBytes payload, std::span<float> output, DecodeMode mode,
               Parallel* parallel = nullptr) const;
 
  protected:
-  /// decode() of a payload of at least one byte for at least one element.
+  /// The part of decode() for a payload of at least one byte and an output of at least one element.
   virtual void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode,
                              Parallel* parallel) const = 0;
 };

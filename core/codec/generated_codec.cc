@@ -32,7 +32,7 @@ CodecDescription describeGenerated(const GeneratedCodecInterface& face) {
   const auto isErrorFeedback = [](const CodecOption& option) { return option.name == kErrorFeedback; };
   if (!face.states.empty() && std::ranges::none_of(face.options, isErrorFeedback)) {
     description.options.push_back(
-        {kErrorFeedback, "true", "Keep what was dropped and add it to the next gradient: true or false."});
+        {kErrorFeedback, "true", "Whether the residual is added to the next gradient: true or false."});
   }
   return description;
 }
@@ -53,7 +53,7 @@ std::span<const std::string> GeneratedCodec::states() const {
 }
 
 size_t GeneratedCodec::maxEncodedBytes(size_t count) const {
-  if (count > kMostElements) return std::numeric_limits<size_t>::max();  // never worth it: it is sent raw
+  if (count > kMostElements) return std::numeric_limits<size_t>::max();  // it travels raw
   return count == 0 ? 0 : bound(count);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all codecs made from CompLL programs have in common. The rest of each is generated.
+// The part that all codecs generated from CompLL programs share. The rest is generated.
 #pragma once
 
 #include <initializer_list>
@@ -13,7 +13,7 @@
 
 namespace hipress {
 
-/// What a program says about itself. `fingerprint` is empty for codecs that come with HiPress.
+/// A program's description of itself. `fingerprint` is empty for codecs that come with HiPress.
 struct GeneratedCodecInterface {
   std::string name;
   CodecId id = 0;
@@ -23,17 +23,17 @@ struct GeneratedCodecInterface {
   std::string fingerprint;
 };
 
-/// The description, with the option error_feedback if there are states; a program may have declared it
-/// itself.
+/// Returns the description. Adds the option error_feedback if the program has states and does not declare the
+/// option itself.
 CodecDescription describeGenerated(const GeneratedCodecInterface& face);
 
-/// Elements are counted in int32.
+/// Generated code counts elements in int32.
 inline constexpr size_t kMostElements = 2147483647;
 
 class GeneratedCodec : public Codec {
  public:
-  /// `values` are the options' values, in the order of `face.options`. Both the gradient's scale and the
-  /// states are as codec.h says; `keepsStates` is the option error_feedback.
+  /// `values` are the values of the options, in the order of `face.options`. codec.h defines the scale and
+  /// the states. `keepsStates` is the value of the option error_feedback.
   GeneratedCodec(const GeneratedCodecInterface& face, const CodecOptions& values, bool keepsStates);
 
   std::string_view name() const override { return face_.name; }
@@ -44,20 +44,20 @@ class GeneratedCodec : public Codec {
   size_t encode(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                 Bytes output) const override;
 
-  /// The values of the program's parameters, in its order, as its functions on other devices take them.
+  /// The values of the program's parameters in the program's order, for its functions on other devices.
   virtual std::vector<double> parameters() const = 0;
 
  protected:
-  /// Of one element or more, as many as the language counts at most.
+  /// maxEncodedBytes() for 1 to kMostElements elements.
   virtual size_t bound(size_t count) const = 0;
   virtual size_t encodeValues(std::span<const float> input, const EncodeStates& states,
                               const EncodeContext& context, Bytes output) const = 0;
 
-  /// Throws InvalidArgument if there are more elements than the language counts.
+  /// Throws InvalidArgument for more than kMostElements elements.
   void checkCount(size_t count) const;
-  [[noreturn]] void refuse(const std::string& reason) const;  ///< CorruptPayload
+  [[noreturn]] void refuse(const std::string& reason) const;  ///< throws CorruptPayload
   [[noreturn]] void wrong(
-      const std::string& reason) const;  ///< InvalidArgument: the program does what it must not
+      const std::string& reason) const;  ///< throws InvalidArgument: the program broke a rule of encode
 
  private:
   const GeneratedCodecInterface& face_;
@@ -65,7 +65,7 @@ class GeneratedCodec : public Codec {
   bool keepsStates_;
 };
 
-/// The values an option may have.
+/// The allowed values of an option, as an interval.
 struct Interval {
   double low;
   double high;
@@ -74,7 +74,7 @@ struct Interval {
 };
 using OneOf = std::initializer_list<double>;
 
-/// The value, if it is allowed; otherwise throws InvalidArgument with what is.
+/// Returns the value if it is allowed. Otherwise throws InvalidArgument with the allowed values.
 double checkedOption(const CodecOptions& options, const std::string& option, double value);
 double checkedOption(const CodecOptions& options, const std::string& option, double value,
                      const Interval& interval);

@@ -56,7 +56,7 @@ OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
   check(codec, input.size(), states);
   const size_t count = input.size();
   const bool kept = std::ranges::any_of(states, [](const auto& state) { return !state.values.empty(); });
-  // Old values: the caller's, or zeros. The new ones go to memory of their own first.
+  // The codec reads the caller's states, or zeros, and writes the new ones to `memory` first.
   std::vector<float> zeros;
   std::unique_ptr<float[]> memory;
   std::vector<const float*> before;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the codec operators of all frameworks share: a codec found by the texts that an operator carries, and
-// encoding with states that the framework owns. The frameworks add their tensors, shapes and errors; the
-// wrappers that `hipress compll build` writes do so for one codec (compll/python/wrappers/).
+// The part that the codec operators of all frameworks share: they find a codec by the texts of an operator
+// and encode with states that the framework owns. Each framework adds its tensors, shapes and errors. The
+// wrappers that `hipress compll build` writes do this for one codec (compll/python/wrappers/).
 #pragma once
 
 #include <cstddef>
@@ -15,31 +15,31 @@
 
 namespace hipress {
 
-/// A codec by its name and what stands between the parentheses after it: ("tbq", "threshold=0.1"); "" for the
-/// defaults. Configured once for each pair and then kept: operators come with the same texts in every step.
-/// Throws InvalidArgument as createCodec() does.
+/// The codec of a name and the text between its parentheses: ("tbq", "threshold=0.1"); "" selects the
+/// defaults. Each pair is configured once and then kept, because an operator brings the same texts in every
+/// step. Throws the InvalidArgument of createCodec().
 CodecPointer operatorCodec(const std::string& name, const std::string& options);
 
-/// The name of the argument that carries a state: the state's, with `_state` where an operator has an
-/// argument of that name anyhow.
+/// The name of the operator's argument for a state: the name of the state, followed by `_state` if each
+/// operator has another argument of that name.
 std::string operatorArgument(std::string_view state);
 
-/// One state as an operator has it: its values are read, and overwritten after encoding. No values: the
-/// caller keeps none, so the codec reads zeros and what it wants to remember is lost.
+/// A state as an operator passes it. operatorEncode() reads the values and overwrites them. Without values
+/// the codec reads zeros and its new state is lost.
 struct OperatorState {
   std::string_view name;
   std::span<float> values;
 };
 
-/// A message of `size` bytes.
+/// An encoded message of `size` bytes.
 struct OperatorMessage {
   std::unique_ptr<std::byte[]> bytes;
   size_t size = 0;
 };
 
-/// Encodes scale·input; as Codec::encode(), but in place: new states overwrite the old ones, unless encoding
-/// failed (a message of 0 bytes). Throws InvalidArgument if a state has another size than the input, or
-/// values were passed for one that the configured codec does not keep.
+/// Encodes scale·input like Codec::encode(), but in place: new states overwrite the old ones, unless the
+/// encode failed (a message of 0 bytes). Throws InvalidArgument if a state and the input differ in size, or
+/// if the caller passes values for a state that the configured codec does not keep.
 OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
                                std::span<const OperatorState> states, const EncodeContext& context);
 

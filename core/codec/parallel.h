@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that a codec may use for one large encode or decode, lent to it by its caller.
+// Threads that a caller lends to a codec for one large encode or decode.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ class Parallel {
  public:
   virtual ~Parallel() = default;
 
-  /// How many threads may run bodies at the same time, the caller of run() among them. At least 1.
+  /// How many threads, the caller of run() included, may run bodies at the same time. At least 1.
   virtual size_t threads() const = 0;
 
-  /// Calls body(0), ..., body(count - 1), each once, in any order and maybe at the same time; returns when
-  /// all have ended. `body` does not throw. May be called from several threads, and from within a body.
+  /// Calls body(0), ..., body(count - 1) once each, in any order, perhaps at the same time, and returns when
+  /// all calls have ended. `body` must not throw. Several threads, and a body itself, may call run().
   virtual void run(size_t count, const std::function<void(size_t)>& body) = 0;
 };
 

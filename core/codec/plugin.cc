@@ -16,19 +16,19 @@ namespace {
 }
 
 std::string lastLoaderError() {
-  const char* text = dlerror();  // the loader's, of this thread
+  const char* text = dlerror();  // the loader's last error on this thread
   return text != nullptr ? text : "unknown error";
 }
 
 const CodecPlugin& load(const std::string& path) {
   std::error_code error;
-  // With a '/' in it: otherwise the loader searches its own folders instead of the working one.
+  // dlopen() takes a path without a '/' as a name in the loader's own folders.
   const std::string absolute = std::filesystem::absolute(path, error).string();
   if (error || !std::filesystem::is_regular_file(absolute, error)) {
     refuse(path,
            "does not exist or is not a file; give the path of the library built from the codec's program");
   }
-  // Never closed, whatever follows: codecs that it made, or its static objects, may outlive every caller.
+  // Never closed, even on an error: its codecs and static objects may outlive every caller.
   void* library = dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     refuse(path, "cannot be loaded: " + lastLoaderError() + "; build it again with this version of HiPress");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shared library with a codec exports, for loadCodecLibrary(). It is compiled against these headers
-// and linked with libhipress; C++ types cross the border, so both sides need the same headers.
+// The export of a shared library with a codec, for loadCodecLibrary(). The library includes these headers and
+// links to libhipress. C++ types cross the border, so both sides need the same headers.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace hipress {
 
-/// Increased with every change of this file, codec.h, generated_codec.h, options.h, parallel.h, registry.h or
-/// of what generated code uses of core/element.
+/// Grows with every change of this file, of codec.h, generated_codec.h, options.h, parallel.h, registry.h, or
+/// of the part of core/element that generated code uses.
 inline constexpr uint32_t kCodecPluginAbi = 3;
 
 struct CodecPlugin {
-  uint32_t abi = kCodecPluginAbi;  ///< First for ever: nothing else is read if it differs.
-  const char* compiler = "";       ///< What compiled it, for messages.
+  uint32_t abi = kCodecPluginAbi;  ///< Always the first field: a reader reads no other field if it differs.
+  const char* compiler = "";       ///< The compiler's version, for messages.
   CodecDescription (*describe)() = nullptr;
   CodecPointer (*create)(const CodecOptions&) = nullptr;
-  const char* fingerprint = "";  ///< Of the program and of what compiled it: equal ones are one codec.
+  const char* fingerprint = "";  ///< Of program and compiler: codecs with equal fingerprints are the same.
 };
 
-/// The one symbol; points to static storage.
+/// The library's only symbol, a function; the result points to static storage.
 inline constexpr const char* kCodecPluginSymbol = "hipress_codec_plugin";
 
 }  // namespace hipress

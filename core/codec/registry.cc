@@ -67,7 +67,7 @@ class Registry {
     entries_.emplace(std::move(name), std::move(entry));
   }
 
-  /// Entries are never changed or removed: the reference stays valid.
+  /// No entry changes or goes away, so the reference stays valid.
   const Entry& find(const std::string& name) const {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(name);

@@ -5,7 +5,7 @@
 
 namespace hipress {
 
-/// What codecs compute with, of all threads of the process: in use, or kept for their next call.
+/// Bytes of scratch memory of all codecs and threads of this process, in use or kept for the next call.
 size_t scratchBytesHeld();
 
 }  // namespace hipress

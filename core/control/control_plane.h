@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks agree here on all that they need before data can flow: which ranks are here, the number of each
-// tensor, and, when a rank fails, which one. Small messages through rank 0, never gradients. The connection
-// each rank keeps to rank 0 is also the life line: the kernel closes it when a process dies, so a lost rank
-// is known at once.
+// Through the control plane ranks agree before gradients can travel: which ranks are here, the number of each
+// tensor, and, after a failure, which rank failed. It carries small messages through rank 0, never gradients.
+// The control connection of a rank with rank 0 also shows that the rank is alive: the kernel closes it when
+// the process dies, so all ranks learn of the loss at once.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@
 
 namespace hipress {
 
-/// A message of rank 0 to all ranks. Delivered on the control plane's own thread, in the same order on every
-/// rank.
+/// A message of rank 0 to all ranks. Every rank gets the notices in the same order, on the control plane's
+/// own thread.
 struct ControlNotice {
   enum class Kind : uint8_t {
-    kLost,  ///< `rank`'s connection broke without a goodbye: it died or became unreachable.
-    /// `rank` called shutdown(), or ended as `message` says: it sends nothing more, but its earlier messages
-    /// still arrive.
+    kLost,  ///< The connection of `rank` broke without a goodbye: the rank died or is unreachable.
+    /// `rank` called shutdown(), or ended for the reason in `message`. It sends no further messages, but its
+    /// earlier ones still arrive.
     kLeft,
-    kAborted,   ///< `rank` failed and ended the job: `error` and `message` say why.
+    kAborted,   ///< `rank` failed and ended the job; `error` and `message` have the reason.
     kConflict,  ///< Ranks declared tensor `tensor` differently; `message` shows the difference.
   };
   Kind kind = Kind::kLost;
@@ -37,8 +37,8 @@ struct ControlNotice {
   std::string message;
 };
 
-/// One rank's view. Thread-safe. Every waiting call has a deadline and throws Timeout (naming the ranks that
-/// are missing), PeerLost, Mismatch or NotInitialized (after close()).
+/// The control plane on one rank. Thread-safe. Every waiting call has a deadline and throws Timeout (with the
+/// names of the missing ranks), PeerLost, Mismatch, or NotInitialized after close().
 class ControlPlane {
  public:
   using NoticeHandler = std::function<void(const ControlNotice&)>;
@@ -47,39 +47,39 @@ class ControlPlane {
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
 
-  /// A key for one purpose that only processes with this job's token can derive; the same on all ranks.
+  /// A key for one purpose, the same on all ranks. Only processes with this job's token can derive it.
   virtual Digest deriveKey(std::string_view purpose) const = 0;
 
-  /// Sets the handler of notices. Notices that came earlier are delivered at once, in order. nullptr ends
-  /// delivery; once the call returns, the old handler is not running and will not run again.
+  /// Sets the handler of notices and delivers earlier notices at once, in order. nullptr ends the delivery.
+  /// When the call returns, the old handler does not run and will not run again.
   virtual void onNotice(NoticeHandler handler) = 0;
 
-  /// All ranks' values under `key`, by rank; returns once all ranks have called it with this key. A key may
-  /// be used again after it completed. Values may be up to 64 MiB.
+  /// The values of all ranks under `key`; index: the rank. Returns when all ranks have called it with this
+  /// key. After that the key may be used again. A value has at most 64 MiB.
   virtual std::vector<std::string> allgather(const std::string& key, const std::string& value,
                                              Milliseconds timeout) = 0;
 
-  /// The number of the tensor called `name`, the same on all ranks; the first rank to declare it decides.
-  /// Waits for rank 0 only, not for the others. `specification` is compared as text with what other ranks
-  /// declared: a difference throws Mismatch here and sends a kConflict notice to the ranks that declared it
-  /// before. A `transient` tensor is forgotten by rank 0 when all ranks have declared it, and a later
-  /// declaration is a new one.
+  /// The number of the tensor called `name`, the same on all ranks. Waits for rank 0 only. The
+  /// declaration of the first rank counts: rank 0 compares `specification` as text with it. For a
+  /// difference the call throws Mismatch, and the ranks that declared the tensor earlier get the notice
+  /// kConflict. Rank 0 drops a `transient` tensor when all ranks have declared it; a later declaration is
+  /// a new tensor.
   virtual uint32_t declare(const std::string& name, const std::string& specification, bool transient,
                            Milliseconds timeout) = 0;
 
-  /// Asks the service of this name at rank 0 (service.h). Waits for rank 0 only, and not longer than
+  /// Asks a service at rank 0 by its name (service.h). Waits for rank 0 only, for at most
   /// `timeout`.
   virtual uint32_t ask(const std::string& service, const std::string& question, Milliseconds timeout) = 0;
 
-  /// Tells all other ranks that this one failed. Does not wait. Only the first call of a rank counts.
+  /// Tells all other ranks that this rank failed. Does not wait. Only the first call of a rank counts.
   virtual void abort(ErrorKind error, const std::string& message) = 0;
 
-  /// Says goodbye: others get kLeft. Waits until every other rank has left, is lost, or `linger` has passed:
-  /// so that this rank's messages are received before its memory goes away. Idempotent. `reason`, as in "it
-  /// ended with ValueError: ...", is for the others' errors; empty: it called shutdown.
+  /// Says goodbye: the other ranks get kLeft. Waits until each one has left or is lost, or until `linger` has
+  /// passed, so that they receive this rank's messages before its memory goes. Idempotent. `reason`, such as
+  /// "it ended with ValueError: ...", is for the other ranks' errors; empty: a shutdown().
   virtual void leave(Milliseconds linger, const std::string& reason) = 0;
 
-  /// Ends the connection and joins its thread. After abort() or leave() nothing of this looks like a lost
+  /// Ends the connection and joins its thread. After abort() or leave() no rank takes this for a lost
   /// rank.
   virtual void close() = 0;
 };

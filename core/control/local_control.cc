@@ -15,10 +15,10 @@ namespace {
 
 using namespace control;
 
-/// One rank's connection to the hub.
+/// The connection of one rank with the hub.
 struct Port {
   NoticeQueue notices;
-  PendingCalls calls;  // guarded by the hub's mutex, like what follows
+  PendingCalls calls;  // guarded by the hub's mutex, like the members below
   bool closed = false;
   bool left = false;
 };
@@ -32,7 +32,7 @@ class Hub {
     }
   }
 
-  /// Called with the mutex held.
+  /// The caller has the mutex.
   void deliver(Outbox outbox) {
     for (Outgoing& out : outbox) {
       Port& port = *ports[static_cast<size_t>(out.rank)];
@@ -119,7 +119,7 @@ class LocalControl final : public ControlPlane {
     PendingCall pending;
     const uint64_t number = port_->calls.add(pending);
     hub_->deliver(hub_->ledger.handle(rank_, number, std::move(request), Clock::now()));
-    // The waiting threads keep the time for all ranks: a new earliest deadline is always that of a thread
+    // The waiting threads keep the time for all ranks. A new earliest deadline always belongs to a thread
     // that waits here.
     while (!pending.reply) {
       const std::optional<TimePoint> deadline = hub_->ledger.nextDeadline();

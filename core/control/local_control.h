@@ -10,8 +10,8 @@
 
 namespace hipress {
 
-/// One ControlPlane per rank. They share the ledger, which lives as long as any of them. Destroying or
-/// close()-ing one without leave() or abort() looks to the others as if the rank had died (kLost).
+/// Makes one ControlPlane per rank. They share the ledger, which lives as long as one of them. If one is
+/// destroyed or closed without leave() or abort(), the other ranks see a dead rank (kLost).
 std::vector<std::unique_ptr<ControlPlane>> makeLocalControl(int worldSize);
 
 }  // namespace hipress

@@ -12,7 +12,7 @@ uint64_t wireDuration(Milliseconds value) {
   return static_cast<uint64_t>(clampTimeout(value).count());
 }
 
-/// Messages may quote what users wrote, twice.
+/// A message may quote two texts of users.
 constexpr size_t kMaxMessage = 3 * kMaxText;
 
 std::string_view shortened(std::string_view message) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The bytes of the control connection. A frame is: u32 length of the payload, u8 type, payload. Integers are
-// little endian; a text is a u32 length and its bytes. Reading checks every bound: bytes that do not fit
-// throw Malformed, and their connection is dropped.
+// little endian. A text is a u32 length and its bytes. The reader checks every bound, throws Malformed for
+// bytes that do not fit, and the owner drops the connection.
 //
 // client -> server                              server -> client
 //   HELLO      magic, version, rank, ..., nonce   CHALLENGE  nonce
@@ -14,10 +14,10 @@
 //   LEAVE      u64 call, u64 linger, text         NOTICE   u8 kind, i32 rank, u32 tensor, u8 error, text
 //   BEAT       nothing                            BEAT     nothing
 //
-// The number in a reply is that of the tensor that was declared, or the answer to a question.
+// The number in a reply is the declared tensor's number, or the answer to a question.
 //
-// The values of an allgather travel as one VALUE each before the REPLY: so no frame is larger than one value
-// allows, however many ranks there are.
+// Each value of an allgather travels as a VALUE before the REPLY. So the largest frame has one value, for any
+// number of ranks.
 #pragma once
 
 #include <cstddef>
@@ -78,18 +78,18 @@ struct Welcome {
   std::string proof;  ///< proofOfServer()
 };
 
-/// A reply is sent as this, so that values are shared between the frames for all ranks: the bytes of `head`,
-/// then those of `body`, if there are any.
+/// The bytes of a frame: `head`, then `body` if it has bytes. The frames for all ranks share one
+/// `body`.
 struct FrameBytes {
   std::string head;
   SharedValue body;
 };
 
 std::string encodeHello(const Hello& hello);
-/// If the version is not ours, only `version` is meaningful.
+/// If the version is not ours, only `version` has a meaning.
 Hello decodeHello(std::string_view payload);
 
-/// A CHALLENGE has a nonce, a PROOF what proofOfRank() said.
+/// The text of a CHALLENGE is a nonce, and of a PROOF the result of proofOfRank().
 std::string encodeText(FrameType type, std::string_view text);
 std::string decodeText(std::string_view payload);
 
@@ -104,11 +104,11 @@ std::pair<uint64_t, Request> decodeRequest(const Frame& frame);
 FrameBytes encodeValue(uint64_t call, SharedValue value);
 std::pair<uint64_t, std::string> decodeValue(std::string_view payload);
 
-/// Without its values.
+/// Encodes the reply without its values.
 std::string encodeReply(const Reply& reply);
 Reply decodeReply(std::string_view payload);
 
-/// Says nothing: it is sent so that the other host acknowledges it.
+/// Has no content: the other host acknowledges it.
 std::string encodeBeat();
 
 std::string encodeNotice(const ControlNotice& notice);

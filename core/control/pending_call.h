@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that wait for their replies. Guarded by the lock of their owner.
+// Calls that wait for their replies. The owner's lock guards them.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@ struct PendingCall {
   std::optional<Reply> reply;
 };
 
-/// The waiting calls of one rank, by the number their reply will carry.
+/// The waiting calls of one rank, by the number of the reply.
 class PendingCalls {
  public:
   uint64_t add(PendingCall& call) {
@@ -27,7 +27,7 @@ class PendingCalls {
   }
   void remove(uint64_t number) { calls_.erase(number); }
 
-  /// The reply of a call that gave up is dropped.
+  /// Drops the reply of a call that has stopped waiting.
   void answer(Reply reply) {
     const auto found = calls_.find(reply.call);
     if (found == calls_.end()) return;
@@ -62,7 +62,7 @@ inline std::vector<std::string> valuesOf(const Reply& reply) {
   return values;
 }
 
-/// A value that is too large for a frame is refused at the caller.
+/// Throws InvalidArgument on the calling rank for a value that is too large for a frame.
 inline void checkSize(const char* what, size_t size, size_t limit) {
   if (size <= limit) return;
   throw invalidArgument(std::string(what) + " has " + std::to_string(size) + " bytes; at most " +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank's requests to rank 0 and their replies, independent of how they travel. The ledger knows only these.
+// A rank's requests to rank 0 and the replies, in a form without a protocol. The ledger knows only these.
 #pragma once
 
 #include <algorithm>
@@ -46,19 +46,19 @@ struct AbortRequest {
 
 struct LeaveRequest {
   Milliseconds linger{0};
-  std::string reason;  ///< Empty: it called shutdown() when it was done.
+  std::string reason;  ///< Empty: the rank called shutdown() at its end.
 };
 
 using Request = std::variant<AllgatherRequest, DeclareRequest, AskRequest, AbortRequest, LeaveRequest>;
 
-/// Values are shared, not copied: every rank is sent the same ones.
+/// All ranks get the same values, so values are shared instead of copied.
 using SharedValue = std::shared_ptr<const std::string>;
 
-/// The answer to the request that a rank numbered `call`.
+/// The answer to the request with the rank's number `call`.
 struct Reply {
   uint64_t call = 0;
   Failure failure;
-  uint32_t number = 0;              ///< declare: the tensor's; ask: the answer
+  uint32_t number = 0;              ///< declare: the tensor's number; ask: the answer
   std::vector<SharedValue> values;  ///< allgather
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ranks are here. The ledger writes it; its tables read it to see for which ranks others can still
-// wait.
+// The ranks that are here. The ledger writes the roster. Its tables read it, to see for which ranks a call
+// can still wait.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct Member {
   Presence presence = Presence::kAwaited;
   bool aborted = false;
   std::string origin;  ///< "host h, pid 123"
-  std::string end;     ///< A sentence that says how it went, once it is gone.
+  std::string end;     ///< For a rank that is gone: a sentence about its end.
 
-  /// It sends nothing more, so no rank may wait for it. A rank that aborted may still be connected.
+  /// The rank sends no more messages, so no rank may wait for it. After an abort it may still be connected.
   bool gone() const { return aborted || presence == Presence::kLeft || presence == Presence::kLost; }
 };
 

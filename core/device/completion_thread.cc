@@ -19,7 +19,7 @@ struct Item {
 
 }  // namespace
 
-/// The thread's as much as its owner's: a device that hangs must not keep its owner from ending.
+/// Shared by the thread and its owner, because a device that hangs must not keep the owner from ending.
 struct CompletionThread::Shared {
   std::mutex mutex;
   std::condition_variable changed;
@@ -90,7 +90,7 @@ void CompletionThread::serve(const std::shared_ptr<Shared>& shared) {
       shared->calling = false;
     }
     lock.unlock();
-    item = {};  // lets go of what it holds before anybody hears that all is done
+    item = {};  // destroys the item's objects before any thread learns that all work is done
     lock.lock();
     shared->waiting = false;
     shared->changed.notify_all();

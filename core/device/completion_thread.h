@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits for what a stream has reached, and tells whoever asked, in order. It sleeps; nothing polls.
+// A thread that waits until a stream reaches points and calls their callbacks in order. It does not poll.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace hipress {
 
 class CompletionThread {
  public:
-  /// Returns when the stream has come there; how that ended.
+  /// Returns when the stream has reached the point, with the failure, if any.
   using Reached = std::function<Failure()>;
 
   CompletionThread();
@@ -22,12 +22,12 @@ class CompletionThread {
   CompletionThread(const CompletionThread&) = delete;
   CompletionThread& operator=(const CompletionThread&) = delete;
 
-  /// Thread-safe. `reached` owns all that it needs: it may outlive this. After stop() the callback is called
-  /// at once, with a failure.
+  /// Thread-safe. `reached` owns all that it needs, because it may outlive this object. After stop() the call
+  /// runs `callback` at once, with a failure.
   void push(Reached reached, EndCallback callback);
 
-  /// Waits until all callbacks have run. False if `limit` passes first: the others are never called, and
-  /// what they hold lives until the stream has come there. Idempotent.
+  /// Waits until all callbacks have run. Returns false if `limit` passes first: the other callbacks never
+  /// run, and their objects live until the stream has reached their points. Idempotent.
   bool stop(Milliseconds limit);
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device is to the engine: memory, and streams, on which the engine puts work without waiting for it.
-// A stream does its work in the order in which the work was put there, so that a chain of tasks needs no word
-// from the host in between; streams do not wait for each other. The host is a device, too: its stream
-// (host_stream.h) does each piece of work at once. The host may not touch a GPU's memory.
+// The engine's view of a device: memory, and streams on which the engine puts work without waiting. A stream
+// does its work in order, so a chain of tasks needs no report to the host in between. Streams do not wait for
+// each other. The host is a device, too, and its stream (host_stream.h) does each piece of work at once. The
+// host may not access a GPU's memory.
 #pragma once
 
 #include <cstddef>
@@ -25,23 +25,23 @@ namespace hipress {
 class DeviceCodec {
  public:
   virtual ~DeviceCodec() = default;
-  /// The meaning of an error number that is not 0.
+  /// The meaning of a nonzero error number.
   virtual std::string refusal(uint32_t error) const = 0;
 };
 
-// Pointers in these calls are the device's, unless the comment says that they are the host's. The memory
-// behind them, and the codec, stay until the work is done.
+// Pointers in these calls are the device's, unless a comment names the host. The memory behind them, and the
+// codec, must stay until the work is done.
 
 struct DeviceEncode {
-  const Codec* codec = nullptr;              ///< As the host knows it.
+  const Codec* codec = nullptr;              ///< The codec on the host.
   const DeviceCodec* deviceCodec = nullptr;  ///< The same codec on the device; nullptr on the host.
   std::span<const float> input;
   EncodeStates states;    ///< The arrays of pointers are the host's.
-  EncodeContext context;  ///< Without `parallel`.
+  EncodeContext context;  ///< `parallel` is not used.
   std::span<std::byte> message;
-  /// On the device, two words: how many bytes the message has, and an error number or 0.
+  /// Two words on the device: the size of the message in bytes, and an error number or 0.
   uint32_t* result = nullptr;
-  /// The host's: how many bytes the message has. Written by a stream that works at once, in place of
+  /// On the host: the size of the message in bytes. A stream that works at once writes it in place of
   /// `result`.
   size_t* bytes = nullptr;
 };
@@ -49,26 +49,26 @@ struct DeviceEncode {
 struct DeviceDecode {
   const Codec* codec = nullptr;
   const DeviceCodec* deviceCodec = nullptr;
-  std::span<const std::byte> payload;      ///< The whole payload, or room for it if payloadBytes is given.
-  const uint32_t* payloadBytes = nullptr;  ///< The payload's size, which an encode left on the device.
+  std::span<const std::byte> payload;      ///< The payload, or room for it with payloadBytes.
+  const uint32_t* payloadBytes = nullptr;  ///< The payload's size from an encode on the device.
   std::span<float> output;
   DecodeMode mode = DecodeMode::kAssign;
-  /// On the device: 0, or the number of the error if the payload is no message; the output is as it was then.
-  /// A stream that works at once throws CorruptPayload instead.
+  /// On the device: 0, or the error number of an invalid payload, which leaves the output unchanged. A stream
+  /// that works at once throws CorruptPayload instead.
   uint32_t* error = nullptr;
 };
 
-/// Thread-safe. After close(), and after an error of the device, a stream drops its work; callbacks get the
-/// failure.
+/// Thread-safe. After close(), and after an error of the device, a stream drops its work, and callbacks get
+/// the failure.
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
 
-  /// Work that is put here from now on starts after the event, which is of the device's own kind and which a
-  /// framework has recorded.
+  /// Later work on this stream starts after the event. The event is of the device's own kind, and a framework
+  /// has recorded it.
   virtual void waitFor(void* event) = 0;
 
-  /// Within the device's memory.
+  /// These two work within the device's memory.
   virtual void fillZeros(std::span<std::byte> bytes) = 0;
   virtual void copy(std::byte* to, std::span<const std::byte> from) = 0;
   /// Between the device and memory of Device::staging().
@@ -78,27 +78,27 @@ class DeviceStream {
   virtual void encode(const DeviceEncode& call) = 0;
   virtual void decode(const DeviceDecode& call) = 0;
 
-  // The lists of contributions are the host's; the stream copies them.
+  // The lists of contributions are on the host; the stream copies them.
 
-  /// As combineInOrder() of element/reduce.h.
+  /// Like combineInOrder() of element/reduce.h.
   virtual void combine(Combination combination, DType dtype, std::span<const void* const> contributions,
                        size_t count, double factor, void* output) = 0;
-  /// sum := ((factor * c0 + factor * c1) + ...), or sum plus that from the left, of contributions of any
-  /// floating-point type.
+  /// sum := ((factor * c0 + factor * c1) + ...), or the same added to sum from the left. The contributions
+  /// have any floating-point type.
   virtual void add(DType dtype, std::span<const void* const> contributions, float factor, DecodeMode mode,
                    std::span<float> sum) = 0;
-  /// As narrow() of element/convert.h.
+  /// Like narrow() of element/convert.h.
   virtual void narrow(std::span<const float> values, DType dtype, void* output) = 0;
 
-  /// Called when everything that was put here before is done, or with the failure: on a thread of the device,
-  /// the callbacks of one stream in order. Results in staging memory are there by then. Must not block.
+  /// Calls `callback` when all earlier work is done, or with the failure, on a thread of the device.
+  /// Callbacks of a stream come in order, and staging memory has the results by then. They must not block.
   virtual void whenDone(EndCallback callback) = 0;
 
-  /// Device memory in which codecs compute; the stream keeps it for the next calls.
+  /// Device memory in which codecs compute. The stream keeps it for later calls.
   virtual size_t scratchBytes() const = 0;
 
-  /// Waits until all work is done and all callbacks have returned. False if `limit` passes first: callbacks
-  /// that have not begun are never called, but what they hold is kept until the device is done with it.
+  /// Waits until all work is done and all callbacks have returned. Returns false if `limit` passes first:
+  /// callbacks that have not begun never run, and their objects stay until the device is done with them.
   virtual bool close(Milliseconds limit) = 0;
 };
 
@@ -110,17 +110,17 @@ class Device {
   virtual std::string name() const = 0;
 
   virtual std::shared_ptr<Memory> memory() = 0;
-  /// Memory of the host, from which and to which the device copies without the processor.
+  /// Host memory from which and to which the device copies without the processor.
   virtual std::shared_ptr<Memory> staging() = 0;
 
   virtual std::unique_ptr<DeviceStream> makeStream() = 0;
   /// Puts work on a stream of the device's own kind, which a framework has made and which lives as long.
   virtual std::unique_ptr<DeviceStream> makeStreamOn(void* stream) = 0;
 
-  /// Throws Unsupported if this device has none for it.
+  /// Throws Unsupported if this device cannot run the codec.
   virtual std::shared_ptr<const DeviceCodec> codec(const CodecPointer& codec) = 0;
 
-  /// For DeviceStream::waitFor(): the work that a framework has put on its own stream until now.
+  /// For DeviceStream::waitFor(): an event after all work that a framework has put on its stream so far.
   virtual std::shared_ptr<void> eventOn(void* stream) = 0;
 };
 

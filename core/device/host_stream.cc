@@ -10,7 +10,7 @@
 namespace hipress {
 namespace {
 
-/// Elements that are converted at a time: few enough to stay in the cache until they are added.
+/// Elements of one conversion: few enough to stay in the cache until they are added.
 constexpr size_t kTile = 131072;
 
 void scaleBy(float factor, std::span<float> values) {
@@ -52,7 +52,7 @@ void HostStream::add(DType dtype, std::span<const void* const> contributions, fl
     return;
   }
   const bool asTheyAre = dtype == DType::kFloat32 && factor == 1.0f;
-  // Their memory serves every call. The second: the converted tile of each contribution.
+  // The memory of these lists serves every call. `tiles`: the converted tile of each contribution.
   thread_local std::vector<const void*> values;
   thread_local std::vector<std::vector<float>> tiles;
   if (!asTheyAre) tiles.resize(std::max(tiles.size(), contributions.size()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host as a device: its stream does each piece of work in the call that puts it there, on the caller's
-// thread. Errors are thrown.
+// The host as a device: its stream does each piece of work in the call itself, on the caller's thread, and
+// throws errors.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace hipress {
 
 class HostStream final : public DeviceStream {
  public:
-  /// Large encodes and decodes share their work out over `parallel`; nullptr: the caller's thread alone
-  /// works.
+  /// Large encodes and decodes share their work out over the threads of `parallel`; nullptr: the caller's
+  /// thread works alone.
   explicit HostStream(Parallel* parallel = nullptr) : parallel_(parallel) {}
 
   void waitFor(void*) override {}
@@ -29,7 +29,7 @@ class HostStream final : public DeviceStream {
            std::span<float> sum) override;
   void narrow(std::span<const float> values, DType dtype, void* output) override;
   void whenDone(EndCallback callback) override { callback(nullptr); }
-  size_t scratchBytes() const override { return 0; }  // codecs count theirs (codec/scratch_bytes.h)
+  size_t scratchBytes() const override { return 0; }  // codecs count their own (codec/scratch_bytes.h)
   bool close(Milliseconds) override { return true; }
 
  private:

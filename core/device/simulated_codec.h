@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The errors of a simulated device's codec. A stream computes with the host's codec.
+// The errors of a codec on a simulated device. A stream computes with the host's codec.
 #pragma once
 
 #include <mutex>
@@ -17,7 +17,7 @@ class SimulatedCodec final : public DeviceCodec {
     const std::lock_guard lock(mutex_);
     return error <= reasons_.size() ? reasons_[error - 1] : "unknown";
   }
-  /// The error number for this reason.
+  /// The error number of a reason.
   uint32_t refuse(const std::string& reason) const {
     const std::lock_guard lock(mutex_);
     reasons_.push_back(reason);

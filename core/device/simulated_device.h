@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device for tests where there is no GPU: codecs of the processor, on memory that the rest of the program
-// cannot touch. Each stream is a thread that begins its work late, and says late that it is done: what does
-// not wait for what it needs goes wrong. Fails, or hangs, when told to.
+// A device for tests without a GPU: the processor's codecs on memory that the rest of the program cannot
+// access. Each stream is a thread that begins its work late and reports late that it is done. So a caller
+// that does not wait for its inputs gets wrong results. The device fails or hangs on request.
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,14 @@
 namespace hipress {
 
 struct SimulatedDeviceOptions {
-  uint64_t seed = 0;                     ///< Of the delays.
-  std::chrono::microseconds delay{200};  ///< The longest one.
+  uint64_t seed = 0;                     ///< seed of the delays
+  std::chrono::microseconds delay{200};  ///< the longest delay
   int index = 0;                         ///< "simulated:0"
 };
 
 class SimulatedDevice final : public Device, public std::enable_shared_from_this<SimulatedDevice> {
  public:
-  /// Use std::make_shared: streams keep their device alive.
+  /// Use std::make_shared(), because streams keep their device alive.
   explicit SimulatedDevice(SimulatedDeviceOptions options);
 
   std::string name() const override { return "simulated:" + std::to_string(options_.index); }
@@ -34,10 +34,10 @@ class SimulatedDevice final : public Device, public std::enable_shared_from_this
   /// It has no framework's streams: a stream of its own.
   std::unique_ptr<DeviceStream> makeStreamOn(void* stream) override;
   std::shared_ptr<const DeviceCodec> codec(const CodecPointer& codec) override;
-  /// The stream is an Event: that of the one piece of work on it.
+  /// `stream` is an Event, of the only piece of work on it.
   std::shared_ptr<void> eventOn(void* stream) override;
 
-  /// What streams wait for.
+  /// An event for which streams wait.
   class Event {
    public:
     void fire();
@@ -49,9 +49,9 @@ class SimulatedDevice final : public Device, public std::enable_shared_from_this
     bool hasFired_ = false;
   };
 
-  /// The work after the next `work` pieces fails, and all that comes later.
+  /// The next `work` pieces of work succeed. All later pieces fail.
   void failAfter(int work) { workUntilFailure_ = work; }
-  /// From now on no stream goes on, until resume().
+  /// Stops all streams until resume().
   void hang();
   void resume();
 
@@ -65,7 +65,7 @@ class SimulatedDevice final : public Device, public std::enable_shared_from_this
   const std::shared_ptr<SimulatedMemory> memory_ = std::make_shared<SimulatedMemory>();
   const std::shared_ptr<SimulatedStaging> staging_ = std::make_shared<SimulatedStaging>();
   std::atomic<uint64_t> streams_{0};
-  std::atomic<int> workUntilFailure_{-1};  // -1: none will
+  std::atomic<int> workUntilFailure_{-1};  // -1: none
   std::mutex mutex_;
   std::condition_variable resumed_;
   bool hung_ = false;

@@ -14,7 +14,7 @@
 namespace hipress {
 namespace {
 
-/// Of fresh memory: as floats, no small numbers.
+/// The byte that fills fresh memory, so that a read before the first write gives wrong results.
 constexpr int kGarbage = 0xA5;
 constexpr size_t kAlignment = 64;
 
@@ -29,7 +29,7 @@ std::byte* mapped(int file, size_t bytes, int protection) {
   return static_cast<std::byte*>(address);
 }
 
-/// The block that begins last at or before the address.
+/// The last block that begins at or before the address.
 template <typename Blocks>
 auto blockBefore(Blocks& blocks, const void* address) {
   const auto after = blocks.upper_bound(static_cast<const std::byte*>(address));
@@ -37,7 +37,7 @@ auto blockBefore(Blocks& blocks, const void* address) {
 }
 
 [[noreturn]] void outside(const char* what, size_t bytes) {
-  throw transportError("the simulated device was to use " + std::to_string(bytes) + " bytes " + what);
+  throw transportError("the simulated device cannot use " + std::to_string(bytes) + " bytes " + what);
 }
 
 }  // namespace

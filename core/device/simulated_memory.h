@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of a simulated device. Its addresses cannot be read or written: whoever on the host uses one gets a
-// segmentation fault. The device itself reaches the same bytes through a second mapping.
+// Memory of a simulated device. Code on the host that reads or writes its addresses gets a segmentation
+// fault. The device itself accesses the same bytes through a second mapping.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class SimulatedMemory final : public Memory {
   void read(const void* block, void* host, size_t bytes) override;
   void write(void* block, const void* host, size_t bytes) override;
 
-  /// Where the device finds `bytes` bytes at that address. Throws Error if they are not, or no longer, within
-  /// a block.
+  /// The device's address of `bytes` bytes at `address`. Throws Error if they are not, or no longer, within a
+  /// block.
   std::byte* real(const void* address, size_t bytes) const;
 
   size_t blocks() const override;
@@ -36,10 +36,10 @@ class SimulatedMemory final : public Memory {
   };
 
   mutable std::mutex mutex_;
-  std::map<const std::byte*, Block> blocks_;  // by the address that the host sees
+  std::map<const std::byte*, Block> blocks_;  // key: the address on the host
 };
 
-/// Memory of the host, of which a simulated device knows whether it may copy there.
+/// Host memory of which a simulated device checks its copies.
 class SimulatedStaging final : public Memory {
  public:
   ~SimulatedStaging() override;

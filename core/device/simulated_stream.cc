@@ -13,11 +13,11 @@
 namespace hipress {
 namespace {
 
-/// A copy to the host fills the staging memory with this until the values have come: no thread may read it
-/// before.
+/// A copy to the host fills the staging memory with this byte until the values have come, because no thread
+/// may read the memory earlier.
 constexpr int kNotThereYet = 0x5C;
 
-/// Computes, once addresses are those of the device's own mapping.
+/// Computes on addresses of the device's own mapping.
 HostStream host;
 
 template <typename T>
@@ -32,7 +32,7 @@ std::vector<const void*> realOf(SimulatedMemory& memory, const std::vector<const
   return values;
 }
 
-/// The number by which the codec knows the error that the work throws; 0 if it throws none.
+/// The codec's number of the error that the work throws; 0: no error.
 template <typename Work>
 uint32_t errorOf(const DeviceCodec* codec, const Work& work) {
   try {
@@ -84,7 +84,7 @@ void SimulatedStream::serve(const std::shared_ptr<Shared>& shared) {
   }
 }
 
-/// Sometimes long, mostly not at all.
+/// The pause is sometimes long, and mostly 0.
 void SimulatedStream::pause(Shared& shared) {
   uint64_t random = 0;
   {

@@ -39,7 +39,7 @@ class SimulatedStream final : public DeviceStream {
  private:
   using Work = std::function<void(SimulatedMemory&)>;
 
-  /// What the thread has done; its as much as the stream's, as the thread may hang for longer.
+  /// Shared by stream and thread, because the thread may hang for longer than the stream lives.
   struct Shared {
     std::shared_ptr<SimulatedDevice> device;
     std::mutex mutex;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fold of a combination and an element type that are known at run time.
+// Chooses the fold of a combination and an element type at run time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace hipress {
 
-/// use(fold) with the fold of `dtype`, whose result is multiplied by `factor`. Throws InvalidArgument.
+/// Calls use(fold) with the fold of `dtype`, which multiplies its result by `factor`. Throws InvalidArgument.
 template <typename Combine, typename Use>
 void withFold(DType dtype, double factor, const Use& use) {
   const auto integers = [&]<typename T>(T) {
@@ -46,7 +46,7 @@ void withFold(DType dtype, double factor, const Use& use) {
   throw invalidArgument("dtype number " + std::to_string(static_cast<int>(dtype)) + " does not exist");
 }
 
-/// The same with a combination that is known at run time.
+/// The same for a combination that is known only at run time.
 template <typename Use>
 void withFold(Combination combination, DType dtype, double factor, const Use& use) {
   switch (combination) {

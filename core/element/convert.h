@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between float32, in which everything is computed, and the other floating-point types. Rounding is to
-// nearest even, NaN stays NaN (quiet, the top of its payload kept), too large becomes infinity. Bits are the
-// same at every instruction-set level and do not depend on the processor's denormal mode.
+// Converts between float32, in which HiPress computes, and the other floating-point types. Rounds to nearest
+// even. NaN stays NaN (quiet, with the top of its payload), and a value that is too large becomes infinity.
+// The bits are the same at every instruction-set level and under every denormal mode of the processor.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace hipress {
 
-/// output = source, which holds output.size() elements of `dtype` at any address. (From float64 this rounds.)
-/// Throws Unsupported if `dtype` is not a floating-point type. The ranges do not overlap.
+/// output = source, which has output.size() elements of `dtype` at any address. (From float64 this rounds.)
+/// Throws Unsupported if `dtype` is not a floating-point type. The ranges must not overlap.
 void widen(const void* source, DType dtype, std::span<float> output);
 
 /// output = input, rounded to `dtype`. Throws Unsupported if `dtype` is not a floating-point type.

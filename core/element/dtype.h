@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element types of tensors, and the numbers used for them on the wire and in the C API. Values never change.
+// Element types of tensors, with their numbers in messages and in the C API. The numbers never change.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How several ranks' elements become one, for each combination and each element type. A fold has:
+// Folds combine the elements of several ranks, for each combination and each element type. A fold has:
 //   Element, Sum        the types in memory and of the intermediate result
 //   load(Element)       one element as a Sum
-//   combine(Sum, Sum)   the next rank's element joins
-//   finish(Sum)         factor and rounding
-// The functions are constant, so that GPUs compute the same.
+//   combine(Sum, Sum)   adds the next rank's element
+//   finish(Sum)         applies factor and rounding
+// All functions are constexpr, so GPUs compute the same.
 //
-// A NaN of any rank is the result. Of zeros with different signs the minimum and the maximum give the lowest
-// rank's.
+// If an element of any rank is NaN, the result is NaN. For zeros with different signs the minimum and the
+// maximum are the lowest rank's zero.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ struct Greatest {
   }
 };
 
-/// How elements of a floating-point type become float32 and back.
+/// Converts elements of a floating-point type to float32 and back.
 template <typename T>
 struct Native {
   using Element = T;
@@ -114,7 +114,7 @@ struct ScaledIntegerFold {
   static constexpr Sum combine(Sum left, Sum right) { return Combine::of(left, right); }
   constexpr Element finish(Sum sum) const {
     const double scaled = static_cast<double>(sum) * factor;
-    // The upper limit of int64 is not a double: compare with the power of two above it.
+    // The upper limit of int64 is not a double, so the code compares with the power of two above it.
     constexpr double low = static_cast<double>(std::numeric_limits<T>::min());
     constexpr double beyond = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
     if (scaled <= low) return std::numeric_limits<T>::min();
@@ -133,7 +133,7 @@ struct BoolFold {
   constexpr Element finish(Sum sum) const { return sum; }
 };
 
-/// Integers whose factor is 1. Sums and products that wrap are the same for signed and unsigned integers.
+/// Integers with factor 1. Sums and products that wrap have the same bits for signed and unsigned integers.
 template <typename T, typename Combine>
 using ExactFold =
     IntegerFold<std::conditional_t<std::is_same_v<Combine, Plus> || std::is_same_v<Combine, Times>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One value of float16 or bfloat16 to float32 and back, in branch-free integer code that vectorises
-// everywhere and gives the bits that the F16C instructions give. Half-precision denormals are rebuilt with
-// normal numbers only, so that a process that flushes denormals to zero still exchanges the same bytes as its
-// peers. Constant functions, so that GPUs run the same code.
+// Converts one value of float16 or bfloat16 to float32 and back. The branch-free integer code vectorises
+// everywhere and gives the bits of the F16C instructions. It computes half-precision denormals with normal
+// numbers only, so a process that flushes denormals to zero sends the same bytes as its peers. The functions
+// are constexpr, so GPUs run the same code.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ constexpr float halfToFloat(uint16_t half) {
   const uint32_t shifted = (half & 0x7fffu) << 13;
   const uint32_t exponent = shifted & exponentMask;
   const uint32_t normal = shifted + ((127u - 15u) << 23);
-  // Exponent 0: as 2^-14 · (1 + mantissa), minus 2^-14, both exact.
+  // Exponent 0: computed as 2^-14 · (1 + mantissa), minus 2^-14; both are exact.
   const float denormal = std::bit_cast<float>(shifted + (113u << 23)) - std::bit_cast<float>(113u << 23);
   const uint32_t infinityOrNan = shifted + ((255u - 31u) << 23);
   const uint32_t quiet = shifted > exponentMask ? 0x00400000u : 0u;
@@ -28,13 +28,13 @@ constexpr float halfToFloat(uint16_t half) {
 
 constexpr uint16_t floatToHalf(float value) {
   constexpr uint32_t infinity = 255u << 23;
-  constexpr uint32_t tooLarge = (127u + 16u) << 23;      // 65536: infinity without looking at the mantissa
+  constexpr uint32_t tooLarge = (127u + 16u) << 23;      // 65536: infinity for any mantissa
   constexpr uint32_t firstNormal = (127u - 14u) << 23;   // 2^-14
   constexpr uint32_t alignDenormal = (127u - 1u) << 23;  // 0.5: its last bit is half's smallest denormal
   const uint32_t all = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (all >> 16) & 0x8000u;
   const uint32_t bits = all & 0x7fffffffu;
-  // Adding 0.5 makes the addition itself round to half's denormal grid.
+  // The addition of 0.5 rounds to half's denormal grid.
   const uint32_t denormal =
       std::bit_cast<uint32_t>(std::bit_cast<float>(bits) + std::bit_cast<float>(alignDenormal)) -
       alignDenormal;

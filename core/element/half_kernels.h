@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs of float16 to float32 and back inside multiversioned kernels: F16C's instructions where the level has
-// them, half.h's integer code elsewhere and for the last few elements. Same bits either way.
+// Converts runs of float16 to float32 and back in multiversioned kernels: with F16C where the level has it,
+// and with the integer code of half.h elsewhere and for the last few elements. Both give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 namespace hipress {
 
 #if HIPRESS_X86
-// Eight at a time also with AVX-512: memory is the limit. Not always_inline: they may only be inlined once
-// the kernel sits inside its target function.
+// Eight at a time with AVX-512, too, because memory is the limit. Not always_inline: the compiler may inline
+// them only after the kernel is inside its target function.
 HIPRESS_TARGET_V3 inline void widenHalf8(const Unaligned<uint16_t>* source, float* output) {
   const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i_u*>(source));
   _mm256_storeu_ps(output, _mm256_cvtph_ps(halves));

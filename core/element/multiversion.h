@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One kernel, compiled once per instruction-set level, chosen at run time. Not GCC's target_clones: its
-// ifuncs run before sanitizers are up, and the choice could not be forced, so that tests could not compare
-// the levels. Results must not depend on the level: core/ is compiled with -ffp-contract=off, and kernels fix
-// the order of their sums.
+// Compiles one kernel for each instruction-set level and chooses one at run time. GCC's target_clones would
+// not do: its ifuncs run before sanitizers have started, and tests could not force a level to compare the
+// levels. Results must not depend on the level: core/ is compiled with -ffp-contract=off, and kernels fix the
+// order of their sums.
 //
 //   template <IsaLevel level>
 //   struct Twice {
@@ -18,19 +18,19 @@
 namespace hipress {
 
 enum class IsaLevel : uint8_t {
-  kGeneric = 0,  ///< What the compiler may assume everywhere: SSE2 on x86-64, NEON on AArch64.
+  kGeneric = 0,  ///< The compiler's baseline: SSE2 on x86-64, NEON on AArch64.
   kV3 = 1,       ///< x86-64-v3: AVX2, F16C, BMI.
   kV4 = 2,       ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL.
 };
 
-/// The level kernels run at: the processor's best, or what HIPRESS_ISA or setIsaLevel() asked for.
-/// Throws InvalidArgument if HIPRESS_ISA names no level, or one that this processor does not have.
+/// The level of all kernels: the processor's best one, or the choice of HIPRESS_ISA or setIsaLevel(). Throws
+/// InvalidArgument if HIPRESS_ISA names no level, or a level that this processor does not have.
 IsaLevel isaLevel();
 
 /// The best level of this processor.
 IsaLevel bestIsaLevel();
 
-/// Forces a level, for tests and measurements. Throws InvalidArgument if this processor does not have it.
+/// Forces a level, for tests and measurements. Throws InvalidArgument if this processor lacks the level.
 void setIsaLevel(IsaLevel level);
 
 /// "generic", "x86-64-v3", "x86-64-v4".
@@ -39,7 +39,7 @@ IsaLevel isaLevelFromName(std::string_view name);
 
 #if defined(__x86_64__)
 #define HIPRESS_X86 1
-// GCC's default for x86-64-v4 is 256 bits; kernels here are bound by memory, where the wider registers win.
+// GCC's default for x86-64-v4 is 256 bits. These kernels are bound by memory: wider registers are faster.
 #define HIPRESS_TARGET_V4 __attribute__((target("arch=x86-64-v4,prefer-vector-width=512")))
 #define HIPRESS_TARGET_V3 __attribute__((target("arch=x86-64-v3")))
 #else
@@ -48,8 +48,8 @@ IsaLevel isaLevelFromName(std::string_view name);
 
 namespace detail {
 
-// `flatten` inlines the whole kernel into the function that carries the target, so that the kernel's plain
-// loops are vectorised for it. Without optimisation nothing is inlined and the result is the same, only slow.
+// `flatten` inlines the whole kernel into the function with the target, so that GCC vectorises the kernel's
+// plain loops for it. Without optimisation nothing is inlined, and the result is the same, only slower.
 #if HIPRESS_X86
 template <typename Kernel, typename... Arguments>
 HIPRESS_TARGET_V4 __attribute__((flatten, noinline)) auto runV4(Arguments... arguments) {
@@ -67,12 +67,12 @@ __attribute__((flatten, noinline)) auto runGeneric(Arguments... arguments) {
 
 }  // namespace detail
 
-/// Kernel<level>::run(arguments...) at the current level. Arguments are pointers and numbers, passed by
-/// value.
+/// Calls Kernel<level>::run(arguments...) at the current level. The arguments are pointers and numbers,
+/// passed by value.
 ///
-/// A library that is compiled where it runs has HIPRESS_COMPILED_LEVEL, the number of an IsaLevel. It gets
-/// two of the three versions, which halves the time to compile it: that level's and the generic one, which
-/// runs at all levels below.
+/// A library that is compiled where it runs defines HIPRESS_COMPILED_LEVEL, the number of an IsaLevel. It has
+/// two of the three versions, which halves its compile time: the version of this level, and the generic one,
+/// which runs at all lower levels.
 template <template <IsaLevel> class Kernel, typename... Arguments>
 auto multiversion(Arguments... arguments) {
 #if HIPRESS_X86 && !defined(HIPRESS_COMPILED_LEVEL)

@@ -23,7 +23,7 @@ struct Merge {
   }
 };
 
-/// One loop for every instruction set: no training waits for a minimum.
+/// One loop for every instruction set, because no training waits for a minimum.
 struct FoldAll {
   std::span<const void* const> contributions;
   size_t count;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The raw merge: several ranks' elements into one, in rank order, so that every run gives the same bits.
+// The raw merge: combines the elements of several ranks in rank order, so that every run gives the same bits.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace hipress {
 
 /// output[i] = (((c0[i] + c1[i]) + c2[i]) + ...) · factor, in one pass over memory. `output` may be one of
-/// the contributions (exactly; no partial overlap); addresses need no alignment.
+/// the contributions (exactly; without partial overlap). Addresses need no alignment.
 ///
 /// - float32, float64: sum and product in their own type.
 /// - float16, bfloat16: sum and product in float32, rounded once at the end.
@@ -26,15 +26,15 @@ namespace hipress {
 void reduceInOrder(DType dtype, std::span<const void* const> contributions, size_t count, double factor,
                    void* output);
 
-/// How several ranks' elements become one.
+/// The way in which a merge combines the elements of several ranks.
 enum class Combination : uint8_t { kSum, kMin, kMax, kProduct };
 
-/// The same for another combination than the sum; see folds.h for NaN and bool. Factors and integers as
-/// above.
+/// reduceInOrder() for another combination than the sum; folds.h has the rules for NaN and bool. Factors and
+/// integers work as in reduceInOrder().
 void combineInOrder(Combination combination, DType dtype, std::span<const void* const> contributions,
                     size_t count, double factor, void* output);
 
-/// Throws what reduceInOrder() throws for such arguments, and does nothing else.
+/// Throws the errors of reduceInOrder() for these arguments, and does nothing else.
 void checkReduction(DType dtype, std::span<const void* const> contributions, double factor);
 
 }  // namespace hipress

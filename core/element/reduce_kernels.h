@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of reduceInOrder(). Up to kSideBySide contributions are read side by side, so that memory sees
-// each of them once, the output once, and the processor fetches all of them ahead at the same time. (One
-// after the other through a buffer in the first cache level, eight contributions took twice as long.) More
-// are chained through such a buffer.
+// The loops of reduceInOrder(). A loop reads up to kSideBySide contributions side by side. So each
+// contribution and the output pass the memory bus once, and the processor prefetches all of them at the same
+// time. (One after the other, through a buffer in the first cache level, eight contributions took twice as
+// long.) More contributions are chained through such a buffer.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ HIPRESS_TARGET_V3 inline __m256 loadEightHalves(const void* source, size_t at) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(halves)));
 }
 
-/// Eight float16 elements through all contributions. By hand, because GCC does not vectorise with F16C.
+/// Merges eight float16 elements of all contributions. By hand, because GCC does not vectorise with F16C.
 HIPRESS_TARGET_V3 inline void mergeEightHalves(const void* const* contributions, size_t contributionCount,
                                                size_t at, float factor, Unaligned<uint16_t>* output) {
   __m256 sum = loadEightHalves(contributions[0], at);
@@ -48,7 +48,7 @@ struct Reduce {
 
   template <IsaLevel level>
   struct Kernel {
-    /// One element through `streams` contributions, in order.
+    /// Merges one element of `streams` contributions, in order.
     template <size_t streams>
     static Sum merge(Sum sum, const Source* sources, size_t i) {
 #pragma GCC unroll 8
@@ -56,8 +56,8 @@ struct Reduce {
       return sum;
     }
 
-    // Loops may write over a contribution: each element is read before it is written, which is what ivdep
-    // promises.
+    // A loop may write over a contribution, because it reads each element before it writes it. ivdep promises
+    // exactly this.
 
     template <size_t streams>
     static void direct(const Policy& policy, const Source* from, size_t count, Unaligned<Element>* output) {
@@ -70,7 +70,7 @@ struct Reduce {
       }
     }
 
-    /// One block of any number of contributions.
+    /// Merges one block of any number of contributions.
     static void chained(const Policy& policy, const void* const* contributions, size_t contributionCount,
                         size_t begin, size_t length, Unaligned<Element>* output) {
       alignas(64) Sum sums[kChainBlock];

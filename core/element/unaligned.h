@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements inside byte buffers. A payload follows a header, a partition starts anywhere in a tensor: no
-// address that comes from outside is known to be aligned, and reading a float there through `float*` is
-// undefined. A struct, because GCC drops the attributes of a typedef that passes through a template argument;
-// the vector code is that of T.
+// Elements inside byte buffers. A payload follows a header, and a partition starts anywhere in a tensor, so
+// no address from outside is known to be aligned. To read a float there through `float*` is undefined. The
+// type is a struct, because GCC drops the attributes of a typedef that passes through a template argument.
+// The vector code is the same as for T.
 #pragma once
 
 #include <bit>

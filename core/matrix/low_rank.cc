@@ -17,7 +17,7 @@ namespace {
 using matrix::kBlock;
 using matrix::kTogether;
 
-/// Elements that one thread treats in a row: below that, sharing out takes longer than the work.
+/// The work of one thread in elements. For less, sharing takes longer than the work.
 constexpr size_t kShare = size_t{1} << 16;
 
 /// Calls body(first, count) for pieces of `length`.
@@ -37,7 +37,7 @@ size_t rowsOfShare(MatrixShape shape) {
   return kShare / std::max<size_t>(shape.columns, 1);
 }
 
-/// One block of a row of the matrix.
+/// Computes one block of a row of the matrix.
 void gather(const MatrixSource& source, size_t first, size_t count, float* matrix) {
   if (source.values == nullptr) {
     if (source.residual == nullptr) return void(std::fill_n(matrix, count, 0.0f));
@@ -83,7 +83,7 @@ void makeLeftFactor(const MatrixSource& source, MatrixShape shape, Factor right,
 }
 
 void makeRightFactor(const float* matrix, MatrixShape shape, Factor left, Factor right, Parallel* parallel) {
-  // A narrow matrix is cut finer, so that there is work for several threads.
+  // A narrow matrix gets smaller pieces, so that several threads have work.
   const size_t piece = shape.columns >= 4 * kBlock ? kBlock : kBlock / 4;
   inPieces(shape.columns, piece, parallel, [&](size_t column, size_t count) {
     for (size_t k = 0; k < right.vectors; ++k) std::fill_n(right.vector(k) + column, count, 0.0f);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The dense steps of PowerSGD (Vogels et al., NeurIPS 2019, algorithm 1): products of a matrix with a few
-// vectors, in one pass over memory each, with the caller's thread and those of `parallel`, unless that is
-// nullptr. Matrices are row-major float32. Every sum has a fixed order, so that
-// results depend neither on threads nor on the instruction set.
+// vectors, in one pass over memory each, on the caller's thread and on the threads of `parallel`, unless that
+// is nullptr. Matrices are row-major float32. Every sum has a fixed order, so results depend neither on
+// threads nor on the instruction set.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace hipress {
 
-/// Vectors of a factor, at most.
+/// The most vectors of a factor.
 inline constexpr size_t kMaxRank = 32;
 
 struct MatrixShape {
@@ -23,7 +23,7 @@ struct MatrixShape {
   size_t count() const { return rows * columns; }
 };
 
-/// Some vectors of equal length, one behind the other.
+/// Several vectors of equal length, one after the other.
 struct Factor {
   float* values = nullptr;
   size_t length = 0;
@@ -33,7 +33,7 @@ struct Factor {
   float* vector(size_t k) const { return values + k * length; }
 };
 
-/// What a matrix is made of: scale · values + residual.
+/// The parts of a matrix: scale · values + residual.
 struct MatrixSource {
   const void* values = nullptr;  ///< At any address; nullptr: zeros.
   DType dtype = DType::kFloat32;
@@ -46,14 +46,14 @@ struct MatrixSource {
 void makeLeftFactor(const MatrixSource& source, MatrixShape shape, Factor right, float* matrix, Factor left,
                     Parallel* parallel);
 
-/// Writes `matrix` alone.
+/// Writes `matrix` only.
 void makeMatrix(const MatrixSource& source, MatrixShape shape, float* matrix, Parallel* parallel);
 
 /// right_k = transposed matrix · left_k.
 void makeRightFactor(const float* matrix, MatrixShape shape, Factor left, Factor right, Parallel* parallel);
 
-/// Subtracts Σ_k left_k · transposed right_k from `matrix`, in place, and writes it, multiplied by `factor`,
-/// to `output`, as elements of `dtype` at any address. `matrix` nullptr: nothing is subtracted.
+/// Subtracts Σ_k left_k · transposed right_k from `matrix`, in place. Writes the product times `factor` to
+/// `output`, as elements of `dtype` at any address. `matrix` nullptr: there is nothing to subtract from.
 void subtractProduct(Factor left, Factor right, float factor, float* matrix, MatrixShape shape, DType dtype,
                      void* output, Parallel* parallel);
 

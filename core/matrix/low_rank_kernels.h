@@ -15,11 +15,11 @@
 namespace hipress::matrix {
 
 inline constexpr size_t kTogether = 4;
-/// Elements of a row that are treated at once.
+/// Elements of a row in one block.
 inline constexpr size_t kBlock = 1024;
 inline constexpr size_t kLanes = 16;
 
-/// kVectors times sixteen sums, each in a lane: in GCC's registers only if it is told.
+/// kVectors times sixteen sums, one per lane. GCC keeps them in registers only with explicit code.
 template <IsaLevel level, size_t kVectors>
 struct LaneSums {
   static void add(const float* row, const float* vectors, size_t stride, size_t count, float* lanes) {
@@ -70,7 +70,7 @@ struct LaneSums<IsaLevel::kV4, kVectors> {
 };
 #endif
 
-/// sums[k] += Σ_j row[j] · vectors[k · stride + j]: lane j mod 16 has its own sum, and lanes are added in
+/// sums[k] += Σ_j row[j] · vectors[k · stride + j]. Lane j mod 16 has its own sum, and the lanes are added in
 /// halves.
 template <IsaLevel level>
 struct Dots {
@@ -114,7 +114,7 @@ struct Gather {
   }
 };
 
-/// sums[j] += Σ_i factors[i] · rows[i · stride + j] for up to kTogether rows, each in turn.
+/// sums[j] += Σ_i factors[i] · rows[i · stride + j] for up to kTogether rows at once, in row order.
 template <IsaLevel level>
 struct AddRows {
   template <size_t kRows>
@@ -137,7 +137,7 @@ struct AddRows {
   }
 };
 
-/// matrix[j] -= product[j]; matrix nullptr: nothing. Then product[j] *= factor.
+/// matrix[j] -= product[j], unless matrix is nullptr. Then product[j] *= factor.
 template <IsaLevel level>
 struct Subtract {
   static void run(float* product, float factor, float* matrix, size_t count) {

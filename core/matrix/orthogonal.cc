@@ -11,7 +11,7 @@ namespace hipress {
 namespace {
 
 constexpr size_t kLanes = 16;
-/// A vector of which less than this is left is made of rounding: 2^-22.
+/// A vector of which a smaller part is left has only rounding errors: 2^-22.
 constexpr double kRounding = 2.384185791015625e-7;
 
 template <typename Other>
@@ -43,13 +43,13 @@ struct Square {
   static double run(const double* values, size_t count) { return sumOfProducts(values, values, count); }
 };
 
-/// Makes vector k orthogonal to those before it, with length 1; false, leaving it, if nothing would be left.
+/// Makes vector k orthogonal to the earlier ones, with length 1. Returns false and leaves it if none remains.
 bool orthogonalizeOne(Factor factor, size_t k, std::vector<double>& values) {
   float* const vector = factor.vector(k);
   float largest = 0.0f;
   for (size_t i = 0; i < factor.length; ++i) largest = std::max(largest, std::fabs(vector[i]));
   if (largest == 0.0f) return false;
-  // Squares of what is left neither overflow nor vanish.
+  // Scaled values: the squares of the rest neither overflow nor vanish.
   for (size_t i = 0; i < factor.length; ++i) values[i] = static_cast<double>(vector[i]) / largest;
   const auto length = [&] {
     return std::sqrt(multiversion<Square>(static_cast<const double*>(values.data()), factor.length));
@@ -91,7 +91,7 @@ void orthogonalizeOrDraw(Factor factor, uint32_t step) {
   for (size_t k = 0; k < factor.vectors; ++k) {
     if (orthogonalizeOne(factor, k, values)) continue;
     draw(factor, k, step);
-    // What is drawn lies among the vectors before it only if it has as few elements as they are.
+    // A drawn vector depends on the earlier ones only if it has no more elements than there are of them.
     if (!orthogonalizeOne(factor, k, values)) std::fill_n(factor.vector(k), factor.length, 0.0f);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the vectors of a factor orthogonal, of length 1, by Gram-Schmidt in float64, twice. All ranks do so
-// with the same sums and must find the same bits: every sum has a fixed order.
+// Makes the vectors of a factor orthogonal, with length 1, by Gram-Schmidt in float64, twice. All ranks do
+// this with the same sums and must get the same bits, so every sum has a fixed order.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace hipress {
 
-/// Each vector becomes orthogonal to those before it, with length 1. A vector that is zero, or that the
-/// vectors before it make up to float32's precision, becomes zero: it adds nothing to a product. Values must
-/// be finite; sizes from denormal to the largest are all right.
+/// Makes each vector orthogonal to the earlier ones, with length 1. A vector becomes zero if it is zero, or
+/// if it is a combination of the earlier ones within float32's precision: it then adds nothing to a product.
+/// Values must be finite; all sizes from denormal to the largest are allowed.
 void orthogonalize(Factor factor);
 
-/// The same, but such vectors are drawn at random, from -1 to 1, and made orthogonal: the factor spans as
-/// many dimensions as it has vectors, of which there are at most `length`. `step` chooses what is drawn.
+/// Like orthogonalize(), but draws such vectors at random, from -1 to 1, and makes them orthogonal. So the
+/// factor spans as many dimensions as it has vectors, at most `length`. `step` selects the random values.
 void orthogonalizeOrDraw(Factor factor, uint32_t step);
 
-/// Element `index` of vector `vector` that is drawn: SplitMix64's output for the three numbers.
+/// Element `index` of the drawn vector `vector`: SplitMix64's output for the three numbers.
 float drawn(uint32_t step, size_t vector, size_t index);
 
 }  // namespace hipress

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Philox4x32-10 (Salmon et al., 2011), and which of its words is an element's random number:
+// Philox4x32-10 (Salmon et al., 2011), and the choice of the word that is an element's random number:
 //   key     = (low, high half of the seed)
 //   counter = (low 32 bits of element / 4, bits 32..47 of element / 4 | site << 16, low half of step, tensor)
 //   word    = output[element mod 4]
-// Eight elements share an evaluation where 16 bits are enough; they stand for the middle of what begins with
-// them:
+// If 16 bits are enough, eight elements share an evaluation. Their bits stand for the middle of the interval
+// of words that begin with these bits:
 //   half    = output[element mod 8 / 2], its lower half if the element is even; element / 8 in the counter
 //   word    = half * 2^16 + 2^15
 #pragma once
@@ -16,15 +16,15 @@
 
 namespace hipress::ops {
 
-/// What random numbers depend on besides the element and the call; the same on all devices.
+/// The inputs of random numbers besides the element and the call; the same on all devices.
 struct RandomKey {
   uint64_t seed = 0;
   uint64_t step = 0;
   uint32_t tensor = 0;
-  uint64_t firstElement = 0;  ///< Place, within the tensor, of the element 0 of the vector being mapped.
+  uint64_t firstElement = 0;  ///< Place in the tensor of element 0 of the mapped vector.
 
-  /// For numbers that are the same on all ranks: the seed's upper half has the rank and the purpose of an
-  /// encode.
+  /// For numbers that are the same on all ranks. (The seed's upper half has the rank and the purpose of the
+  /// encode.)
   HIPRESS_HOST_DEVICE constexpr RandomKey ofAllRanks() const {
     return {seed & 0xffffffffu, step, tensor, firstElement};
   }
@@ -45,8 +45,8 @@ struct PhiloxWords {
   uint32_t word[4];
 };
 
-/// Of the elements 4·group … 4·group + 3 of the tensor (counted without firstElement), or 8·group … 8·group +
-/// 7 if each takes 16 bits, at call `site`.
+/// The words of elements 4·group … 4·group + 3 of the tensor (counted without firstElement), or 8·group …
+/// 8·group + 7 if each element takes 16 bits, at call `site`.
 HIPRESS_HOST_DEVICE constexpr PhiloxWords philoxGroup(const RandomKey& key, uint32_t site, uint64_t group) {
   uint32_t c0 = static_cast<uint32_t>(group);
   uint32_t c1 = (static_cast<uint32_t>(group >> 32) & 0xffffu) | (site << 16);
@@ -67,13 +67,13 @@ HIPRESS_HOST_DEVICE constexpr PhiloxWords philoxGroup(const RandomKey& key, uint
   return {{c0, c1, c2, c3}};
 }
 
-/// The random number of one element of the vector being mapped.
+/// The random number of one element of the mapped vector.
 HIPRESS_HOST_DEVICE constexpr uint32_t philoxWord(const RandomKey& key, uint32_t site, uint64_t element) {
   const uint64_t place = key.firstElement + element;
   return philoxGroup(key, site, place / 4).word[place % 4];
 }
 
-/// The word that 16 random bits stand for.
+/// The word for which 16 random bits stand.
 struct HalfWord {
   uint16_t half;
   HIPRESS_HOST_DEVICE constexpr operator uint32_t() const {
@@ -84,12 +84,12 @@ HIPRESS_HOST_DEVICE constexpr HalfWord halfWord(uint16_t half) {
   return {half};
 }
 
-/// Half number `index` of a group's eight.
+/// Half number `index` of a group's eight halves.
 HIPRESS_HOST_DEVICE constexpr uint16_t philoxHalf(const PhiloxWords& words, unsigned index) {
   return static_cast<uint16_t>(words.word[index / 2] >> (16 * (index % 2)));
 }
 
-/// The random number of one element of the vector being mapped, from 16 bits.
+/// The random number of one element of the mapped vector, from 16 bits.
 HIPRESS_HOST_DEVICE constexpr HalfWord philoxHalfWord(const RandomKey& key, uint32_t site, uint64_t element) {
   const uint64_t place = key.firstElement + element;
   return halfWord(philoxHalf(philoxGroup(key, site, place / 8), static_cast<unsigned>(place % 8)));

@@ -8,7 +8,7 @@
 
 namespace hipress::ops {
 
-/// A scalar of a message, at any address.
+/// Writes a scalar of a message at any address.
 template <typename T>
 HIPRESS_HOST_DEVICE inline void putScalar(uint8_t* at, T value) {
   std::memcpy(at, &value, sizeof(T));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the scalar expressions of CompLL mean, on processors and CUDA devices. Nothing fails: int32 wraps
-// around, conversions saturate and make 0 of NaN. Operations that C++ and the language define alike (sums of
-// floats, comparisons, &, |, ^) are not here. Everything is a choice between computed values, never a branch,
+// The meaning of CompLL's scalar expressions, on processors and CUDA devices. No operation fails: int32 wraps
+// around, and conversions saturate and make 0 of NaN. Operations that C++ and the language define alike (sums
+// of floats, comparisons, &, |, ^) are not here. All code chooses between computed values and never branches,
 // so that loops over these functions vectorise. Translation units need -ffp-contract=off.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace hipress::ops {
 inline constexpr int32_t kLeastInt = -2147483647 - 1;
 inline constexpr int32_t kGreatestInt = 2147483647;
 
-// Integers: computed in uint32_t, where wrapping around is defined.
+// Integers: the code computes in uint32_t, where C++ defines the wrap.
 
 HIPRESS_HOST_DEVICE constexpr int32_t addInt(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
@@ -32,15 +32,15 @@ HIPRESS_HOST_DEVICE constexpr int32_t negateInt(int32_t a) {
   return static_cast<int32_t>(0u - static_cast<uint32_t>(a));
 }
 
-/// a / b, cut towards zero; 0 if b is 0; the least integer over −1 wraps to itself.
+/// a / b, cut towards zero; 0 if b is 0. The least integer divided by −1 wraps to itself.
 HIPRESS_HOST_DEVICE constexpr int32_t divideInt(int32_t a, int32_t b) {
   const bool special = (b == 0) | (b == -1);
   const int32_t divisor = special ? 1 : b;
 #if defined(__CUDA_ARCH__)
   const int32_t quotient = a / divisor;
 #else
-  // Exact in double: a quotient of int32 is an integer, or further from one than the rounding can move it.
-  // Processors have vectors of double divisions, but none of integer ones.
+  // Exact in double: a quotient of int32 is an integer, or further from an integer than rounding can move it.
+  // Processors have vector instructions for double divisions, but none for integer ones.
   const auto quotient = static_cast<int32_t>(static_cast<double>(a) / static_cast<double>(divisor));
 #endif
   const int32_t otherwise = b == 0 ? 0 : negateInt(a);
@@ -62,7 +62,7 @@ HIPRESS_HOST_DEVICE constexpr int32_t shiftRight(int32_t a, int32_t count) {
 
 // Functions of float, double and int32_t.
 
-/// min(a, b) of the language: a NaN in b loses, one in a stays.
+/// min(a, b) of the language: a NaN in b loses, and a NaN in a stays.
 template <typename T>
 HIPRESS_HOST_DEVICE constexpr T lesser(T a, T b) {
   return b < a ? b : a;
@@ -111,7 +111,7 @@ HIPRESS_HOST_DEVICE constexpr int32_t toInt(float x) {
   return below ? kLeastInt : notAbove;
 }
 
-/// The nearest of 0 … 2^bits − 1; `bits` is 1, 2, 4, 8 or 16.
+/// The nearest number of 0 … 2^bits − 1; `bits` is 1, 2, 4, 8 or 16.
 template <typename T>
 HIPRESS_HOST_DEVICE constexpr int32_t toUint(T x, uint32_t bits) {
   const T greatest = static_cast<T>((1u << bits) - 1u);
@@ -119,25 +119,25 @@ HIPRESS_HOST_DEVICE constexpr int32_t toUint(T x, uint32_t bits) {
   return static_cast<int32_t>(notBelow < greatest ? notBelow : greatest);
 }
 
-/// The nearest of −2^(bits − 1) … 2^(bits − 1) − 1, and 0 for NaN; `bits` is 4 or 8.
+/// The nearest number of −2^(bits − 1) … 2^(bits − 1) − 1, and 0 for NaN; `bits` is 4 or 8.
 template <typename T>
 HIPRESS_HOST_DEVICE constexpr int32_t toSigned(T x, uint32_t bits) {
   const T greatest = static_cast<T>((1 << (bits - 1)) - 1);
   const T least = static_cast<T>(-(1 << (bits - 1)));
   const T notAbove = x < greatest ? x : greatest;
-  // The choice for NaN comes last: if the cut number is made a float again, GCC takes trunc(x), which can be
+  // The choice for NaN comes last: if the cut number becomes a float again, GCC takes trunc(x), which can be
   // −0.
   const auto cut = static_cast<int32_t>(notAbove > least ? notAbove : least);
   return x == x ? cut : 0;
 }
 
-/// The number of which `code` is the two's complement of `bits` bits.
+/// The number whose two's complement of `bits` bits is `code`.
 HIPRESS_HOST_DEVICE constexpr int32_t signExtended(int32_t code, uint32_t bits) {
   const int32_t half = 1 << (bits - 1);
   return (code ^ half) - half;
 }
 
-/// bitcast<int32>: the bits of a float. Which bits a NaN has that was computed differs between devices.
+/// bitcast<int32>: the bits of a float. The bits of a computed NaN differ between devices.
 HIPRESS_HOST_DEVICE inline int32_t bitsOf(float x) {
 #if defined(__CUDA_ARCH__)
   return __float_as_int(x);
@@ -154,8 +154,8 @@ HIPRESS_HOST_DEVICE inline float floatOf(int32_t bits) {
 #endif
 }
 
-/// toSigned() of a whole number, an infinity or NaN. The lowest bits of the sum are those of the number, and
-/// sums are in the order of the numbers.
+/// toSigned() of a whole number, an infinity or NaN. The lowest bits of the sum are the bits of the number,
+/// and the sums have the order of the numbers.
 HIPRESS_HOST_DEVICE inline int32_t wholeToSigned(float x, uint32_t bits) {
   constexpr int32_t zero = 0x4b400000;  // the bits of 1.5·2^23
   const int32_t greatest = zero + (1 << (bits - 1)) - 1;
@@ -199,7 +199,7 @@ template <typename T>
 HIPRESS_HOST_DEVICE inline T squareRoot(T x) {
   return std::sqrt(x);
 }
-/// Computed in double and rounded once, so that devices can agree.
+/// Computed in double and rounded once, so that all devices give the same result.
 template <typename T>
 HIPRESS_HOST_DEVICE inline T expOf(T x) {
   return static_cast<T>(std::exp(static_cast<double>(x)));
@@ -218,22 +218,22 @@ HIPRESS_HOST_DEVICE inline bool isFinite(double x) {
 
 // Sizes and random numbers.
 
-/// ⌈size / block⌉: how many results reduce_blocks has. 0 unless both are positive.
+/// ⌈size / block⌉: the number of results of reduce_blocks. 0 unless both are positive.
 HIPRESS_HOST_DEVICE constexpr int32_t blocksOf(int32_t size, int32_t block) {
   const bool some = (size > 0) & (block > 0);
   const int64_t divisor = some ? block : 1;
   return some ? static_cast<int32_t>((size + divisor - 1) / divisor) : 0;
 }
 
-/// random<float>: in [low, high), of the word's upper 24 bits; every operation is rounded to float.
+/// random<float>: in [low, high), from the word's upper 24 bits. Every operation is rounded to float.
 HIPRESS_HOST_DEVICE constexpr float uniform(uint32_t word, float low, float high) {
   const float unit = static_cast<float>(static_cast<int32_t>(word >> 8)) * (1.0f / 16777216.0f);
   if (low == 0.0f && high == 1.0f)
-    return unit;  // what is below, without an addition that compilers must keep
+    return unit;  // the value below, without an addition that compilers must keep
   return low + unit * (high - low);
 }
 
-/// The same of the word that 16 bits stand for: 1 + unit has these bits as the upper ones of its mantissa.
+/// The same for the word of 16 bits: 1 + unit has these bits as the upper bits of its mantissa.
 HIPRESS_HOST_DEVICE inline float uniform(HalfWord word, float low, float high) {
   const float unit =
       floatOf(static_cast<int32_t>(0x3f800040u | static_cast<uint32_t>(word.half) << 7)) - 1.0f;

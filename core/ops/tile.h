@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sizes that generated loops and the operators under them agree on.
+// The sizes that generated loops and their operators share.
 #pragma once
 
 #include <cstddef>

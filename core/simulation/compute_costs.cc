@@ -16,7 +16,7 @@ double slowdownOf(const std::vector<double>& slowdown, size_t busy) {
 double ComputeCosts::seconds(double rawBytes, size_t threads, size_t busy) const {
   if (byThreads.empty()) return 0.0;
   const size_t together = std::min(std::max<size_t>(threads, 1), byThreads.size());
-  // A time that was measured with several threads includes how these slow down each other.
+  // A time measured with several threads includes the slowdown that they cause each other.
   const double crowded = slowdownOf(slowdown, std::max(busy, together)) / slowdownOf(slowdown, together);
   return byThreads[together - 1].at(rawBytes) * crowded;
 }

@@ -7,8 +7,8 @@
 
 namespace hipress {
 
-/// What something costs, or becomes, by its size: straight lines between points, the last one going on beyond
-/// them. Without points nothing costs anything.
+/// A cost, or another quantity, by size: straight lines between points. The last line goes on beyond the
+/// points. Without points every cost is 0.
 class CostTable {
  public:
   struct Point {
@@ -17,7 +17,7 @@ class CostTable {
   };
 
   CostTable() = default;
-  /// In the order of their sizes, which differ.
+  /// The points must be in the order of their sizes, and no two sizes may be equal.
   explicit CostTable(std::vector<Point> points) : points_(std::move(points)) {}
 
   bool empty() const { return points_.empty(); }

@@ -8,12 +8,12 @@
 namespace hipress {
 
 enum class EventKind : uint8_t {
-  kRelease,    ///< of a gradient on a rank: backward has it
-  kProcessor,  ///< of a machine: some thread's work is done
+  kRelease,    ///< of a gradient on a rank: backward has released it
+  kProcessor,  ///< of a machine: the work of a thread is done
   kUplink,     ///< of a host: a chunk is out
   kArrival,    ///< of a chunk
-  kDelivery,   ///< of a flight, which took longer than its chunks
-  kLinger,     ///< of a connection: small messages have waited long enough
+  kDelivery,   ///< of a flight that took longer than its chunks
+  kLinger,     ///< of a connection: small messages have waited for their limit
   kTaskDone,   ///< of an instance: a task that took longer than it occupied its thread
 };
 
@@ -29,7 +29,7 @@ struct Event {
   }
 };
 
-/// In the order of time; at the same time, in that of push().
+/// Events in the order of time, and at the same time in the order of push().
 class EventQueue {
  public:
   void push(double time, EventKind kind, uint32_t subject, uint32_t detail = 0) {

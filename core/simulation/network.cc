@@ -6,12 +6,12 @@
 namespace hipress {
 namespace {
 
-/// A chunk has as many bytes as a kernel sends at a time, or as a fast link carries in this time.
+/// A chunk has as many bytes as a kernel sends at once, or as a fast link carries in this time.
 constexpr double kSmallestChunk = 65536;
 constexpr double kChunkSeconds = 250e-6;
-/// As the transport sets its sockets.
+/// The transport's setting of its sockets.
 constexpr double kSocketBytes = 4194304;
-/// Chunks of a connection under way, beside those that its latency keeps under way.
+/// Chunks of a connection in flight, in addition to the chunks that its latency needs.
 constexpr double kChunksUnderWay = 4;
 
 }  // namespace
@@ -22,7 +22,7 @@ const LinkDescription& Network::between(const ClusterDescription& cluster, int s
   return source == destination ? cluster.sharedMemory : cluster.network;
 }
 
-/// Its link is as fast as the fastest of those to other hosts.
+/// The link of a host is as fast as its fastest link to another host.
 Network::Host Network::hostOf(const ClusterDescription& cluster, int number) {
   Host host;
   if (cluster.unlike.empty() || cluster.machines.size() == 1) {
@@ -44,7 +44,7 @@ Network::Network(const ClusterDescription& cluster, bool representative, size_t 
   for (int host = 0; host < static_cast<int>(representative ? 1 : cluster.machines.size()); ++host) {
     hosts_.push_back(hostOf(cluster, host));
     if (!representative) continue;
-    // Its neighbours use the link as much.
+    // The neighbours of the rank use the link as much.
     hosts_.back().up /= static_cast<double>(ranksPerHost);
     hosts_.back().down /= static_cast<double>(ranksPerHost);
   }

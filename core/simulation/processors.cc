@@ -28,7 +28,7 @@ ThreadIndex Processors::finishFirst(double now) {
   advance(now);
   const Job job = jobs_.top();
   jobs_.pop();
-  // What rounding has left out is not lost for those behind it.
+  // The rounding error of this time must not delay the jobs behind it.
   given_ = std::max(given_, job.doneAt);
   threads_ = jobs_.empty() ? 0 : threads_ - job.width;
   return job.thread;

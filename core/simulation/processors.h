@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cores of one machine, shared fairly by the threads that have something to do, as the kernel does it in
-// the long run: each thread has what every other has, a core at most.
+// The cores of one machine. All threads with work share them fairly, as the kernel does in the long run:
+// every thread gets the same, and at most one core.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +15,25 @@ using ThreadIndex = uint32_t;
 
 class Processors {
  public:
-  /// `alike`: each thread that is seen stands for so many.
+  /// `alike`: the number of threads for which each simulated thread stands.
   Processors(double cores, double alike) : cores_(cores), alike_(alike) {}
 
-  /// The thread, which does nothing now, has `seconds` of work. `width`: for so many threads at once.
+  /// Gives `seconds` of work to an idle thread. `width`: the number of threads that work at once.
   void begin(ThreadIndex thread, double seconds, double width, double now);
 
-  /// Whether a thread works.
+  /// Whether any thread works.
   bool working() const { return !jobs_.empty(); }
-  /// When the first is done, if none begins before. One works.
+  /// The end of the first job, if no job begins before. At least one thread must work.
   double firstDone() const;
-  /// The first is done now: which it is.
+  /// Ends the first job now and returns its thread.
   ThreadIndex finishFirst(double now);
 
-  /// Cores that would be in use with one thread more.
+  /// The number of cores in use with one more thread.
   size_t busyWithOneMore() const;
 
  private:
   struct Job {
-    double doneAt = 0;  // on the clock of work that each thread gets
+    double doneAt = 0;  // on the clock of the work that each thread gets
     ThreadIndex thread = 0;
     double width = 1;
     bool operator<(const Job& other) const {
@@ -48,7 +48,7 @@ class Processors {
   const double alike_;
   std::priority_queue<Job> jobs_;
   double threads_ = 0;
-  double given_ = 0;  // work that a thread would have got since the start
+  double given_ = 0;  // work that one thread would have got since the start
   double last_ = 0;
 };
 

@@ -12,7 +12,7 @@
 namespace hipress {
 namespace {
 
-/// Names the message that a receive waits for: partition, hop and sender.
+/// The message for which a receive waits: partition, hop and sender.
 using Expected = std::tuple<uint32_t, uint16_t, int>;
 using Receives = std::map<Expected, TaskIndex>;
 
@@ -118,7 +118,7 @@ RankGrid::RankGrid(const std::vector<int>& hosts) {
     const int first = ranks_[position / perHost_ * perHost_];
     const bool sameHost = hosts[static_cast<size_t>(ranks_[position])] == hosts[static_cast<size_t>(first)];
     if (!sameHost || hosts.size() % perHost_ != 0)
-      throw unsupported("one rank cannot stand for all: hosts differ in how many ranks they have");
+      throw unsupported("one rank cannot stand for all: hosts differ in their number of ranks");
   }
 }
 
@@ -153,7 +153,7 @@ RankGraphPointer representativeGraph(const std::string& topology, const std::vec
     SimulatedTask& simulated = graph->tasks[index];
     simulated.ownShare = shares && task.partition == 0;
     if (task.primitive != Primitive::kSend) continue;
-    // The turn that brings the receiver to where rank 0 is shows what rank 0 receives at that moment.
+    // The turn that brings the receiver to rank 0's place shows the message that rank 0 receives then.
     const int sender = grid.turned(0, task.peer);
     const int owner = grid.turned(grid.owner(hierarchical, task.partition), task.peer);
     const uint32_t share = shares ? shareOf[static_cast<size_t>(owner)] : 0;

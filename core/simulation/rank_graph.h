@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The task graphs of a tensor as the topologies build them (core/casync/graph/topology.h), reduced to what
-// takes time, and with every message's receiver.
+// The task graphs of a tensor, as the topologies build them (core/casync/graph/topology.h), reduced to the
+// parts that take time, and with the receiver of every message.
 #pragma once
 
 #include <cstdint>
@@ -16,45 +16,45 @@ namespace hipress {
 
 struct SimulatedTask {
   Primitive primitive = Primitive::kEncode;
-  bool plain = false;         // encode, decode, send: elements as they are, also if the tensor is compressed
-  bool lent = false;          // encode, send: where neighbours read, it only says where the elements are
-  bool encodesSum = false;    // goes before everything else
-  bool partial = false;       // merge: of plain elements only
+  bool plain = false;         // encode, decode, send: raw elements even if the tensor is compressed
+  bool lent = false;          // encode, send: if neighbours read, the message only refers to the elements
+  bool encodesSum = false;    // goes before all other tasks
+  bool partial = false;       // merge: of raw elements only
   bool ownShare = false;      // of a partition that ends at rank 0; see representativeGraph()
   int peer = -1;              // send, recv
   TaskIndex arrivesAs = 0;    // send: the receive at the peer
-  uint16_t encoded = 0;       // merge: how many operands are messages that may be encoded,
-  uint16_t elements = 0;      // and how many are elements here,
-  uint16_t lentElements = 0;  // or at a neighbour
+  uint16_t encoded = 0;       // merge: operands that are messages and may be encoded
+  uint16_t elements = 0;      // merge: operands that are elements on this rank
+  uint16_t lentElements = 0;  // merge: operands that are elements of a neighbour
   uint32_t dependencies = 0;
   uint32_t firstSuccessor = 0;  // in RankGraph::successors, up to the next task's
 };
 
 struct RankGraph {
-  std::vector<SimulatedTask> tasks;  // and one more, which ends the last one's successors
+  std::vector<SimulatedTask> tasks;  // and one more, which ends the successors of the last one
   std::vector<TaskIndex> successors;
-  std::vector<TaskIndex> roots;  // receives first, as the engine starts them
+  std::vector<TaskIndex> roots;  // receives first, in the engine's order
 
   size_t size() const { return tasks.size() - 1; }
 };
 using RankGraphPointer = std::shared_ptr<const RankGraph>;
 
-/// Of every rank.
+/// The graphs of every rank.
 std::vector<RankGraphPointer> graphsOfAll(const std::string& topology, size_t partitions, int firstRank,
                                           const std::vector<int>& hosts);
 
-/// Ranks in a grid of hosts and places on them: turning it, all ranks by as many hosts and places, changes
-/// nothing about who is whose neighbour.
+/// Ranks in a grid of hosts and places on the hosts. A turn moves all ranks by the same number of hosts and
+/// places. It does not change which ranks are neighbours.
 class RankGrid {
  public:
-  /// Throws Unsupported if hosts differ in how many ranks they have.
+  /// Throws Unsupported if hosts have different numbers of ranks.
   explicit RankGrid(const std::vector<int>& hosts);
 
   size_t ranks() const { return ranks_.size(); }
   size_t perHost() const { return perHost_; }
-  /// Whose share partition `share` of a tensor is, if partition 0 is rank 0's.
+  /// The owner of partition `share` of a tensor whose partition 0 rank 0 owns.
   int owner(bool hierarchical, size_t share) const;
-  /// Where `rank` is after the turn that brings `from` to where rank 0 is.
+  /// The place of `rank` after the turn that brings `from` to rank 0's place.
   int turned(int rank, int from) const;
 
  private:
@@ -63,17 +63,17 @@ class RankGrid {
   size_t hosts_ = 0;
   size_t perHost_ = 0;
   std::vector<int> ranks_;        // host by host
-  std::vector<size_t> position_;  // in ranks_, by rank
+  std::vector<size_t> position_;  // by rank: index in ranks_
 };
 
-/// Rank 0's graph of as many partitions as ranks, of which one ends at each (of one partition, where none
-/// ends anywhere). What it receives is what it sends, seen from another rank: a message from `peer` about
-/// some rank's share arrives when rank 0 has sent that about the share of the rank as far away, to whom it is
-/// what `peer` is to it. Throws Unsupported if there is no such message.
+/// Rank 0's graph of as many partitions as ranks, one for each owner, or of one partition without owners. As
+/// seen from another rank, rank 0 receives the messages that it sends. A message from `peer` about the share
+/// of rank r arrives when rank 0 has sent its own message about the share of a rank that is as far from rank
+/// 0 as r is from `peer`. Throws Unsupported if there is no such message.
 RankGraphPointer representativeGraph(const std::string& topology, const std::vector<int>& hosts,
                                      const RankGrid& grid);
 
-/// Whether the topology has shares that end at one rank.
+/// Whether the topology has shares, each of which ends at one rank.
 bool hasShares(const std::string& topology);
 bool isHierarchical(const std::string& topology);
 

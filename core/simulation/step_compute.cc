@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What threads do, and how long it takes them.
+// The work of threads, and its time.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,9 +11,9 @@
 namespace hipress {
 namespace {
 
-/// Bytes; smaller gradients are sent to a neighbour that could read them. As in executor.cc.
+/// Bytes. Smaller gradients travel as elements even to a neighbour that can read them, as in executor.cc.
 constexpr double kSmallestReferred = 16384;
-/// Sharing a task out is worth it if it saves this much of its time.
+/// A thread asks for help if the task then takes less than this part of its time.
 constexpr double kWorthHelp = 0.9;
 
 }  // namespace
@@ -32,14 +32,14 @@ double StepSimulation::shareOf(const Instance& instance, TaskIndex task) const {
 /// Gives the thread its next jobs, if there are any.
 void StepSimulation::beginNext(uint32_t number) {
   Thread& thread = threads_[number];
-  // Never within itself: thousands of jobs that take no time would nest as deeply.
+  // No recursion: thousands of jobs that take no time would nest as deeply.
   if (thread.choosing) return;
   thread.choosing = true;
   const uint32_t machine = machineOf(thread.rank);
   Job job;
   while (!thread.busy && takeJob(thread, job)) {
     job.began = now_;
-    // The thread is not free while the job's time, and the other threads that it occupies, are computed.
+    // The thread stays busy while this function computes the job's time and its helpers.
     thread.busy = true;
     const double seconds = secondsOf(number, job);
     if (seconds <= 0) {
@@ -93,17 +93,17 @@ double StepSimulation::secondsOf(uint32_t thread, Job& job) {
   return 0;
 }
 
-/// The seconds to copy the values of a group's members into the group's memory, or back.
+/// Seconds to copy the values of a group's members into the group's memory, or back.
 double StepSimulation::copySeconds(uint32_t number, uint32_t rank) const {
   const GradientDescription& gradient = description_.gradients[number];
   if (gradient.members < 2) return 0;
   const double bytes = static_cast<double>(gradient.elements) * gradient.elementBytes;
   const size_t busy = machines_[machineOf(rank)].busyWithOneMore();
-  // As adding does, it moves three times as much: overwritten memory is read into the cache first.
+  // Like a sum, a copy moves three times its size: the cache first reads the memory that it overwrites.
   return description_.engine.sum.seconds(bytes, 1, busy);
 }
 
-/// For how long the task occupies its thread, and others that help it.
+/// Seconds for which the task occupies its thread and its helpers.
 double StepSimulation::taskSeconds(uint32_t number, Job& job) {
   const Instance& instance = instances_[job.subject];
   const uint32_t rank = threads_[number].rank;
@@ -133,7 +133,7 @@ void StepSimulation::releaseHelpers(uint32_t number) {
   }
 }
 
-/// How many lanes with nothing to do take part in the task.
+/// The number of idle lanes that help with the task.
 size_t StepSimulation::helpersFor(uint32_t number, const Job& job) const {
   const Instance& instance = instances_[job.subject];
   const auto isFree = [this](const Thread& lane) { return lane.isLane && !lane.busy && lane.ready.empty(); };
@@ -150,14 +150,14 @@ bool StepSimulation::isLentWhole(const Tensor& tensor) const {
   return !description_.cluster.neighboursRead || tensor.partitionBytes < kSmallestReferred;
 }
 
-/// As the executor does it (executor.cc, merge.cc).
+/// Follows the executor (executor.cc, merge.cc).
 double StepSimulation::computeSeconds(const Instance& instance, TaskIndex index, size_t threads,
                                       size_t busy) const {
   const SimulatedTask& task = instance.graph->tasks[index];
   const Tensor& tensor = tensors_[instance.tensor];
   const double bytes = tensor.partitionBytes;
   if (task.primitive != Primitive::kMerge) {
-    // Elements as they are go out from where they are, and come in where they belong.
+    // Raw elements go out from their place, and come in to their place, without a copy.
     if (tensor.raw || task.plain) return 0;
     const bool encodes = task.primitive == Primitive::kEncode;
     return (encodes ? tensor.codec->encode : tensor.codec->decode).seconds(tensor.codecBytes, threads, busy);
@@ -165,10 +165,10 @@ double StepSimulation::computeSeconds(const Instance& instance, TaskIndex index,
   const double sum = description_.engine.sum.seconds(bytes, 1, busy);
   const double read = isLentWhole(tensor) ? 0 : task.lentElements * bytes * description_.cluster.readByte;
   const double operands = task.elements + task.lentElements;
-  // One pass over all of them: a sum of two reads two and writes one.
+  // One pass over all operands: a sum of two reads two and writes one.
   if (tensor.raw) return sum * (operands + task.encoded + 1) / 3 + read;
   if (task.partial) return sum * (operands + 1) / 3 + read;
-  // Values that were just decoded are in the cache, if they fit; only the values added to them come from
+  // Decoded values are still in the cache, if they fit. Only the other values come from
   // memory.
   const double merge = tensor.codec->merge.seconds(tensor.codecBytes, threads, busy);
   const double decode = tensor.codec->decode.seconds(tensor.codecBytes, threads, busy);
@@ -185,7 +185,7 @@ void StepSimulation::watch(uint32_t machine) {
 }
 
 void StepSimulation::onProcessor(uint32_t machine) {
-  if (watched_[machine] != now_ || !machines_[machine].working()) return;  // it was put off, or is over
+  if (watched_[machine] != now_ || !machines_[machine].working()) return;  // postponed, or over
   watched_[machine] = std::numeric_limits<double>::infinity();
   const ThreadIndex number = machines_[machine].finishFirst(now_);
   Thread& thread = threads_[number];
@@ -195,7 +195,7 @@ void StepSimulation::onProcessor(uint32_t machine) {
   if (job.threads > 1) releaseHelpers(number);
   finish(number, job);
   beginNext(number);
-  // Tasks may have become ready while they helped.
+  // Tasks may have become ready while the lanes helped.
   if (job.threads > 1 && job.kind == JobKind::kTask) wakeLanes(thread.rank);
   watch(machine);
 }
@@ -226,7 +226,7 @@ void StepSimulation::wakeLanes(uint32_t rank) {
 void StepSimulation::finishTask(uint32_t number, const Job& job) {
   const Instance& instance = instances_[job.subject];
   if (shareOf(instance, job.task) < 1) {
-    // It occupied the thread for a share of its time only, and takes all of it.
+    // It occupied the thread for its share of the time, and ends after the full time.
     const double ends = job.began + computeSeconds(instance, job.task, 1, 1);
     if (ends > now_) return events_.push(ends, EventKind::kTaskDone, job.subject, job.task);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The start of a step: tensors planned as the engine plans them, threads, and the times at which gradients
-// come.
+// The start of a step: tensors, planned like the engine's, threads, and the times at which backward releases
+// gradients.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -71,7 +71,7 @@ void StepSimulation::check() const {
 
 const std::vector<RankGraphPointer>& StepSimulation::graphs(const std::string& topology, size_t partitions,
                                                             int firstRank) {
-  // One graph of as many partitions as ranks stands for any number of them.
+  // One graph of as many partitions as ranks stands for any number of partitions.
   const GraphKey key = symmetric_ ? GraphKey{topology, 0, 0} : GraphKey{topology, partitions, firstRank};
   const auto found = graphs_.find(key);
   if (found != graphs_.end()) return found->second;
@@ -120,14 +120,14 @@ void StepSimulation::addTensor(uint32_t number, size_t partitions, int firstRank
     instance.firstPending = pending_.size();
     for (size_t task = 0; task < instance.graph->size(); ++task) {
       const SimulatedTask& described = instance.graph->tasks[task];
-      // A receive waits for its message, and for its tensor to be submitted.
+      // A receive waits for its message, and for the submission of its tensor.
       pending_.push_back(described.primitive == Primitive::kRecv ? 2 : described.dependencies);
     }
     instances_.push_back(instance);
   }
 }
 
-/// Rank 0 plays the one to whom most bytes of those partitions fall that do not go round.
+/// Rank 0 plays the rank with the most bytes of the partitions beyond a multiple of the world size.
 void StepSimulation::giveShares() {
   const size_t world = description_.cluster.world();
   std::vector<double> bytes(world, 0.0);
@@ -183,7 +183,7 @@ void StepSimulation::addThreads() {
   watched_.resize(machines_.size(), std::numeric_limits<double>::infinity());
 }
 
-/// The last layer's gradient is the first.
+/// The gradient of the last layer is the first.
 void StepSimulation::addReleases() {
   std::vector<uint32_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), 0u);

@@ -52,7 +52,8 @@ StepOutcome StepSimulation::run() {
 StepOutcome StepSimulation::outcome() const {
   const bool finished = std::all_of(tensors_.begin(), tensors_.end(),
                                     [](const Tensor& tensor) { return tensor.unfinished == 0; });
-  if (!finished) throw Error(ErrorKind::kUnsupported, "the simulated step came to a standstill");
+  if (!finished)
+    throw Error(ErrorKind::kUnsupported, "the simulated step stopped before all tensors were complete");
   StepOutcome outcome = outcome_;
   for (uint32_t rank = 0; rank < seen_; ++rank) outcome.ranks[rank].sending = network_->sending(rank);
   for (const GradientOutcome& gradient : outcome.gradients)

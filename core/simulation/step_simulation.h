@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step as a sequence of events: gradients come, threads finish work, chunks leave and arrive. Each rank
-// has the engine's threads: the thread that submits, the transport's, and the lanes of Q_comp.
+// One step as a sequence of events: gradients are released, threads finish work, chunks leave and arrive.
+// Each rank has the engine's threads: the thread that submits, the transport's one, and the lanes of Q_comp.
 //
-// If one rank stands for all, its graphs have as many partitions as ranks, or a multiple, and a tensor that
-// has fewer counts for less: each task and message occupies threads and links for that share of its time, and
-// takes as long as a whole one. See representativeGraph().
+// If one rank stands for all, its graphs have as many partitions as ranks, or a multiple. A tensor with fewer
+// partitions counts for a share: each task and message occupies threads and links for that share of its time,
+// and ends after the full time. See representativeGraph().
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,10 @@ class StepSimulation {
 
  private:
   static constexpr uint32_t kNobody = 0xffffffff;
-  /// One gradient, as the engine would have planned it.
+  /// One gradient, planned like the engine's.
   struct Tensor {
     double partitionBytes = 0;
-    double codecBytes = 0;    // the same as the float32 that codecs see
+    double codecBytes = 0;    // in float32, the type that codecs get
     double encodedBytes = 0;  // of a partition
     double elements = 0;      // of a partition
     bool raw = true;
@@ -45,7 +45,7 @@ class StepSimulation {
     uint32_t firstInstance = 0;
     uint32_t instances = 0;  // one per rank, or per multiple of the world size
     uint32_t unfinished = 0;
-    double ownShare = 1;  // of a partition that ends at rank 0, if it stands for all; and of others
+    double ownShare = 1;  // if rank 0 stands for all: share of its own partitions, and of others
     double otherShare = 1;
   };
   /// A tensor on one rank.
@@ -61,19 +61,19 @@ class StepSimulation {
     JobKind kind = JobKind::kTask;
     uint32_t subject = 0;  // tensor, instance, or connection
     uint32_t task = 0;
-    double seconds = 0;  // kBackward; of others when they begin
-    double threads = 1;  // that it occupies
+    double seconds = 0;  // kBackward; for other kinds set at the start
+    double threads = 1;  // number of threads that it occupies
     double began = 0;
-    Chunk chunk{};  // kReceive
+    Chunk chunk{};  // for kReceive
   };
   struct Thread {
     uint32_t rank = 0;
     bool isLane = false;
     bool busy = false;
-    bool choosing = false;     // what to do next
-    uint32_t helps = kNobody;  // whose task it takes part in
+    bool choosing = false;     // is choosing its next job
+    uint32_t helps = kNobody;  // the thread whose task it helps with
     Job current;
-    std::deque<Job> ready;    // tasks that became ready on it and are not worth another thread
+    std::deque<Job> ready;    // tasks that became ready here and are too small for another thread
     std::deque<Job> waiting;  // not for lanes
   };
   struct TaskName {
@@ -83,15 +83,15 @@ class StepSimulation {
   struct Connection {
     LinkQueue queue;
     std::deque<uint32_t> flights;  // with the transport, not sent completely
-    size_t chunksPut = 0;          // of the first
-    bool asks = false;             // the transport's thread is to send
+    size_t chunksPut = 0;          // of the first flight
+    bool asks = false;             // the transport's thread has to send
     bool lingers = false;
   };
   struct Flight : LinkQueue::Flight {
     uint32_t connection = 0;
     double arriving = 0;  // bytes
-    double whole = 0;     // bytes, if its messages are not counted in shares
-    double times = 1;     // as long as its link says, processors are busy with it
+    double whole = 0;     // bytes, if its messages counted in full
+    double times = 1;     // factor of its processor time, compared with its link's costs
     size_t chunks = 1;
     double began = 0;
   };
@@ -153,20 +153,20 @@ class StepSimulation {
 
   const StepDescription& description_;
   const bool symmetric_;
-  const uint32_t seen_;  // ranks
+  const uint32_t seen_;  // number of simulated ranks
   const uint32_t threadsPerRank_;
   double now_ = 0;
   EventQueue events_;
   std::unique_ptr<RankGrid> grid_;  // if one rank stands for all
   std::unique_ptr<Network> network_;
   std::vector<Processors> machines_;
-  std::vector<double> watched_;  // of each machine: when its next event is
+  std::vector<double> watched_;  // by machine: the time of its next event
   std::map<GraphKey, std::vector<RankGraphPointer>> graphs_;
   std::vector<Tensor> tensors_;
   std::vector<Instance> instances_;
   std::vector<uint32_t> pending_;
   std::vector<Thread> threads_;
-  std::vector<PriorityHeap<TaskName>> queued_;  // of each rank
+  std::vector<PriorityHeap<TaskName>> queued_;  // by rank
   std::vector<Connection> connections_;
   std::vector<Flight> flights_;
   std::vector<uint32_t> freeFlights_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How tasks clear each other, and how messages get to their receivers.
+// The order of tasks, and the way of messages to their receivers.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,7 +35,7 @@ void StepSimulation::startTensor(uint32_t thread, uint32_t rank, uint32_t number
   }
 }
 
-/// One of the things that the task waits for has happened.
+/// One of the events for which the task waits has happened.
 void StepSimulation::clear(uint32_t thread, uint32_t instance, TaskIndex task) {
   if (--pending_[instances_[instance].firstPending + task] == 0) release(thread, instance, task);
 }
@@ -106,7 +106,7 @@ double StepSimulation::arrivingShareOf(const LinkQueue::Message& message) const 
   return shareOf(instance, instance.graph->tasks[task].arrivesAs);
 }
 
-/// Hands to the transport the flights that may go.
+/// Gives the transport the flights that may go.
 void StepSimulation::dispatch(uint32_t number) {
   Connection& connection = connections_[number];
   for (;;) {
@@ -140,7 +140,7 @@ void StepSimulation::dispatch(uint32_t number) {
   offer(number);
 }
 
-/// The transport's thread is to send, if there is something to send and room for it.
+/// Makes the transport's thread send, if a flight waits and the socket has room.
 void StepSimulation::offer(uint32_t number) {
   Connection& connection = connections_[number];
   if (connection.asks || connection.flights.empty() || !network_->hasRoom(number)) return;
@@ -150,7 +150,7 @@ void StepSimulation::offer(uint32_t number) {
   beginNext(thread);
 }
 
-/// The processor's seconds for the next chunk.
+/// Processor seconds for the next chunk.
 double StepSimulation::sendSeconds(uint32_t number) const {
   const Connection& connection = connections_[number];
   const Flight& flight = flights_[connection.flights.front()];
@@ -184,7 +184,7 @@ void StepSimulation::putChunk(uint32_t number) {
   if (chunk.last) {
     connection.flights.pop_front();
     connection.chunksPut = 0;
-    // What fits into a socket is out when it is there; of the rest the receiver says when it has it.
+    // A flight that fits into the socket is out when it is there. A longer one is out when it has arrived.
     if (flight.chunks == 1) flightSent(index);
   }
   offer(number);
@@ -222,7 +222,7 @@ void StepSimulation::received(const Chunk& chunk) {
   if (!chunk.last) return;
   const Flight& flight = flights_[chunk.flight];
   if (flight.chunks > 1) flightSent(chunk.flight);
-  // As long as a whole message takes, if it is only counted for a share of one.
+  // A message that counts for a share of one still takes the time of a whole message.
   const double whole = flights_[chunk.flight].whole;
   const bool counted = flights_[chunk.flight].arriving < whole || flights_[chunk.flight].bytes < whole;
   const double ends = flights_[chunk.flight].began + network_->transfer(chunk.connection, whole);

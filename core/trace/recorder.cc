@@ -38,8 +38,8 @@ std::string microseconds(int64_t ns) {
   return text;
 }
 
-/// Spans of one track may overlap (several messages are under way), but viewers want those of one row nested:
-/// each overlapping span moves to the first row that is free.
+/// Spans of one track may overlap, because several messages are in flight. Viewers want nested spans in a
+/// row: each overlapping span moves to the first free row.
 void assignLanes(std::vector<TraceSpan>& spans) {
   std::map<TraceTrack, std::vector<int64_t>> freeAt;
   for (auto& span : spans) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records what each queue did when, and writes it as a Chrome/Perfetto trace: one process per rank, one track
-// per queue, one span per primitive.
+// Records the work of each queue over time, and writes it as a Chrome/Perfetto trace: one process per rank,
+// one track per queue, one span per primitive.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ enum class TraceTrack : uint8_t { kCompute, kSend, kReceive, kFramework };
 struct TraceSpan {
   const char* name = "";  ///< A string literal: "encode", "send", ...
   TraceTrack track = TraceTrack::kCompute;
-  int lane = 0;         ///< Compute thread; for the other tracks chosen when the trace is written.
+  int lane = 0;         ///< Compute thread. Other tracks get it when the trace is written.
   int64_t startNs = 0;  ///< TraceRecorder::now().
   int64_t endNs = 0;
   int tensor = -1;  ///< TraceRecorder::intern(), or -1.
-  int codec = -1;   ///< The codec's text, in the same way.
+  int codec = -1;   ///< The codec's text, by TraceRecorder::intern(), or -1.
   int partition = -1;
   int peer = -1;
   int64_t step = -1;
@@ -30,19 +30,19 @@ struct TraceSpan {
 
 class TraceRecorder {
  public:
-  /// Spans beyond `capacity` are counted and dropped: a forgotten trace must not eat the machine.
+  /// Counts spans beyond `capacity` and drops them, so that a forgotten trace cannot fill the memory.
   explicit TraceRecorder(int rank, size_t capacity = size_t{1} << 20);
 
-  /// Nanoseconds since the epoch, never running backwards within a process.
+  /// Nanoseconds since the epoch. Never goes backwards within a process.
   static int64_t now();
 
-  /// Forgets what was recorded. Spans that began before are not recorded any more.
+  /// Drops the recorded spans. Spans that began earlier are not recorded any more.
   void begin();
-  /// A number for the name of a tensor or a codec. Thread-safe, like record().
+  /// The number of a tensor's or codec's name. Thread-safe, like record().
   int intern(const std::string& name);
   void record(const TraceSpan& span);
 
-  /// Adds this rank's spans to `path`, see addToTraceFile(): ranks of one machine may share a file.
+  /// Adds this rank's spans to `path`, see addToTraceFile(). Ranks of one machine may share a file.
   void appendTo(const std::string& path) const;
 
  private:

@@ -22,10 +22,10 @@ namespace {
 constexpr std::string_view kOpening = "[\n";
 constexpr std::string_view kClosing = "\n]\n";
 
-/// A trace of a few steps needs as much: where there is no room for it, that is said before training.
+/// The size of a trace of a few steps. If the disk has less room, the user learns it before the training.
 constexpr off_t kLeastRoom = off_t{1} << 20;
 
-/// Why a file cannot be written; the caller adds which, and what to do.
+/// The reason why a file cannot be written. The caller adds the file and the advice.
 struct Obstacle {
   std::string why;
 };
@@ -48,7 +48,7 @@ class Descriptor {
   int fd_;
 };
 
-/// A file beside another one, to take its place; removed if it did not.
+/// A file beside another one that takes the other one's place. The destructor removes it if it did not.
 class Successor {
  public:
   explicit Successor(const std::string& path)
@@ -62,7 +62,7 @@ class Successor {
 
   void reserve(off_t bytes) const {
     const int error = ::posix_fallocate(fd_.get(), 0, bytes);
-    if (error != 0 && error != EOPNOTSUPP && error != EINVAL) fail(error);  // those two: not this file system
+    if (error != 0 && error != EOPNOTSUPP && error != EINVAL) fail(error);  // a file system without this call
     if (::ftruncate(fd_.get(), 0) != 0) fail(errno);
   }
 
@@ -75,7 +75,7 @@ class Successor {
   }
 
   void takePlaceOf(const std::string& path, mode_t mode) {
-    // Some file systems find only now that there is no room.
+    // Some file systems report a full disk only here.
     if (::fchmod(fd_.get(), mode) != 0 || ::fsync(fd_.get()) != 0) fail(errno);
     if (::rename(name_.c_str(), path.c_str()) != 0) fail(errno);
     placed_ = true;
@@ -89,7 +89,7 @@ class Successor {
 
 void lock(int fd) {
   while (::flock(fd, LOCK_EX) != 0) {
-    if (errno != EINTR) fail(errno);  // Ctrl-C is when traces are written
+    if (errno != EINTR) fail(errno);  // users often end a traced run with Ctrl-C
   }
 }
 
@@ -110,7 +110,7 @@ std::string read(int fd, off_t offset, size_t bytes) {
   return text;
 }
 
-/// The file under `path`, made if there is none, and locked.
+/// Opens and locks the file at `path`; creates it if it does not exist.
 template <typename Use>
 void withLocked(const std::string& path, Use use) {
   struct stat status{};
@@ -118,7 +118,7 @@ void withLocked(const std::string& path, Use use) {
   for (;;) {
     const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     lock(file.get());
-    // Another rank may have renamed a new one to this name meanwhile.
+    // Another rank may have renamed a new file to this name meanwhile.
     if (isAt(file.get(), path, status)) return use(file.get(), status);
   }
 }
@@ -136,7 +136,7 @@ void addLocked(int fd, const struct stat& status, const std::string& path, const
   constexpr size_t kChunk = size_t{1} << 20;
   for (off_t offset = 0; offset < end;) {
     const std::string chunk = read(fd, offset, std::min(kChunk, static_cast<size_t>(end - offset)));
-    if (chunk.empty()) throw Obstacle{"another process cuts it"};
+    if (chunk.empty()) throw Obstacle{"another process truncates it"};
     next.write(chunk);
     offset += static_cast<off_t>(chunk.size());
   }
@@ -151,14 +151,14 @@ void addLocked(int fd, const struct stat& status, const std::string& path, const
 
 void add(const std::string& given, const std::string& events, bool reserve) {
   std::error_code ignored;
-  // The file that a link names is replaced, not the link.
+  // A link stays: the file that it names is replaced.
   const std::filesystem::path real = std::filesystem::canonical(given, ignored);
   const std::string path = real.empty() ? given : real.string();
   withLocked(path, [&](int fd, const struct stat& status) {
     try {
       addLocked(fd, status, path, events, reserve);
     } catch (const Obstacle&) {
-      if (status.st_size == 0) ::unlink(path.c_str());  // made here, or of no use
+      if (status.st_size == 0) ::unlink(path.c_str());  // made by this call, or empty
       throw;
     }
   });
@@ -185,7 +185,7 @@ void addToTraceFile(const std::string& path, const std::string& events) {
     add(path, events, false);
   } catch (const Obstacle& obstacle) {
     throw transportError(sentence(path, obstacle) +
-                         ". What this rank recorded is lost; the file keeps earlier records of other ranks");
+                         ". This rank's records are lost; the file keeps earlier records of other ranks");
   }
 }
 

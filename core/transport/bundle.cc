@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little, "bundles are little en
 
 constexpr uint8_t kVersion = 1;
 
-/// The bundle's own header: as large as a message's.
+/// The header of the bundle itself, as large as a message's header.
 struct BundleHeader {
   char magic[2] = {'H', 'B'};
   uint8_t version = kVersion;
@@ -99,7 +99,7 @@ void splitBundle(const MessageHeader& raw, std::span<const std::byte> bytes,
     bytes = bytes.subspan(head.payloadBytes);
   }
   if (!bytes.empty()) {
-    throw corruptPayload("behind its last message are " + std::to_string(bytes.size()) + " more bytes");
+    throw corruptPayload(std::to_string(bytes.size()) + " bytes follow its last message");
   }
 }
 

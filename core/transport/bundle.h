@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several messages as the bytes of one, so that the costs that a message of any size has are paid once. The
-// layout is in docs/wire-format.md.
+// A bundle: several messages that travel as one, so that they share the fixed costs of a message.
+// docs/wire-format.md has the layout.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@
 
 namespace hipress {
 
-/// Names a bundle where other messages have their tag; no tensor has this number.
+/// The tag of a bundle. No tensor has this number.
 inline constexpr MessageTag kBundleTag{0xffffffff, 0xffffffff, 0xffff, 0xffff};
 
-/// In front of each message of a bundle: tag, payload's size, header.
+/// Bytes before each message of a bundle: tag, payload size, header.
 inline constexpr size_t kPieceHeadBytes = 16 + kMessageHeaderBytes;
 
-/// Receivers refuse larger ones: they need memory for some before they can look inside.
+/// A receiver rejects larger bundles: it needs memory for a bundle before it can check the contents.
 inline constexpr size_t kMaxBundleBytes = size_t{16} << 20;
 
-/// Puts messages, in their order, into `bytes`, whose memory is used again; returns the bundle's own header.
+/// Writes messages, in their order, into `bytes`, whose capacity serves again. Returns the bundle's header.
 MessageHeader packBundle(std::span<const MessageView> messages, std::vector<std::byte>& bytes);
 
-/// Puts the messages of a bundle into `messages`; their payloads lie in `bytes`. Throws CorruptPayload, and
-/// nothing of the bundle is to be used, unless every size in it fits.
+/// Fills `messages` with the messages of a bundle; the payloads stay in `bytes`. Throws CorruptPayload if a
+/// size in the bundle does not fit; the caller then uses no message of the bundle.
 void splitBundle(const MessageHeader& header, std::span<const std::byte> bytes,
                  std::vector<MessageView>& messages);
 
-/// The error of all receives of a link after one of its bundles was refused: its messages are not known.
+/// The error of all receives of a link after a rejected bundle, because its messages are unknown.
 Error refusedBundle(int receiver, int sender, const Error& reason);
 
 }  // namespace hipress

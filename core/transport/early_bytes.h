@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much a rank may keep of messages that came before their receives. A sender knows how many of its bytes
-// have met their receives, because the receiver says so now and then; payloads beyond the allowance stay in
-// the sender's memory until the receiver asks (rendezvous). So a rank that runs ahead, for example with a
-// broadcast to ranks that still load their data, costs the others a bounded amount of memory, and no rank
-// waits for it.
+// Limits the memory for early messages. From time to time a receiver reports how many bytes of a sender
+// have met their receives. The sender keeps a payload beyond its allowance in its own memory until the
+// receiver asks for it (UCX's rendezvous protocol). So a rank that runs ahead, for example with a
+// broadcast to ranks that still load their data, costs the other ranks a bounded amount of memory, and no
+// rank waits.
 #pragma once
 
 #include <algorithm>
@@ -13,24 +13,24 @@
 
 namespace hipress {
 
-/// Bytes of payloads that one peer may leave with a rank: its part of 1 GiB, within limits.
+/// Bytes of early payloads that one peer may leave on a rank: the peer's part of 1 GiB, within limits.
 inline size_t earlyAllowance(int worldSize) {
   constexpr size_t kAll = size_t{1} << 30;
   const auto peers = static_cast<size_t>(std::max(worldSize - 1, 1));
   return std::clamp(kAll / peers, size_t{32} << 20, size_t{256} << 20);
 }
 
-/// The sender's account of one link.
+/// The sender's record of one link.
 class EarlyCredit {
  public:
   explicit EarlyCredit(size_t allowance) : allowance_(allowance) {}
 
-  /// Counts a message; whether its payload may go before the receiver asks.
+  /// Counts a message. Returns whether its payload may travel before the receiver asks for it.
   bool spend(size_t bytes) {
     sent_ += bytes;
     return sent_ - consumed_ <= allowance_;
   }
-  /// The receiver's last word. It cannot be less than an earlier one, nor more than was sent.
+  /// Takes the receiver's newest report. It is at least the report before, and at most the bytes sent.
   void consumed(uint64_t bytes) { consumed_ = std::clamp(bytes, consumed_, sent_); }
 
  private:
@@ -39,15 +39,15 @@ class EarlyCredit {
   uint64_t consumed_ = 0;
 };
 
-/// The receiver's account of one link.
+/// The receiver's record of one link.
 class EarlyKeeping {
  public:
-  /// In memory, beside its payload, for each message that is kept.
+  /// Memory of each kept message besides its payload.
   static constexpr size_t kPerMessage = 256;
 
   explicit EarlyKeeping(size_t allowance) : allowance_(allowance) {}
 
-  /// False: the peer has left more than any sender that keeps to its allowance can.
+  /// Counts a kept message. False: the peer has broken its allowance.
   bool keep(size_t bytes) {
     kept_ += bytes + kPerMessage;
     return kept_ <= 2 * allowance_ + kForHeaders;
@@ -55,7 +55,7 @@ class EarlyKeeping {
   void release(size_t bytes) { kept_ -= bytes + kPerMessage; }
   uint64_t kept() const { return kept_; }
 
-  /// Bytes that met their receive: what to tell the sender now, or 0.
+  /// Counts bytes that met their receive. Returns the total to report to the sender now, or 0.
   uint64_t consume(size_t bytes) {
     consumed_ += bytes;
     if (consumed_ - told_ < allowance_ / 4) return 0;
@@ -64,7 +64,7 @@ class EarlyKeeping {
   }
 
  private:
-  /// A sender beyond its allowance still sends envelopes, which are kept.
+  /// A sender beyond its allowance still sends envelopes, and the receiver keeps these.
   static constexpr size_t kForHeaders = size_t{256} << 20;
 
   size_t allowance_;

@@ -20,7 +20,7 @@ namespace {
 
 class InprocTransport;
 
-/// Which rank is reachable. A transport takes itself out when it closes, so senders never touch a dead one.
+/// The reachable ranks. A transport removes itself when it closes, so that no sender uses a closed one.
 struct Hub {
   explicit Hub(const InprocOptions& given) : options(given), members(static_cast<size_t>(given.worldSize)) {}
 
@@ -63,14 +63,14 @@ class InprocTransport final : public Transport {
     });
   }
 
-  bool usesSockets(int) const override { return true; }  // so that tests see them
+  bool usesSockets(int) const override { return true; }  // lets tests see bundles
 
   void recv(RecvRequest request) override {
     command([this, request = std::move(request)]() mutable {
       if (failure_) return request.onReceived(failure_);
       if (const Failure& broken = brokenLinks_[static_cast<size_t>(request.peer)])
         return request.onReceived(broken);
-      // post() moves from the request only when it keeps it.
+      // post() moves from the request only if it keeps the request.
       const auto message = matcher_.post(request);
       if (!message) return;
       statistics_.released((*message)->payload.size());
@@ -107,7 +107,7 @@ class InprocTransport final : public Transport {
     return std::make_shared<Error>(ErrorKind::kNotInitialized, "the transport is closed");
   }
 
-  /// Once the progress thread has ended, the caller runs the command, which hands over a failure.
+  /// After the end of the progress thread the caller runs the command, which reports a failure.
   template <typename Body>
   void command(Body body) {
     static_assert(Mailbox::Command::kFits<Body>);
@@ -121,15 +121,15 @@ class InprocTransport final : public Transport {
     while (running_) {
       mailbox_.take(commands);
       for (const auto& each : commands) each();
-      commands.clear();  // nothing is kept alive while this thread sleeps
+      commands.clear();  // a sleeping thread keeps no object of a command alive
       if (!running_ || !mailbox_.prepareToSleep()) continue;
       pollfd descriptor{mailbox_.wakeFd(), POLLIN, 0};
       ::poll(&descriptor, 1, -1);
     }
   }
 
-  /// A copy, as it leaves; nullptr if it is dropped. The sender's memory is free at once, as with a network's
-  /// eager protocol.
+  /// A copy of the message as it leaves; nullptr: the interceptor dropped it. The copy frees the sender's
+  /// memory at once, like the eager protocol of a network.
   Arrived passed(int destination, const MessageView& view) const {
     auto message = std::make_shared<InprocMessage>(
         InprocMessage{rank_, destination, view.tag, view.header, {view.payload.begin(), view.payload.end()}});
@@ -221,10 +221,10 @@ class InprocTransport final : public Transport {
   const int rank_;
   Mailbox mailbox_;
   TransportStatistics statistics_;
-  // Below: used by the progress thread only, and by close() after it has ended.
+  // Only the progress thread uses the members below, and close() after the end of this thread.
   Matcher<Arrived> matcher_;
-  std::vector<Failure> brokenLinks_;  // by peer, once a bundle of it was refused
-  std::vector<MessageView> pieces_;   // of the bundle that arrives
+  std::vector<Failure> brokenLinks_;  // by peer: the failure after a rejected bundle
+  std::vector<MessageView> pieces_;   // of the arriving bundle
   Failure failure_;
   bool running_ = true;
   std::thread thread_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads of one process: for tests that are fast and can be debugged. Each rank has its own
-// progress thread, so that the threading seen by the runtime is that of a real network.
+// Ranks as threads of one process, for tests that are fast and easy to debug. Each rank has its own progress
+// thread, so the runtime sees the same threads as with a real network.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace hipress {
 
-/// A message on its way, which a test may change.
+/// A message in flight, which a test may change.
 struct InprocMessage {
   int source = 0;
   int destination = 0;
@@ -23,14 +23,14 @@ struct InprocMessage {
 
 struct InprocOptions {
   int worldSize = 1;
-  /// Called on the sender's progress thread for every message, before it is put into a bundle with others;
-  /// may change it; false drops it. Used to inject faults.
+  /// Called on the sender's progress thread for every message, before the message enters a bundle. It may
+  /// change the message; false drops it. Tests inject faults with it.
   std::function<bool(InprocMessage&)> intercept;
-  /// The same for every bundle as it travels: its bytes, and a header of its own.
+  /// The same for every bundle in flight: the bytes of the bundle and the bundle's header.
   std::function<bool(InprocMessage&)> interceptBundle;
 };
 
-/// One transport per rank, connected with each other.
+/// Makes one transport per rank, all connected with each other.
 std::vector<std::unique_ptr<Transport>> makeInprocTransports(const InprocOptions& options);
 
 }  // namespace hipress

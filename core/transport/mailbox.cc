@@ -24,8 +24,8 @@ bool Mailbox::put(Command&& command, bool wakes) {
   if (shut_) return false;
   commands_.push_back(std::move(command));
   if (asleep_ && (wakes || forAll_)) {
-    // Under the lock: a wake-up that comes after its command was taken would stay, and keep the progress
-    // thread awake until the next command.
+    // The lock stays held: a later wake-up could come after its command was taken. It would then keep the
+    // progress thread awake until the next command.
     asleep_ = false;
     woken_ = true;
     const uint64_t one = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pairs messages that arrived with receives that were posted, whichever came first. Not thread-safe: each
-// transport uses one on its progress thread.
+// Pairs arrived messages with posted receives, in either order. Not thread-safe: each transport uses one
+// matcher on its progress thread.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace hipress {
 template <typename Arrived>
 class Matcher {
  public:
-  /// The message this receive waits for, if it is here already; else the receive is kept.
+  /// Returns the message of this receive if it has arrived. Otherwise keeps the receive.
   std::optional<Arrived> post(RecvRequest& request) {
     const MessageKey key{request.peer, request.tag};
     std::optional<Arrived> message = arrived_.take(key);
@@ -24,21 +24,21 @@ class Matcher {
     return message;
   }
 
-  /// The receive that waits for this message, if there is one.
+  /// Returns the posted receive of a message, if there is one.
   std::optional<RecvRequest> match(const MessageKey& key) { return posted_.take(key); }
 
-  /// Keeps a message without a receive. False if one with the same key is kept already (the peer is at
-  /// fault).
+  /// Keeps a message without a receive. Returns false if it has a message of the same key (a fault of the
+  /// peer).
   bool keep(const MessageKey& key, Arrived message) { return arrived_.add(key, std::move(message)); }
 
-  /// Whether messages are kept.
+  /// Whether the matcher keeps messages.
   bool keeps() const { return !arrived_.empty(); }
 
   std::vector<RecvRequest> takePosted() {
     return posted_.takeAll([](const MessageKey&) { return true; });
   }
 
-  /// The receives of one link.
+  /// Removes and returns the receives of one link.
   std::vector<RecvRequest> takePosted(int peer) {
     return posted_.takeAll([peer](const MessageKey& key) { return key.peer == peer; });
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages without a receive, or receives without a message, by the message's key. New entries use the memory
-// of entries that left: once a table has had its largest number of entries, it allocates nothing. Not
+// A table of messages without a receive, or of receives without a message, by key. A new entry uses the
+// memory of a removed one: once a table has had its largest number of entries, it allocates nothing. Not
 // thread-safe.
 #pragma once
 
@@ -27,7 +27,7 @@ struct MessageKeyHash {
     const uint64_t name = uint64_t{key.tag.tensor} << 32 | key.tag.step;
     const uint64_t place =
         uint64_t{static_cast<uint32_t>(key.peer)} << 32 | uint64_t{key.tag.partition} << 16 | key.tag.hop;
-    // Numbers that count up differ in few bits: two odd constants spread them over all.
+    // Numbers that count up differ in few bits. Two odd constants spread the difference over all bits.
     const uint64_t mixed = name * 0x9e3779b97f4a7c15u + place * 0xc2b2ae3d27d4eb4fu;
     return static_cast<size_t>(mixed ^ mixed >> 32);
   }
@@ -43,7 +43,7 @@ class MessageTable {
 
   bool empty() const { return entries_.empty(); }
 
-  /// False, and nothing is kept, if the key has an entry already.
+  /// Adds an entry. Returns false, and keeps nothing, if the key has an entry already.
   bool add(const MessageKey& key, Value&& value) {
     if (spares_.empty()) return entries_.try_emplace(key, std::move(value)).second;
     Node node = std::move(spares_.back());
@@ -56,7 +56,7 @@ class MessageTable {
     return false;
   }
 
-  /// The key's entry, which leaves.
+  /// Removes and returns the entry of a key.
   std::optional<Value> take(const MessageKey& key) {
     const auto found = entries_.find(key);
     if (found == entries_.end()) return std::nullopt;
@@ -66,7 +66,7 @@ class MessageTable {
     return value;
   }
 
-  /// All entries whose keys are `chosen`, which leave.
+  /// Removes and returns all entries for whose keys `chosen` is true.
   template <typename Chosen>
   std::vector<Value> takeAll(const Chosen& chosen) {
     std::vector<Value> all;
@@ -84,10 +84,10 @@ class MessageTable {
  private:
   using Entries = std::unordered_map<MessageKey, Value, MessageKeyHash>;
   using Node = typename Entries::node_type;
-  static constexpr size_t kRoom = 1024;  // entries expected at a time, before a table grows
+  static constexpr size_t kRoom = 1024;  // entries at a time for which no memory is allocated
 
   void recycle(Node&& node) {
-    node.mapped() = Value();  // its resources are freed now
+    node.mapped() = Value();  // frees the value's resources now
     if (spares_.size() < kRoom) spares_.push_back(std::move(node));
   }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which numbered messages of a link have come, so that none is taken twice (the anti-replay window of IPsec,
-// RFC 4303 section 3.4.3). A transport may let messages overtake each other by a few; a message that is
-// further behind the newest than the window is refused.
+// Records the numbers of a link's messages, so that no message is taken twice (the anti-replay window of
+// IPsec, RFC 4303 section 3.4.3). A transport may let messages overtake each other a little. The window
+// refuses a message whose number is kWidth or more behind the newest.
 #pragma once
 
 #include <bitset>
@@ -15,7 +15,7 @@ class ReplayWindow {
  public:
   static constexpr uint64_t kWidth = 4096;
 
-  /// Whether the message of this number, 1 or more, comes for the first time.
+  /// Returns whether the message with this number, 1 or more, comes for the first time.
   bool admit(uint64_t number) {
     if (number == 0 || number + kWidth <= newest_) return false;
     if (number > newest_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts for a transport. Written by its progress thread, read by any.
+// The counters of a transport. Its progress thread writes them, and any thread reads them.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +23,12 @@ class TransportStatistics {
     add(bytesReceived_, payloadBytes + kMessageHeaderBytes);
     add(messagesReceived_, 1);
   }
-  /// A payload is kept until its receive is posted.
+  /// Counts a payload that the rank keeps until its receive is posted.
   void kept(size_t bytes) {
     add(unexpected_, bytes);
     unexpectedPeak_.store(std::max(get(unexpectedPeak_), get(unexpected_)), std::memory_order_relaxed);
   }
-  /// Something came that is not of this job.
+  /// Counts messages or packets that are not of this job.
   void dropped(uint64_t count) { add(strangers_, count); }
   void released(size_t bytes) { unexpected_.fetch_sub(bytes, std::memory_order_relaxed); }
 

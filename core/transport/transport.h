@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The interface of transports, which carry bytes between ranks. A message is a tag, a small fixed header and
-// a payload; both ends name it by the tag, so ranks need not agree on an order. Everything is non-blocking:
-// completions arrive as callbacks on the transport's progress thread, which sleeps while nothing moves. A
-// transport knows nothing of codecs and tensors.
+// a payload. Both ends know a message by its tag, so ranks need not agree on an order. Sends and receives
+// return at once. Completions are callbacks on the transport's progress thread, which sleeps while it has no
+// work. A transport knows nothing of codecs and tensors.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@
 
 namespace hipress {
 
-/// Names one message between a given pair of ranks. Each tag is sent once: `step` counts a tensor's
-/// synchronisations.
+/// The name of one message between two ranks. Each tag is sent once, because `step` counts the
+/// synchronisations of the tensor.
 struct MessageTag {
   uint32_t tensor = 0;
   uint32_t step = 0;
@@ -28,12 +28,12 @@ struct MessageTag {
   auto operator<=>(const MessageTag&) const = default;
 };
 
-/// Travels with the payload, opaque to the transport, and is known to the receiver before it chooses a
-/// buffer.
+/// The header travels with the payload and means nothing to the transport. The receiver has it before it
+/// chooses a buffer.
 inline constexpr size_t kMessageHeaderBytes = 32;
 using MessageHeader = std::array<std::byte, kMessageHeaderBytes>;
 
-/// Larger payloads cost a transport more per byte. Larger tensors are cut into partitions of this size.
+/// Larger payloads cost a transport more per byte, so larger tensors are cut into partitions of this size.
 inline constexpr size_t kFavouredPayloadBytes = size_t{4} << 20;
 
 /// A message whose payload belongs to the caller.
@@ -46,11 +46,11 @@ struct MessageView {
 /// One outgoing message. `payload` stays valid and unchanged until `onSent`.
 struct SendRequest : MessageView {
   int peer = 0;
-  EndCallback onSent;  ///< The payload may be reused. Says nothing about the receiver.
+  EndCallback onSent;  ///< The caller may reuse the payload. The receiver may not have it yet.
 };
 
-/// Small messages for one peer that share the cost of one. List and payloads stay valid and unchanged until
-/// `onSent`, which is called once for all of them.
+/// Small messages for one peer that share the cost of one message. List and payloads stay valid and unchanged
+/// until `onSent`, which is called once for all messages.
 struct BundleRequest {
   int peer = 0;
   std::span<const MessageView> messages;
@@ -61,23 +61,23 @@ struct BundleRequest {
 struct RecvRequest {
   int peer = 0;
   MessageTag tag;
-  /// The header and the payload's size are here: returns where the payload goes (exactly `payloadBytes`,
-  /// valid until onReceived). May throw Error to refuse the message; onReceived then gets that error.
+  /// Called when header and size are known. Returns the memory for the payload (exactly `payloadBytes`, valid
+  /// until onReceived). A thrown Error rejects the message and goes to onReceived.
   InlineFunction<std::span<std::byte>(const MessageHeader&, size_t payloadBytes)> onHeader;
-  EndCallback onReceived;  ///< The payload is complete, or the failure.
+  EndCallback onReceived;  ///< The payload is complete, or it failed.
 };
 
-/// Of messages between different ranks. A message counts, with its payload and its header, whether it went
-/// alone or in a bundle: the counters do not depend on which messages happened to wait together.
+/// Counts messages between different ranks, with payload and header. A message counts in the same way alone
+/// and in a bundle, so the counters do not depend on which messages happened to wait together.
 struct TransportCounters {
   uint64_t bytesSent = 0;  ///< Payloads and headers since the start.
   uint64_t bytesReceived = 0;
   uint64_t messagesSent = 0;
   uint64_t messagesReceived = 0;
-  uint64_t bundlesSent = 0;      ///< Each carried two messages or more.
-  uint64_t unexpectedBytes = 0;  ///< Payloads kept now, because they came before their receives.
+  uint64_t bundlesSent = 0;      ///< Bundles of two messages or more.
+  uint64_t unexpectedBytes = 0;  ///< Payloads of early messages that the rank keeps now.
   uint64_t unexpectedPeakBytes = 0;
-  /// Messages without the proof that they are of this job, and packets that came to a closed data port.
+  /// Messages without a proof that they are of this job, and packets to the closed data port.
   uint64_t strangersDropped = 0;
 };
 
@@ -88,27 +88,27 @@ class Transport {
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
 
-  /// Thread-safe; return at once. After fail() or close() the callback gets the failure, on the progress
-  /// thread or, if that has ended, on the caller's.
+  /// These functions are thread-safe and return at once. After fail() or close() the callback gets the
+  /// failure, on the progress thread or, after the end of this thread, on the caller's thread.
   virtual void send(SendRequest request) = 0;
   /// The receiver sees the same as after a send() of each message. At most kMaxBundleBytes (bundle.h).
   virtual void sendBundle(BundleRequest request) = 0;
-  /// Whether bytes for this peer go through sockets, where a message costs much whatever its size; not if
-  /// they go through shared memory. Thread-safe.
+  /// Whether bytes for this peer pass sockets, where every message has a high fixed cost, and not shared
+  /// memory. Thread-safe.
   virtual bool usesSockets(int peer) const = 0;
   virtual void recv(RecvRequest request) = 0;
 
-  /// Gives up every operation in flight and every later one with `failure`. When a callback has run, its
-  /// payload is not touched any more. Idempotent; the first failure stays.
+  /// Ends every operation, in flight or later, with `failure`. After its callback an operation uses its
+  /// payload no more. Idempotent; the first failure stays.
   virtual void fail(const Failure& failure) = 0;
 
-  /// Sets the handler for a connection to a peer that broke; called on the progress thread. Transports that
-  /// cannot tell never call it: the control plane notices a dead process too.
+  /// Sets the handler for broken connections; it is called on the progress thread. A transport that cannot
+  /// detect them never calls it: the control plane also detects a dead process.
   virtual void onPeerFailure(std::function<void(int peer, const std::string& reason)> handler) = 0;
 
   virtual TransportCounters counters() const = 0;
 
-  /// Gives up the operations in flight, ends the progress thread, closes connections. Idempotent.
+  /// Ends the operations in flight and the progress thread, and closes the connections. Idempotent.
   virtual void close() = 0;
 };
 

@@ -14,13 +14,13 @@
 namespace hipress {
 namespace {
 
-/// Bytes that are compared at once: of most tensors most blocks are equal.
+/// Bytes of one comparison. In most tensors most blocks are equal.
 constexpr size_t kBlock = 128;
-/// Of a number: seven bits a byte.
+/// Bytes of a number: each byte has seven bits of it.
 constexpr size_t kLongestNumber = 10;
 
-/// Where the first block that differs begins, from `first` on; `bytes` if none differs. `first` is at a
-/// block.
+/// The start of the first block that differs, from `first` on; `bytes` if no block differs. `first` must be
+/// the start of a block.
 template <IsaLevel level>
 struct FirstDifference {
   static size_t run(const std::byte* old, const std::byte* now, size_t first, size_t bytes) {
@@ -46,12 +46,12 @@ std::byte* putNumber(std::byte* to, uint64_t value) {
   return to;
 }
 
-/// Runs of changed elements, one after the other.
+/// Writes runs of changed elements, one after the other.
 class Writer {
  public:
   Writer(size_t elementBytes, size_t limit) : elementBytes_(elementBytes), limit_(limit) {}
 
-  /// False: it would become longer than the limit.
+  /// Returns false if the result would be longer than the limit.
   bool put(size_t skipped, const std::byte* values, size_t count) {
     const size_t most = 2 * kLongestNumber + count * elementBytes_;
     if (used_ + most > bytes_.size()) bytes_.resize(std::max(used_ + most, 2 * bytes_.size()));
@@ -79,8 +79,8 @@ std::optional<std::vector<std::byte>> encode(std::span<std::byte> old, std::span
                                              size_t limit) {
   Writer writer(kBytes, limit);
   const size_t bytes = now.size();
-  size_t described = 0;  // of the tensor's bytes
-  size_t begin = bytes;  // of the run that goes on; `bytes`: none does
+  size_t described = 0;  // bytes of the tensor described so far
+  size_t begin = bytes;  // start of the current run; `bytes`: none
   const auto end = [&](size_t at) {
     const bool fits = writer.put((begin - described) / kBytes, now.data() + begin, (at - begin) / kBytes);
     std::memcpy(old.data() + begin, now.data() + begin, at - begin);
@@ -107,8 +107,8 @@ std::optional<std::vector<std::byte>> encode(std::span<std::byte> old, std::span
 void checkSizes(size_t tensorBytes, size_t elementBytes) {
   constexpr size_t kSizes[] = {1, 2, 4, 8, 16};
   if (std::ranges::find(kSizes, elementBytes) == std::end(kSizes)) {
-    throw invalidArgument("elements of " + std::to_string(elementBytes) +
-                          " bytes have no changes: an element has 1, 2, 4, 8 or 16 bytes");
+    throw invalidArgument("an element has " + std::to_string(elementBytes) +
+                          " bytes; it must have 1, 2, 4, 8 or 16 bytes");
   }
   if (tensorBytes % elementBytes != 0) {
     throw invalidArgument("a tensor of " + std::to_string(tensorBytes) + " bytes has no whole elements of " +
@@ -116,7 +116,7 @@ void checkSizes(size_t tensorBytes, size_t elementBytes) {
   }
 }
 
-/// Reads runs of elements of kBytes, and checks each.
+/// Reads runs of elements of kBytes, and checks each run.
 template <size_t kBytes>
 class Reader {
  public:

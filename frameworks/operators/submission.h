@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operators of all frameworks check a tensor against the specification on which ranks have agreed, and
-// hand it to this process' engine.
+// The part that the operators of all frameworks share: they check a tensor against the agreed specification,
+// and submit it to this process' engine.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace hipress {
 
-/// A framework's tensor: elements without gaps.
+/// A framework's tensor with contiguous elements.
 struct TensorView {
   void* data = nullptr;        ///< May be nullptr if there are no elements.
-  std::optional<DType> dtype;  ///< std::nullopt: one that HiPress does not have.
+  std::optional<DType> dtype;  ///< std::nullopt: a type that HiPress does not have.
   uint64_t count = 0;
-  std::string device = "cpu";  ///< "cuda:0"; empty: one that HiPress does not know.
+  std::string device = "cpu";  ///< "cuda:0"; empty: a device that HiPress does not know.
 };
 
-/// `count`: how many elements it should have. Throws Unsupported, Mismatch.
+/// `count`: the expected number of elements. Throws Unsupported, Mismatch.
 inline void checkView(const TensorView& tensor, const TensorSpec& spec, uint64_t count) {
   const auto where = [&spec] { return "tensor '" + spec.name + "': "; };
   const bool inPlace = spec.device == nullptr ? tensor.device == "cpu" : tensor.device == spec.device->name();
@@ -47,15 +47,15 @@ inline void checkView(const TensorView& tensor, const TensorSpec& spec, uint64_t
 /// One tensor of one step, and the function to call at its end.
 struct ViewSubmission {
   const TensorView* input = nullptr;  ///< nullptr: this rank has no values in this step.
-  TensorView output;                  ///< May be the input.
-  void* stream = nullptr;             ///< On a device: what is on this stream goes before.
-  std::shared_ptr<void> owner;        ///< Keeps the memory of both until the operation has let go of it.
-  OnDone onDone;                      ///< As Submission::onDone; nullptr: somebody waits for the handle.
-  uint16_t updates = 0;               ///< As Submission::updates.
+  TensorView output;                  ///< may be the input
+  void* stream = nullptr;             ///< On a device: work on this stream goes before.
+  std::shared_ptr<void> owner;        ///< Owns the memory of both until the operation has released it.
+  OnDone onDone;                      ///< See Submission::onDone; nullptr: a caller waits for the handle.
+  uint16_t updates = 0;               ///< See Submission::updates.
 };
 
-/// Starts it on this process' engine. Throws the errors of Engine::submit(), and Unsupported, Mismatch,
-/// NotInitialized.
+/// Starts an operation on this process' engine. Throws the errors of Engine::submit(), and Unsupported,
+/// Mismatch, NotInitialized.
 inline OperationHandle submitViews(TensorHandle tensor, ViewSubmission views) {
   const auto engine = currentEngine();
   const auto declared = engine->tensor(tensor);

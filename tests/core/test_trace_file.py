@@ -104,7 +104,7 @@ def test_a_disk_that_got_full_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     written = file.read_text()
 
     def body(engine: _core.Engine) -> None:
-        with room(len(written) + 100), pytest.raises(TransportError, match="What this rank recorded is lost"):
+        with room(len(written) + 100), pytest.raises(TransportError, match="This rank's records are lost"):
             traced_step(engine, file)
 
     run_ranks(1, body)

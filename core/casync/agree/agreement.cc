@@ -69,17 +69,18 @@ std::vector<TensorHandle> Agreement::agree(const std::string& listName,
   return declare(specs);
 }
 
-/// Throws InvalidArgument if the handle is not the specified tensor's, or the tensor is in flight.
+/// Throws InvalidArgument if the handle is of another tensor than `next`, or if the tensor is in flight.
 void Agreement::checkChange(const std::string& listName, TensorHandle handle, const TensorSpec& next) const {
   const auto tensor = registry_.tensor(handle);
   const TensorSpec& now = tensor->spec();
   if (now.name != next.name || now.count != next.count || now.dtype != next.dtype) {
-    throw invalidArgument(listName + ": tensor '" + now.name + "' can be sent in another way, but not be '" +
-                          next.name + "' or have another size or element type");
+    throw invalidArgument(listName + ": tensor '" + now.name +
+                          "' can be sent in another way, but cannot become '" + next.name +
+                          "' or get another size or element type");
   }
   if (now.device != next.device) {
     throw invalidArgument("tensor '" + now.name +
-                          "' can be sent in another way, but not be on another device; declare it anew");
+                          "' can be sent in another way, but not move to another device; declare it anew");
   }
   if (registry_.isInFlight(handle)) {
     throw invalidArgument("tensor '" + now.name +
@@ -87,8 +88,8 @@ void Agreement::checkChange(const std::string& listName, TensorHandle handle, co
   }
 }
 
-/// `members`: the handles of all tensors that will be in its group. All ranks come to the same answer, as
-/// both ways are equal on all ranks.
+/// Whether the tensor keeps its codec, topology and group. `members`: the handles of the tensors of its new
+/// group. All ranks get the same answer, because old and new options are equal on all ranks.
 bool Agreement::isSentAsBefore(TensorHandle handle, const TensorSpec& next,
                                const std::vector<TensorHandle>& members) const {
   if (registry_.tensor(handle)->spec().describe() != next.describe()) return false;
@@ -103,7 +104,7 @@ std::vector<AgreedAnew> Agreement::agreeAnew(const std::string& listName,
   for (size_t i = 0; i < specs.size(); ++i) checkChange(listName, handles[i], specs[i]);
   compareLists(listName, specs);
 
-  // Rank 0 keeps a tensor's own name for its first specification. Shares, order and states follow from the
+  // Rank 0 keeps the tensor's own name for the first specification. Shares, order and states depend on the
   // own name.
   const auto ledgerName = [&](const TensorSpec& spec) { return spec.name + " (" + listName + ")"; };
   const auto groups = groupsOf(specs);

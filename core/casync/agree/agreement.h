@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How ranks agree on tensors: at first, and again when tensors are to be sent in another way.
+// The agreement of ranks on tensors: the first one, and later ones that change how tensors travel.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace hipress {
 
-/// A tensor that is sent in another way from now on; see Engine::agreeAnew().
+/// A tensor that travels in another way from now on; see Engine::agreeAnew().
 struct AgreedAnew {
   TensorHandle handle = 0;
-  /// The residual of elements that this rank encodes no more: the caller adds it to the tensor's next values,
-  /// once.
+  /// The residual of elements that this rank no longer encodes. The caller adds it once, to the tensor's next
+  /// values.
   std::vector<float> unsent;
 };
 
-/// Has no state of its own: what is agreed on is in the registry. Thread-safe if that is.
+/// Has no state of its own: the registry has the agreed tensors. Thread-safe if the registry is.
 class Agreement {
  public:
   Agreement(ControlPlane& control, Milliseconds timeout, TensorRegistry& registry, StateStore& states)
@@ -33,7 +33,7 @@ class Agreement {
                                     const std::vector<TensorSpec>& specs);
 
  private:
-  /// `ledgerName`: by which rank 0 knows the tensor.
+  /// `ledgerName`: the tensor's name at rank 0.
   TensorHandle declareOne(const TensorSpec& spec, const std::string& ledgerName);
   void compareLists(const std::string& listName, const std::vector<TensorSpec>& specs);
   void checkChange(const std::string& listName, TensorHandle handle, const TensorSpec& next) const;

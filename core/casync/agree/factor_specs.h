@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two tensors that are sent for one that is sent as factors.
+// The two tensors that travel in place of a tensor with PowerSGD factors.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace hipress {
 
-/// What their names have behind the tensor's.
+/// The suffixes of their names.
 inline const std::string kLeftFactor = " (left factor)";
 inline const std::string kRightFactor = " (right factor)";
 
-/// The left one and the right one: sums of float32, uncompressed, on the tensor's way and with its priority.
+/// The left and the right factor: sums of float32, uncompressed, with the tensor's topology and priority.
 std::pair<TensorSpec, TensorSpec> factorSpecs(const Tensor& tensor);
 
 }  // namespace hipress

@@ -22,7 +22,7 @@ void checkIdle(const TensorRegistry& registry, TensorHandle handle) {
                         "' is being synchronised; save and load codecs' states between steps");
 }
 
-/// Calls `visit(stretch)` for the parts of `stretches` within `range`, with elements counted from its first.
+/// Calls `visit(stretch)` for the parts of `stretches` in `range`. Elements count from the start of `range`.
 template <typename Visit>
 void within(const std::vector<Stretch>& stretches, const Partition& range, const Visit& visit) {
   for (Stretch stretch : stretches) {
@@ -52,7 +52,7 @@ void checkFits(const std::string& tensor, size_t count, const RestoredStates& re
   }
 }
 
-/// As the store has states: by role, each with zeros where the rank encoded in another one.
+/// The states as the store keeps them: by role, with zeros where the rank encoded in another role.
 SentStates byRole(const RestoredStates& restored) {
   SentStates result{restored.stretches, {}};
   for (const Stretch& stretch : restored.stretches) {

@@ -8,11 +8,11 @@
 
 namespace hipress {
 
-/// A list of tensors as text, one per line: what ranks exchange to see that they agree.
+/// A list of tensors as text, one tensor per line. Ranks exchange the text to compare their lists.
 std::string listAsText(const std::vector<TensorSpec>& specs);
 
-/// One sentence on the first tensor in which two such lists differ: what rank 0 has and what rank `other`
-/// has.
+/// One sentence about the first tensor in which two lists differ: the tensor of rank 0 and that of rank
+/// `other`.
 std::string firstDifference(const std::string& ofRank0, const std::string& ofOther, int other);
 
 }  // namespace hipress

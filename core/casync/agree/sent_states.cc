@@ -13,23 +13,23 @@ bool keeps(const Tensor& tensor, StateRole role, const std::string& state) {
   return std::ranges::find(states, state) != states.end();
 }
 
-/// A stretch of one tensor that was encoded in one way and is now encoded in another.
+/// A stretch of one tensor whose encoding changes.
 struct Change {
   const Stretch& from;
   const Stretch& to;
-  size_t before;  ///< Its first element in the tensor that was sent,
-  size_t after;   ///< in the tensor that is sent now,
-  size_t own;     ///< and in the tensor itself.
+  size_t before;  ///< First element in the old sent tensor.
+  size_t after;   ///< First element in the new sent tensor.
+  size_t own;     ///< First element in the tensor itself.
   size_t count;
 };
 
-/// to += from · factor. Where `to` was empty and the factor is 1, the bits are those of `from`.
+/// to += from · factor. If `to` was zero and the factor is 1, the result has the bits of `from`.
 void addScaled(std::span<const float> from, double factor, size_t first, size_t size,
                std::vector<float>& to) {
   to.resize(size);
   for (size_t i = 0; i < from.size(); ++i) {
     float& sum = to[first + i];
-    // The sum with 0 would lose the sign of -0.
+    // A sum with 0 would lose the sign of -0.
     sum = sum == 0.0f && factor == 1.0
               ? from[i]
               : static_cast<float>(static_cast<double>(sum) + static_cast<double>(from[i]) * factor);
@@ -52,7 +52,7 @@ std::vector<float> move(const Remembered& remembered, const Change& change, cons
     }
     const bool kept = change.to.role && keeps(after, *change.to.role, state);
     const double wanted = kept ? change.to.factor : 1.0;
-    // Values that were multiplied by 0 would never have been sent.
+    // A factor of 0 would have removed the values from every message.
     const double factor = change.from.factor == 0.0 ? 0.0 : wanted / change.from.factor;
     if (kept) {
       addScaled(old, factor, change.after, size, placed[{*change.to.role, state}]);
@@ -90,7 +90,7 @@ const Codec& codecOf(const Tensor& tensor, StateRole role) {
   return role == StateRole::kWorker ? *tensor.codec() : *tensor.aggregateCodec();
 }
 
-/// Both lists of boundaries side by side: each piece lies within one old and one new stretch.
+/// Walks through both lists of boundaries: each piece is in one old and one new stretch.
 std::vector<float> moveStretches(const SentStates& from, const Partition& before, SentStates& to,
                                  const SentRange& after) {
   std::vector<float> unsent;

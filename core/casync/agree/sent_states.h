@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Codecs' states with the way in which their tensor is sent, and how they move to another way. Codec,
-// topology, partitions and group decide which rank encodes an element, in which role and with which factors.
+// Codec states with the way in which their tensor travels, and the move of states to another way. Codec,
+// topology, partitions and group decide which rank encodes an element, in which role and with which factor.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace hipress {
 
-/// The name that codecs give to the values that they dropped and will send later.
+/// The state in which codecs keep values that they dropped and will send later.
 inline const std::string kResidual = "residual";
 
-/// A stretch of elements, and the role in which this rank encodes it.
+/// A contiguous range of elements, and the role in which this rank encodes it.
 struct Stretch {
   Partition range;
-  std::optional<StateRole> role;  ///< Nothing: it does not encode them.
-  double factor = 1.0;            ///< By which a rank's values are multiplied in the encoded values.
+  std::optional<StateRole> role;  ///< Empty: this rank does not encode them.
+  double factor = 1.0;            ///< The encoded values are this rank's values times the factor.
 
   size_t end() const { return range.first + range.count; }
   bool operator==(const Stretch& other) const {
@@ -33,10 +33,10 @@ struct Stretch {
   }
 };
 
-/// All elements of a tensor, in order.
+/// The stretches of all elements of a tensor, in order.
 std::vector<Stretch> stretchesOf(const Tensor& tensor);
 
-/// The codec that encodes in this role.
+/// The codec of a role.
 const Codec& codecOf(const Tensor& tensor, StateRole role);
 
 /// The states of a tensor, by role and name.
@@ -47,15 +47,15 @@ struct SentStates {
   Remembered states;
 };
 
-/// Where a tensor's elements are in the tensor that is sent for it: itself, or the tensor of its group.
+/// The place of a tensor's elements in the tensor that travels: this tensor, or its group's tensor.
 struct SentRange {
   std::shared_ptr<const Tensor> tensor;
   Partition range;
 };
 
-/// Adds the states of the elements `before` of a tensor that was sent as `from` to those of `after`, which
-/// are in `to`. Returns the residual of elements that this rank does not encode with error feedback any more,
-/// in the unit of its values; empty: there is none.
+/// Adds states of a tensor to `to`: the states of elements `before` in `from` go to elements `after` in `to`.
+/// Returns the residual of elements that this rank no longer encodes with error feedback, in the unit of its
+/// values; empty: no residual.
 std::vector<float> moveStretches(const SentStates& from, const Partition& before, SentStates& to,
                                  const SentRange& after);
 

@@ -44,7 +44,7 @@ std::vector<std::vector<float>> StateHandover::finish() {
     if (!isWhole(before) || !isWhole(after)) {
       ofGroups.push_back(index);
     } else if (!isAsBefore(*before.tensor, *after.tensor)) {
-      // One by one: while they move, states take twice their memory.
+      // The tensors move one by one, because states take twice their memory during a move.
       moveAll({index}, unsent);
     }
   }

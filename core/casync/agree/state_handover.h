@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves codecs' states when tensors are sent in another way. When codec, topology, partitions or group
-// change, a residual changes its place, and the residual of a sum may be left with a rank that encodes the
-// sum no more.
+// Moves codec states when tensors travel in another way from now on. A change of codec, topology, partitions
+// or group changes the place of a residual. A rank may also have the residual of a sum that it no longer
+// encodes.
 #pragma once
 
 #include <utility>
@@ -13,20 +13,20 @@
 
 namespace hipress {
 
-/// Puts this rank's states where its next encoding finds them. Residuals add up: the role in which the rank
+/// Moves this rank's states to where its next encode reads them. Residuals add up: the role in which the rank
 /// encodes an element from now on gets the element's residuals of both roles. Another state, such as a
-/// velocity, means something to the same role only, and is forgotten elsewhere.
+/// velocity, has a meaning in the same role only; otherwise it is dropped.
 class StateHandover {
  public:
   explicit StateHandover(StateStore& states) : states_(states) {}
 
-  /// A tensor that was sent as `before` and is sent as `after` now. If one tensor of a group is added, all of
-  /// the group are.
+  /// Adds a tensor that travelled as `before` and travels as `after` from now on. With one tensor of a group,
+  /// the caller adds all tensors of the group.
   void add(SentRange before, SentRange after) { moves_.push_back({std::move(before), std::move(after)}); }
 
-  /// By tensor, in the order of add(): the residual of elements that this rank does not encode with error
-  /// feedback any more, in the unit of its values; empty: there is none. The caller adds it to the next
-  /// values once, as no state keeps it now.
+  /// For each tensor, in the order of add(): the residual of elements that this rank no longer encodes with
+  /// error feedback, in the unit of its values; empty: no residual. No state keeps it, so the caller adds it
+  /// once, to the next values.
   std::vector<std::vector<float>> finish();
 
  private:

@@ -9,7 +9,7 @@
 namespace hipress {
 namespace {
 
-/// How a member would be sent alone, apart from its name, size and priority.
+/// The description of a member's way if it travelled alone, without name, size and priority.
 std::string wayOf(TensorSpec spec) {
   spec.shape.clear();
   return spec.describe();

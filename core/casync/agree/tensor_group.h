@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors that are sent as one tensor: one encoding and one message per link for many small gradients.
+// Groups: tensors that travel as one, with one encode and one message per link for many small gradients.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace hipress {
 
-/// The tensors of each group, as indices of `specs`, in the order of their first ones.
+/// The tensors of each group, as indices of `specs`. Groups and members are in the order of `specs`.
 std::vector<std::vector<size_t>> groupsOf(const std::vector<TensorSpec>& specs);
 
-/// The tensor that is sent for these members. Its name lists them. Throws InvalidArgument and Unsupported,
-/// naming tensors that cannot be sent together.
+/// The tensor that travels for these members. Its name lists the members. Throws InvalidArgument and
+/// Unsupported with the names of tensors that cannot travel together.
 TensorSpec groupSpec(const std::vector<TensorSpec>& specs, const std::vector<size_t>& members);
 
 /// "'a', 'b' and 3 more"

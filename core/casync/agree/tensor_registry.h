@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tensors of this rank as the agreement changes them. `run` implements it.
+// The interface through which the agreement changes this rank's tensors. `run` implements it.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@
 
 namespace hipress {
 
-/// A tensor that ranks have agreed on; see Engine::agree().
+/// The number of an agreed tensor; see Engine::agree().
 using TensorHandle = uint32_t;
 
-/// How far a tensor is, in what encoding depends on.
+/// The inputs of an encode that change from step to step.
 struct SentSteps {
-  uint32_t next = 0;          ///< Number of its next step.
-  uint32_t randomTensor = 0;  ///< Number in place of the tensor's in the key of its random values.
+  uint32_t next = 0;          ///< The number of the next step.
+  uint32_t randomTensor = 0;  ///< The number in the key of its random values, often its own number.
 };
 
 class TensorRegistry {
  public:
   virtual ~TensorRegistry() = default;
-  /// Throws the error that ended the job, or NotInitialized with what the caller is `doing`.
+  /// Throws the error that ended the job, or NotInitialized. `doing`: the caller's action, for the message.
   virtual void throwIfEnded(const std::string& doing) const = 0;
-  /// Plans the tensor and enters it under the number on which ranks have agreed. A tensor that is entered
-  /// again keeps its number of steps, so that tags stay unique. Throws InvalidArgument, Unsupported.
+  /// Plans the tensor and enters it under the agreed number. A tensor that is entered again keeps its number
+  /// of steps, so that tags stay unique. Throws InvalidArgument, Unsupported.
   virtual void enter(TensorHandle number, TensorSpec spec) = 0;
-  /// From now on these tensors are sent as the tensor `together`, in this order.
+  /// From now on these tensors travel as the tensor `together`, in this order.
   virtual void enterGroup(TensorHandle together, const std::vector<TensorHandle>& members) = 0;
-  /// From now on the tensor is sent as these factors.
+  /// From now on the tensor travels as these factors.
   virtual void enterFactors(TensorHandle tensor, TensorHandle left, TensorHandle right) = 0;
-  /// The tensors of its factors; empty: it is not sent so.
+  /// The tensors of the factors; empty: the tensor does not travel as factors.
   virtual std::vector<TensorHandle> factorsOf(TensorHandle handle) const = 0;
   virtual void remove(const std::set<TensorHandle>& handles) = 0;
 
@@ -43,10 +43,10 @@ class TensorRegistry {
   virtual std::shared_ptr<const Tensor> tensor(TensorHandle handle) const = 0;
   virtual bool isInFlight(TensorHandle handle) const = 0;
   virtual SentRange sentRange(TensorHandle handle) const = 0;
-  /// The tensor of its group and all members; empty: it has none.
+  /// The group's tensor and all members; empty: the tensor is in no group.
   virtual std::vector<TensorHandle> groupOf(TensorHandle handle) const = 0;
   virtual SentSteps steps(TensorHandle handle) const = 0;
-  /// On all ranks, while the tensor is not in flight.
+  /// All ranks call it, while the tensor is not in flight.
   virtual void setSteps(TensorHandle handle, const SentSteps& steps) = 0;
 };
 

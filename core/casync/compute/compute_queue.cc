@@ -12,12 +12,12 @@
 
 namespace hipress {
 
-/// One run(): indices go to whoever asks next. Outlives run() in the hands of helpers that came too late.
+/// One run(): each thread takes the next index. A helper that comes too late may keep the batch alive.
 class Batch {
  public:
   Batch(size_t count, const std::function<void(size_t)>& body) : count_(count), body_(body) {}
 
-  /// Works until no index is left. `body_` may be gone by then, and is not touched any more.
+  /// Works until no index is left. Then `body_` may be destroyed, and this function does not use it.
   void work() noexcept {
     size_t done = 0;
     std::exception_ptr failed;
@@ -35,7 +35,7 @@ class Batch {
     if (done_ == count_) allDone_.notify_all();
   }
 
-  /// Rethrows what a body has thrown, on whatever thread.
+  /// Rethrows the exception of a body, from any thread.
   void wait() {
     std::unique_lock lock(mutex_);
     allDone_.wait(lock, [this] { return done_ == count_; });
@@ -71,12 +71,12 @@ void ComputeQueue::push(int priority, Work work) {
   ready_.notify_one();
 }
 
-/// Gives the batch, before everything else, to as many lanes as have nothing to do, but at most to `most`.
+/// Gives the batch to idle lanes, at most `most`, before all other work.
 void ComputeQueue::askIdleLanes(size_t most, const std::shared_ptr<Batch>& batch) {
   size_t asked = 0;
   {
     const std::lock_guard lock(mutex_);
-    // A lane that an item has just woken counts as idle until it runs.
+    // A lane that was just woken for an item counts as idle until it runs.
     const size_t idle = idle_ > items_.size() ? idle_ - items_.size() : 0;
     for (; asked < std::min(most, idle) && !stopped_; ++asked) {
       items_.push({std::numeric_limits<int>::max(), sequence_++, [batch](int) { batch->work(); }});
@@ -115,7 +115,7 @@ void ComputeQueue::serve(int lane) {
     ready_.wait(lock, [this] { return stopped_ || !items_.empty(); });
     --idle_;
     if (stopped_) return;
-    // top() is const; the item is removed at once, so moving out of it is safe.
+    // top() is const. The item leaves the heap at once, so moving out of it is safe.
     Work work = std::move(const_cast<Prioritised<Work>&>(items_.top()).value);
     items_.pop();
     lock.unlock();

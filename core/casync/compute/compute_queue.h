@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Q_comp: encodes, merges and decodes that are ready, run by a small pool of threads, higher priority first.
-// The same threads help with one large encode or decode when they have nothing else to do.
+// Q_comp: a small pool of threads runs encodes, merges and decodes that are ready, higher priority first.
+// Idle threads help with one large encode or decode.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ namespace hipress {
 
 class ComputeQueue final : public Parallel {
  public:
-  /// `lane` is the index of the thread that runs the work. Must not throw: nobody waits for it.
+  /// `lane`: the index of the thread that runs the work. Work must not throw: no caller waits for it.
   using Work = InlineFunction<void(int lane)>;
 
   explicit ComputeQueue(int threads);
@@ -29,16 +29,16 @@ class ComputeQueue final : public Parallel {
   ComputeQueue(const ComputeQueue&) = delete;
   ComputeQueue& operator=(const ComputeQueue&) = delete;
 
-  /// Thread-safe. Among equal priorities, first come first served. Ignored after stop().
+  /// Thread-safe. Equal priorities run in the order of their push(). After stop() the call does nothing.
   void push(int priority, Work work);
 
   size_t threads() const override { return lanes_; }
 
-  /// The caller, a lane or any other thread, works itself and takes in those lanes that are idle. It waits
-  /// only for bodies that a lane has begun: also when all lanes are busy, or stopped, this comes to an end.
+  /// The calling thread, a lane or another one, works itself, with the help of idle lanes. It waits only for
+  /// bodies that a lane has begun, so it ends even if all lanes are busy or stopped.
   void run(size_t count, const std::function<void(size_t)>& body) override;
 
-  /// Drops what has not begun, waits for what has. Idempotent.
+  /// Drops work that has not begun and waits for work that has. Idempotent.
   void stop();
 
  private:

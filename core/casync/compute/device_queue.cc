@@ -8,7 +8,7 @@
 namespace hipress {
 namespace {
 
-/// One copies to the device, one computes, one copies back, and a fourth takes over from them.
+/// One stream copies to the device, one computes, one copies back, and a fourth takes over from these.
 constexpr size_t kStreams = 4;
 
 }  // namespace

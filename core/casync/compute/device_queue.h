@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Q_comp of a device: its streams, and the memory that tasks use there. A partition's tasks go to one stream,
-// which keeps their order; tasks of different partitions overlap, the copies of one with another's kernels.
+// The Q_comp of a device: its streams, and the device memory of tasks. All tasks of a partition go to one
+// stream, which keeps their order. Tasks of different partitions overlap: one copies while another computes.
 #pragma once
 
 #include <memory>
@@ -30,11 +30,11 @@ class DeviceQueue {
 
   DeviceStream& stream(size_t number) const { return *streams_[number % streams_.size()]; }
 
-  BufferPool& values() { return values_; }    ///< In the device's memory.
-  BufferPool& staging() { return staging_; }  ///< The host's.
+  BufferPool& values() { return values_; }    ///< in the device's memory
+  BufferPool& staging() { return staging_; }  ///< in the host's memory
   const std::shared_ptr<BufferPool>& states() const { return states_; }
 
-  /// Bytes of the device's memory; `staging`: of the host's.
+  /// Bytes of device memory, and for `staging` of host memory.
   struct Statistics {
     size_t values = 0;
     size_t states = 0;
@@ -43,7 +43,7 @@ class DeviceQueue {
   };
   Statistics statistics() const;
 
-  /// Waits, for `limit` together, until the streams are done. False if one is not.
+  /// Waits, for `limit` in all, until the streams are done. Returns false if one is not.
   bool close(Milliseconds limit);
 
  private:

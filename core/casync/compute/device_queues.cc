@@ -4,8 +4,8 @@
 namespace hipress {
 namespace {
 
-/// How long shutting down waits for a device: work that is under way takes much less, a device that hangs
-/// would take for ever.
+/// How long a shutdown waits for a device. Work in flight takes much less time, and a device that hangs would
+/// take for ever.
 constexpr Milliseconds kDrain{10000};
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The queues of the devices on which tensors are.
+// The queues of all devices that have tensors.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@ namespace hipress {
 
 class DeviceQueues {
  public:
-  /// nullptr for the host's. Throws Unsupported if the device cannot compute what the tensor needs.
+  /// nullptr for a tensor on the host. Throws Unsupported if the device cannot compute for the tensor.
   std::shared_ptr<DeviceQueue> queueFor(const Tensor& tensor);
-  /// Of all devices together.
+  /// The sum over all devices.
   DeviceQueue::Statistics statistics() const;
-  /// When no thread puts more work on a stream. Work that a device does not finish keeps its operations.
+  /// No thread may submit more work. Work that a device does not finish keeps its operations alive.
   void close();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values that the tasks of one operation leave on a device for each other, and the memory that a task holds
-// until its stream is done with it.
+// The values that the tasks of one operation share on a device, and the memory that a task holds until its
+// stream is done with it.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace hipress {
 
-/// Buffers that are given back together. The first ones need no memory for the list itself.
+/// Buffers that return to the pool together. The first two need no memory for the list itself.
 class HeldBuffers {
  public:
   const BufferPool::Buffer& add(BufferPool::Buffer buffer) {
@@ -38,33 +38,33 @@ class HeldBuffers {
   std::vector<BufferPool::Buffer> more_;
 };
 
-/// A task's memory until its stream is done.
+/// The memory of a task until its stream is done.
 struct TaskWork {
-  BufferPool::Buffer words;    ///< On a device, which writes sizes and error numbers there,
-  BufferPool::Buffer results;  ///< and the copy in which the host reads them.
-  size_t encodedBytes = 0;     ///< On the host: the size of the message that an encode made.
+  BufferPool::Buffer words;    ///< on a device, which writes sizes and error numbers there
+  BufferPool::Buffer results;  ///< the copy of `words` that the host reads
+  size_t encodedBytes = 0;     ///< on the host: the size of the message that an encode made
   std::optional<StateLease> lease;
-  HeldBuffers held;  ///< Memory that the task reads and no later task needs.
+  HeldBuffers held;  ///< memory that the task reads and no later task needs
 
   void release();
 };
 
 struct DeviceMessage {
-  std::span<const std::byte> elements;  ///< Of a raw message of this rank: where they are on the device.
+  std::span<const std::byte> elements;  ///< a raw message of this rank: its elements on the device
   BufferPool::Buffer encoded;
-  const uint32_t* encodedBytes = nullptr;  ///< On the device.
+  const uint32_t* encodedBytes = nullptr;  ///< on the device
 };
 
 struct DeviceValues {
   DeviceValues(std::shared_ptr<DeviceQueue> deviceQueue, const Tensor& tensor);
 
-  /// When all tasks are done.
+  /// Called when all tasks are done.
   void release();
 
   const std::shared_ptr<DeviceQueue> queue;  // outlives all buffers
   const std::shared_ptr<const DeviceCodec> codec;
   const std::shared_ptr<const DeviceCodec> aggregateCodec;
-  BufferPool::Buffer scaled;  // the input, if Tensor::ownFactor has changed it
+  BufferPool::Buffer scaled;  // the input times Tensor::ownFactor, if that is not 1
   std::vector<DeviceMessage> messages;
   std::vector<TaskWork> tasks;
 };

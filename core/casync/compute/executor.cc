@@ -12,22 +12,21 @@
 namespace hipress {
 namespace {
 
-/// Bytes; sending fewer takes less time than reading the memory of another process.
+/// In bytes. A smaller message takes less time than reading another process' memory.
 constexpr size_t kSmallestReferred = 16384;
 
-/// For two ranks of which one has updated a parameter from the gradients of the step before, and the other
-/// has not.
+/// The error if, of two ranks, only one has updated a parameter from the gradients of the step
+/// before.
 Error outOfStep(const StepValues& operation, int peer, uint16_t theirs, int rank) {
   const uint32_t aheadOfThis = (theirs + kUpdatesCycle - operation.updates) % kUpdatesCycle;
   const bool peerIsBehind = aheadOfThis > kUpdatesCycle / 2;
   const std::string behind = "rank " + std::to_string(peerIsBehind ? peer : rank);
   const std::string ahead = "rank " + std::to_string(peerIsBehind ? rank : peer);
-  return {
-      ErrorKind::kMismatch,
-      behind + " did not make an update of '" + operation.tensor->spec().name + "' that " + ahead +
-          " made, and went on to the next step: the ranks' parameters are not the same any more. " + behind +
-          " may have caught an exception after backward and gone on, or left a step out on its own. Start "
-          "again from a checkpoint, and let such exceptions end the rank"};
+  return {ErrorKind::kMismatch,
+          behind + " did not make an update of '" + operation.tensor->spec().name + "' that " + ahead +
+              " made, and began the next step: the ranks' parameters differ from now on. " + behind +
+              " may have caught an exception after backward and continued, or skipped a step alone. Start "
+              "again from a checkpoint, and let such exceptions end the rank"};
 }
 
 }  // namespace
@@ -73,7 +72,7 @@ std::span<std::byte> Executor::accept(StepValues& operation, const Task& recv, c
   return destination;
 }
 
-/// Whether the message may refer to its elements instead of carrying them.
+/// Whether a message of this rank may refer to its elements instead of carrying them.
 bool Executor::mayRefer(const StepValues& operation, MessageIndex message) const {
   const Message& planned = operation.tensor->graph().messages()[message];
   return planned.lent && !neighbours_.empty() && neighbours_[static_cast<size_t>(planned.peer)] != 0;
@@ -112,8 +111,8 @@ void Executor::begin(const std::shared_ptr<StepValues>& operation) {
     operation->input = scaled.data();
   }
   if (device == nullptr || (operation->ready == nullptr && !scales)) return;
-  // The event is the caller's: the operation owns it until streams have waited for it. The same holds for the
-  // scaled values.
+  // The caller owns the event and the operation keeps it alive: the operation must stay until the streams
+  // have waited for the event. The scaled values need the same.
   for (DeviceStream* stream : device->queue->streamsOf(tensor))
     stream->whenDone([operation](const Failure&) {});
 }
@@ -153,7 +152,7 @@ void Executor::finish(StepValues& operation, TaskIndex index) {
   step.work.lease.reset();
 }
 
-/// Whether the stream has got work, and finish() has to be called.
+/// Returns whether the stream has work, so that finish() must be called.
 bool Executor::start(const TaskStep& step) {
   switch (step.task.primitive) {
     case Primitive::kEncode:
@@ -164,7 +163,7 @@ bool Executor::start(const TaskStep& step) {
       return decode(step);
     case Primitive::kSend:
     case Primitive::kRecv:
-      return false;  // the transport's
+      return false;  // work of the transport
   }
   return false;
 }
@@ -196,8 +195,8 @@ bool Executor::encode(const TaskStep& step) {
   return step.device != nullptr && step.tensor().graph().messages()[step.task.message].sent;
 }
 
-/// Nothing to encode: on the host the elements are sent from where they are; a device copies them to staging.
-/// Raw partitions are merged in the output.
+/// A raw message needs no encode. On the host the rank sends the elements from their place; a device copies
+/// them to staging. Merges of raw partitions write to the output.
 void Executor::encodeRaw(const TaskStep& step) {
   MessageState& message = step.message();
   const bool ofInput = step.task.from.front().kind == Operand::Kind::kInput;
@@ -244,7 +243,7 @@ void Executor::compress(const TaskStep& step) {
   step.stream.encode(call);
   copyWords(step, 2);
   if (step.tensor().graph().messages()[step.task.message].sent) {
-    // The whole room: the message's size is known only when the encode is done.
+    // Takes room for the largest message: its size is known only when the encode is done.
     message.buffer = step.staging.take(room);
     step.stream.copyToHost(message.buffer.data(), call.message);
   }
@@ -263,9 +262,9 @@ void Executor::finishEncode(const TaskStep& step) {
     }
     bytes = results[0];
   }
-  // An empty message says that a value was not finite: it is sent like any other, the old states stay.
+  // A message of 0 bytes says that a value was not finite. The rank sends it, and the old states stay.
   if (bytes > 0) step.work.lease->commit();
-  if (!message.buffer) return;  // a device's message that is not sent
+  if (!message.buffer) return;  // a message on a device that no task sends
   message.payload = message.buffer.first(bytes);
   message.header.payloadBytes = bytes;
   if (step.tensor().graph().messages()[step.task.message].sent)
@@ -285,7 +284,7 @@ bool Executor::decode(const TaskStep& step) {
       step.stream.copyToDevice(output.data(), message.payload);
       return true;
     }
-    // Received, or merged, in place; but this rank's own values may be somewhere else.
+    // The output has a payload that was received or merged in place. This rank's own values may be elsewhere.
     const auto elements = payloadOf(step, step.task.message);
     if (elements.data() == output.data()) return false;
     step.stream.copy(output.data(), elements.first(output.size()));
@@ -301,7 +300,7 @@ bool Executor::decode(const TaskStep& step) {
   return true;
 }
 
-/// Throws CorruptPayload if the device has refused the message.
+/// Throws CorruptPayload if the device has rejected the message.
 void Executor::checkDecode(const TaskStep& step, size_t word, MessageIndex message) {
   const uint32_t error = reinterpret_cast<const uint32_t*>(step.work.results.data())[word];
   if (error == 0) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the computing primitives of operations, on the host and on devices: the only place where graphs,
-// codecs and element types meet. A task puts its work on a stream (start) and reads the results when the
-// stream is done (finish). The host's stream is done at once.
+// Runs encodes, merges and decodes, on the host and on devices. Only this class knows graphs, codecs and
+// element types together. A task puts its work on a stream (start) and reads the results when the stream is
+// done (finish). The host's stream is done at once.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace hipress {
 
-/// Whether `next` may be put on its stream before the host knows that `task` is done: both are computed, on
-/// one stream.
+/// Whether `next` may enter its stream before the host knows that `task` is done: both compute, and on the
+/// same stream.
 inline bool isOrderedByDevice(const StepValues& operation, TaskIndex task, TaskIndex next) {
   const auto& tasks = operation.tensor->graph().tasks();
   const auto computed = [](Primitive primitive) {
@@ -31,35 +31,35 @@ inline bool isOrderedByDevice(const StepValues& operation, TaskIndex task, TaskI
 
 class Executor {
  public:
-  /// Large encodes and decodes on the host share their work out over `parallel`.
-  /// `neighbours`: by rank, the process whose memory this rank reads, or 0; empty: none.
+  /// Large encodes and decodes on the host use the threads of `parallel`. `neighbours`: for each rank the
+  /// process whose memory this rank can read, or 0; empty: none.
   Executor(BufferPool& pool, Parallel& parallel, uint64_t seed, int rank, std::vector<uint64_t> neighbours)
       : pool_(pool), host_(&parallel), seed_(seed), rank_(rank), neighbours_(std::move(neighbours)) {}
 
-  /// Before an operation's first task: streams wait until the caller's values are there, and apply
-  /// Tensor::ownFactor. Throws InvalidArgument.
+  /// Prepares an operation before its first task. The streams wait until the caller's values are ready, and
+  /// multiply them by Tensor::ownFactor. Throws InvalidArgument.
   void begin(const std::shared_ptr<StepValues>& operation);
 
   /// Runs an encode, merge or decode on the host. Throws CorruptPayload (with tensor, partition and sender)
   /// for bad input.
   void run(StepValues& operation, const Task& task);
 
-  /// Puts an encode, merge or decode on its partition's stream. False if the device has no work for it, and
-  /// finish() is not to be called. Throws as run() does.
+  /// Puts an encode, merge or decode on the stream of its partition. Returns false if the device has no work
+  /// for the task: then finish() must not be called. Throws the errors of run().
   bool enqueue(StepValues& operation, TaskIndex index);
-  /// The device is done with the task. Throws the errors that the device found.
+  /// Ends a task when the device is done with it. Throws the errors that the device found.
   void finish(StepValues& operation, TaskIndex index);
   static DeviceStream& streamOf(const StepValues& operation, const Task& task);
 
-  /// A message's header has come: where its payload goes. Throws CorruptPayload.
+  /// Checks the header of an arrived message and returns the memory for its payload. Throws CorruptPayload.
   std::span<std::byte> accept(StepValues& operation, const Task& recv, const WireHeaderBytes& header,
                               size_t payloadBytes);
 
-  /// The payload that accept() made room for is here. Throws CorruptPayload if it refers to the memory of
-  /// another process than the sender's.
+  /// Checks a complete payload. Throws CorruptPayload if the payload refers to the memory of a process that
+  /// is not the sender's.
   void checkReceived(const StepValues& operation, const Task& recv) const;
 
-  /// Elements on which `run` computes; 0 for a task that only passes memory on.
+  /// The number of elements on which `run` computes; 0 for a task that only passes memory on.
   static size_t work(const StepValues& operation, const Task& task);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one step of a tensor that is sent as factors computes on this rank (matrix/power_step.h), with the
-// memory and the states for it.
+// The computation of this rank for one step of a tensor that travels as factors (matrix/power_step.h), with
+// its memory and states.
 #pragma once
 
 #include <optional>
@@ -16,21 +16,21 @@ namespace hipress {
 
 class FactorValues {
  public:
-  /// `values`: of the tensor's operation, which outlives this. `ranks`: how many sum their factors.
+  /// `values`: of the tensor's operation, which outlives this object. `ranks`: number of ranks in the sums.
   FactorValues(BufferPool& pool, StepValues& values, int ranks);
 
-  /// A rank without values in this step adds nothing to the sums and gets the result. Its residual loses the
+  /// A rank without values in this step adds zeros to the sums and gets the result. Its residual loses the
   /// result, as if its values were zeros.
   bool hasValues() const { return values_.input != nullptr; }
   Factor left() const { return left_; }
   Factor right() const { return right_; }
 
-  /// Makes this rank's P, in left(), where the sum is to be.
+  /// Computes this rank's P into left(). The caller then puts the sum of all ranks there.
   void makeLeft(Parallel& parallel);
-  /// left() is the sum now: makes this rank's Q, in right(), where the sum is to be.
+  /// With the sum in left(): computes this rank's Q into right(). The caller then puts the sum there.
   void makeRight(Parallel& parallel);
-  /// right() is the sum now: writes the result and keeps the states. Not-a-number and infinity on any rank
-  /// make the result NaN everywhere and leave the states as they were, on all ranks.
+  /// With the sum in right(): writes the result and keeps the states. A NaN or an infinity on any rank makes
+  /// the result NaN everywhere and leaves the states unchanged, on all ranks.
   void finish(Parallel& parallel);
 
  private:
@@ -40,7 +40,7 @@ class FactorValues {
   StepValues& values_;
   const int ranks_;
   BufferPool::Buffer memory_;           // of both factors
-  BufferPool::Buffer unsaved_;          // of the matrix, where no residual is kept
+  BufferPool::Buffer unsaved_;          // of the matrix, if no residual is kept
   std::optional<StateLease> residual_;  // the matrix is the new residual
   std::optional<StateLease> rightOfStates_;
   float* matrix_ = nullptr;

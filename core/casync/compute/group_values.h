@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values of a group's members in a row, on the host or on the device on which the members are.
+// The values of a group's members in a row, in the memory of the members' device or on the host.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,14 @@ namespace hipress {
 
 class GroupValues {
  public:
-  /// On `device`, or on the host if it is nullptr. `pool` is the host's. The values live until this dies.
+  /// `device` nullptr: on the host, and `pool` serves them. The values live as long as this object.
   GroupValues(BufferPool& pool, std::shared_ptr<DeviceQueue> device, size_t bytes)
       : device_(std::move(device)), buffer_((device_ == nullptr ? pool : device_->values()).take(bytes)) {}
 
   std::byte* data() const { return buffer_.data(); }
 
-  /// Copies a member's values to these bytes, zeros if it has none. Calls `done` when they are there, or with
-  /// the device's failure.
+  /// Copies a member's values to `bytes` of the group, or zeros if the member has none. Calls `done` after
+  /// the copy, or with the failure of the device.
   void copyIn(const StepValues& member, size_t index, Partition bytes, EndCallback done) {
     DeviceStream& stream = streamOf(index);
     const std::span<std::byte> place(data() + bytes.first, bytes.count);
@@ -35,7 +35,7 @@ class GroupValues {
     stream.whenDone(std::move(done));
   }
 
-  /// Copies these bytes to a member's output.
+  /// Copies `bytes` of the group to a member's output.
   void copyOut(const StepValues& member, size_t index, Partition bytes, EndCallback done) {
     DeviceStream& stream = streamOf(index);
     stream.copy(member.output, {data() + bytes.first, bytes.count});

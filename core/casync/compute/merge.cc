@@ -10,11 +10,11 @@
 namespace hipress {
 namespace {
 
-/// Elements that are added at a time if some are read from a neighbour: few enough to stay in the cache until
-/// they are added, enough for one call of the kernel.
+/// Elements that a merge adds at a time if a neighbour has some of them: few enough to stay in the cache
+/// until the merge adds them, enough for one call of the kernel.
 constexpr size_t kTile = 131072;
 
-/// Whether the ranks of a host add up their gradients, so that no message is encoded.
+/// Whether all contributions are raw: the ranks of a host add up their gradients.
 bool addsElementsOnly(const StepValues& operation, const Task& merge) {
   return merge.mergeAs == MergeAs::kPartialSum &&
          std::all_of(merge.from.begin(), merge.from.end(), [&](const Operand& operand) {
@@ -24,7 +24,7 @@ bool addsElementsOnly(const StepValues& operation, const Task& merge) {
          });
 }
 
-/// A tile of the elements to which a message refers, where the stream finds it; `place`: the contribution's.
+/// A tile of the elements to which a message refers, readable for the stream. `place`: its contribution.
 std::span<const std::byte> tileOf(const TaskStep& step, MessageIndex message, size_t firstByte, size_t bytes,
                                   size_t place) {
   if (step.device == nullptr) {
@@ -41,11 +41,11 @@ std::span<const std::byte> tileOf(const TaskStep& step, MessageIndex message, si
   return tile;
 }
 
-/// Merges contributions of which none is encoded, tile by tile where some are in a neighbour's memory:
-/// a tile does not leave the cache before it is added, and a device copies it while the host reads the next
-/// one.
+/// Merges contributions, all of them raw. It works tile by tile if some are in a neighbour's memory:
+/// a tile stays in the cache until the merge adds it, and a device copies one tile while the host reads the
+/// next.
 bool mergeElements(const TaskStep& step, std::span<float> sum) {
-  // Their memory serves every merge. The first: where contributions are; nullptr: in a neighbour's memory.
+  // The memory of these lists serves every merge. `elements`: nullptr if they are in a neighbour's memory.
   thread_local std::vector<const std::byte*> elements;
   thread_local std::vector<MessageIndex> messages;
   thread_local std::vector<const void*> values;
@@ -81,7 +81,7 @@ bool mergeElements(const TaskStep& step, std::span<float> sum) {
   return true;
 }
 
-/// In the output, in the tensor's own type.
+/// Merges into the output, in the tensor's own type.
 bool mergeRaw(const TaskStep& step) {
   const Tensor& tensor = step.tensor();
   const auto output = outputSlice(step.operation, step.partition());
@@ -105,7 +105,7 @@ bool mergeRaw(const TaskStep& step) {
   return true;
 }
 
-/// In float32, every contribution that is not encoded with the input's factor.
+/// Merges in float32. Contributions that are not encoded get the input's factor.
 bool mergeValues(const TaskStep& step, std::span<float> sum) {
   if (addsElementsOnly(step.operation, step.task)) return mergeElements(step, sum);
   const auto decoded = static_cast<size_t>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The places and the properties of an operation's values, for the primitives that compute on them.
+// Finds the places and the properties of an operation's values, for the primitives that compute on them.
 #pragma once
 
 #include <span>
@@ -24,14 +24,14 @@ inline std::span<std::byte> outputSlice(const StepValues& operation, const Tenso
   return {operation.output + partition.output.first * size, partition.output.count * size};
 }
 
-/// Elements of a message: a block that arrives may have another size than the one that leaves.
+/// Elements of a received message: the block may have another size than the sent one.
 inline size_t receivedCount(const StepValues& operation, const TensorPartition& partition) {
   const bool exchanges = operation.tensor->spec().collective() == Collective::kAllgather ||
                          operation.tensor->spec().collective() == Collective::kAlltoall;
   return exchanges ? partition.output.count : partition.range.count;
 }
 
-/// Whether a message carries the elements as they are.
+/// Whether a message carries the elements without a codec.
 inline bool isRaw(const StepValues& operation, const TensorPartition& partition, MessageIndex message) {
   return partition.raw || operation.tensor->graph().messages()[message].plain;
 }
@@ -46,8 +46,8 @@ inline WireHeader headerFor(const StepValues& operation, const TensorPartition& 
   return header;
 }
 
-/// The seed of a rank's random numbers for one purpose. If ranks rounded with the same numbers, their errors
-/// would add up; if an aggregator rounded a sum with the numbers of its parts, the sum would be biased.
+/// The seed of a rank's random numbers for one purpose. With the same numbers on all ranks, rounding errors
+/// would add up. With the same numbers for a sum and its contributions, the sum would be biased.
 inline uint64_t seedOf(uint64_t seed, int rank, EncodeAs encodeAs) {
   const auto purposes = uint64_t{4};
   return seed + ((static_cast<uint64_t>(rank) * purposes + static_cast<uint64_t>(encodeAs)) << 32);
@@ -61,7 +61,7 @@ inline EncodeContext contextOf(const StepValues& operation, const Task& task, ui
   context.step = operation.step;
   context.tensor = operation.randomTensor;
   context.firstElement = partitionOf(operation, task).range.first;
-  // Sums contain the input's factor.
+  // Sums have the input's factor already.
   double scale = task.from.front().kind == Operand::Kind::kInput ? tensor.inputFactor() : 1.0;
   if (task.encodeAs == EncodeAs::kResult) scale *= tensor.aggregateFactor();
   context.scale = static_cast<float>(scale);
@@ -76,7 +76,7 @@ inline int senderOf(const StepValues& operation, MessageIndex message) {
   return -1;
 }
 
-/// Whether no rank had values for it in this step.
+/// Whether no rank had values for the operand in this step.
 inline bool isAbsent(const StepValues& operation, const Operand& operand) {
   switch (operand.kind) {
     case Operand::Kind::kInput:
@@ -93,19 +93,19 @@ inline bool isAbsent(const StepValues& operation, const Operand& operand) {
   return true;
 }
 
-/// Whether a merge decodes this contribution.
+/// Whether a merge decodes the contribution.
 inline bool isDecoded(const StepValues& operation, const Operand& operand) {
   if (operand.kind != Operand::Kind::kMessage || isAbsent(operation, operand)) return false;
   return (operation.messages[operand.index].header.flags & kFlagRaw) == 0;
 }
 
-/// The factor of a merge of raw values. Partial sums travel without factors, as each factor could lose
+/// The factor of a merge of raw values. Partial sums travel without factors, because each factor could lose
 /// precision.
 inline double rawFactor(const Tensor& tensor, const Task& merge) {
   return merge.mergeAs == MergeAs::kPartialSum ? 1.0 : tensor.inputFactor() * tensor.aggregateFactor();
 }
 
-/// The error with the tensor and the partition. `sender`: the rank whose message caused it; -1: none.
+/// The error with tensor and partition. `sender`: the rank whose message caused it, or -1.
 inline Error inContext(const Error& error, const StepValues& operation, const Task& task, int sender) {
   std::string where =
       "tensor '" + operation.tensor->spec().name + "', partition " + std::to_string(task.partition);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tasks of one synchronisation of a tensor leave for each other. The task graph orders all accesses:
-// there are no locks.
+// The values that the tasks of one synchronisation share. The task graph orders all accesses, so there are no
+// locks.
 #pragma once
 
 #include <atomic>
@@ -20,24 +20,24 @@ namespace hipress {
 
 struct DeviceValues;
 
-/// An encoded message on its way through this rank.
+/// A message that this rank encodes, sends, receives or decodes.
 struct MessageState {
   WireHeader header;
   std::span<const std::byte> payload;  // in `buffer`, in the caller's tensor, or `reference`
   BufferPool::Buffer buffer;
-  MemoryReference reference;  // the payload, if the header says that it is one
+  MemoryReference reference;  // the payload, if the header has the reference flag
 
   bool isReference() const { return (header.flags & kFlagReference) != 0; }
   bool absent() const { return (header.flags & kFlagAbsent) != 0; }
 };
 
-/// What a merge left for other tasks.
+/// The result of a merge, for other tasks.
 struct SumState {
-  BufferPool::Buffer values;  // float32; raw partitions are merged into the output instead
+  BufferPool::Buffer values;  // float32; merges of raw partitions write to the output instead
   bool absent = false;        // no rank had values
 };
 
-/// A count of updates as messages carry it: never 0, which says that the sender does not count.
+/// A count of updates as messages carry it. The value 0 says that the sender does not count.
 inline constexpr uint32_t kUpdatesCycle = 65535;
 inline uint16_t updatesInMessage(uint64_t count) {
   return static_cast<uint16_t>(1 + count % kUpdatesCycle);
@@ -47,30 +47,30 @@ struct StepValues {
   explicit StepValues(std::shared_ptr<const Tensor> planned);
   ~StepValues();
 
-  /// Forgets what the tasks of another step have left.
+  /// Drops the values that the tasks of another step have left.
   void arm(uint32_t stepNumber);
-  /// The task needs the bytes of its messages no more: staging that no other task reads goes back to the
+  /// The task no longer needs the bytes of its messages. Staging that no other task reads returns to the
   /// pool.
   void endReading(const Task& task);
-  /// All tasks are complete.
+  /// Releases the memory when all tasks are complete.
   void release();
 
   const std::shared_ptr<const Tensor> tensor;
   uint32_t step = 0;
-  uint32_t randomTensor = 0;  // in the key of random values; the tensor's number, unless it was restored
+  uint32_t randomTensor = 0;         // in the key of random values: the tensor's number, or a restored one
   const std::byte* input = nullptr;  // nullptr: this rank has no values in this step
   std::byte* output = nullptr;
-  uint16_t updates = 0;                            // of the variable whose gradient the tensor is
-  void* ready = nullptr;                           // on a device: the event after which input may be read
-  BufferPool::Buffer scaled;                       // the input, if Tensor::ownFactor has changed it
-  std::shared_ptr<TensorStates> workerStates;      // nullptr: the codec keeps none
-  std::shared_ptr<TensorStates> aggregatorStates;  // the same for aggregateCodec
-  uint64_t statesGeneration = 0;                   // of the store when these were opened
+  uint16_t updates = 0;                            // updates of the variable whose gradient this is
+  void* ready = nullptr;                           // on a device: the event after which input is readable
+  BufferPool::Buffer scaled;                       // the input times Tensor::ownFactor, if that is not 1
+  std::shared_ptr<TensorStates> workerStates;      // nullptr: the codec has no states
+  std::shared_ptr<TensorStates> aggregatorStates;  // the states of aggregateCodec
+  uint64_t statesGeneration = 0;                   // of the store when these states were opened
   std::unique_ptr<DeviceValues> device;            // nullptr: the values are on the host
   std::vector<MessageState> messages;
   std::vector<std::atomic<uint32_t>> readers;  // by message: tasks that still need its bytes
   std::vector<SumState> sums;
-  std::atomic<bool> absent{false};  // no rank had values; the output was not written
+  std::atomic<bool> absent{false};  // no rank had values; the output is unwritten
 };
 
 }  // namespace hipress

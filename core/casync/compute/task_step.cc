@@ -8,7 +8,7 @@
 namespace hipress {
 namespace {
 
-/// Makes a message that refers to its elements one that carries them. Throws PeerLost.
+/// Replaces a message's reference by the elements. Throws PeerLost.
 void fetchReferred(const TaskStep& step, MessageIndex number) {
   MessageState& message = step.operation.messages[number];
   if (!message.isReference()) return;

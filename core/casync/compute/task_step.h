@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A task with the stream that computes it, and how its values come to where the stream finds them. On the
-// host they are there already, unless a message refers to the memory of a neighbour.
+// A task with the stream that computes it, and the functions that bring its values to the stream. On the host
+// the stream can read them already, unless a message refers to a neighbour's memory.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace hipress {
 
-/// One task of an operation, with its stream, the stream's memory, and the memory that the task holds.
+/// One task of an operation, with its stream, the stream's pools, and the memory that the task holds.
 struct TaskStep {
   StepValues& operation;
   const Task& task;
@@ -31,22 +31,22 @@ struct TaskStep {
   MessageState& message() const { return operation.messages[task.message]; }
 };
 
-/// Memory of the stream until the task is done.
+/// Takes memory of the stream until the task is done.
 std::span<std::byte> hold(const TaskStep& step, size_t bytes);
 
-/// `count` words on the device that the host reads when the task is done. nullptr on the host, where errors
-/// are thrown, and for none.
+/// Takes `count` words on the device, which the host reads when the task is done. nullptr on the host, where
+/// errors are exceptions, and for 0 words.
 uint32_t* takeWords(const TaskStep& step, size_t count);
 void copyWords(const TaskStep& step, size_t count);
 
-/// Where the stream finds the payload of a message that the host can read: a raw one, or a received one.
-/// Throws PeerLost.
+/// The payload, readable for the stream, of a message that the host can read: a raw or a received one. Throws
+/// PeerLost.
 std::span<const std::byte> payloadOf(const TaskStep& step, MessageIndex message);
 
-/// Reads elements to which a message refers, from `firstByte` on. Throws PeerLost.
+/// Reads the elements to which a message refers, from `firstByte` on. Throws PeerLost.
 void readReferred(const TaskStep& step, MessageIndex message, size_t firstByte, std::span<std::byte> into);
 
-/// The input or a sum as float32. A sum is given up to the task.
+/// The input or a sum as float32. The task takes over the memory of a sum.
 std::span<const float> floatsOf(const TaskStep& step, const Operand& operand);
 
 /// Decodes a message of this rank or of another one. Throws CorruptPayload.

@@ -24,7 +24,7 @@ void DeadlineWatch::begin() {
   if (stopped_) return;
   asked_ = true;
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  // Waking it costs more than submitting a small tensor, and between two looks it sees `asked_` by itself.
+  // A wake-up costs more than submitting a small tensor, and the running thread will see `asked_` by itself.
   if (idle_) changed_.notify_one();
 }
 

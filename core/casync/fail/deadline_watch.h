@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks from time to time at the deadlines of operations that nobody waits for: whoever waits looks himself.
+// Checks the deadlines of operations that no caller waits for. A waiting caller checks its deadline itself.
 #pragma once
 
 #include <condition_variable>
@@ -12,14 +12,14 @@ namespace hipress {
 
 class DeadlineWatch {
  public:
-  /// `look` is called on a thread of its own, a few times a second, until it says that nothing is left to
-  /// look at; begin() makes it begin again.
+  /// A separate thread calls `look` a few times a second, until it returns false because there is nothing
+  /// left to check. begin() starts it again.
   explicit DeadlineWatch(std::function<bool()> look);
   ~DeadlineWatch();
   DeadlineWatch(const DeadlineWatch&) = delete;
   DeadlineWatch& operator=(const DeadlineWatch&) = delete;
 
-  /// Thread-safe; the first call makes the thread. Does nothing after stop().
+  /// Thread-safe; the first call makes the thread. After stop() the call does nothing.
   void begin();
   /// Ends the thread. Idempotent.
   void stop();
@@ -31,7 +31,7 @@ class DeadlineWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool asked_ = false;
-  bool idle_ = false;  // the thread waits to be asked
+  bool idle_ = false;  // the thread waits for begin()
   bool stopped_ = false;
   std::thread thread_;
 };

@@ -9,16 +9,16 @@
 namespace hipress {
 namespace {
 
-/// The messages of a rank that is gone may still be on their way for this long, and so may the news why it
-/// went.
+/// How long the messages of a departed rank, and the report of its failure, may still be on their
+/// way.
 constexpr Milliseconds kGoneGrace{2000};
 
 /// How much longer than the deadline a rank waits for each message that must come before the missing one, and
 /// for the answer of a rank that it is about to name.
 constexpr Milliseconds kGrace{1000};
 
-/// Tensor numbers start at 1, and 0 with step 0 is a failure: 0 with step k is the k-th question of one rank
-/// to another.
+/// The tag of a rank's question to another rank. Tensor numbers start at 1, so tensor 0 is free: with step 0
+/// it is the tag of a failure, with step k of question k.
 MessageTag questionTag(uint32_t number) {
   return {0, number, 0, 0};
 }
@@ -50,9 +50,9 @@ void Deadlines::begin() {
 void Deadlines::check(const AwaitedOperation& submitted) {
   const auto carrier = submitted.carrier();
   const AwaitedOperation& operation = carrier == nullptr ? submitted : *carrier;
-  if (operation.finished()) return;  // a group's, whose results are being copied
+  if (operation.finished()) return;  // the carrier has ended and its result is being copied
   const auto now = Clock::now();
-  // Only an operation that makes no progress is given up.
+  // Only an operation without progress ends the job.
   if (now >= operation.submitted() + kGoneGrace) {
     if (const auto departed = failures_.departedBefore(now - kGoneGrace)) {
       return failures_.fail({ErrorKind::kPeerLost, *departed + " while tensor '" + operation.wait().name +
@@ -112,7 +112,7 @@ void Deadlines::listenTo(int peer, uint32_t number) {
   transport_.recv(std::move(request));
 }
 
-/// A rank that does not wait, or not for long, answers nothing: it is the late one.
+/// A rank that does not wait, or waits only for a short time, sends no answer: it is the late rank.
 void Deadlines::answer(const Question& question) {
   const bool submitted = operations_.hasSubmitted(question.tensor, question.step);
   const auto overdue = Clock::now() - timeout_;
@@ -121,7 +121,7 @@ void Deadlines::answer(const Question& question) {
   for (const auto& operation : operations_.unfinished()) {
     if (operation->submitted() > overdue || operation->submitted() >= oldest) continue;
     Wait wait = operation->wait();
-    // Within the same step, the rank whose missing message depends on fewer others knows better.
+    // In the same step, the rank whose missing message depends on fewer others knows the cause better.
     const bool sameStep = wait.tensor == question.tensor && wait.step == question.step;
     if (submitted && !(sameStep && wait.depth < static_cast<int>(question.depth))) continue;
     if (wait.late.empty()) continue;
@@ -134,10 +134,10 @@ void Deadlines::answer(const Question& question) {
 Error Deadlines::timeoutError(const Wait& wait) const {
   const std::string advice =
       wait.missing.empty()
-          ? "The rank may be stopped, slow, or may not have submitted the tensor; a longer deadline is set "
-            "by "
-            "HIPRESS_TIMEOUT or init(timeout=...)"
-          : "Submit every tensor of a group in each step, as absent where there are no values";
+          ? "The late rank may be stopped or slow, or may not have submitted the tensor. A longer deadline "
+            "is set "
+            "with HIPRESS_TIMEOUT or init(timeout=...)"
+          : "Submit every tensor of a group in each step; submit a tensor without values as absent";
   return {ErrorKind::kTimeout, "tensor '" + wait.name + "' (step " + std::to_string(wait.step) +
                                    ") was not synchronised within " + seconds(timeout_) + ": rank " +
                                    std::to_string(transport_.rank()) + " " + causeOf(wait) + ". " + advice};

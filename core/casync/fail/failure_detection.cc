@@ -9,13 +9,13 @@
 namespace hipress {
 namespace {
 
-/// Tensor numbers start at 1: this one is for telling peers about a failure.
+/// The tag of a failure report. Tensor numbers start at 1.
 constexpr MessageTag kFailureTag{};
 constexpr size_t kMaxFailureText = 4096;
 
 Error reportedBy(int peer, const std::vector<std::byte>& text) {
   auto kind = static_cast<ErrorKind>(text[0]);
-  // Bytes from a network: Python has no exception for a kind that does not exist.
+  // The kind comes from the network, and Python has no exception for an unknown kind.
   if (kind < ErrorKind::kInvalidArgument || kind > ErrorKind::kRefused) kind = ErrorKind::kPeerLost;
   const std::string reason(reinterpret_cast<const char*>(text.data()) + 1, text.size() - 1);
   return {kind, "rank " + std::to_string(peer) + " reports: " + reason};
@@ -37,8 +37,8 @@ void FailureDetection::end(const Error& error, bool isOwn) {
   const Failure failure = failureOf(error);
   if (!job_.fail(failure, isOwn)) return;
   if (isOwn) {
-    // Twice, because each way has a hole: the control plane goes through rank 0, which may be the one that is
-    // stopped; the transport may be what is broken.
+    // Both ways, because each can fail: the control plane passes through rank 0, which may be the stopped
+    // rank, and the transport may be the broken part.
     control_.abort(error.kind(), error.what());
     tellPeers(error);
   }
@@ -74,7 +74,7 @@ void FailureDetection::listenTo(int peer) {
     return std::span<std::byte>(*text);
   };
   request.onReceived = [this, peer, text](const Failure& failure) {
-    if (!failure) end(reportedBy(peer, *text), false);  // otherwise this rank itself has ended
+    if (!failure) end(reportedBy(peer, *text), false);  // else this rank itself has ended
   };
   transport_.recv(std::move(request));
 }
@@ -82,7 +82,7 @@ void FailureDetection::listenTo(int peer) {
 void FailureDetection::onNotice(const ControlNotice& notice) {
   switch (notice.kind) {
     case ControlNotice::Kind::kLost:
-      // A rank that loses rank 0 tells the others itself: they will lose this rank next.
+      // This rank tells its peers of the loss of rank 0: else they would lose this rank next and name it.
       return end(Error(ErrorKind::kPeerLost, notice.message), notice.rank == 0);
     case ControlNotice::Kind::kAborted:
       return end(Error(notice.error, notice.message), false);
@@ -93,8 +93,8 @@ void FailureDetection::onNotice(const ControlNotice& notice) {
   }
 }
 
-/// The rank may have done its part, or have failed and closed its connections: a rank that knows more is
-/// given a moment to say so.
+/// Records a departure without ending the job at once. The rank may have done its part, or it may have
+/// failed; a rank that knows the reason gets a moment to report it.
 void FailureDetection::note(int rank, const std::string& how, bool saidGoodbye) {
   const MutexLock lock(mutex_);
   const auto known = std::ranges::find(departures_, rank, &Departure::rank);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a failure on one rank becomes the same error on all, in bounded time: lost and leaving ranks, ranks
-// that disagree. Deadlines are in deadlines.h.
+// Turns a failure on one rank into the same error on all ranks, in bounded time: lost ranks, departures,
+// conflicts. deadlines.h has the deadlines.
 #pragma once
 
 #include <optional>
@@ -21,16 +21,16 @@ class FailureDetection {
   FailureDetection(ControlPlane& control, Transport& transport, JobEnd& job, OperationsInFlight& operations)
       : control_(control), transport_(transport), job_(job), operations_(operations) {}
 
-  /// Listens to the control plane, the transport and the other ranks. Everything that a failure ends exists.
+  /// Listens to the control plane, the transport and the peers. All objects that a failure ends must exist.
   void begin();
-  /// Listens to the control plane no more.
+  /// Stops listening to the control plane.
   void stop() { control_.onNotice(nullptr); }
 
   /// Ends the job on all ranks; the first failure stays.
   void fail(const Error& error) { end(error, true); }
-  /// The connection to a rank broke.
+  /// The connection with a rank broke.
   void lost(int rank, const std::string& how) { note(rank, how, false); }
-  /// How the first rank left, if no other has left since `time`.
+  /// How the first rank departed, if no further rank has departed since `time`.
   std::optional<std::string> departedBefore(Clock::time_point time) const;
 
  private:
@@ -39,7 +39,7 @@ class FailureDetection {
     std::string how;
   };
 
-  /// `isOwn`: the other ranks do not know of it.
+  /// `isOwn`: the other ranks do not know of the error.
   void end(const Error& error, bool isOwn);
   void tellPeers(const Error& error);
   void listenTo(int peer);
@@ -51,7 +51,7 @@ class FailureDetection {
   JobEnd& job_;
   OperationsInFlight& operations_;
   mutable Mutex mutex_;
-  /// Ranks that said goodbye or whose connection broke; the first one first.
+  /// Ranks that said goodbye or whose connection broke, in the order of their departure.
   std::vector<Departure> departures_ HIPRESS_GUARDED_BY(mutex_);
   Clock::time_point lastDeparture_ HIPRESS_GUARDED_BY(mutex_);
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the job ends on this rank: by its first failure, or by shutdown().
+// The end of the job on this rank: by its first failure, or by shutdown().
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,17 @@ namespace hipress {
 
 class JobEnd {
  public:
-  /// False if the job has ended already. A failure of another rank (`isOwn` is false) after shutdown() is
-  /// remembered for failedWithoutThis().
+  /// Returns false if the job has ended already. If shutdown() came first, a failure of another rank (`isOwn`
+  /// is false) goes to failedWithoutThis().
   bool fail(const Failure& failure, bool isOwn);
-  /// shutdown() begins. True if the job has failed before.
+  /// Called when shutdown() begins. Returns true if the job has failed before.
   bool stop();
 
   bool stopped() const;
-  /// How the other ranks failed while this one had left and waited for them; nullptr: they did not.
+  /// The failure of other ranks while this rank, after its goodbye, waited for them; nullptr: no failure.
   Failure failedWithoutThis() const;
 
-  /// Throws the first failure; after shutdown() NotInitialized, which begins with `doing`.
+  /// Throws the first failure, or NotInitialized after shutdown(). `doing` begins the message of the latter.
   void throwIfEnded(const std::string& doing = {}) const;
 
  private:
@@ -31,7 +31,7 @@ class JobEnd {
   Failure failure_ HIPRESS_GUARDED_BY(mutex_);
   Failure failedWithoutThis_ HIPRESS_GUARDED_BY(mutex_);
   bool stopped_ HIPRESS_GUARDED_BY(mutex_) = false;
-  std::atomic<bool> ended_{false};  // by either: submissions look at it only
+  std::atomic<bool> ended_{false};  // by failure or shutdown(); a submission reads only this
 };
 
 }  // namespace hipress

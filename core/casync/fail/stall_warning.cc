@@ -10,7 +10,7 @@
 namespace hipress {
 namespace {
 
-/// So many tensors are named for each cause.
+/// The number of tensors that the warning names for each cause.
 constexpr size_t kNamed = 5;
 
 std::string wholeSeconds(Clock::duration time) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Long before the deadline a rank says for whom it waits: a rank that evaluates, saves or compiles for
-// minutes has not failed, but a rank that never comes should be known before the job ends because of it.
+// Long before the deadline a rank warns and names the rank for which it waits. A rank that evaluates, saves
+// or compiles for minutes has not failed. A rank that never comes should be known before it ends the job.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@
 
 namespace hipress {
 
-/// What a rank says of itself: "got nothing from rank 2".
+/// The cause of a wait, as text about this rank: "got nothing from rank 2".
 std::string causeOf(const Wait& wait);
 
 class StallWarning {
  public:
-  /// `interval`: after this time without an end an operation stalls; the rank warns once in each interval. 0:
-  /// it does not warn. `timeout` is for the text.
+  /// `interval`: an operation in flight for longer stalls, and the rank warns once in each interval; 0: the
+  /// rank never warns. `timeout` is for the text.
   StallWarning(int rank, Milliseconds interval, Milliseconds timeout, const OperationsInFlight& operations)
       : rank_(rank), interval_(interval), timeout_(timeout), operations_(operations) {}
 
-  /// Warns of all operations that stall, if this one does.
+  /// Warns of all stalled operations, if this operation stalls.
   void check(const AwaitedOperation& operation, Clock::time_point now);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives beside the all-reduce, as task graphs. Each is one file in collectives/; how the all-reduce is
-// made, topology.h says. What they cost as formulas: docs/algorithms.md.
+// The task graphs of all collectives but the all-reduce, one file each in collectives/. topology.h has the
+// all-reduce. docs/algorithms.md has the costs as formulas.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace hipress {
 
-/// One rank's values to all others, along a binomial tree rooted at firstRank: ⌊log2 N⌋ hops, and one back.
+/// The root's values to all ranks, along a binomial tree rooted at firstRank: ⌊log2 N⌋ hops, and one back.
 TaskGraph buildBroadcast(const TopologyContext& context);
 
-// The other three move blocks, one for each rank, which are the partitions.
+// The next three collectives move blocks, one for each rank. The blocks are the partitions.
 
-/// Every rank's block to all others; partition p is rank p's.
+/// Each rank's block to all other ranks; partition p is the block of rank p.
 TaskGraph buildAllgather(const TopologyContext& context);
-/// A block of its own from every rank to every other. Partition (r + s) mod N is what ranks r and s exchange:
-/// its number is the same for both.
+/// A separate block from each rank to each other rank. Ranks r and s exchange partition (r + s) mod N, so
+/// both use the same number.
 TaskGraph buildAlltoall(const TopologyContext& context);
-/// The sum of all ranks' values, of which partition p ends at rank p and nowhere else.
+/// The sum of all ranks' values. Partition p of the sum goes to rank p only.
 TaskGraph buildReducescatter(const TopologyContext& context);
 
 /// The rank with which `rank` exchanges partition `partition` of an alltoall.
@@ -32,11 +32,11 @@ constexpr int alltoallPeer(int rank, size_t partition, int worldSize) {
   return (static_cast<int>(partition) + worldSize - rank) % worldSize;
 }
 
-/// How `rows` rows of `rowElements` are divided among the ranks: as evenly as rows can be, the lower ranks
-/// with one more, as Horovod does it. In elements.
+/// Divides `rows` rows of `rowElements` elements among the ranks, as evenly as possible. Lower ranks get one
+/// row more, as with Horovod. In elements.
 std::vector<uint64_t> divideRows(uint64_t rows, uint64_t rowElements, int worldSize);
 
-/// Blocks of these sizes behind each other.
+/// Places blocks of these sizes one after the other.
 std::vector<Partition> behindEachOther(const std::vector<uint64_t>& counts);
 
 }  // namespace hipress

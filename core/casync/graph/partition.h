@@ -8,17 +8,17 @@
 namespace hipress {
 
 struct Partition {
-  size_t first = 0;  // element
+  size_t first = 0;  // first element
   size_t count = 0;
 };
 
-/// Boundaries fall on multiples of this many elements, so that packed bits and vector registers do not
-/// straddle them.
+/// Boundaries are multiples of this number of elements, so that packed bits and vector registers do not cross
+/// them.
 inline constexpr size_t kPartitionAlignment = 1024;
 inline constexpr size_t kMaxPartitions = 4096;
 
-/// Splits `count` elements into at most `partitions` non-empty pieces of nearly equal size, in order; one
-/// piece, maybe empty, if there is nothing to split.
+/// Splits `count` elements into at most `partitions` non-empty pieces of nearly equal size, in order. Without
+/// elements the result is one empty piece.
 inline std::vector<Partition> splitElements(size_t count, size_t partitions) {
   const size_t blocks = (count + kPartitionAlignment - 1) / kPartitionAlignment;
   const size_t pieces = partitions < 1 ? 1 : (partitions < blocks ? partitions : (blocks < 1 ? 1 : blocks));

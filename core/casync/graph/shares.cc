@@ -8,7 +8,7 @@
 
 namespace hipress {
 
-/// FNV-1a.
+/// The hash of the name is FNV-1a.
 int firstAggregator(std::string_view name, int worldSize) {
   uint32_t hash = 2166136261u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -17,15 +17,15 @@ int firstAggregator(std::string_view name, int worldSize) {
 
 size_t defaultPartitions(size_t bytes, size_t partitionBytes, int worldSize) {
   const auto world = static_cast<size_t>(worldSize);
-  // Below this a partition's messages cost more than sharing its aggregation out saves.
+  // The messages of a smaller partition cost more than shared aggregation saves.
   constexpr size_t kWorthSharing = size_t{128} << 10;
   if (bytes < kWorthSharing) return 1;
   const size_t pieces = (bytes + partitionBytes - 1) / partitionBytes;
-  // A multiple of the world size: every rank aggregates the same share.
+  // A multiple of the world size, so that every rank aggregates the same share.
   const size_t wanted = pieces <= world ? std::min(world, (bytes + kWorthSharing - 1) / kWorthSharing)
                                         : (pieces + world - 1) / world * world;
   if (wanted <= kMaxPartitions) return wanted;
-  // Of more ranks than there can be partitions some aggregate nothing.
+  // With more ranks than partitions, some ranks aggregate nothing.
   return world <= kMaxPartitions ? kMaxPartitions / world * world : kMaxPartitions;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Into how many partitions a tensor is cut, and whose share each is.
+// Decides into how many partitions a tensor is cut, and which rank owns each partition.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace hipress {
 
-/// Whose share partition 0 of a tensor is: names spread small tensors, of one partition, over the ranks.
+/// The owner of partition 0, by the tensor's name: so small tensors, of one partition, spread over the ranks.
 int firstAggregator(std::string_view name, int worldSize);
 
-/// For a tensor of `bytes` that does not say it itself: every rank gets the same share of a large one.
+/// For a tensor of `bytes` without a number of its own. All ranks get the same share of a large tensor.
 size_t defaultPartitions(size_t bytes, size_t partitionBytes, int worldSize);
 
 }  // namespace hipress

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tensor's synchronisation on one rank as a dependency graph of CaSync's five primitives (SOSP'21, §3.1).
-// Built once per tensor by a topology, which knows neither codec nor transport; armed anew for every step.
+// A tensor's synchronisation on one rank, as a graph of CaSync's five primitives (SOSP'21, §3.1). A topology
+// builds it once per tensor, and knows neither codec nor transport. Each step uses it again.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ constexpr const char* primitiveName(Primitive primitive) {
 
 /// Index of a task in its graph.
 using TaskIndex = uint32_t;
-/// Index of a message that this rank makes or receives.
+/// Index of a message that this rank encodes or receives.
 using MessageIndex = uint32_t;
 /// Index of a sum of several ranks' values.
 using SumIndex = uint32_t;
 
-/// Values of a partition, wherever they are.
+/// The values of a partition, in one of several places.
 struct Operand {
   enum class Kind : uint8_t {
     kInput,    ///< This rank's gradient.
-    kMessage,  ///< What a message carries.
-    kSum,      ///< What a merge left.
-    kOutput,   ///< The result, where the caller wants it.
-    kNothing,  ///< For a message that only says how far its sender is.
+    kMessage,  ///< The values in a message.
+    kSum,      ///< The sum of a merge.
+    kOutput,   ///< The result, in the caller's memory.
+    kNothing,  ///< No values: the message only reports its sender's progress.
   };
   Kind kind = Kind::kInput;
   uint32_t index = 0;  // of the message or the sum
@@ -43,18 +43,18 @@ struct Operand {
   static Operand nothing() { return {Kind::kNothing, 0}; }
 };
 
-/// As what an encode sends values: decides on codec, states and factor.
+/// The purpose of an encode, which decides on codec, states and factor.
 enum class EncodeAs : uint8_t {
-  kContribution,  ///< To the sum of all ranks: the tensor's codec, the worker's states.
-  kPartialSum,    ///< To which others will add: its aggregateCodec, the aggregator's states.
-  kResult,        ///< The same for the whole sum, which is multiplied by the aggregate's factor.
+  kContribution,  ///< For the sum of all ranks: the tensor's codec, the worker's states.
+  kPartialSum,    ///< For a later merge: aggregateCodec, the aggregator's states.
+  kResult,        ///< For all ranks: the same codec and states, and the aggregate's factor.
 };
 
-/// What a merge makes.
+/// The kind of sum that a merge makes.
 enum class MergeAs : uint8_t {
-  kPartialSum,  ///< To which others will add.
-  kWholeSum,    ///< Of all ranks, to be encoded as the result.
-  kOutput,      ///< Of all ranks, with the aggregate's factor, where the caller wants it.
+  kPartialSum,  ///< A sum to which other ranks will add.
+  kWholeSum,    ///< The sum of all ranks, which an encode will read.
+  kOutput,      ///< The sum of all ranks times the aggregate's factor, in the output.
 };
 
 struct Task {
@@ -64,21 +64,21 @@ struct Task {
   uint16_t partition = 0;
   uint16_t hop = 0;           // send, recv: distinguishes the messages of a partition
   int peer = -1;              // send, recv
-  uint16_t depth = 0;         // recv: how many messages in a row must come before it
+  uint16_t depth = 0;         // recv: number of messages in a row that must come before this one
   MessageIndex message = 0;   // written by encode and recv, read by send and decode
   SumIndex sum = 0;           // merge
   std::vector<Operand> from;  // encode: one; merge: the contributions, in rank order
   std::vector<TaskIndex> successors;
-  uint32_t dependencies = 0;  // how many tasks must be complete before this one
+  uint32_t dependencies = 0;  // number of tasks that must be complete before this one
 };
 
 struct Message {
   uint16_t partition = 0;
-  bool plain = false;     // elements as they are, also if the tensor is compressed: between ranks of a host
-  bool lent = false;      // its sender's input, unchanged until the receiver has read it
-  int peer = -1;          // if it is lent: to or by whom
-  bool decoded = false;   // some task decodes it into the output: raw elements may be received there directly
-  bool received = false;  // from another rank, rather than encoded by this one
+  bool plain = false;     // raw elements even if the tensor is compressed: between ranks of a host
+  bool lent = false;      // the sender's input, unchanged until the receiver has read it
+  int peer = -1;          // for a lent message: the other rank
+  bool decoded = false;   // a task decodes it into the output: raw elements may arrive there directly
+  bool received = false;  // from another rank; this rank does not encode it
   bool sent = false;      // to another rank
   uint32_t readers = 0;   // tasks that need its bytes: sends, merges, decodes
 };
@@ -86,14 +86,14 @@ struct Message {
 class TaskGraph {
  public:
   MessageIndex addMessage(uint16_t partition, bool plain = false);
-  /// A plain message that carries its sender's input, where the sender cannot be done before its receiver has
-  /// read that: it may carry instead where the input is.
+  /// A plain message with the sender's input. The sender's operation cannot end before the receiver has read
+  /// the input, so the message may carry a reference instead.
   MessageIndex addLentMessage(uint16_t partition, int peer);
   SumIndex addSum() { return sums_++; }
 
   TaskIndex encode(MessageIndex into, Operand from, EncodeAs as, const std::vector<TaskIndex>& after);
   TaskIndex send(MessageIndex message, int peer, uint16_t hop, const std::vector<TaskIndex>& after);
-  /// `depth`: how many messages in a row the peer needs before it can send this one.
+  /// `depth`: the number of messages in a row that the peer needs before it can send this one.
   TaskIndex recv(MessageIndex into, int peer, uint16_t hop, size_t depth);
   TaskIndex merge(uint16_t partition, SumIndex into, std::vector<Operand> contributions, MergeAs as,
                   const std::vector<TaskIndex>& after);

@@ -32,7 +32,7 @@ TensorPartition rawPartition(Partition range, Partition output, size_t elementBy
   return {range, output, true, std::max(range.count, output.count) * elementBytes};
 }
 
-/// In the first step of an allgather or alltoall, ranks tell each other how much they have.
+/// In the first step of an allgather or alltoall, the ranks exchange the sizes of their blocks.
 TensorSpec withSizes(TensorSpec spec, int worldSize) {
   const std::vector<uint64_t> ones(static_cast<size_t>(worldSize), 1);
   auto* const allgather = std::get_if<AllgatherOptions>(&spec.options);
@@ -53,7 +53,7 @@ TensorSpec withSizes(TensorSpec spec, int worldSize) {
 
 }  // namespace
 
-/// Plans the partitions and the graph, by the collective's options.
+/// Plans partitions and graph for the options of each collective.
 struct Tensor::Planner {
   const TensorSpec& spec;
   const TensorPlan& plan;
@@ -67,7 +67,7 @@ struct Tensor::Planner {
             plan.hosts};
   }
 
-  /// Cuts the tensor for overlap's sake; each partition is compressed if that shrinks it.
+  /// Cuts the tensor so that its steps overlap. A codec encodes each partition that it shrinks.
   void cut(int partitions) {
     const size_t number = partitions > 0
                               ? static_cast<size_t>(partitions)
@@ -92,7 +92,7 @@ struct Tensor::Planner {
     tensor.aggregateFactor_ = options.postscale / (average ? static_cast<double>(plan.worldSize) : 1.0);
   }
 
-  /// Whether the tensor is sent as factors: where they save enough.
+  /// Whether the tensor travels as factors, because they are enough smaller than the matrix.
   bool factor(const LowRank& lowRank) {
     const MatrixShape shape = matrixShape(spec);
     const size_t rank = std::min({lowRank.rank, shape.rows, shape.columns});
@@ -105,7 +105,7 @@ struct Tensor::Planner {
   }
 
   void operator()(const AllreduceOptions& options) {
-    // Where nothing crosses a network, nothing is worth losing precision for.
+    // Without a network in the way, compression would lose precision and gain nothing.
     const bool mayCompress = spec.count * bytes() >= options.minCompressBytes &&
                              crossesNetwork(options.topology, plan.hosts, plan.worldSize);
     if (mayCompress) {
@@ -175,7 +175,7 @@ std::vector<size_t> Tensor::partitionCounts() const {
 }
 
 size_t Tensor::outputBytes() const {
-  // Only collectives that move blocks have results of another size.
+  // Only collectives that move blocks have results of another size than the input.
   if (spec_.collective() == Collective::kAllreduce || spec_.collective() == Collective::kBroadcast)
     return inputBytes();
   size_t count = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank derives once from a tensor's specification: its codecs, partitions and task graph.
+// A tensor's codecs, partitions and task graph, which a rank derives once from the specification.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@
 
 namespace hipress {
 
-/// One partition and how it is sent.
+/// One partition, and how it travels.
 struct TensorPartition {
-  Partition range;   ///< Of this rank's values.
-  Partition output;  ///< Of the result; the same, unless a collective moves blocks.
-  bool raw = true;   ///< Sent as it is: no codec, or the codec would not shrink it.
+  Partition range;   ///< In this rank's values.
+  Partition output;  ///< In the result; equal to `range`, unless a collective moves blocks.
+  bool raw = true;   ///< Without a codec: none is set, or it would not shrink the partition.
   size_t maxPayloadBytes = 0;
 };
 
-/// A tensor that is sent as the product of two factors: the left one has as many elements a vector as the
-/// matrix has rows, the right one as many as it has columns.
+/// The factors of a tensor that travels as their product. A vector of the left factor has as many elements as
+/// the matrix has rows, and a vector of the right factor as many as the matrix has columns.
 struct Factoring {
   MatrixShape shape;
-  size_t rank = 1;  ///< Vectors of each.
+  size_t rank = 1;  ///< Vectors of each factor.
   bool errorFeedback = true;
   bool warmStart = true;
 };
@@ -38,12 +38,12 @@ struct Factoring {
 struct TensorPlan {
   int rank = 0;
   int worldSize = 1;
-  size_t partitionBytes = 0;  ///< Of a partition, about, unless the tensor sets their number.
-  std::vector<int> hosts;     ///< Number of each rank's host; empty: all on one.
+  size_t partitionBytes = 0;  ///< Size of a partition, about, if the tensor sets no number.
+  std::vector<int> hosts;     ///< The host number of each rank; empty: all ranks are on one host.
 };
 
-/// Immutable. A tensor that is sent with its group has no partitions and an empty graph; one that is sent as
-/// factors has one partition and an empty graph.
+/// Immutable. A tensor of a group has no partitions and an empty graph. A tensor that travels as factors has
+/// one partition and an empty graph.
 class Tensor {
  public:
   /// Checks the specification and builds codecs, partitions and graph. Throws InvalidArgument, Unsupported.
@@ -51,27 +51,27 @@ class Tensor {
 
   const TensorSpec& spec() const { return spec_; }
   uint32_t id() const { return id_; }
-  /// `none` when the tensor is not compressed.
+  /// `none` if the tensor is not compressed.
   const CodecPointer& codec() const { return codec_; }
-  /// Encodes merged values, in messages that codec() decodes. Often the same.
+  /// Encodes merged values; codec() decodes its payloads. Often equal to codec().
   const CodecPointer& aggregateCodec() const { return aggregateCodec_; }
   const std::vector<TensorPartition>& partitions() const { return partitions_; }
   const TaskGraph& graph() const { return graph_; }
 
-  /// nothing: it is not sent as factors.
+  /// Empty: the tensor does not travel as factors.
   const std::optional<Factoring>& factoring() const { return factoring_; }
 
   Combination combination() const { return combination_; }
-  /// Applied to this rank's values: prescale.
+  /// The factor of this rank's values in an encode or merge: prescale.
   double inputFactor() const { return inputFactor_; }
-  /// Prescale where a factor of the result would give another result, as integers are truncated: applied to a
-  /// copy of this rank's values before the operation begins.
+  /// Prescale, if a factor of the result would give another result, because integers are truncated. The
+  /// engine applies it to a copy of this rank's values before the operation begins.
   double ownFactor() const { return ownFactor_; }
-  /// Applied to the merged values: postscale, and 1/N for averages.
+  /// The factor of the merged values: postscale, and 1/N for averages.
   double aggregateFactor() const { return aggregateFactor_; }
 
-  bool compressed() const;   ///< Whether any partition is encoded by a codec.
-  bool keepsStates() const;  ///< Whether encoding reads and writes states.
+  bool compressed() const;   ///< Whether a codec encodes any partition.
+  bool keepsStates() const;  ///< Whether an encode reads and writes states.
   std::vector<size_t> partitionCounts() const;
   size_t inputBytes() const { return static_cast<size_t>(spec_.count) * elementSize(spec_.dtype); }
   size_t outputBytes() const;

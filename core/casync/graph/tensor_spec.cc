@@ -64,7 +64,7 @@ void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, con
                       "; use codec \"none\" for it");
   }
   if (codec->lowRank() != nullptr) return checkLowRank(spec, options, where);
-  // A codec whose bound is never below the values would be left out of every message, without a word.
+  // A codec whose bound is never below the values would be left out of every message silently.
   const size_t many = size_t{1} << 20;
   if (codec->maxEncodedBytes(many) > many * sizeof(float)) {
     throw invalidArgument(where + "codec " + codec->signature() + " may need " +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all ranks agree on about a tensor: its name, type and size, and the options of its collective.
+// The agreement of all ranks on one tensor: its name, type and size, and the options of its collective.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +21,33 @@ class Device;
 enum class Collective : uint8_t { kAllreduce, kBroadcast, kAllgather, kAlltoall, kReducescatter };
 enum class Reduction : uint8_t { kAverage, kSum, kMin, kMax, kProduct };
 
-/// As in "allgather".
+/// The name in texts, such as "allgather".
 std::string_view collectiveName(Collective collective);
-/// As in "average".
+/// The name in texts, such as "average".
 std::string_view reductionName(Reduction reduction);
 
-/// Of collectives that combine the ranks' values.
+/// The options of collectives that combine the ranks' values.
 struct ReduceOptions {
   Reduction reduction = Reduction::kAverage;
-  double prescale = 1.0;   ///< Every rank's values are multiplied by it before encoding.
-  double postscale = 1.0;  ///< The sum (or average) is multiplied by it.
+  double prescale = 1.0;   ///< Factor of every rank's values before the encode.
+  double postscale = 1.0;  ///< Factor of the sum (or average).
 };
 
 struct AllreduceOptions : ReduceOptions {
   std::string codec = "none";
   std::string topology = "ps";
   int partitions = 0;             ///< 0: by size (EngineOptions::partitionBytes).
-  uint64_t minCompressBytes = 0;  ///< Smaller tensors are sent without a codec.
-  std::string group;              ///< Tensors of one group are sent as one (tensor_group.h); empty: alone.
+  uint64_t minCompressBytes = 0;  ///< Smaller tensors travel without a codec.
+  std::string group;              ///< The tensors of a group travel as one (tensor_group.h); empty: none.
 };
 
 struct BroadcastOptions {
-  int root = 0;        ///< All ranks get the values of this rank.
-  int partitions = 0;  ///< As of an allreduce.
+  int root = 0;        ///< The rank whose values all ranks get.
+  int partitions = 0;  ///< Like AllreduceOptions::partitions.
 };
 
-/// Elements from each rank, and for each rank. Empty: not known yet; the tensor's first step tells
-/// (block_exchange.h).
+/// Elements from each rank, and for each rank. Empty: the ranks exchange the numbers in the tensor's first
+/// step (block_exchange.h).
 struct AllgatherOptions {
   std::vector<uint64_t> received;
 };
@@ -57,38 +57,38 @@ struct AlltoallOptions {
 };
 
 struct ReducescatterOptions : ReduceOptions {
-  uint64_t rows = 0;  ///< The first dimension, which is divided among the ranks.
+  uint64_t rows = 0;  ///< The first dimension, which the ranks divide.
 };
 
 struct TensorSpec {
   std::string name;
   DType dtype = DType::kFloat32;
-  uint64_t count = 0;  ///< Elements that this rank has.
-  /// For messages and comparison, e.g. "[64, 3, 3, 3]"; with * for a dimension that may differ between ranks,
-  /// and the memory order behind it if that is not row-major. The first dimension is the slowest in memory.
+  uint64_t count = 0;  ///< Elements of this rank.
+  /// For messages and comparison, e.g. "[64, 3, 3, 3]". A dimension that may differ between ranks is *. A
+  /// memory order other than row-major follows the shape. The first dimension is the slowest in memory.
   std::string shape;
-  std::shared_ptr<Device> device;  ///< Where its values are; nullptr: on the host. Ranks may differ in it.
-  int priority = 0;                ///< Higher goes first. Ranks may differ in it.
-  bool transient = false;          ///< Used once: declared anew for every operation.
+  std::shared_ptr<Device> device;  ///< Device of the values; nullptr: the host. May differ between ranks.
+  int priority = 0;                ///< Higher goes first. May differ between ranks.
+  bool transient = false;          ///< Used once: the caller declares the tensor anew for every operation.
   std::variant<AllreduceOptions, BroadcastOptions, AllgatherOptions, AlltoallOptions, ReducescatterOptions>
       options;
 
   Collective collective() const { return static_cast<Collective>(options.index()); }
-  /// nullptr: it is another collective.
+  /// nullptr for another collective.
   const AllreduceOptions* allreduce() const { return std::get_if<AllreduceOptions>(&options); }
-  /// nullptr: the collective does not combine values.
+  /// nullptr if the collective does not combine values.
   const ReduceOptions* reduce() const;
-  /// The group with which it is sent; empty: it is sent alone.
+  /// The name of its group; empty: it has no group.
   const std::string& group() const;
 
-  /// Everything that must be equal on all ranks, as text: of the codec all options, and a loaded one's
-  /// fingerprint.
+  /// All properties that must be equal on all ranks, as text: with all options of the codec, and with the
+  /// fingerprint of a loaded codec.
   std::string describe() const;
   /// Throws InvalidArgument, Unsupported.
   void check(int worldSize) const;
 };
 
-/// The tensor as a matrix: its first dimension, and all others together. A tensor of one dimension, or of
+/// The tensor as a matrix: the first dimension, and all others together. A tensor of one dimension, or of
 /// none, is a matrix of one row. Throws InvalidArgument if the shape's dimensions do not give the count.
 MatrixShape matrixShape(const TensorSpec& spec);
 

@@ -25,7 +25,7 @@ AddExchange flatTopology(std::string_view name) {
 
 struct Parsed {
   bool hierarchical = false;
-  AddExchange exchange = nullptr;  // nullptr: there is none of that name
+  AddExchange exchange = nullptr;  // nullptr: the name is unknown
 };
 
 Parsed parse(std::string_view name) {

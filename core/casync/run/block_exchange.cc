@@ -23,10 +23,10 @@ void checkBlocks(const TensorSpec& spec, const BlockSubmission& blocks, int worl
   const size_t expected = alltoall ? static_cast<size_t>(worldSize) : 1;
   if (blocks.rows.size() == expected) return;
   throw invalidArgument("tensor '" + spec.name + "': " + std::to_string(blocks.rows.size()) +
-                        " numbers of rows were given, needed is one" + (alltoall ? " for each rank" : ""));
+                        " row counts were given; give one" + (alltoall ? " for each rank" : ""));
 }
 
-/// Rows as elements. Throws CorruptPayload for more than there can be.
+/// The element counts of these row counts. Throws CorruptPayload if the blocks exceed kMost bytes in all.
 std::vector<uint64_t> elementsOf(const TensorSpec& spec, const std::vector<uint64_t>& rows,
                                  uint64_t rowElements) {
   constexpr uint64_t kMost = uint64_t{1} << 56;  // bytes of all blocks together
@@ -48,7 +48,7 @@ uint64_t total(const std::vector<uint64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }
 
-/// The table has the tensor as it is in its second step: no rank is asked, as all know the same by now.
+/// Starts the step that moves the blocks. No rank is asked: after the first step every rank knows all sizes.
 void startSecondStep(Engine& engine, TensorTable& table, TensorHandle handle,
                      const std::shared_ptr<BlockExchange>& exchange) {
   const BlockSubmission& blocks = exchange->blocks;
@@ -61,7 +61,7 @@ void startSecondStep(Engine& engine, TensorTable& table, TensorHandle handle,
     spec.options = AllgatherOptions{std::move(received)};
   }
   spec.count = total(given);
-  // A null input would mean "no values in this step".
+  // The engine reads a null input as "this rank has no values in this step".
   static std::byte nothing;
   Submission values;
   values.input = blocks.input == nullptr ? &nothing : blocks.input;
@@ -99,7 +99,7 @@ void moveBlocks(Engine& engine, TensorTable& table, TensorSpec spec, BlockSubmis
                                ? *known
                                : transportError("tensor '" + exchange->spec.name +
                                                 "': its result cannot be received: " + error.what());
-      // The other ranks know of a mismatch; nothing else is affected.
+      // Every rank gets a mismatch for this tensor only, so the engine continues.
       if (reason.kind() != ErrorKind::kMismatch) engine.fail(reason);
       exchange->blocks.onDone(std::make_shared<Error>(reason));
     }

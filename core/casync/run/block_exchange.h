@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allgather and alltoall, whose ranks need not have equally many rows. No rank knows the size of its result
-// alone: a tensor's first step tells all ranks (one number to each, by the same graph), and its second step
-// moves the blocks.
+// Allgather and alltoall. The ranks may have different numbers of rows, so no rank alone knows the size of
+// its result. In the first step of the tensor each rank sends its row counts to all ranks, one number to
+// each, by the same task graph. The second step moves the blocks.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ class Engine;
 class TensorTable;
 
 struct BlockSubmission {
-  const void* input = nullptr;  ///< The rows, unchanged until the end; nullptr if there are none.
-  uint64_t rowElements = 1;     ///< The same on all ranks, as ranks compare the shape.
-  std::vector<uint64_t> rows;   ///< Allgather: how many this rank has. Alltoall: how many are for each rank.
+  const void* input = nullptr;      ///< The caller's rows, unchanged until the end; nullptr: no rows.
+  uint64_t rowElements = 1;         ///< Elements of a row. Ranks compare the shape, so all have the same.
+  std::vector<uint64_t> rows;       ///< Allgather: the row count of this rank. Alltoall: one per destination.
   std::shared_ptr<void> keepAlive;  ///< Owns the input.
-  /// Told once how many rows come from each rank: returns where they go, in rank order, in memory that stays
-  /// until the end. Runs on a thread of the engine; may throw.
+  /// Called once with the number of rows from each rank. Returns the memory for all received rows, in rank
+  /// order; the memory stays valid until the end. Runs on a thread of the engine; may throw.
   std::function<void*(std::span<const uint64_t> rowsFrom)> allocate;
-  /// Called once at the end, as Submission::onDone.
+  /// Called once when the exchange has ended, like Submission::onDone.
   std::function<void(const Failure& failure)> onDone;
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kBeforeAll = std::numeric_limits<int>::max();
 
-/// Sums are the largest staging buffers, and a waiting sum holds one: a sum is encoded before everything
-/// else.
+/// Whether the task encodes a sum. Sums are the largest staging buffers, and each waiting encode keeps one:
+/// the compute queue runs these tasks before all others.
 bool encodesSum(const Task& task) {
   return task.primitive == Primitive::kEncode && task.from.front().kind == Operand::Kind::kSum;
 }
@@ -60,7 +60,7 @@ void Computation::runOnHost(const OperationPointer& operation, TaskIndex index, 
   const int64_t startNs = trace_.now();
   try {
     executor_.run(operation->values(), task);
-    // A task that only passed memory on did nothing worth a span.
+    // A task that only passed memory on took no time, so the trace gets no span.
     if (startNs != 0 && Executor::work(operation->values(), task) > 0)
       record(*operation, task, lane + 1, startNs);
   } catch (const std::exception& error) {
@@ -78,11 +78,11 @@ void Computation::runOnDevice(const OperationPointer& operation, TaskIndex index
   try {
     working = executor_.enqueue(operation->values(), index);
   } catch (const std::exception& error) {
-    // Part of it may be on the stream: the operation's memory stays until that is done.
+    // Part of the task may be on the stream: the operation's memory stays until that part is done.
     stream.whenDone([operation](const Failure&) {});
     return fail(*operation, task, error);
   }
-  // Before successors are on the stream: a message that is sent shall not wait for them.
+  // The mark comes before the successors enter the stream: a message of this task must not wait for them.
   if (working) {
     stream.whenDone(
         [this, operation, index](const Failure& failure) { onDeviceDone(operation, index, failure); });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Encodes, merges and decodes: runs them on the host, where they became ready or on Q_comp, or puts them on
-// the streams of their tensor's device. A device gets a task as soon as everything before the task is
-// complete or on the same stream; only a message that is sent waits for the device.
+// Runs encodes, merges and decodes. A task on the host runs on the thread that made it ready, or on Q_comp. A
+// task on a device goes to a stream of the device as soon as each task before it is complete or precedes it
+// on the same stream. Only a send waits until the device has done the work.
 #pragma once
 
 #include <cstddef>
@@ -26,20 +26,20 @@ class Computation {
   Computation(const EngineOptions& options, int rank, BufferPool& pool, TaskEvents& events,
               const TaskTrace& trace);
 
-  /// Before an operation's first task. Throws Error.
+  /// Prepares an operation before its first task. Throws Error.
   void prepare(const OperationPointer& operation);
   void run(const OperationPointer& operation, TaskIndex task, int priority);
-  /// Runs work on so many elements, which must not throw.
+  /// Runs `work` on a tensor of `elements` elements. `work` must not throw.
   void compute(size_t elements, int priority, std::function<void(Parallel&)> work);
-  /// Whether `next` becomes ready by the device's own order, without word that `task` is done.
+  /// Whether the device's own order makes `next` ready, without a report that `task` is done.
   static bool isOrderedByDevice(const Operation& operation, TaskIndex task, TaskIndex next);
 
-  /// See Executor. Throw Error only.
+  /// These two call the functions of Executor with the same names. They throw Error only.
   std::span<std::byte> accept(Operation& operation, const Task& recv, const MessageHeader& header,
                               size_t payloadBytes);
   void checkReceived(const Operation& operation, const Task& recv) const;
 
-  /// Ends the job: the task, or what follows from its end, has thrown.
+  /// Ends the job, because the task or a successor that it made ready has thrown.
   void fail(const Operation& operation, const Task& task, const std::exception& error);
 
   void stop() { queue_.stop(); }

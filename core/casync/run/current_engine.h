@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one engine of this process: how operators of different frameworks, each its own library, find it. And
-// how they hand an error through a framework's dispatcher, which would flatten its type.
+// The one engine of this process. The operators of each framework are a library of their own and find the
+// engine here. They also keep errors here, because a framework's dispatcher would lose the error's type.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace hipress {
 
-/// nullptr ends it. Thread-safe.
+/// Sets the engine of this process; nullptr: the process has none. Thread-safe.
 void setCurrentEngine(std::shared_ptr<Engine> engine);
 
-/// Throws NotInitialized that says to call init().
+/// The engine of this process. Throws NotInitialized, with the advice to call init(), if there is none.
 std::shared_ptr<Engine> currentEngine();
 
-/// Keeps an error for the calling thread, to be thrown by rethrowError() on the same thread after the
-/// dispatcher has returned.
+/// Keeps an error for the calling thread. After the dispatcher has returned, rethrowError() throws the error
+/// on the same thread.
 void keepError(const Error& error);
 void rethrowError();
 

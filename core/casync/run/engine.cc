@@ -9,7 +9,7 @@ namespace {
 
 constexpr Milliseconds kLingerAfterFailure{1000};
 
-/// A thread that waits looks at the deadline this often: a rank that leaves moves it.
+/// A waiting thread reads its deadline this often, because a rank that leaves changes the deadline.
 constexpr Milliseconds kLookInterval{250};
 
 EngineOptions checked(EngineOptions options) {
@@ -19,7 +19,7 @@ EngineOptions checked(EngineOptions options) {
 }
 
 TensorPlan planOf(const EngineOptions& options, const Transport& transport) {
-  /// Of a tensor that is not cut for overlap's sake, only to share out its aggregation.
+  /// For tensors that are cut only to share out their aggregation, and not to overlap the steps of the work.
   constexpr size_t kUnlimitedPartition = size_t{1} << 50;
   return {transport.rank(), transport.worldSize(),
           options.pipelining ? options.partitionBytes : kUnlimitedPartition, options.hosts};
@@ -57,7 +57,7 @@ OperationHandle Engine::submit(TensorHandle tensor, Submission submission) {
   return start(tensor, std::move(submission))->handle();
 }
 
-/// `atOnce`: also without pipelining, as an operation that has begun waits for it.
+/// `atOnce`: without pipelining, too, the operation starts now, because a running operation waits for it.
 OperationPointer Engine::start(TensorHandle tensor, Submission&& submission, bool atOnce) {
   const TensorTable::Begun begun = table_.begin(tensor, std::move(submission));
   if (begun.needsWatch) deadlineWatch_.begin();
@@ -81,7 +81,7 @@ void Engine::startGroup(const std::shared_ptr<GroupStep>& step) {
   try {
     step->setCarrier(start(step->carrierTensor(), std::move(together)));
   } catch (const Error& error) {
-    // The members' submissions have succeeded: their waits throw it, as every later failure.
+    // The members' submissions have succeeded. Their waits throw this error, like every later failure.
     endGroup(step, std::make_shared<Error>(error), false);
   }
 }
@@ -133,7 +133,7 @@ bool Engine::wait(OperationHandle handle, Milliseconds slice, bool* absent) {
   return true;
 }
 
-/// Looks at the deadlines of operations that no caller waits for; whether there are any.
+/// Checks the deadlines of operations that no caller waits for. Returns whether there are such operations.
 bool Engine::checkUnattended() {
   const auto unattended = table_.unattended();
   for (const OperationPointer& operation : unattended) {
@@ -147,14 +147,14 @@ void Engine::shutdown(Milliseconds linger, const std::string& reason) {
 }
 
 void Engine::stop(Milliseconds linger, const std::string& reason) {
-  // After a failure no rank can use messages that are on their way: the others' news of it may still come.
+  // After a failure no rank can use messages that are on their way. Only reports of the failure may come.
   if (job_.stop()) linger = std::min(linger, kLingerAfterFailure);
   try {
-    // Others may still be receiving what this rank sent: its transport stays up until they have left, too.
+    // Other ranks may still receive messages of this rank: its transport stays up until they have left, too.
     control_->leave(linger, reason);
   } catch (const Error&) {
-    // Another caller has closed the control plane. That ends the lingering, not the stopping: threads that
-    // know this engine must not outlive it.
+    // Another caller has closed the control plane. The lingering ends, and the engine still stops: no thread
+    // that uses this engine may outlive it.
   }
   failures_.stop();
   deadlineWatch_.stop();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CaSync's runtime on one rank: agrees on tensors with the other ranks, then runs each tensor's task graph
-// over the two queues, Q_comp (encode, merge, decode) and Q_commu (send, recv). Nothing here knows a
-// framework. The engine is the front: it puts the parts together, which have the work and the locks.
+// over the two queues, Q_comp (encode, merge, decode) and Q_commu (send, recv). No file here knows a
+// framework. The engine is a front: its parts do the work and have the locks.
 #pragma once
 
 #include <cstdint>
@@ -44,39 +44,39 @@ class Engine final : private OperationEvents, private FactorRuntime {
   const EngineOptions& options() const { return options_; }
 
   /// Agrees on the number of each tensor. All ranks declare the same tensors, in any order and at any time;
-  /// waits for rank 0 only. Throws InvalidArgument, Unsupported, Mismatch, PeerLost, Timeout.
-  /// Tensors of one group are declared together.
+  /// the call waits for rank 0 only. Throws InvalidArgument, Unsupported, Mismatch, PeerLost, Timeout. All
+  /// tensors of a group are in one call.
   std::vector<TensorHandle> declare(const std::vector<TensorSpec>& specs) {
     return agreement_.declare(specs);
   }
 
-  /// declare() for a complete list that every rank must give alike and together, e.g. an optimizer's:
-  /// compares the lists and shows the first difference (Mismatch). Waits for all ranks.
+  /// declare() for a complete list, e.g. of an optimizer, that all ranks declare together and alike. Compares
+  /// the ranks' lists and reports the first difference as a Mismatch. Waits for all ranks.
   std::vector<TensorHandle> agree(const std::string& listName, const std::vector<TensorSpec>& specs) {
     return agreement_.agree(listName, specs);
   }
 
-  /// agree() anew on tensors that exist, by names, counts and element types: to send them in another way,
-  /// with another codec. Tensors that are sent as before keep their handle and their steps; the handles of
-  /// the others end, and their first step has the number 0 again. Codecs' states go where the next encoding
-  /// finds them (state_handover.h). Throws the errors of agree(), and InvalidArgument if a tensor is in
-  /// flight or a handle is not the named tensor's.
+  /// Repeats agree() for existing tensors, with the same names, counts and element types, to send them in
+  /// another way, e.g. with another codec. A tensor whose way is unchanged keeps its handle and its step
+  /// count. The handles of all other tensors end, and the next step of these tensors has the number 0. Codec
+  /// states move to where the next encode reads them (state_handover.h). Throws the errors of agree(), and
+  /// InvalidArgument if a tensor is in flight or if a handle is not of the named tensor.
   std::vector<AgreedAnew> agreeAnew(const std::string& listName, const std::vector<TensorHandle>& handles,
                                     const std::vector<TensorSpec>& specs) {
     return agreement_.agreeAnew(listName, handles, specs);
   }
 
-  /// The tensor that ranks have agreed on. Throws InvalidArgument for an unknown handle, NotInitialized after
+  /// The agreed tensor of a handle. Throws InvalidArgument for an unknown handle, NotInitialized after
   /// shutdown().
   std::shared_ptr<const Tensor> tensor(TensorHandle handle) const { return table_.tensor(handle); }
 
-  /// Starts one synchronisation; returns at once. Every rank submits each tensor the same number of times.
-  /// Throws DuplicateName if the tensor is in flight already, and the error that made the engine fail before.
-  /// An operation that fails may have updated the tensor's states, or not: after a failure they belong to no
-  /// step, and a caller that goes on from a checkpoint takes them from there, or starts with none.
+  /// Starts one synchronisation and returns at once. Every rank submits each tensor equally often. Throws
+  /// DuplicateName if the tensor is in flight already, and the engine's failure if it has failed. A failed
+  /// operation may have updated the codec states of the tensor. After a failure the states match no step: a
+  /// caller that continues from a checkpoint restores them from there, or starts without states.
   OperationHandle submit(TensorHandle tensor, Submission submission);
 
-  /// What codecs keep of a tensor on this rank, for checkpoints, and back; see kept_states.h.
+  /// The codec states of a tensor on this rank, for checkpoints, and their restoration; see kept_states.h.
   KeptStates keptStates(TensorHandle tensor) const { return hipress::keptStates(table_, tensor); }
   void readState(TensorHandle tensor, const std::string& state, std::span<float> values) const {
     hipress::readState(table_, states_, tensor, state, values);
@@ -86,32 +86,32 @@ class Engine final : private OperationEvents, private FactorRuntime {
     return hipress::restoreStates(table_, states_, tensors, restored);
   }
 
-  /// Declares an allgather or an alltoall and starts it; returns when rank 0 has answered. `spec` needs no
-  /// count, its shape says what is the same on all ranks, and it is used once. Throws the errors of
-  /// declare(); later errors go to onDone.
+  /// Declares an allgather or an alltoall and starts it. Returns when rank 0 has answered. `spec` needs no
+  /// count; its shape has the dimensions that all ranks share. It serves one operation. Throws the errors of
+  /// declare(). The operation reports later errors to onDone.
   void moveBlocks(TensorSpec spec, BlockSubmission blocks) {
     hipress::moveBlocks(*this, table_, std::move(spec), std::move(blocks));
   }
 
-  /// Whether the operation has ended (well or not).
+  /// Whether the operation has ended, with success or with an error.
   bool poll(OperationHandle operation);
 
-  /// Waits for at most `slice`; false if it has not ended by then. When it has ended: forgets the handle and
-  /// throws the operation's error, if it has one. `*absent`: no rank had values, the output was not written.
+  /// Waits for at most `slice`. Returns false if the operation has not ended by then. Otherwise forgets the
+  /// handle and throws the operation's error, if any. `*absent`: no rank had values, the output is unwritten.
   bool wait(OperationHandle operation, Milliseconds slice, bool* absent = nullptr);
 
-  /// The first failure ends the engine on all ranks: operations in flight and later calls throw it.
+  /// Reports a failure. The first one ends the engine on all ranks: operations and later calls throw it.
   void fail(const Error& error) { failures_.fail(error); }
-  /// Throws the error that ended the engine; after shutdown() NotInitialized, with what the caller is
-  /// `doing`.
+  /// Throws the failure that ended the engine, or NotInitialized after shutdown(). `doing` names the caller's
+  /// action in the message.
   void throwIfFailed(const std::string& doing) { table_.throwIfEnded(doing); }
 
-  /// Says goodbye to the others, waits up to `linger` for theirs, and stops: operations that are still in
-  /// flight end with NotInitialized. Idempotent; a second caller waits for the first. `reason`: see
+  /// Says goodbye to the other ranks, waits up to `linger` for their goodbyes, and stops. Operations still in
+  /// flight end with NotInitialized. Idempotent: a second caller waits for the first. `reason`: see
   /// ControlPlane::leave().
   void shutdown(Milliseconds linger, const std::string& reason = {});
 
-  /// How the other ranks failed while this one had left and waited for them; nullptr: they did not.
+  /// The failure of other ranks while this rank, after its goodbye, waited for them; nullptr: no failure.
   Failure failedWithoutThis() const { return job_.failedWithoutThis(); }
 
   TransportCounters counters() const { return transport_->counters(); }
@@ -119,11 +119,11 @@ class Engine final : private OperationEvents, private FactorRuntime {
   StateStore& states() { return states_; }
   BufferPool::Statistics poolStatistics() const { return pool_.statistics(); }
   DeviceQueue::Statistics deviceStatistics() { return table_.devices().statistics(); }
-  /// nullptr: nothing is recorded now.
+  /// The recorder of the current trace; nullptr: no trace is recorded.
   TraceRecorder* trace() const { return trace_.recorder(); }
-  /// Records from now on; an earlier recording is forgotten.
+  /// Starts a recording and drops an earlier one.
   void startTrace() { trace_.begin(); }
-  /// Appends the recording to a file, see TraceRecorder::appendTo(), and records no more.
+  /// Ends the recording and appends it to a file, see TraceRecorder::appendTo().
   void stopTrace(const std::string& path) { trace_.end(path); }
   ControlPlane& control() { return *control_; }
 
@@ -152,7 +152,7 @@ class Engine final : private OperationEvents, private FactorRuntime {
   const std::shared_ptr<ControlPlane> control_;
   TaskTrace trace_;
   StateStore states_;
-  BufferPool pool_;  // before everything that may hold its buffers
+  BufferPool pool_;  // destroyed after all members below, which may hold its buffers
   JobEnd job_;
   TensorTable table_;
   const std::unique_ptr<Transport> transport_;

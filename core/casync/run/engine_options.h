@@ -15,20 +15,20 @@ namespace hipress {
 
 struct EngineOptions {
   int computeThreads = 1;
-  Milliseconds timeout{600000};      ///< From submit() until every rank must have done its part.
-  Milliseconds stallWarning{60000};  ///< After this time in flight an operation is warned of; 0: never.
-  size_t partitionBytes = kFavouredPayloadBytes;  ///< Unless a tensor sets its number of partitions.
+  Milliseconds timeout{600000};      ///< Time from submit() within which every rank has to do its part.
+  Milliseconds stallWarning{60000};  ///< The engine warns of an operation in flight for longer; 0: never.
+  size_t partitionBytes = kFavouredPayloadBytes;  ///< Default, if a tensor sets no number of partitions.
   CommunicationOptions communication;
-  size_t inlineElements = 16384;  ///< Compute tasks up to this size run where they became ready.
-  uint64_t seed = 0;              ///< Of random rounding.
-  /// Off: a tensor begins when the one before it, in the order of submission, is done, and is cut into one
-  /// partition per rank at most. To measure what overlap is worth; ranks must submit in the same order then.
+  size_t inlineElements = 16384;  ///< Smaller tasks run on the thread that made them ready.
+  uint64_t seed = 0;              ///< Seed of random rounding.
+  /// Off, to measure the value of overlap: a tensor starts when the tensor submitted before it is done, and
+  /// has at most one partition per rank. Ranks must then submit in the same order.
   bool pipelining = true;
-  bool priorities = true;  ///< Off: first come, first served.
-  std::vector<int> hosts;  ///< Number of each rank's host; empty: all ranks are on one.
-  /// By rank: the process whose memory this rank reads, or 0 (neighbour_memory.h); empty: none.
+  bool priorities = true;  ///< Off: tasks and messages go in the order of arrival.
+  std::vector<int> hosts;  ///< The host number of each rank; empty: all ranks are on one host.
+  /// For each rank: the process whose memory this rank can read, or 0 (neighbour_memory.h); empty: none.
   std::vector<uint64_t> neighbours;
-  std::shared_ptr<TraceRecorder> trace;  ///< Records from the start; nullptr: only after startTrace().
+  std::shared_ptr<TraceRecorder> trace;  ///< Records from the start; nullptr: after startTrace() only.
 };
 
 }  // namespace hipress

@@ -26,7 +26,7 @@ void FactorStep::last(FactorRuntime& runtime, Parallel& parallel) {
   end(runtime, nullptr, false);
 }
 
-/// On a lane, or on a thread that can do nothing with an exception.
+/// The thread may be a lane, or one that cannot handle exceptions: each exception becomes a job failure.
 void FactorStep::then(FactorRuntime& runtime, Step step) {
   runtime.compute(operation_, [self = shared_from_this(), &runtime, step](Parallel& parallel) {
     if (self->operation_->finished()) return self->end(runtime, self->operation_->failure(), false);
@@ -49,17 +49,17 @@ void FactorStep::send(FactorRuntime& runtime, TensorHandle tensor, Factor factor
   submission.keepAlive = shared_from_this();
   submission.updates = operation_->values().updates;
   submission.onDone = [self = shared_from_this(), &runtime, next](const Failure& failure, bool absent) {
-    // No rank has values, as all of them know now.
+    // No rank has values: all ranks know this from the factor's step.
     if (failure || absent) return self->end(runtime, failure, absent);
     self->then(runtime, next);
   };
   try {
     const OperationPointer started = runtime.startFactor(tensor, std::move(submission));
     const MutexLock lock(mutex_);
-    // The left one may have ended by now, and the right one have begun.
+    // By now the left factor may have ended and the right factor started.
     (tensor == leftTensor_ ? leftCarrier_ : rightCarrier_) = started;
   } catch (const Error& error) {
-    // The submission has succeeded: its wait throws it, as every later failure.
+    // The submission has succeeded: its wait throws this error, like every later failure.
     end(runtime, std::make_shared<Error>(error), false);
   }
 }

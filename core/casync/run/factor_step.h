@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step of a tensor that is sent as factors: two sums over all ranks with a small dense computation
-// before, between and after them. The tensor's operation has no tasks of its own. Each factor is a tensor
-// with an operation, the carrier, whose end starts what follows: no thread waits.
+// One step of a tensor that travels as PowerSGD factors: two sums over all ranks, with a small dense
+// computation before, between and after them. The tensor's operation has no tasks of its own. Each factor is
+// a tensor with an operation, the carrier. The end of a carrier starts the next phase, so no thread waits.
 #pragma once
 
 #include <functional>
@@ -16,16 +16,16 @@
 
 namespace hipress {
 
-/// What a step needs of the engine, which outlives it.
+/// The functions of the engine that a step calls. The engine outlives the step.
 class FactorRuntime {
  public:
   virtual ~FactorRuntime() = default;
-  /// Runs it with other threads' help, at once if the operation is small.
+  /// Runs `work` with the help of other threads, or at once if the operation is small.
   virtual void compute(const OperationPointer& operation, std::function<void(Parallel&)> work) = 0;
-  /// Throws Error.
+  /// Starts the carrier of a factor. Throws Error.
   virtual OperationPointer startFactor(TensorHandle factor, Submission&& submission) = 0;
   virtual void endFactors(const OperationPointer& operation, const Failure& failure) = 0;
-  /// Ends the job.
+  /// Reports a failure, which ends the job.
   virtual void failed(const Error& error) = 0;
 };
 
@@ -37,9 +37,9 @@ class FactorStep final : public std::enable_shared_from_this<FactorStep> {
         rightTensor_(right),
         values_(pool, operation_->values(), ranks) {}
 
-  /// The operation is armed.
+  /// Starts the first phase. The operation is armed already.
   void start(FactorRuntime& runtime);
-  /// The factor on its way; nullptr: none has been.
+  /// The carrier in flight; nullptr: no carrier has started.
   std::shared_ptr<const AwaitedOperation> carrier() const;
 
  private:
@@ -55,7 +55,7 @@ class FactorStep final : public std::enable_shared_from_this<FactorStep> {
   const OperationPointer operation_;
   const TensorHandle leftTensor_;
   const TensorHandle rightTensor_;
-  FactorValues values_;  // one phase after the other
+  FactorValues values_;  // used by one phase after the other
   mutable Mutex mutex_;
   std::weak_ptr<const Operation> leftCarrier_ HIPRESS_GUARDED_BY(mutex_);
   std::weak_ptr<const Operation> rightCarrier_ HIPRESS_GUARDED_BY(mutex_);

@@ -53,7 +53,7 @@ bool Operation::endTask() {
   return true;
 }
 
-/// The last user lets go of the caller's memory.
+/// The last of the two users releases the caller's memory.
 void Operation::release(User user) {
   const uint8_t others = (kTasks | kWaited) & ~user;
   if (usersDone_.fetch_or(user, std::memory_order_acq_rel) == others) keepAlive_.reset();
@@ -121,7 +121,7 @@ std::shared_ptr<const AwaitedOperation> Operation::carrier() const {
   return group == nullptr ? nullptr : group->carrier();
 }
 
-/// A task that a device has been given and has not done, for messages; empty if there is none.
+/// A task that the device has received and not done, for messages; empty if there is no such task.
 std::string Operation::workOfDevice() const {
   if (values_.device == nullptr) return {};
   const auto& tasks = tensor().graph().tasks();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One synchronisation of one tensor in flight: the progress of its task graph, and its end.
+// An operation in flight: the progress of its task graph, and its end.
 #pragma once
 
 #include <atomic>
@@ -21,36 +21,36 @@ class DeviceQueue;
 class FactorStep;
 class GroupStep;
 
-/// An operation in flight; see Engine::submit().
+/// The number of an operation in flight; see Engine::submit().
 using OperationHandle = uint64_t;
-/// How an operation ended, nullptr: well; and whether no rank had values, so that the output was not written.
+/// `failure`: the error of the operation, or nullptr. `absent`: no rank had values, the output is unwritten.
 using OnDone = std::function<void(const Failure& failure, bool absent)>;
 
-/// The values of one step.
+/// The caller's values of one step of a tensor, and the function to call at its end.
 struct Submission {
-  /// Tensor::inputBytes(), unchanged until completion; nullptr: this rank has no values in this step.
+  /// Tensor::inputBytes() bytes, unchanged until the end; nullptr: this rank has no values in this step.
   const void* input = nullptr;
-  void* output = nullptr;  ///< Tensor::outputBytes(); may be `input`. Undefined until completion.
-  /// On a device: an event of the device's kind, which keepAlive owns, after which input and output are
-  /// usable; nullptr: they are.
+  void* output = nullptr;  ///< Tensor::outputBytes() bytes; may be `input`. Undefined until the end.
+  /// On a device: an event of the device's kind, which keepAlive owns. The stream must reach it before input
+  /// and output are usable. nullptr: they are usable now.
   void* ready = nullptr;
-  /// Released when no thread and no network touches the two any more, and no caller waits: on the caller's
-  /// thread in the end, as giving up a Python object would have the network wait for Python's lock.
+  /// Owner of both. Released after the last task, message and waiting caller: by the waiting caller's thread
+  /// if there is one, as the network thread must not wait for Python's lock.
   std::shared_ptr<void> keepAlive;
-  /// updatesInMessage() of the number of times that the caller has updated the tensor's variable with earlier
-  /// results; 0: it does not count. Two ranks with different numbers are a Mismatch.
+  /// updatesInMessage() of the number of earlier results with which the caller has updated the tensor's
+  /// variable; 0: the caller does not count. Different numbers on two ranks are a Mismatch.
   uint16_t updates = 0;
-  /// If given, it is called once when the operation has ended, on the thread that ended it, and no caller may
-  /// wait() for or poll() the operation. It must not block, throw, or shut the engine down.
+  /// Called once when the operation has ended, on the thread that ended it. With it, no caller may wait() for
+  /// or poll() the operation. It must not block, throw, or shut the engine down.
   OnDone onDone;
 };
 
 class Operation final : public AwaitedOperation {
  public:
-  /// `queue`: of the tensor's device; nullptr: its values are on the host.
+  /// `queue`: the queue of the tensor's device; nullptr: the values are on the host.
   Operation(std::shared_ptr<const Tensor> planned, const std::shared_ptr<DeviceQueue>& queue);
 
-  /// Makes it the tensor's synchronisation of a step. No other thread holds it.
+  /// Makes the object the operation of the tensor's next step. No other thread may hold it.
   void arm(OperationHandle handle, uint32_t stepNumber, Submission&& submission);
   void joinGroup(std::weak_ptr<const GroupStep> group) { group_ = std::move(group); }
 
@@ -59,34 +59,34 @@ class Operation final : public AwaitedOperation {
   OperationHandle handle() const { return handle_; }
   const Tensor& tensor() const { return *values_.tensor; }
   const Task& task(TaskIndex index) const { return tensor().graph().tasks()[index]; }
-  /// What its tasks leave for each other.
+  /// The values, messages and buffers that the tasks share.
   StepValues& values() { return values_; }
   const StepValues& values() const { return values_; }
 
   void noteStart(TaskIndex task, int64_t ns) { startedNs_[task] = ns; }
   int64_t started(TaskIndex task) const { return startedNs_[task]; }
 
-  /// The task is complete.
+  /// Marks a task as complete.
   void complete(TaskIndex task);
-  /// One more task before this one is complete; whether it was the last.
+  /// One predecessor of the task is complete. Returns whether it was the last one.
   bool isCleared(TaskIndex task) { return pending_[task].fetch_sub(1, std::memory_order_acq_rel) == 1; }
-  /// A task and the steps that follow from it are done; whether it was the last one of all. Then the device's
-  /// memory is released, and the caller's unless a caller waits.
+  /// Counts a task as done, with all steps that follow from it. Returns whether it was the last task of all.
+  /// The last one releases the device's memory and, unless a caller waits, the caller's memory.
   bool endTask();
 
-  /// Ends the operation and wakes the waiter. Whether this was the first call: the others change nothing.
+  /// Ends the operation and wakes the waiter. Returns whether this was the first call; others do nothing.
   bool finish(const Failure& failure);
   bool finished() const override { return finished_.load(std::memory_order_acquire); }
-  /// Waits until finished or `until`.
+  /// Waits until the operation has ended, or until `until`.
   void waitUntil(Clock::time_point until);
-  /// After finished(): how it ended.
+  /// The error of the operation, after finished().
   Failure failure() const;
-  /// Its group's operation, or that of its last factor, is done: releases the caller's memory, as endTask()
-  /// does. `noValues`: no rank had values.
+  /// The carrier of its group, or of its last factor, is done: releases the caller's memory like endTask().
+  /// `noValues`: no rank had values.
   void endInGroup(bool noValues);
-  /// The caller has waited: releases its memory, or leaves that to tasks that still use it.
+  /// The caller has waited: releases the caller's memory, unless tasks still use it.
   void endWaiting() { release(kWaited); }
-  /// After finished(): whether no rank had values.
+  /// Whether no rank had values, after finished().
   bool absent() const { return values_.absent.load(std::memory_order_relaxed); }
 
   bool hasCallback() const { return onDone_ != nullptr; }
@@ -97,7 +97,7 @@ class Operation final : public AwaitedOperation {
   std::shared_ptr<const AwaitedOperation> carrier() const override;
 
  private:
-  enum User : uint8_t { kTasks = 1, kWaited = 2 };  // of the caller's memory, when they are done with it
+  enum User : uint8_t { kTasks = 1, kWaited = 2 };  // the two users of the caller's memory
   void release(User user);
   bool isComplete(TaskIndex task) const { return complete_[task].load(std::memory_order_relaxed); }
   bool isMissing(TaskIndex task) const;
@@ -106,13 +106,13 @@ class Operation final : public AwaitedOperation {
   StepValues values_;
   OperationHandle handle_ = 0;
   std::shared_ptr<void> keepAlive_;    // owns input and output
-  std::atomic<uint8_t> usersDone_{0};  // users of keepAlive_
+  std::atomic<uint8_t> usersDone_{0};  // users that are done with keepAlive_
   OnDone onDone_;                      // nullptr: a caller waits
   Clock::time_point submitted_;
-  std::weak_ptr<const GroupStep> group_;     // empty: it is sent alone
-  std::weak_ptr<const FactorStep> factors_;  // empty: it is not sent as factors
+  std::weak_ptr<const GroupStep> group_;     // empty: the tensor is in no group
+  std::weak_ptr<const FactorStep> factors_;  // empty: the tensor does not travel as factors
 
-  // By task; the graph orders all accesses but those of wait(), which takes what it sees.
+  // Index: the task. The graph orders all accesses but wait()'s, for which values of any moment are good.
   std::vector<std::atomic<uint32_t>> pending_;
   std::vector<std::atomic<bool>> complete_;
   std::vector<int64_t> startedNs_;

@@ -34,7 +34,7 @@ void Scheduler::begin(const OperationPointer& operation) {
   } catch (const Error& error) {
     return events_.failed(error);
   }
-  // Receives first: messages that have arrived already can then be taken without another copy.
+  // Receives go first: the transport then writes arrived messages to their place without another copy.
   const auto& roots = operation->tensor().graph().roots();
   for (const TaskIndex root : roots) {
     if (operation->task(root).primitive == Primitive::kRecv) transfers_.receive(operation, root);
@@ -59,8 +59,8 @@ void Scheduler::release(const OperationPointer& operation, TaskIndex index) {
   }
 }
 
-/// On lanes, the transport's and devices' threads, which can do nothing with an exception: the tasks that
-/// become ready may find no memory.
+/// Runs on lanes and on threads of the transport and of devices, which cannot handle exceptions. A task that
+/// becomes ready here may find no memory.
 void Scheduler::completed(const OperationPointer& operation, TaskIndex index) {
   try {
     advance(operation, index);
@@ -80,8 +80,8 @@ void Scheduler::advance(const OperationPointer& operation, TaskIndex index) {
   if (!pipelining_) startNext(*operation);
 }
 
-/// Without pipelining: begins with the operation behind the one that ended. An operation that a conflict
-/// ended while it queued only leaves the queue, so that none waits behind it.
+/// Without pipelining: starts the operation behind `ended`. If a conflict ended an operation in the queue,
+/// the operation only leaves the queue, so that no operation waits behind it.
 void Scheduler::startNext(const Operation& ended) {
   OperationPointer next;
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an operation's task graph runs: completing a task clears its successors; a task for which all tasks
-// before it are complete goes to the computation (Q_comp) or to the transfers (Q_commu).
+// Runs the task graph of an operation. A completed task clears its successors. A task with all predecessors
+// complete goes to the computation (Q_comp) or to the transfers (Q_commu).
 #pragma once
 
 #include <deque>
@@ -21,17 +21,17 @@ class Scheduler final : private TaskEvents {
   Scheduler(const EngineOptions& options, Transport& transport, AskRank0 ask, BufferPool& pool,
             OperationEvents& events, const TaskTrace& trace);
 
-  /// Starts an operation that has been submitted; without pipelining, when its turn has come.
+  /// Starts a submitted operation. Without pipelining it starts when all operations before it have ended.
   void start(const OperationPointer& operation);
-  /// Starts an operation that another one waits for.
+  /// Starts an operation for which another operation waits.
   void startAtOnce(const OperationPointer& operation) { begin(operation); }
-  /// Runs it on Q_comp, at once if the operation is small. It must not throw.
+  /// Runs `work` on Q_comp, or at once if the operation is small. `work` must not throw.
   void compute(const OperationPointer& operation, std::function<void(Parallel&)> work);
-  /// The operation has ended before its tasks were complete, while others go on.
+  /// The operation has ended before its tasks were complete, and other operations continue.
   void leave(const OperationPointer& operation) { startNext(*operation); }
 
   ScheduleCounters scheduleCounters() const { return transfers_.scheduleCounters(); }
-  /// No task starts any more; tasks that have started end.
+  /// From here on no task starts. Tasks that have started end.
   void stop();
 
  private:
@@ -51,7 +51,7 @@ class Scheduler final : private TaskEvents {
   Transfers transfers_;
   Mutex mutex_;
   std::deque<OperationPointer> inOrder_
-      HIPRESS_GUARDED_BY(mutex_);  // without pipelining: the first is running
+      HIPRESS_GUARDED_BY(mutex_);  // without pipelining: the first one is running
 };
 
 }  // namespace hipress

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spans of tasks for the trace, while one is recorded.
+// Spans of tasks for the trace, while a trace is recorded.
 #pragma once
 
 #include <atomic>
@@ -14,13 +14,13 @@ namespace hipress {
 
 class TaskTrace {
  public:
-  /// `recorder` records from the start; nullptr: nothing is recorded before begin().
+  /// `recorder` records from the start; nullptr: recording starts with begin().
   TaskTrace(const std::shared_ptr<TraceRecorder>& recorder, int rank)
       : recorder_(recorder ? recorder : std::make_shared<TraceRecorder>(rank)), recording_(recorder.get()) {}
 
-  /// nullptr: nothing is recorded now.
+  /// nullptr: no trace is recorded now.
   TraceRecorder* recorder() const { return recording_.load(std::memory_order_acquire); }
-  /// The time, if a trace is recorded.
+  /// The time in ns while a trace is recorded; otherwise 0.
   int64_t now() const { return recorder() == nullptr ? 0 : TraceRecorder::now(); }
 
   /// See Engine::startTrace() and stopTrace().
@@ -36,7 +36,7 @@ class TaskTrace {
   void record(const Operation& operation, const Task& task, TraceTrack track, int lane, int64_t startNs,
               size_t bytes) const {
     TraceRecorder* const trace = recorder();
-    if (trace == nullptr || startNs == 0) return;  // 0: the task began before the trace
+    if (trace == nullptr || startNs == 0) return;  // the task began before the recording
     TraceSpan span;
     span.name = primitiveName(task.primitive);
     span.track = track;

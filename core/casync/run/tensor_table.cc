@@ -24,7 +24,7 @@ void TensorTable::enter(TensorHandle number, TensorSpec spec) {
   auto device = devices_.queueFor(*tensor);
   const MutexLock lock(mutex_);
   Entry& entry = tensors_[number];
-  // A second optimizer or module may declare it again.
+  // A second optimizer or module may declare the same tensor.
   if (!entry.isActive()) {
     entry.tensor = std::move(tensor);
     entry.device = std::move(device);
@@ -125,7 +125,7 @@ TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submissi
   if (entry.conflict) throw *entry.conflict;
   throwIfInFlight(entry);
   begun.operation = unarmed(entry);
-  // These may throw: before anything says that the operation exists.
+  // These calls may throw, so they come before the table knows the operation.
   openStates(begun.operation->values());
   begun.operation->values().randomTensor = entry.randomTensor.value_or(handle);
   if (entry.group != nullptr) join(begun, entry);
@@ -141,21 +141,21 @@ TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submissi
   return begun;
 }
 
-/// The operation of the tensor's next step, but for its values.
+/// An operation for the tensor's next step, without values.
 OperationPointer TensorTable::unarmed(Entry& entry) {
   OperationPointer operation = std::exchange(entry.spare, nullptr);
-  // The last step's callbacks may still hold it for a moment; and the tensor may be planned anew.
+  // The last step's callbacks may still hold the spare. Or the tensor has been planned anew since.
   const bool isFree =
       operation != nullptr && operation.use_count() == 1 && &operation->tensor() == entry.tensor.get();
   if (!isFree) return std::make_shared<Operation>(entry.tensor, entry.device);
-  OperationPointer(operation).reset();  // synchronises with the callbacks: their writes are seen from here on
+  OperationPointer(operation).reset();  // synchronises with the callbacks: their writes are visible now
   return operation;
 }
 
 void TensorTable::openStates(StepValues& values) const {
   const Tensor& tensor = *values.tensor;
   if (!tensor.keepsStates()) return;
-  // States that the last step opened are valid as long as none are cut or taken.
+  // The states that the last step opened stay valid until the store cuts or takes states.
   const uint64_t generation = states_.generation();
   if (values.workerStates != nullptr && values.statesGeneration == generation) return;
   if (tensor.factoring()) return openFactorStates(values, generation);
@@ -167,7 +167,7 @@ void TensorTable::openStates(StepValues& values) const {
   values.statesGeneration = generation;
 }
 
-/// The right factor is shorter than the tensor, as states are: the rest stays zero and takes no memory.
+/// A state has as many elements as the tensor, and the right factor has fewer. The rest takes no memory.
 void TensorTable::openFactorStates(StepValues& values, uint64_t generation) const {
   const Tensor& tensor = *values.tensor;
   const std::string& name = tensor.spec().name;
@@ -188,7 +188,7 @@ void TensorTable::join(Begun& begun, const Entry& entry) {
   begun.group = gathering;
   begun.member = entry.member;
   begun.operation->joinGroup(gathering);
-  // The next step begins with the member that is submitted first after this step has ended.
+  // All members have joined: the next submission of a member begins the group's next step.
   if (gathering->join(entry.member, begun.operation)) gathering = nullptr;
 }
 
@@ -204,8 +204,8 @@ void TensorTable::insert(const OperationPointer& operation) {
   operations_.insert(std::move(node));
 }
 
-/// Transient tensors may be declared twice: two of the same name are in flight together only if they share no
-/// states.
+/// A transient tensor may be declared twice. Both may be in flight together only if the tensor keeps no
+/// states, because states are found by the tensor's name.
 void TensorTable::throwIfInFlight(const Entry& entry) const {
   const Tensor& tensor = *entry.tensor;
   bool inFlight = entry.isActive();
@@ -244,7 +244,7 @@ void TensorTable::forget(const OperationPointer& operation) {
 }
 
 void TensorTable::erase(const OperationPointer& operation) {
-  if (auto node = operations_.extract(operation->handle())) {  // unless shutdown() has forgotten it
+  if (auto node = operations_.extract(operation->handle())) {  // shutdown() may have forgotten it already
     node.mapped().reset();
     spareNodes_.push_back(std::move(node));
   }
@@ -274,7 +274,7 @@ void TensorTable::clear() {
   }
   const Failure ended = std::make_shared<Error>(ErrorKind::kNotInitialized, "the engine was shut down");
   for (auto& [handle, operation] : operations) end(operation, ended);
-  // Without the lock, callers' memory is let go of here: that may run any code, Python's among it.
+  // Releases the callers' memory without the lock: the release may run any code, including Python's.
 }
 
 std::vector<std::shared_ptr<const AwaitedOperation>> TensorTable::unfinished() const {
@@ -301,8 +301,8 @@ void TensorTable::endAll(const Failure& failure) {
   for (const auto& operation : inFlight) end(operation, failure);
 }
 
-/// Only this tensor is affected. The messages that peers have sent of it stay with the transport, which keeps
-/// its memory alive.
+/// A conflict concerns this tensor only. Messages of peers for it stay in the transport, and the transport
+/// keeps their memory alive.
 void TensorTable::endConflicting(uint32_t tensor, const Failure& failure) {
   OperationPointer active;
   {

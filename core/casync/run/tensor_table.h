@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tensors on which ranks have agreed, and the operations in flight. An operation is entered and removed
-// here only, under one lock with its tensor.
+// The agreed tensors and the operations in flight. Only this class enters and removes operations, under the
+// lock that also protects their tensors.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace hipress {
 class TensorTable final : public TensorRegistry, public OperationsInFlight {
  public:
   using OnConflict = std::function<void(const OperationPointer&)>;
-  /// `onConflict` hears of operations that ended because ranks disagree on their tensors.
+  /// `onConflict` is called for each operation that a conflict about its tensor has ended.
   TensorTable(TensorPlan plan, StateStore& states, BufferPool& pool, const JobEnd& job, OnConflict onConflict)
       : plan_(std::move(plan)), states_(states), pool_(pool), job_(job), onConflict_(std::move(onConflict)) {}
 
@@ -46,27 +46,27 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   std::vector<TensorHandle> groupOf(TensorHandle handle) const override;
   SentSteps steps(TensorHandle handle) const override;
   void setSteps(TensorHandle handle, const SentSteps& steps) override;
-  /// The tensor's next step is `step`. No rank is asked.
+  /// Enters a tensor whose next step is `step`. No rank is asked.
   void enterAtStep(TensorHandle number, TensorSpec spec, uint32_t step);
 
   struct Begun {
     OperationPointer operation;
-    std::shared_ptr<GroupStep> group;     ///< nullptr: the tensor is sent alone.
-    size_t member = 0;                    ///< Of the group.
-    std::shared_ptr<FactorStep> factors;  ///< nullptr: the tensor is not sent as factors.
-    bool needsWatch = false;              ///< No caller waits for it, and there was no such operation before.
+    std::shared_ptr<GroupStep> group;     ///< nullptr: the tensor is in no group.
+    size_t member = 0;                    ///< The tensor's index in the group.
+    std::shared_ptr<FactorStep> factors;  ///< nullptr: the tensor does not travel as factors.
+    bool needsWatch = false;              ///< The first operation in flight that no caller waits for.
   };
-  /// Makes the operation of the tensor's next step. Throws what Engine::submit() does.
+  /// Makes the operation of the tensor's next step. Throws the errors of Engine::submit().
   Begun begin(TensorHandle handle, Submission&& submission);
-  /// nullptr: there is none.
+  /// Returns nullptr if the operation is unknown.
   OperationPointer find(OperationHandle handle) const;
-  /// Ends the operation and calls its callback, if it has not ended yet.
+  /// Ends the operation and calls its callback, unless it has ended already.
   void end(const OperationPointer& operation, const Failure& failure);
-  /// A caller has learned how it ended: its memory serves the tensor's next step.
+  /// A caller knows how the operation ended: its memory can serve the tensor's next step.
   void forget(const OperationPointer& operation);
-  /// Operations that no caller waits for.
+  /// The operations that no caller waits for.
   std::vector<OperationPointer> unattended() const;
-  /// At shutdown: ends all operations and forgets everything.
+  /// For shutdown: ends all operations and drops all tensors.
   void clear();
 
   DeviceQueues& devices() { return devices_; }
@@ -81,14 +81,14 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
     std::shared_ptr<const Tensor> tensor;
     std::shared_ptr<DeviceQueue> device;
     uint32_t nextStep = 0;
-    std::optional<uint32_t> randomTensor;  // see SentSteps; nothing: the tensor's own number
+    std::optional<uint32_t> randomTensor;  // see SentSteps; empty: the tensor's own number
     OperationPointer active;
-    OperationPointer spare;                    // of the last step: its memory is the next one's
-    Failure conflict;                          // ranks disagree on this tensor
-    std::shared_ptr<const TensorGroup> group;  // the tensor is sent with others
-    size_t member = 0;                         // of the group
-    std::vector<TensorHandle> factors;         // the left one and the right one, if it is sent as these
-    std::shared_ptr<GroupStep> gathering;  // of a group's tensor: the step whose members are submitted now
+    OperationPointer spare;                    // the last operation; the next step uses it again
+    Failure conflict;                          // the ranks' conflict about this tensor
+    std::shared_ptr<const TensorGroup> group;  // nullptr: the tensor is in no group
+    size_t member = 0;                         // index in the group
+    std::vector<TensorHandle> factors;         // the left and the right factor; empty: none
+    std::shared_ptr<GroupStep> gathering;      // for a group's tensor: the step that members join now
 
     bool isActive() const { return active && !active->finished(); }
   };
@@ -117,7 +117,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
 
   mutable Mutex mutex_;
   Tensors tensors_ HIPRESS_GUARDED_BY(mutex_);
-  /// Notices that came before the answer to this rank's own declaration.
+  /// Conflicts that arrived before rank 0's answer to this rank's declaration.
   std::unordered_map<TensorHandle, Failure> earlyConflicts_ HIPRESS_GUARDED_BY(mutex_);
   Operations operations_ HIPRESS_GUARDED_BY(mutex_);
   std::vector<Operations::node_type> spareNodes_ HIPRESS_GUARDED_BY(mutex_);  // of operations_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends and receives: hands messages to Q_commu, and receives to the transport.
+// Sends and receives: gives messages to Q_commu, and receives to the transport.
 #pragma once
 
 #include "core/casync/run/computation.h"

@@ -13,7 +13,7 @@
 namespace hipress {
 namespace {
 
-/// Between two looks at windows that are full.
+/// The time between two checks of full windows.
 constexpr Milliseconds kLookInterval{50};
 constexpr TimePoint kNever = TimePoint::max();
 
@@ -79,7 +79,7 @@ void CommunicationQueue::toLink(QueuedMessage&& message) {
   dispatch(link, std::move(lock));
 }
 
-/// What goes now, or nullptr. Called with the mutex held.
+/// Returns the next flight, or nullptr. The caller has the mutex.
 CommunicationQueue::Flight* CommunicationQueue::Link::next() {
   if (freeFlights.empty()) {
     flights.push_back(std::make_unique<Flight>());
@@ -95,8 +95,8 @@ CommunicationQueue::Flight* CommunicationQueue::Link::next() {
   return &flight;
 }
 
-// One thread at a time: two could hand over their flights in the wrong order. And never within itself: a
-// closed transport answers within send(), and thousands of waiting messages would nest as deeply.
+// One thread at a time, because two could give flights to the transport in the wrong order. And no recursion:
+// a closed transport answers within send(), and thousands of waiting messages would nest as deeply.
 void CommunicationQueue::dispatch(Link& link, std::unique_lock<std::mutex> lock) {
   if (link.dispatching) return;
   while (Flight* const flight = link.next()) {
@@ -127,7 +127,7 @@ void CommunicationQueue::hand(Link& link, Flight& flight) {
 }
 
 void CommunicationQueue::sent(Link& link, Flight& flight, const Failure& failure) {
-  // Before the callbacks: the network should not wait for what completion triggers.
+  // The next flight starts before the callbacks, so that the network does not wait for their work.
   std::unique_lock lock(link.mutex);
   link.queue.sent(flight);
   dispatch(link, std::move(lock));
@@ -165,7 +165,7 @@ void CommunicationQueue::watch() {
     if (stopped_) return;
     asked_ = false;
     lock.unlock();
-    // Links that ask have flags set: a first look finds out when to look again.
+    // A link sets a flag before it asks. The first check finds the time of the next one.
     if (watchesGathering_) gathering = lookAtGathering();
     if (windows <= Clock::now()) {
       windows = lookAtWindows();
@@ -177,7 +177,7 @@ void CommunicationQueue::watch() {
 }
 
 TimePoint CommunicationQueue::lookAtGathering() {
-  // First, so that a link that starts to gather behind this look asks again.
+  // The flag is cleared before the check, so that a link that starts to gather later asks again.
   watchesGathering_ = false;
   TimePoint next = kNever;
   const TimePoint now = Clock::now();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Q_commu: the messages of all links that are ready to be sent. LinkQueue decides which messages of a link go
-// next; a Schedule, in front of the links' queues, decides which link large messages use.
+// Q_commu: the messages of all links that are ready to be sent. LinkQueue chooses the next messages of a
+// link. A Schedule, before the queues of the links, chooses the link of large messages.
 //
-// A large message is out only when its receiver has asked for it, and the receiver may ask only after it got
-// another message, one that waits here: ranks submit their tensors in any order. So a window in which nothing
-// moves for a while does not count any more, and the next one opens.
+// A large message is out only when its receiver has asked for it. The receiver may ask only after another
+// message, which may wait here, because ranks submit their tensors in any order. So a window without progress
+// stops counting after a while, and the next window opens.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@
 namespace hipress {
 
 struct CommunicationOptions {
-  size_t windowBytes = size_t{16} << 20;  ///< With the transport at a time, of one link.
+  size_t windowBytes = size_t{16} << 20;  ///< Bytes of one link that are with the transport at a time.
   BundleOptions bundle;
   ScheduleOptions schedule;
 };
@@ -38,11 +38,11 @@ class CommunicationQueue {
   CommunicationQueue(const CommunicationQueue&) = delete;
   CommunicationQueue& operator=(const CommunicationQueue&) = delete;
 
-  /// Ends the watcher: a window in which nothing moves stays closed, and small messages wait until the
+  /// Ends the watcher. After that a window without progress stays closed, and small messages wait until the
   /// messages in flight are out. Idempotent.
   void stop();
 
-  /// Thread-safe. `onStart`, if given, runs when the message leaves the queue, before request.onSent can.
+  /// Thread-safe. `onStart`, if given, runs when the message leaves the queue, before request.onSent.
   void push(int priority, SendRequest request, InlineFunction<void()> onStart);
 
   ScheduleCounters scheduleCounters() const { return schedule_->counters(); }
@@ -50,19 +50,19 @@ class CommunicationQueue {
  private:
   struct Flight : LinkQueue::Flight {
     std::vector<QueuedMessage> queued;  // in the order of `messages`
-    std::vector<MessageView> views;     // of them
+    std::vector<MessageView> views;     // of the queued messages
   };
   struct Link {
     Link(size_t windowBytes, const BundleOptions& bundle) : queue(windowBytes, bundle) {}
     Flight* next();
 
-    std::mutex mutex;  // guards everything below
+    std::mutex mutex;  // guards the members below
     LinkQueue queue;
-    Slots<QueuedMessage> waiting;  // by LinkQueue::Message::name
-    // Used again: as many as were ever in flight at a time.
+    Slots<QueuedMessage> waiting;  // index: LinkQueue::Message::name
+    // Reused: as many as the most flights at a time so far.
     std::vector<std::unique_ptr<Flight>> flights;
     std::vector<Flight*> freeFlights;
-    bool dispatching = false;  // a thread is in dispatch(); it sees what other threads change
+    bool dispatching = false;  // a thread is in dispatch(); it sees the changes of other threads
   };
 
   bool isScheduled(const SendRequest& request) const;
@@ -76,11 +76,11 @@ class CommunicationQueue {
   TimePoint lookAtWindows();
 
   Transport& transport_;
-  const size_t smallBytes_;  // such payloads do not wait for the schedule
+  const size_t smallBytes_;  // payloads up to this size bypass the schedule
   std::deque<Link> links_;
   std::unique_ptr<Schedule> schedule_;
 
-  // The watcher looks at links by itself only while these say so; a link that needs it otherwise wakes it.
+  // While these are true, the watcher checks links by itself. A link sets them and wakes the watcher.
   std::atomic<bool> watchesGathering_{false};
   std::atomic<bool> watchesWindows_{false};
   std::mutex mutex_;  // guards asked_ and stopped_

@@ -8,10 +8,10 @@
 namespace hipress {
 namespace {
 
-/// A window in which nothing moved counts for so many calls of look().
+/// A window counts for this number of look() calls without progress.
 constexpr int kQuietLooks = 2;
-/// Smaller shares in flight mean that the link is more likely idle than busy. In the runtime all shares
-/// are 1.
+/// With a smaller share in flight the link is more likely idle than busy. In the runtime all shares are
+/// 1.
 constexpr double kBusy = 0.5;
 /// Bytes of a payload.
 constexpr size_t kLargestBundledOnHost = 2048;
@@ -73,7 +73,7 @@ bool LinkQueue::next(Time now, Flight& flight) {
     windowInFlight_ += message.bytes();
     flight.messages.push_back(message);
     heap.pop();
-    // A large message of higher priority than the last of these waits for one bundle at most.
+    // A large message of higher priority than the last message of the bundle waits for one bundle at most.
   } while (!alone && !small_.empty() && bundle + bytesInBundle(small_.top().value) <= most &&
            fits(small_.top().value));
   flight.share = std::min(1.0, flight.share);
@@ -85,7 +85,7 @@ bool LinkQueue::next(Time now, Flight& flight) {
 }
 
 void LinkQueue::sent(const Flight& flight) {
-  // Sums of shares are rounded: an empty window and an idle link are exactly 0.
+  // Sums of shares are rounded, so an empty window and an idle link are set to 0 exactly.
   if (flight.window == window_) windowInFlight_ = --windowFlights_ == 0 ? 0 : windowInFlight_ - flight.bytes;
   flyingShare_ = --flights_ == 0 ? 0 : flyingShare_ - flight.share;
   quietLooks_ = 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The policy of one link: which of the waiting messages goes next, and which messages go together. The
-// runtime and the simulator of core/simulation/ run the same class; it knows neither threads nor a clock nor
-// a transport.
+// The policy of one link: which waiting message goes next, and which messages travel together. The runtime
+// and the simulator of core/simulation/ run the same class, which knows neither threads nor a clock nor a
+// transport.
 //
-// Only a window of bytes is with the transport at a time. The other messages wait here, so that a message of
-// higher priority that becomes ready later still overtakes them.
+// Only the bytes of one window are with the transport at a time. The other messages wait here, so that a
+// later message of higher priority still overtakes them.
 //
 // A message that travels alone costs about as much as the bytes of a small gradient, so small messages travel
-// together in a bundle. They leave at once if the link is idle, because waiting would gain nothing. Otherwise
+// together in a bundle. They leave at once if the link is idle, because a wait would gain nothing. Otherwise
 // they leave when the messages in flight are out, when a bundle is full, or when the first of them has waited
 // for BundleOptions::linger.
 #pragma once
@@ -27,7 +27,7 @@ namespace hipress {
 struct BundleOptions {
   size_t bytes = size_t{64} << 10;         ///< The largest bundle; 0: every message travels alone.
   size_t messageBytes = size_t{16} << 10;  ///< The largest payload in a bundle; see bundlesOf().
-  /// How long a small message waits for others at most. The messages in flight are mostly out before; a
+  /// The longest wait of a small message for others. The messages in flight are mostly out earlier, and a
   /// shorter limit would wake a thread too often.
   std::chrono::microseconds linger{5000};
   bool always = false;  ///< Ranks of one host use the same sizes as ranks of different hosts.
@@ -43,24 +43,24 @@ class LinkQueue {
   using Time = std::chrono::time_point<Clock, std::chrono::duration<double>>;
 
   struct Message {
-    uint64_t name = 0;   ///< The owner's name for it.
+    uint64_t name = 0;   ///< The caller's name of the message.
     double payload = 0;  ///< Bytes, without the header.
-    double share = 1;  ///< In a simulation a message may stand for a part of one; see representativeGraph().
+    double share = 1;    ///< In a simulation: part of a message; see representativeGraph().
 
     double bytes() const { return share * (payload + static_cast<double>(kMessageHeaderBytes)); }
   };
 
-  /// A message, or a bundle of several.
+  /// One message, or a bundle.
   struct Flight {
     std::vector<Message> messages;  ///< The highest priority first.
     double bytes = 0;
-    double share = 0;     ///< The messages' shares together, 1 at most.
-    uint64_t window = 0;  ///< The queue's own.
+    double share = 0;     ///< Sum of the messages' shares, 1 at most.
+    uint64_t window = 0;  ///< For the queue only.
   };
 
-  /// Why next() gave nothing.
+  /// The reason why next() returned false.
   enum class Hold : uint8_t {
-    kEmpty,   ///< Nothing waits.
+    kEmpty,   ///< No message waits.
     kWindow,  ///< The window is full.
     kGather,  ///< Small messages wait for others, until due().
   };
@@ -70,17 +70,17 @@ class LinkQueue {
 
   void push(int priority, const Message& message, Time now);
 
-  /// Fills `flight`, which is in flight from here on. False, and `flight` has no messages: see hold(). A
-  /// message that is larger than the window goes when nothing else of the window is in flight.
+  /// Fills `flight`, which is in flight from now on. Returns false, and leaves `flight` empty, for the reason
+  /// in hold(). A message larger than the window goes when its window has no other flight.
   bool next(Time now, Flight& flight);
   Hold hold() const { return hold_; }
   Time due() const { return due_; }
 
-  /// The flight is out.
+  /// Reports that the flight is out.
   void sent(const Flight& flight);
 
-  /// To be called at intervals. A window in which nothing has moved for some calls does not count any more;
-  /// returns whether the next window opened now. `*waits`: messages wait, and the function is to be called
+  /// The caller calls this at intervals. A window without progress in several calls stops counting.
+  /// Returns whether the next window has opened. `*waits`: messages wait, so the caller must call
   /// again.
   bool look(bool* waits);
 
@@ -96,15 +96,15 @@ class LinkQueue {
   Heap small_;
   Heap large_;
   double smallBytes_ = 0;  // size of a bundle of all small messages
-  Time due_{};             // when the small messages go, whatever is in flight
+  Time due_{};             // latest time at which the small messages go
   Hold hold_ = Hold::kEmpty;
   uint64_t pushed_ = 0;
-  uint64_t window_ = 0;        // number of the window that is open
+  uint64_t window_ = 0;        // number of the open window
   double windowInFlight_ = 0;  // bytes of this window
   size_t windowFlights_ = 0;   // flights of this window
   size_t flights_ = 0;         // flights of this and earlier windows
-  double flyingShare_ = 0;     // their shares together
-  int quietLooks_ = 0;         // calls of look() in a row in which nothing had moved
+  double flyingShare_ = 0;     // sum of their shares
+  int quietLooks_ = 0;         // calls of look() in a row without progress
 };
 
 }  // namespace hipress

@@ -11,9 +11,9 @@ namespace hipress {
 struct QueuedMessage {
   int priority = 0;
   SendRequest request;
-  /// If given, called when the message leaves the queue, before request.onSent can be.
+  /// If given, called when the message leaves the queue, before request.onSent.
   InlineFunction<void()> onStart;
-  uint64_t mark = 0;  ///< The schedule's own.
+  uint64_t mark = 0;  ///< For the schedule only.
 
   size_t bytes() const { return request.payload.size() + kMessageHeaderBytes; }
 };

@@ -13,7 +13,7 @@ extern "C" const hipress::cuda::CudaCodec* hipress_cuda_codec_fp16();
 namespace hipress {
 namespace {
 
-/// Values between scaling or adding and conversion stay in the first cache level.
+/// A block is so small that its scaled values stay in the first cache level.
 constexpr size_t kBlock = 2048;
 
 template <IsaLevel level>
@@ -53,8 +53,8 @@ class Fp16 final : public Codec {
   std::string signature() const override { return "fp16"; }
   CodecId id() const override { return 1; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_fp16(); }
-  /// As for generated codecs, larger partitions are sent raw: a device keeps a message's size in 32 bits, and
-  /// ranks must agree, wherever their tensors are.
+  /// Larger partitions travel raw, as with generated codecs: a device stores a message's size in 32 bits, and
+  /// all ranks must decide alike, on all devices.
   size_t maxEncodedBytes(size_t count) const override {
     return count <= kMostElements ? count * sizeof(uint16_t) : std::numeric_limits<size_t>::max();
   }
@@ -83,7 +83,7 @@ class Fp16 final : public Codec {
 CodecDescription describeFp16() {
   return {.name = "fp16",
           .id = 1,
-          .summary = "IEEE half precision, rounded to nearest even; larger than 65504 becomes infinity."};
+          .summary = "IEEE half precision, rounded to nearest even; 65520 and above become infinity."};
 }
 
 CodecPointer createFp16(const CodecOptions&) {

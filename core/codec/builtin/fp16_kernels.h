@@ -46,7 +46,7 @@ struct Decode {
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
     const size_t bytes = payloadBytes != nullptr ? load(payloadBytes) : capacity;
-    const bool lost = bytes == 0;  // what a failed encode sends: NaN everywhere
+    const bool lost = bytes == 0;  // a failed encode sends 0 bytes, which decode to NaN
     const bool fits = bytes == 2 * count && bytes <= capacity;
     if (block.index == 0) block.once([&] { *error = fits || lost ? 0u : kWrongSize; });
     if (!fits && !lost) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `fp16` on a GPU, a table of functions as those of generated codecs.
+// `fp16` on a GPU: a table of functions like the tables of generated codecs.
 #include <limits>
 
 #include "core/codec/builtin/fp16_kernels.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The codecs of compll/algorithms/, which the build makes into C++.
+// The built-in codecs that the build generates from the programs in compll/algorithms/.
 #pragma once
 
 #include <span>

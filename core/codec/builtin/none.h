@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `none`: the values themselves, 4 bytes each. The engine sends uncompressed tensors as raw messages, in
-// their own dtype and without this codec; it exists so that `none` is a codec like any other wherever one is
-// named.
+// `none`: the values themselves, 4 bytes each. The engine does not call this codec: it sends uncompressed
+// tensors as raw messages in their own element type. The codec exists so that every place that takes a codec
+// also takes `none`.
 #pragma once
 
 #include "core/codec/registry.h"

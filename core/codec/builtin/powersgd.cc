@@ -57,11 +57,12 @@ CodecDescription describePowerSgd() {
   description.id = 2;
   description.summary = "A matrix as the product of two low-rank factors, summed one after the other.";
   description.options = {
-      {"rank", "1", "Vectors of each factor, 1 to 32; fewer where the matrix has fewer rows or columns."},
+      {"rank", "1", "Vectors of each factor, 1 to 32; fewer if the matrix has fewer rows or columns."},
       {"min_ratio", "2",
-       "A matrix of n rows and m columns with rank · (n + m) · min_ratio above n · m travels as it is; above "
-       "0."},
-      {"error_feedback", "true", "Whether what the product lacks is added to the next gradient."},
+       "Above 0. A matrix of n rows and m columns travels uncompressed if rank · (n + m) · min_ratio exceeds "
+       "n · m."},
+      {"error_feedback", "true",
+       "Whether the residual (matrix minus product) is added to the next gradient."},
       {"warm_start", "true", "Whether a step begins with the last step's right factor."},
   };
   description.states = {"residual", "factor"};

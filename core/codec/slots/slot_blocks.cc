@@ -34,7 +34,7 @@ EncodeContext encodeContext(const Slot& slot, SlotStep step, SlotPurpose purpose
 
 SlotBlocks::SlotBlocks(std::vector<Slot> slots, int rank, int world, bool whole)
     : slots_(std::move(slots)), rank_(rank), world_(world), whole_(whole) {
-  if (rank < 0 || rank >= world) throw invalidArgument("a plan is for a rank of its group");
+  if (rank < 0 || rank >= world) throw invalidArgument("the rank of a plan must be in its group");
   blockBytes_.resize(static_cast<size_t>(world));
   for (const Slot& slot : slots_) {
     if (slot.owner < 0 || slot.owner >= world || slot.codec == nullptr)
@@ -43,7 +43,7 @@ SlotBlocks::SlotBlocks(std::vector<Slot> slots, int rank, int world, bool whole)
     if (slot.payloadBytes < least || (slot.raw && slot.payloadBytes != least))
       throw invalidArgument("the slot of '" + slot.name + "' has another size than its payload needs");
     size_t& bytes = blockBytes_[static_cast<size_t>(slot.owner)];
-    if (slot.offset != bytes) throw invalidArgument("slots of an owner lie one behind the other");
+    if (slot.offset != bytes) throw invalidArgument("the slots of an owner must be contiguous");
     bytes += messageBytes(slot) + slot.padding;
     tensors_ = std::max(tensors_, slot.tensor + 1);
   }

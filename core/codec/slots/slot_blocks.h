@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The slots of some tensors, and the blocks of memory in which they travel. Tensors are cut into partitions,
-// and each partition has an owner. A partition travels in a slot of fixed size, a header of the wire format
-// and room for the codec's largest payload, so that ranks never exchange sizes.
+// The slots of some tensors, and the blocks of memory in which they travel. Each tensor is cut into
+// partitions, and each partition has an owner. A partition travels in a slot of fixed size: a header of the
+// wire format, and room for the codec's largest payload. So ranks exchange no sizes.
 //
-// The memory of all collectives is the caller's, and is used again in the next step:
+// The caller owns the memory of all collectives and uses it again in the next step:
 //
-//   outward   for each other rank, in order, the block of the partitions that this rank owns. First it holds
-//             the contributions of this rank for the owners; then the averages that come from the owners.
-//   inward    for each other rank a block of the partitions that this rank owns: first their contributions;
-//             then, in each block, the same averages. A rank that is alone has one block, too.
+//   outward   for each other rank, in order, the block of the partitions that the other rank owns. It has
+//             the contributions of this rank first, and the averages of the owners later.
+//   inward    for each other rank a block of the partitions that this rank owns. It has the contributions
+//             of the other rank first, and this rank's averages later. A rank alone has one block, too.
 //
-// Blocks of a topology in which every rank sends everything to every other rank ("whole") have all slots.
+// In a topology in which every rank sends everything to every other rank ("whole"), each block has all slots.
 #pragma once
 
 #include <cstddef>
@@ -25,24 +25,24 @@
 
 namespace hipress {
 
-/// A partition of a tensor, and where it travels.
+/// A partition of a tensor, and its place in a collective's memory.
 struct Slot {
-  std::string name;      ///< Of the tensor, for errors.
+  std::string name;      ///< The tensor's name, for errors.
   size_t partition = 0;  ///< Its number in the tensor, for errors.
-  size_t tensor = 0;     ///< Number of the tensor in the list that each call gets.
-  size_t first = 0;      ///< Element of the tensor.
-  size_t count = 0;      ///< Elements.
+  size_t tensor = 0;     ///< The tensor's index in the list of each call.
+  size_t first = 0;      ///< First element in the tensor.
+  size_t count = 0;      ///< Number of elements.
   int owner = 0;
-  size_t offset = 0;        ///< Bytes from the begin of its owner's block.
-  size_t payloadBytes = 0;  ///< At most.
+  size_t offset = 0;        ///< Bytes from the start of the owner's block.
+  size_t payloadBytes = 0;  ///< Room for the payload.
   size_t padding = 0;       ///< Bytes behind the payload's room, so that the next slot is aligned.
-  bool raw = false;         ///< The payload is the values in float32.
-  bool scaled = false;      ///< The values have the average's factor already.
+  bool raw = false;         ///< The payload has the values in float32.
+  bool scaled = false;      ///< The values have the factor of the average already.
   CodecPointer codec;
-  CodecPointer aggregateCodec;  ///< nullptr: only the owner gets the average, which is not encoded.
-  uint32_t number = 0;          ///< Of the tensor, for random rounding.
-  uint64_t firstElement = 0;    ///< The same: of the slot's first element, in the whole tensor.
-  std::string workerKey;        ///< Of the states in a SlotStateTable.
+  CodecPointer aggregateCodec;  ///< nullptr: only the owner gets the average, unencoded.
+  uint32_t number = 0;          ///< The tensor's number, for random rounding.
+  uint64_t firstElement = 0;    ///< For random rounding: index of `first` in the whole tensor.
+  std::string workerKey;        ///< Key of the states in a SlotStateTable.
   std::string aggregatorKey;
 };
 

@@ -14,7 +14,7 @@
 namespace hipress {
 namespace {
 
-/// Memory of this thread for `count` floats, used again by each call; `number`: of several at a time.
+/// Memory of this thread for `count` floats; each call uses it again. `number` selects one of two blocks.
 std::span<float> scratch(size_t count, size_t number) {
   thread_local std::array<std::vector<float>, 2> memory;
   auto& values = memory[number];
@@ -30,7 +30,7 @@ std::span<float> floatsOf(const Slot& slot, const SlotValues& values) {
   return {reinterpret_cast<float*>(elementsOf(slot, values)), slot.count};
 }
 
-/// The slot's values in float32: where they are, or converted in the scratch `number`.
+/// The slot's values in float32. Values of another type are converted into scratch block `number`.
 std::span<const float> widened(const Slot& slot, const SlotValues& values, size_t number) {
   if (values.dtype == DType::kFloat32) return floatsOf(slot, values);
   const auto floats = scratch(slot.count, number);
@@ -56,7 +56,7 @@ Error inContext(const Error& error, const Slot& slot, int sender) {
                             ", from rank " + std::to_string(sender) + " of the group: " + error.what()};
 }
 
-/// The payload of a message whose header is as the plan says.
+/// Checks a message's header against the plan and returns the payload.
 ConstBytes checkedPayload(const Slot& slot, ConstBytes message) {
   WireHeaderBytes bytes;
   std::ranges::copy(message.first(kWireHeaderBytes), bytes.begin());
@@ -74,7 +74,7 @@ ConstBytes checkedPayload(const Slot& slot, ConstBytes message) {
   return message.subspan(kWireHeaderBytes, header.payloadBytes);
 }
 
-/// Decodes into `output`, or adds to it.
+/// Decodes the payload and assigns the values to `output`, or adds them.
 void read(const Slot& slot, ConstBytes message, int sender, DecodeMode mode, std::span<float> output) {
   try {
     const ConstBytes payload = checkedPayload(slot, message);
@@ -88,7 +88,7 @@ void read(const Slot& slot, ConstBytes message, int sender, DecodeMode mode, std
   }
 }
 
-/// Decodes to where the tensor is.
+/// Decodes the payload into the tensor.
 void readTo(const Slot& slot, ConstBytes message, int sender, const SlotValues& values) {
   if (values.dtype == DType::kFloat32)
     return read(slot, message, sender, DecodeMode::kAssign, floatsOf(slot, values));
@@ -103,7 +103,7 @@ void multiply(std::span<float> values, float factor) {
     reduceInOrder(DType::kFloat32, std::span(&each, 1), values.size(), factor, values.data());
 }
 
-/// The float32 values to where the tensor is, in its type.
+/// Writes float32 values into the tensor, in the tensor's element type.
 void writeTo(const Slot& slot, std::span<const float> floats, const SlotValues& values) {
   if (values.dtype != DType::kFloat32) return narrow(floats, values.dtype, elementsOf(slot, values));
   std::ranges::copy(floats, floatsOf(slot, values).begin());
@@ -171,7 +171,7 @@ void SlotPlan::average(std::span<const SlotValues> tensors, SlotStateTable& stat
     } else {
       averageEncoded(slot, own, states, step, scale, inward, changed);
     }
-    // The contributions in all blocks have been read; the average takes their place.
+    // The sum has read the contributions in all blocks. The average now replaces them.
     const Bytes result = blocks_.inwardMessage(slot, inward, 0);
     for (size_t block = 1; block + 1 < static_cast<size_t>(blocks_.world()); ++block)
       std::ranges::copy(result, blocks_.inwardMessage(slot, inward, block).begin());

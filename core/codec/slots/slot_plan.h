@@ -14,8 +14,8 @@
 
 namespace hipress {
 
-/// The slots of some tensors; immutable. Its functions throw InvalidArgument if memory has another size than
-/// the plan says, and CorruptPayload with tensor, partition and sender.
+/// The slots of some tensors; immutable. The functions throw InvalidArgument if memory has a size other than
+/// the plan's, and CorruptPayload with tensor, partition and sender.
 class SlotPlan {
  public:
   SlotPlan(std::vector<Slot> slots, int rank, int world, bool whole)
@@ -23,21 +23,21 @@ class SlotPlan {
 
   const SlotBlocks& blocks() const { return blocks_; }
 
-  /// Writes the contributions of this rank for the others. `changed` gets the states that are new.
+  /// Encodes the contributions of this rank for the other ranks. `changed` receives the new states.
   void encode(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step, Bytes outward,
               SlotChanges& changed) const;
 
-  /// At the owner: adds the decoded values of all ranks in rank order, in float32, its own ones as they are;
-  /// encodes sum times `factor` in place of the contributions; writes the decoded result to its tensors.
-  /// Without an aggregator's codec it writes sum times `factor` there.
+  /// The work of an owner. Adds the decoded values of all ranks in rank order, in float32, with its own
+  /// values unencoded. Encodes sum times `factor` in place of the contributions. Writes the decoded result to
+  /// its tensors; without an aggregator's codec, sum times `factor`.
   void average(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step, float factor,
                Bytes inward, SlotChanges& changed) const;
 
-  /// Writes the averages of the other owners to the tensors.
+  /// Decodes the averages of the other owners into the tensors.
   void decode(std::span<const SlotValues> tensors, ConstBytes outward) const;
 
-  /// With "whole": adds the decoded values of all ranks in rank order, those of this rank from its own
-  /// message (the first block of `outward`), and multiplies by `factor`.
+  /// For "whole": adds the decoded values of all ranks in rank order, with this rank's from its own message
+  /// (the first block of `outward`), and multiplies by `factor`.
   void averageWhole(std::span<const SlotValues> tensors, float factor, ConstBytes outward,
                     ConstBytes inward) const;
 

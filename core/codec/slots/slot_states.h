@@ -20,19 +20,19 @@
 
 namespace hipress {
 
-/// The states of one partition. Two buffers for each: encode reads one and writes the other, and only a
-/// success exchanges them.
+/// The states of one partition. Each state has two buffers: encode reads one and writes the other, and only a
+/// successful encode exchanges them.
 class SlotStates {
  public:
   /// `memory`: of the processor, or of a device that encodes.
   explicit SlotStates(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
 
-  /// The states of one codec, of `count` elements. A state that was kept under the same name lives on,
-  /// another one begins with zeros. Throws Mismatch if there are states of another number of elements.
+  /// Sets the states of one codec, with `count` elements each. A state with a known name keeps its values; a
+  /// new state has zeros. Throws Mismatch if existing states have another number of elements.
   void keep(std::span<const std::string> names, size_t count);
-  /// For encode; readable and writable until the next keep() or put().
+  /// The lists for encode(), valid until the next keep() or put().
   EncodeStates lists() const { return {before_, after_}; }
-  /// The written values become the states; a second call takes that back.
+  /// Makes the written values the states; a second call undoes the first.
   void exchange();
 
   std::span<const std::string> names() const { return names_; }
@@ -51,12 +51,12 @@ class SlotStates {
   size_t count_ = 0;
   std::vector<std::string> names_;
   std::vector<std::array<Buffer, 2>> buffers_;
-  bool second_ = false;  ///< The states are in the second buffers.
+  bool second_ = false;  ///< The second buffers have the states.
   std::vector<const float*> before_;
   std::vector<float*> after_;
 };
 
-/// States that encoding has changed; undo() of a step that has failed takes that back.
+/// The states that encodes of this step have changed. undo() restores them after a failed step.
 class SlotChanges {
  public:
   void add(std::shared_ptr<SlotStates> states) { changed_.push_back(std::move(states)); }
@@ -66,13 +66,13 @@ class SlotChanges {
   std::vector<std::shared_ptr<SlotStates>> changed_;
 };
 
-/// The states of all partitions, by key: a text by which the caller finds them again. Its functions may be
-/// called from several threads; the states of one partition are for one thread at a time.
+/// The states of all partitions; the key is a text of the caller's choice. Several threads may call the
+/// functions, but only one thread at a time may use the states of one partition.
 class SlotStateTable {
  public:
   explicit SlotStateTable(std::shared_ptr<Memory> memory = hostMemory) : memory_(std::move(memory)) {}
 
-  /// Made if they are new.
+  /// Returns the states of a key. A new key gets new, empty states.
   std::shared_ptr<SlotStates> at(const std::string& key);
   std::vector<std::string> keys() const;
 

@@ -26,8 +26,8 @@ StateLease::StateLease(std::shared_ptr<TensorStates> owner, size_t partition)
     BufferPool::Shared before;
     {
       const std::lock_guard lock(*owner_->mutex_);
-      // Cut anew or moved since this was opened: what belongs here cannot be found, and is not this plan's
-      // any more.
+      // The store has cut or moved the state since this list was opened. The values of this partition are
+      // then in other blocks, and the new plan owns them: the lease begins with zeros.
       if (vector->counts == owner_->counts_ && vector->memory == owner_->memory_)
         before = vector->blocks[partition];
     }
@@ -42,7 +42,7 @@ StateLease::StateLease(std::shared_ptr<TensorStates> owner, size_t partition)
 
 void StateLease::commit() {
   if (owner_ == nullptr) return;
-  // The old blocks go back to the pool when the lease ends.
+  // The lease keeps the old blocks; the pool gets them back when the lease ends.
   const std::lock_guard lock(*owner_->mutex_);
   for (size_t state = 0; state < owner_->vectors_.size(); ++state) {
     TensorStates::Vector& vector = *owner_->vectors_[state];
@@ -79,7 +79,7 @@ std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateR
                       "; a tensor whose shape changes needs another name, or erase its states first");
     }
     if (vector->counts != result->counts_) {
-      if (!vector->memory->onHost()) move(*vector, memory_);  // where pieces can be put together
+      if (!vector->memory->onHost()) move(*vector, memory_);  // the host can put pieces together
       cut(*vector, result->counts_);
     }
     if (vector->memory != result->memory_) {
@@ -93,7 +93,7 @@ std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateR
 
 void StateStore::cut(TensorStates::Vector& vector, const std::vector<size_t>& counts) {
   TensorStates::Blocks blocks(counts.size());
-  // The two lists of boundaries side by side: each piece lies within one old and one new partition.
+  // Walks through the boundaries of old and new partitions: each piece is in one old and one new partition.
   size_t from = 0, fromOffset = 0, to = 0, toOffset = 0;
   while (from < vector.counts.size() && to < counts.size()) {
     const size_t piece = std::min(vector.counts[from] - fromOffset, counts[to] - toOffset);
@@ -112,7 +112,7 @@ void StateStore::cut(TensorStates::Vector& vector, const std::vector<size_t>& co
   memory_->trim();
 }
 
-/// What is all zero takes no memory there, either.
+/// Blocks of zeros take no memory at the new place, either.
 void StateStore::move(TensorStates::Vector& vector, const std::shared_ptr<BufferPool>& place) {
   for (size_t partition = 0; partition < vector.counts.size(); ++partition) {
     BufferPool::Shared& block = vector.blocks[partition];
@@ -145,7 +145,7 @@ std::vector<float> StateStore::copy(const std::string& tensor, StateRole role,
     const std::lock_guard lock(*mutex_);
     const auto position = vectors_.find(Key{tensor, role, state});
     if (position == vectors_.end()) return {};
-    found = *position->second;  // shares the blocks: nobody writes to what a lease may read
+    found = *position->second;  // shares the blocks: no thread writes to a block that a lease may read
   }
   return joined(found);
 }

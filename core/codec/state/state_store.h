@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Codecs' memory: what encoding a tensor leaves for the next step (error feedback, momentum), kept by this
-// rank. Double-buffered: encode reads the old values of a partition and writes new ones elsewhere, and only a
-// success swaps the two.
+// The states of all codecs on this rank: residuals, velocities and other vectors that an encode leaves for
+// the next step. They are double-buffered: encode reads a partition's old values and writes new ones
+// elsewhere, and only a successful encode swaps the two.
 #pragma once
 
 #include <array>
@@ -23,80 +23,80 @@
 
 namespace hipress {
 
-/// Who encodes: the worker its own gradient, or the aggregator the merged one.
+/// The role of the rank that encodes: a worker its own gradient, an aggregator the merged one.
 enum class StateRole : unsigned char { kWorker = 0, kAggregator = 1 };
 
 class StateStore;
 
-/// A pool for states. Each encode takes new blocks before it gives back the old ones, so that a pool keeps
+/// A pool for states. An encode takes new blocks before it releases the old ones, so the pool keeps spare
 /// blocks of each size.
 inline std::shared_ptr<BufferPool> makeStatePool(std::shared_ptr<Memory> memory) {
   return std::make_shared<BufferPool>(std::move(memory), BufferPool::Spare{4, BufferPool::kAnyNumber});
 }
 
-/// The old and the new states of one partition, for one encode. They stay readable and writable for as long
-/// as this lives, whatever becomes of the tensor meanwhile.
+/// The old and the new states of one partition, for one encode. They stay valid for the life of the lease,
+/// even if the tensor is changed or erased meanwhile.
 class StateLease {
  public:
-  /// `owner` nullptr: of a codec without states. One partition has one lease at a time; of two, the last to
-  /// commit counts.
+  /// `owner` nullptr: the codec has no states. A partition should have one lease at a time; of two leases,
+  /// the last commit() wins.
   StateLease(std::shared_ptr<class TensorStates> owner, size_t partition);
   StateLease(const StateLease&) = delete;
   StateLease& operator=(const StateLease&) = delete;
 
   EncodeStates states() const { return {before_, after_}; }
-  /// The new values become the tensor's; without it they are forgotten.
+  /// Makes the new values the tensor's states. A lease without commit() drops them.
   void commit();
 
  private:
   const std::shared_ptr<class TensorStates> owner_;
   const size_t partition_;
-  std::array<std::byte, 256> room_;  // for the lists of five states; those of more are allocated
+  std::array<std::byte, 256> room_;  // for the lists of up to five states; longer lists are allocated
   std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};
   std::pmr::vector<BufferPool::Shared> blocks_{&memory_};
   std::pmr::vector<const float*> before_{&memory_};
   std::pmr::vector<float*> after_{&memory_};
 };
 
-/// All states of one tensor in one role, cut into the partitions that they were opened with.
+/// All states of one tensor in one role, cut into the partitions of the open() call.
 class TensorStates {
   friend class StateStore;
   friend class StateLease;
 
-  /// One partition of a state: its values, or nullptr while they are all zero.
+  /// The values of one partition of a state; nullptr: all zero.
   using Blocks = std::vector<BufferPool::Shared>;
   struct Vector {
     std::shared_ptr<BufferPool> memory;
-    std::vector<size_t> counts;  // elements of each partition, in order
+    std::vector<size_t> counts;  // element count of each partition, in order
     Blocks blocks;
     size_t size() const;
   };
 
   std::shared_ptr<BufferPool> memory_;
-  std::shared_ptr<std::mutex> mutex_;  // the store's: guards the vectors
+  std::shared_ptr<std::mutex> mutex_;  // the store's mutex, which guards the vectors
   std::vector<std::shared_ptr<Vector>> vectors_;
   std::vector<size_t> counts_;
 };
 
-/// States keyed by the tensor's name, the role and the state's name, so that they survive a change of ids,
-/// plans, partitions and codecs, and can be saved. Thread-safe.
+/// States by the tensor's name, the role and the state's name. They survive a change of ids, plans,
+/// partitions and codecs, and a checkpoint can save them. Thread-safe.
 class StateStore {
  public:
   StateStore();
 
-  /// The states of a tensor that is encoded in partitions of so many elements, in order; zeros if they are
-  /// new. If they exist in other partitions they are copied into these. Throws Mismatch if they exist with
-  /// another number of elements. Memory is taken by the first lease of each partition: an aggregator's states
-  /// cost only the partitions it aggregates.
-  /// `place` is a device's memory for them, nullptr the host's; what was elsewhere moves there.
+  /// Opens the states of a tensor. `partitions`: the element count of each partition, in order. New states
+  /// are zeros. States with other partitions are copied into these. Throws Mismatch if they have another
+  /// number of elements. The first lease of a partition takes its memory, so an aggregator's states cost
+  /// memory only for the partitions that this rank aggregates. `place`: the device memory for the states,
+  /// nullptr for host memory. States elsewhere move there.
   std::shared_ptr<TensorStates> open(const std::string& tensor, StateRole role,
                                      std::span<const std::string> states, std::vector<size_t> partitions,
                                      std::shared_ptr<BufferPool> place = nullptr);
 
-  /// A copy of one state, all partitions in a row, or an empty vector if there is none.
+  /// A copy of one state, all partitions in a row; an empty vector if the state does not exist.
   std::vector<float> copy(const std::string& tensor, StateRole role, const std::string& state) const;
 
-  /// Writes the elements of one state from `first` on, or zeros if there is none.
+  /// Copies elements of a state, from `first` on, into `values`; zeros if the state does not exist.
   void read(const std::string& tensor, StateRole role, const std::string& state, size_t first,
             std::span<float> values) const;
 
@@ -107,23 +107,23 @@ class StateStore {
     size_t count;
   };
   std::vector<Entry> entries() const;
-  /// Those of one tensor.
+  /// The entries of one tensor.
   std::vector<Entry> entries(const std::string& tensor) const;
 
-  /// As copy(), and the state is forgotten: for values that go on their way without the codec that kept them.
+  /// copy(), and drops the state: for values that continue without the codec that kept them.
   std::vector<float> take(const std::string& tensor, StateRole role, const std::string& state);
 
-  /// As if encoding in partitions of so many elements had left these values in place of what was kept.
+  /// Replaces a state by `values`, as if an encode in `partitions` (element counts) had just written them.
   void put(const std::string& tensor, StateRole role, const std::string& state,
            std::vector<size_t> partitions, std::span<const float> values);
 
-  /// Changes whenever what open() would give may have changed.
+  /// Changes with every event after which open() may return something else.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
   void erase(const std::string& tensor);
   void clear();
-  size_t bytes() const;      ///< Of all states, as if all of them had been written.
-  size_t bytesHeld() const;  ///< Allocated on the host, spares and leases included.
+  size_t bytes() const;      ///< Size of all states, zeros included.
+  size_t bytesHeld() const;  ///< Memory taken on the host, with spares and leases.
 
  private:
   using Key = std::tuple<std::string, StateRole, std::string>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every codec checks before it starts. Wrong arguments of encode are the caller's mistake:
-// InvalidArgument; a payload comes from the network: CorruptPayload.
+// Checks that every codec makes before it starts. Wrong arguments of encode are a mistake of the caller and
+// throw InvalidArgument. A payload comes from the network, so a wrong one throws CorruptPayload.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ inline void checkEncodeArguments(const Codec& codec, std::span<const float> inpu
              (kept == 0 ? "none" : std::to_string(kept)));
     }
   }
-  // Compared with std::less: pointers into different arrays have no order of their own.
+  // std::less compares: the language leaves the order of pointers into different arrays open.
   const std::less<> less;
   for (const float* before : states.before) {
     for (const float* after : states.after) {
@@ -41,7 +41,7 @@ inline void checkEncodeArguments(const Codec& codec, std::span<const float> inpu
   }
 }
 
-/// Throws CorruptPayload unless the payload has exactly the size that `count` elements encode to.
+/// Throws CorruptPayload if the payload's size is not `expected`, the encoded size of `count` elements.
 inline void checkPayloadSize(const Codec& codec, ConstBytes payload, size_t count, size_t expected) {
   if (payload.size() != expected) {
     throw corruptPayload("codec " + std::string(codec.name()) + ": payload of " +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text a user writes for a codec, `name` or `name(option=value, ...)`, taken apart. Knows no codec; the
-// meaning of names and values is the registry's and the codecs'.
+// Parses the text that a user writes for a codec: `name` or `name(option=value, ...)`. The parser knows no
+// codec: the registry and the codecs give names and values their meaning.
 #pragma once
 
 #include <map>
@@ -16,10 +16,10 @@ struct CodecText {
   std::map<std::string, std::string> options;
 };
 
-/// Throws InvalidArgument that quotes the text and says what is wrong with it.
+/// Throws InvalidArgument with the text and the mistake in it.
 CodecText parseCodecText(std::string_view text);
 
-/// The candidate that differs from `word` by the fewest edits, ignoring case; empty if none is close.
+/// The candidate with the fewest edits from `word`, ignoring case; empty if none is close.
 std::string closestTo(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace hipress

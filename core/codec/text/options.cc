@@ -10,7 +10,7 @@
 namespace hipress {
 namespace {
 
-/// The whole text as a T; false if it is none, or does not fit.
+/// Parses the whole text as a T. Returns false if the text is no T or does not fit.
 template <typename T>
 bool parse(const std::string& text, T& value) {
   const char* end = text.data() + text.size();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A codec's options, as its factory reads them: every value present, given or default, already known to be an
-// option of that codec. Values are read here so that all codecs refuse a wrong one in the same words; ranges
-// are checked by the codec.
+// A codec's options as its factory reads them. Every option has a value, given or default, and the registry
+// has checked the names. This class parses values, so that all codecs reject a wrong one with the same words;
+// each codec checks the ranges.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class CodecOptions {
 
   const std::string& codec() const { return codec_; }
 
-  /// Each throws InvalidArgument that quotes the value if it is not what is asked for.
-  const std::string& text(const std::string& option) const;  ///< As it was written.
+  /// Each function throws InvalidArgument, with the value, if the value is not of the wanted kind.
+  const std::string& text(const std::string& option) const;  ///< The text that the user wrote.
   bool boolean(const std::string& option) const;             ///< `true` or `false`.
   int64_t integer(const std::string& option) const;          ///< Decimal: `-12`.
   double number(const std::string& option) const;            ///< `0.01`, `1e-3`, `inf`; not `nan`.

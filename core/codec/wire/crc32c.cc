@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kReflectedPolynomial = 0x82f63b78u;
 
-/// tables[k][b]: what byte b contributes when k more bytes follow it in its group of eight.
+/// kTables[k][b]: the contribution of byte b when k more bytes follow it in its group of eight.
 constexpr auto kTables = [] {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -45,8 +45,8 @@ uint32_t addWordPortable(uint32_t crc, uint64_t word) {
   return result;
 }
 
-/// What `bytes` more bytes of zeros make of a state, for any state: it is linear, so four tables of a byte
-/// each do. Adding up the states of adjacent blocks takes it.
+/// The CRC state after `bytes` more zero bytes, for any state. The function is linear, so four tables, one
+/// for each byte of the state, suffice. The sum of the states of adjacent blocks needs it.
 struct Shift {
   std::array<std::array<uint32_t, 256>, 4> tables{};
 
@@ -71,8 +71,8 @@ struct Shift {
   }
 };
 
-// The instruction takes a new operand every cycle but three for a result: three blocks side by side keep it
-// busy. Long ones, because joining them costs; short ones for what is left.
+// The instruction takes an operand in every cycle and has its result after three cycles: three blocks side by
+// side keep it busy. Long blocks are the rule, because joining costs time; short blocks take the rest.
 constexpr size_t kLongBlock = 4096;
 constexpr size_t kShortBlock = 256;
 constexpr Shift kLongShift(kLongBlock);
@@ -83,7 +83,7 @@ __attribute__((target("sse4.2"))) inline uint32_t addWordSse42(uint32_t crc, uin
   return static_cast<uint32_t>(__builtin_ia32_crc32di(crc, word));
 }
 
-/// Takes three blocks at a time while there are that many.
+/// Consumes three blocks at a time while `count` allows it.
 __attribute__((target("sse4.2"))) inline uint32_t addBlocksSse42(uint32_t crc, const std::byte*& bytes,
                                                                  size_t& count, size_t block,
                                                                  const Shift& shift) {

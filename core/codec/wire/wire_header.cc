@@ -11,7 +11,7 @@
 namespace hipress {
 namespace {
 
-// Where each field starts; docs/wire-format.md has the same table.
+// The first byte of each field; docs/wire-format.md has the same table.
 constexpr size_t kMagicAt = 0;
 constexpr size_t kVersionAt = 2;
 constexpr size_t kFlagsAt = 3;
@@ -91,7 +91,7 @@ void checkPayloadBytes(const WireHeader& header, const ExpectedMessage& expected
       refuse("payload size", value, std::to_string(kReferencePayloadBytes) + " (a reference)");
     }
   } else if ((header.flags & kFlagRaw) != 0) {
-    // Divided, not multiplied: no count overflows.
+    // Divides instead of multiplying, so that no element count can overflow.
     const uint64_t size = elementSize(header.dtype);
     if (header.payloadBytes % size != 0 || header.payloadBytes / size != header.elementCount) {
       refuse("payload size", value,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The 32 bytes in front of every payload, on every transport, device and framework. Byte by byte in
-// docs/wire-format.md; all numbers little endian.
+// The 32 bytes before every payload, the same for all transports, devices and frameworks. docs/wire-format.md
+// describes each byte; all numbers are little endian.
 #pragma once
 
 #include <array>
@@ -21,13 +21,13 @@ inline constexpr uint8_t kWireVersion = 1;
 using WireHeaderBytes = std::array<std::byte, kWireHeaderBytes>;
 
 enum WireFlags : uint8_t {
-  kFlagRaw = 1,  ///< The payload is the elements themselves, in the header's dtype, whatever the codec says.
-  kFlagAbsent = 2,     ///< This rank has no gradient for the tensor in this step; the payload is empty.
+  kFlagRaw = 1,        ///< The payload has the elements in the header's dtype. The codec does not apply.
+  kFlagAbsent = 2,     ///< The sender has no gradient for the tensor in this step; the payload is empty.
   kFlagChecksum = 4,   ///< `checksum` holds the CRC-32C of the payload.
-  kFlagReference = 8,  ///< With kFlagRaw: the payload says where the elements are in the sender's memory.
+  kFlagReference = 8,  ///< With kFlagRaw: the payload is the place of the elements in the sender's memory.
 };
 
-/// Payload of a reference: process and address, each 8 bytes.
+/// The payload of a reference: process and address, 8 bytes each.
 inline constexpr size_t kReferencePayloadBytes = 16;
 
 struct WireHeader {
@@ -40,27 +40,27 @@ struct WireHeader {
   uint32_t checksum = 0;
   DType dtype = DType::kFloat32;
   uint8_t reserved = 0;
-  uint16_t updates = 0;  ///< Submission::updates of the sender; the engine compares it.
+  uint16_t updates = 0;  ///< Submission::updates of the sender; the engine compares the ranks' values.
 };
 static_assert(sizeof(WireHeader) == kWireHeaderBytes && std::is_trivially_copyable_v<WireHeader>);
 
-/// What the receiver knows of a message before it comes, because all ranks agreed on it.
+/// The receiver's knowledge of a message before it arrives: all ranks agreed on it.
 struct ExpectedMessage {
   CodecId codec = 0;
   DType dtype = DType::kFloat32;
   uint64_t elementCount = 0;
   uint64_t maxPayloadBytes =
-      0;                  ///< The codec's bound; a raw payload is bounded by elementCount · elementSize.
-  bool mayRefer = false;  ///< Whether the payload may be a reference: the sender's memory can be read.
+      0;                  ///< The codec's bound. For raw payloads elementCount · elementSize is the bound.
+  bool mayRefer = false;  ///< The payload may be a reference, because this rank can read the sender's memory.
 };
 
 WireHeaderBytes packHeader(const WireHeader& header);
 
-/// Checks every field against what was agreed. Throws CorruptPayload with the field, its value and the
-/// expected one.
+/// Checks every field against the agreement. Throws CorruptPayload with the field, its value and the expected
+/// value.
 WireHeader unpackHeader(const WireHeaderBytes& bytes, const ExpectedMessage& expected);
 
-/// Throws CorruptPayload if the header carries a checksum and the payload does not have it.
+/// Throws CorruptPayload if the header has a checksum and the payload has another one.
 void verifyChecksum(const WireHeader& header, ConstBytes payload);
 
 }  // namespace hipress

@@ -8,7 +8,7 @@ namespace hipress::control {
 
 namespace {
 
-/// What to do about ranks that do not come depends on whether they were ever seen.
+/// The advice about missing ranks depends on whether rank 0 has ever seen them.
 std::string advice(const Roster& roster, const std::vector<int>& missing) {
   std::vector<int> unseen;
   std::vector<int> connected;
@@ -120,8 +120,8 @@ std::vector<int> GatherTable::missing(const Round& round) const {
   return ranks;
 }
 
-/// Completes the round when all values are here, also those of ranks that died after giving theirs; fails it
-/// when a rank that has not given its value never will.
+/// Completes the round when it has all values, with the values of ranks that died later. Fails the round when
+/// a rank is gone and has not given its value.
 void GatherTable::settle(const std::string& key, Round& round, Outbox& outbox) const {
   if (round.failure || round.waiters.empty()) return;
   const std::vector<int> absent = missing(round);
@@ -146,7 +146,7 @@ void GatherTable::fail(Round& round, const Failure& failure, Outbox& outbox) con
     outbox.emplace_back(waiter.rank, Reply{waiter.call, round.failure, 0, {}});
   }
   round.waiters.clear();
-  for (SharedValue& value : round.values) {  // the memory goes, the mark that the rank was here stays
+  for (SharedValue& value : round.values) {  // frees the values, and keeps the marks of ranks that were here
     if (value) value = std::make_shared<const std::string>();
   }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allgathers that are under way.
+// The allgathers in progress.
 //
-// Calls are matched by count, as collectives are: a rank's n-th call with a key joins that key's n-th round.
-// A round ends for all ranks alike: with all ranks' values, or with one failure. A round that failed is
-// kept, without its values, until every rank that is not gone has called and heard of the failure: so a late
-// rank learns at once why it stands alone, and does not fall into a new round that a retry of the others may
+// Rank 0 matches calls by their count, like collectives: the n-th call of a rank with a key joins the n-th
+// round of the key. A round ends alike for all ranks: with all values, or with one failure. A failed round
+// stays, without its values, until every rank that is not gone has called and received the failure. So a late
+// rank learns the reason at once, and does not join a new round that other ranks have begun with a retry.
 // have begun meanwhile.
 #pragma once
 
@@ -33,10 +33,10 @@ class GatherTable {
   /// Fails the rounds whose deadline has passed.
   void expire(TimePoint now, Outbox& outbox);
 
-  /// Sentences about rounds that have waited for long: for which ranks. Each comes once per interval.
+  /// Sentences about rounds that wait for long, with the missing ranks. Each comes once per interval.
   std::vector<std::string> stalls(TimePoint now);
 
-  /// When expire() or stalls() has something to do.
+  /// The time at which expire() or stalls() next has work.
   std::optional<TimePoint> nextDeadline() const;
 
  private:
@@ -45,12 +45,12 @@ class GatherTable {
     uint64_t call;
   };
   struct Round {
-    std::vector<SharedValue> values;  ///< Null: has not arrived.
+    std::vector<SharedValue> values;  ///< Null: the value has not arrived.
     std::vector<Waiter> waiters;
     TimePoint begun;
     TimePoint nextWarning;
     TimePoint deadline;
-    Milliseconds timeout{0};  ///< The time limit of the caller whose deadline it is.
+    Milliseconds timeout{0};  ///< The timeout of the caller with this deadline.
     Failure failure;
   };
   using Rounds = std::deque<Round>;

@@ -94,7 +94,7 @@ void Ledger::ask(int rank, uint64_t call, const AskRequest& request, Outbox& out
 
 void Ledger::abort(int rank, const AbortRequest& request, Outbox& outbox) {
   Member& member = roster_[static_cast<size_t>(rank)];
-  if (member.gone()) return;  // the first failure is the one that explains the others
+  if (member.gone()) return;  // the first failure explains the later ones
   member.aborted = true;
   member.end = name(rank) + " failed and ended the job: " + request.message;
   broadcast({ControlNotice::Kind::kAborted, rank, 0, request.error, request.message}, outbox);
@@ -127,7 +127,7 @@ void Ledger::rosterChanged(Outbox& outbox) {
 void Ledger::broadcast(ControlNotice notice, Outbox& outbox) {
   for (size_t rank = 0; rank < roster_.size(); ++rank) {
     const Member::Presence presence = roster_[rank].presence;
-    // One that has left may linger: it still wants to know whom it need not wait for.
+    // A rank that has left may linger, and needs to know for which ranks it need not wait.
     const bool listens = presence == Member::Presence::kHere || presence == Member::Presence::kLeft;
     if (listens && static_cast<int>(rank) != notice.rank) outbox.emplace_back(static_cast<int>(rank), notice);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rank 0's memory of the job, as a pure state machine: no sockets, no threads, no clock of its own. Its
-// driver (the TCP server, the local control plane) passes in the ranks' requests and the time, and delivers
-// the outbox in its order. Because of that order all ranks hear notices alike.
+// Rank 0's record of the job, as a pure state machine without sockets, threads and clock. Its driver (the TCP
+// server or the local control plane) passes the ranks' requests and the time to it, and delivers the outbox
+// in order. This order makes all ranks get the notices alike.
 #pragma once
 
 #include <map>
@@ -28,18 +28,18 @@ class Ledger {
 
   const Member& member(int rank) const { return roster_[static_cast<size_t>(rank)]; }
 
-  /// `rank`, which was awaited, is here. It gets the notices that it missed.
+  /// An awaited rank is here. The rank gets the notices that it missed.
   Outbox join(int rank, const std::string& origin);
 
-  /// `call` is the number the reply will carry.
+  /// `call`: the number for the reply.
   Outbox handle(int rank, uint64_t call, Request request, TimePoint now);
 
-  /// The connection to `rank` is over. `reason` completes "rank 2 (host h, pid 1) was lost: ...".
+  /// The connection with `rank` has ended. `reason` completes "rank 2 (host h, pid 1) was lost: ...".
   Outbox disconnect(int rank, const std::string& reason);
 
-  /// Answers those whose deadline has passed.
+  /// Answers the calls whose deadline has passed.
   Outbox expire(TimePoint now);
-  /// Sentences about ranks that others have been waiting for; see GatherTable::stalls().
+  /// Sentences about ranks for which other ranks wait; see GatherTable::stalls().
   std::vector<std::string> stalls(TimePoint now) { return gathers_.stalls(now); }
   std::optional<TimePoint> nextDeadline() const;
 
@@ -63,7 +63,7 @@ class Ledger {
   Roster roster_;
   GatherTable gathers_;
   TensorTable tensors_;
-  std::map<std::string, std::unique_ptr<Service>> services_;  ///< The services that a rank has asked.
+  std::map<std::string, std::unique_ptr<Service>> services_;  ///< The services that ranks have asked so far.
   std::vector<Leaver> leavers_;
   std::vector<ControlNotice> history_;  ///< For ranks that join later: at most two per rank.
 };

@@ -85,8 +85,8 @@ void TensorTable::drop(Tensors& tensors) {
   });
 }
 
-/// Counts up and starts over only after 2^32: messages of a finished tensor may still be under way, and must
-/// not be taken for those of a new one.
+/// Counts up and starts again only after 2^32, because late messages of a finished tensor must not match a
+/// new tensor.
 uint32_t TensorTable::newId() {
   do {
     ++lastId_;

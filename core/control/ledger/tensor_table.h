@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tensors ranks have declared, and the numbers they were given.
+// The tensors that ranks have declared, and their numbers.
 //
-// A tensor that stays has one entry for ever. Transient ones are matched by count: a rank's n-th declaration
-// of a name belongs to the n-th entry, so that a rank that is one step ahead does not join the others' step.
-// An entry goes when every rank that is not gone has declared it.
+// A tensor that is not transient has one entry for ever. Transient tensors are matched by their count: the
+// n-th declaration of a name by a rank belongs to the n-th entry, so that a rank one step ahead does not join
+// the other ranks' step. An entry goes when every rank that is not gone has declared it.
 //
-// A rank that declares a tensor differently is a dissenter. While there is one, a rank that declares the
-// tensor later is told of the difference, too, even if its own declaration is right: it would otherwise wait
-// for data that never come. A dissenter that comes back with the right specification makes the tensor usable
+// A rank that declares a tensor differently is a dissenter. As long as there is one, a rank that declares
+// the tensor later gets the conflict, even if its own declaration is right: otherwise it would wait for
+// messages that never come. A dissenter that returns with the right specification makes the tensor usable
 // again.
 #pragma once
 
@@ -30,17 +30,17 @@ class TensorTable {
 
   void declare(int rank, uint64_t call, const DeclareRequest& request, Outbox& outbox);
 
-  /// Forgets the transient tensors that only ranks that are gone have not declared.
+  /// Drops the transient tensors that every remaining rank has declared.
   void rosterChanged();
 
  private:
   struct Tensor {
     uint32_t id = 0;
     int first =
-        -1;  ///< The rank that declared it first: its specification is the one others are compared with.
+        -1;  ///< The first rank to declare the tensor. The others are compared with its specification.
     std::string specification;
     bool transient = false;
-    std::vector<bool> declared;  ///< By rank.
+    std::vector<bool> declared;  ///< Index: the rank.
     std::map<int, std::string> dissenters;
   };
   using Tensors = std::deque<Tensor>;

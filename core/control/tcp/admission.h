@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which processes may join the job: rank 0's answer to a HELLO.
+// Rank 0's answer to a HELLO: which processes may join the job.
 #pragma once
 
 #include <optional>
@@ -19,13 +19,13 @@ struct JobIdentity {
   std::string token;
 };
 
-/// Throws InvalidArgument for a job that cannot be.
+/// Throws InvalidArgument for an impossible job.
 JobIdentity jobOf(const RendezvousOptions& options);
 
-/// Why a process that speaks so is turned away before it proves anything, or nullptr.
+/// The refusal of a process with another protocol version, before it proves anything; nullptr: no refusal.
 Failure refusalOfVersion(const Hello& hello);
 
-/// Why this process is turned away, or nullptr. A stranger without the token learns nothing else about the
+/// The refusal of a process, or nullptr. A stranger without the token learns nothing else about the
 /// job.
 Failure refusal(const Hello& hello, std::string_view proof, const Greetings& greetings,
                 const JobIdentity& job, const Ledger& ledger);

@@ -26,16 +26,16 @@ std::optional<std::string> Heartbeat::beat(TimePoint now) {
 bool Heartbeat::answered(TimePoint now) const {
   tcp_info info{};
   socklen_t size = sizeof(info);
-  // A connection of another family, from a launcher, does not cross a network.
+  // A connection of another family, from a launcher, does not pass a network.
   if (::getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
-  // Nothing is under way, and it is not that nothing can be sent: then the kernel's probes add up.
+  // All bytes are acknowledged. If the kernel could not send at all, its probes would add up.
   if (info.tcpi_unacked == 0 && info.tcpi_probes < 2) return true;
-  // Something has come since, though there is more to come, as on a slow link. The kernel counts in ticks.
+  // On a slow link more bytes are to come, but some have come since. The kernel counts in ticks.
   constexpr Milliseconds kTick{50};
   const Milliseconds silence{std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)};
   if (now - silence + kTick >= *unanswered_) return true;
-  // Or on another connection: gradients fill the queues of a slow link, and beats wait behind them or are
-  // dropped.
+  // Bytes may have come on another connection: gradients fill the queues of a slow link, and beats wait
+  // behind them or are dropped.
   const std::optional<Milliseconds> elsewhere = silenceOfHost(fd_);
   return elsewhere && now - *elsewhere + kTick >= *unanswered_;
 }

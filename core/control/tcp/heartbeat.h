@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the host at the other end of a control connection still answers.
+// Detects whether the host at the other end of a control connection still answers.
 //
-// Each end sends a beat every interval. What counts as a sign of life is not the peer's beat but that its
-// host acknowledges ours: that is the kernel's to do, so a process that is stopped, swapped out or waits for
-// a core is not taken for one that cannot be reached. Deadlines notice such a rank.
+// Each end sends a beat every interval. The sign of life is the acknowledgement of our beat by the peer's
+// host, and not the peer's own beat. The kernel acknowledges, so a process that is stopped, swapped out or
+// waiting for a core does not look unreachable. Deadlines detect such a rank.
 //
-// A link that is full of gradients is slow, not cut: a beat waits behind queued gradients, or is dropped. So
-// a host that sends on another connection of this process (host_traffic.h) counts as answering.
+// A link full of gradients is slow, not cut: a beat waits behind queued gradients, or is dropped. So a host
+// that sends on another connection of this process (host_traffic.h) counts as answering.
 //
-// TCP_USER_TIMEOUT would not do: it also ends a connection whose peer is stopped and has a full buffer,
-// though its host answers; and the kernel looks at it only when a retransmission is due, seconds apart in the
-// end.
+// TCP_USER_TIMEOUT would not do. It also ends a connection with a stopped peer and a full buffer, although
+// the peer's host answers. And the kernel checks it only when a retransmission is due, after some time
+// seconds apart.
 #pragma once
 
 #include <chrono>
@@ -27,11 +27,11 @@ class Heartbeat {
  public:
   Heartbeat(int fd, const HeartbeatOptions& options) : fd_(fd), options_(options) {}
 
-  /// When to call beat() again.
+  /// The time of the next beat().
   TimePoint next() const { return next_; }
 
-  /// To be called before a beat is sent, or instead, where others wait to be sent. If the host has owed an
-  /// answer for longer than the limit: what completes "rank 2 was lost: ".
+  /// The caller calls this before it sends a beat, or instead of a beat if other frames wait. If the host has
+  /// owed an answer for longer than the limit, returns the text that completes "rank 2 was lost: ".
   std::optional<std::string> beat(TimePoint now);
 
  private:
@@ -40,7 +40,7 @@ class Heartbeat {
   int fd_;
   HeartbeatOptions options_;
   TimePoint next_ = Clock::now();
-  std::optional<TimePoint> unanswered_;  ///< When the first beat was sent to which no answer has come.
+  std::optional<TimePoint> unanswered_;  ///< The time of the first beat without an answer.
 };
 
 }  // namespace hipress::control

@@ -27,10 +27,10 @@ struct NoticeQueue::State {
     handler.swap(next);
     changed.notify_all();
     if (running && thread != std::this_thread::get_id()) {
-      // The run under way, not "no run": with a new handler the next run may begin at once.
+      // Waits for the end of this run, not for "no run": with a new handler the next run may begin at once.
       changed.wait(lock, [this, run = finishedRuns] { return finishedRuns != run; });
     }
-    lock.unlock();  // `next` holds the old handler: its captures are destroyed without our lock
+    lock.unlock();  // `next` has the old handler now, and destroys its captures without our lock
   }
 };
 
@@ -81,8 +81,8 @@ void NoticeQueue::run(const std::shared_ptr<State>& state) {
     state->running = true;
     lock.unlock();
     (*handler)(notice);
-    handler.reset();  // before "not running": a thread that waits for that may free the objects that the
-                      // handler refers to
+    handler.reset();  // before "not running": a thread that waits for that may then free the objects to
+                      // which the handler refers
     lock.lock();
     state->running = false;
     ++state->finishedRuns;

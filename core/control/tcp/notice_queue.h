@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands notices to a handler, one by one, in order, on a thread of its own: so a handler may take its time,
+// Passes notices to a handler, one by one, in order, on a thread of its own. So a handler may take its time,
 // take locks that callers of the control plane hold, and call the control plane itself.
 #pragma once
 
@@ -20,10 +20,10 @@ class NoticeQueue {
 
   void push(ControlNotice notice);
 
-  /// As ControlPlane::onNotice.
+  /// See ControlPlane::onNotice().
   void setHandler(ControlPlane::NoticeHandler handler);
 
-  /// Nothing is delivered any more once this returns, except that a handler that calls it runs to its end.
+  /// After the return no notice is delivered. Only a handler that calls stop() itself runs to its end.
   /// Idempotent.
   void stop();
 
@@ -31,7 +31,7 @@ class NoticeQueue {
   struct State;
   static void run(const std::shared_ptr<State>& state);
 
-  std::shared_ptr<State> state_;  ///< The thread's too: a handler may destroy the queue that runs it.
+  std::shared_ptr<State> state_;  ///< Shared with the thread: a handler may destroy its queue.
   std::thread thread_;
 };
 

@@ -6,7 +6,7 @@ namespace {
 
 std::string proof(std::string_view who, std::string_view token, const Greetings& greetings) {
   std::string said(who);
-  // A digest of the hello has one length: no two pairs of greetings make the same text.
+  // A digest of the hello has a fixed length, so no two pairs of greetings make the same text.
   said.append(asText(sha256(greetings.hello))).append(greetings.answer);
   return std::string(asText(hmacSha256(token, said)));
 }

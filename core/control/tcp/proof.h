@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How both ends of a control connection prove that they know the job's token without sending it: an HMAC over
-// what both said before, with a fresh nonce of each. A recorded proof is worth nothing on another connection,
-// and a proof of one end is none of the other.
+// The proofs by which both ends of a control connection show that they know the job's token, without sending
+// it: an HMAC over all greetings, with a fresh nonce of each end. A recorded proof is invalid on another
+// connection, and one end's proof is invalid for the other end.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@
 
 namespace hipress::control {
 
-/// What both ends said before they proved anything.
+/// The greetings of both ends before any proof.
 struct Greetings {
-  std::string hello;   ///< The payload of the rank's HELLO, which has its nonce.
+  std::string hello;   ///< The payload of the rank's HELLO, with the rank's nonce.
   std::string answer;  ///< The nonce of rank 0's CHALLENGE.
 };
 

@@ -9,8 +9,8 @@ namespace hipress::control {
 
 namespace {
 
-/// An eighth of the descriptors that this process may have: the ranks' connections, UCX and the program need
-/// the others.
+/// An eighth of this process' limit of descriptors. The ranks' connections, UCX and the program need the
+/// others.
 size_t mostStrangers() {
   constexpr size_t kMost = 256;
   rlimit limit{};

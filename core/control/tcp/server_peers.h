@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The connections of rank 0's server. One that has not said who it is, or was refused, is a stranger:
-// strangers are limited in time and number, so that no process outside the job can use up rank 0's
+// The connections of rank 0's server. A connection that has not named its rank, or was refused, is a
+// stranger. Their time and number are limited, so that no process outside the job can use up rank 0's
 // descriptors.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Peer {
   Socket socket;
   FrameReceiver in;
   FrameSender out;
-  /// A stranger's words, once rank 0 has asked it to prove that it knows the token.
+  /// A stranger's greetings, after rank 0 has asked it for a proof of the token.
   struct Asked {
     Hello hello;
     Greetings greetings;
@@ -33,21 +33,21 @@ struct Peer {
 
   int rank = -1;
   std::optional<Asked> asked;
-  bool refused = false;                ///< Stays until it has read why; its frames are dropped.
-  bool waitsForSpace = false;          ///< Its socket is full; epoll says when it takes more.
-  TimePoint deadline;                  ///< Until then a stranger may stay.
-  std::optional<Heartbeat> heartbeat;  ///< Not a stranger's.
+  bool refused = false;                ///< Stays until it has read the reason; its frames are dropped.
+  bool waitsForSpace = false;          ///< Its socket is full; epoll reports when it has space.
+  TimePoint deadline;                  ///< The time at which a stranger must go.
+  std::optional<Heartbeat> heartbeat;  ///< Only a rank has one.
 };
 
 class ServerPeers {
  public:
-  using Map = std::map<int, Peer>;  ///< By descriptor.
+  using Map = std::map<int, Peer>;  ///< Key: the descriptor.
 
-  /// Takes in a stranger, at the cost of the oldest one if there are too many.
+  /// Adds a stranger, and drops the oldest one if there are too many.
   void add(int fd, TimePoint deadline);
 
-  /// A rank says hello at once: of all strangers, the one that has been silent for longest is the least
-  /// likely a rank. False if there is none.
+  /// Drops the stranger that has been silent for longest. It is the least likely rank, because a rank says
+  /// hello at once. Returns false if there is no stranger.
   bool dropOldestStranger();
 
   Peer* find(int fd);
@@ -56,7 +56,7 @@ class ServerPeers {
   void erase(Peer& peer);
 
   void dropStrangers(TimePoint lateBy);
-  /// When a stranger is to be dropped, or a rank is to be sent a beat.
+  /// The time at which a stranger must go, or a rank must get a beat.
   std::optional<TimePoint> nextDeadline() const;
 
   Map& all() { return peers_; }

@@ -15,10 +15,10 @@ namespace {
 
 using namespace control;
 
-/// Rank 0 keeps the deadlines. Only when it stays silent for this much longer does a rank give up by itself.
+/// Rank 0 checks the deadlines. A rank gives up by itself only if rank 0 is silent for this much longer.
 constexpr Milliseconds kGrace{2000};
 
-/// Bytes of a text that says why a rank leaves.
+/// Bytes of the reason with which a rank leaves.
 constexpr size_t kMaxReason = 4096;
 
 Milliseconds withGrace(Milliseconds timeout) {
@@ -37,7 +37,7 @@ class TcpControl final : public ControlPlane {
 
   ~TcpControl() override {
     if (inForkedChild())
-      static_cast<void>(link_.release());  // its threads are in the parent: nothing can end them here
+      static_cast<void>(link_.release());  // its threads are in the parent, so this process cannot end them
   }
 
   int rank() const override { return rank_; }
@@ -77,7 +77,7 @@ class TcpControl final : public ControlPlane {
     try {
       call(LeaveRequest{linger, reason.substr(0, kMaxReason)}, withGrace(linger), "its goodbye");
     } catch (const Error& error) {
-      // Without rank 0 no rank hears the goodbye.
+      // Without rank 0 no rank gets the goodbye.
       if (error.kind() == ErrorKind::kNotInitialized) throw;
     }
     const std::lock_guard lock(mutex_);
@@ -93,8 +93,7 @@ class TcpControl final : public ControlPlane {
 
   Reply call(const Request& request, Milliseconds silence, const std::string& what) {
     if (inForkedChild()) {
-      throw Error(ErrorKind::kNotInitialized,
-                  "a forked process cannot use the control plane of the one it came from");
+      throw Error(ErrorKind::kNotInitialized, "a forked process cannot use the control plane of its parent");
     }
     return link_->call(request, silence, what);
   }

@@ -22,12 +22,12 @@ namespace hipress::control {
 
 namespace {
 
-/// Rank 0 may not be there yet: worth another try.
+/// Rank 0 may not listen yet, so the rank tries again.
 struct NotYet {
   std::string why;
 };
 
-/// False: the deadline passed first.
+/// Returns false if the deadline passed first.
 bool waitFor(int fd, short events, TimePoint deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
@@ -51,7 +51,7 @@ Socket connectTo(const addrinfo& address, TimePoint deadline) {
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) throw NotYet{errorText(error)};
   }
-  if (isConnectedToItself(socket.get())) throw NotYet{"nobody listens there"};
+  if (isConnectedToItself(socket.get())) throw NotYet{"no process listens there"};
   return socket;
 }
 
@@ -60,7 +60,7 @@ Socket connectToAny(const RendezvousOptions& options, TimePoint deadline) {
   try {
     addresses = resolve(options.host, options.port);
   } catch (const Error& error) {
-    throw NotYet{error.what()};  // a cluster's name service may learn of a new host late
+    throw NotYet{error.what()};  // a cluster's name service may learn a new host late
   }
   NotYet last{"no address"};
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
@@ -86,7 +86,7 @@ Frame firstFrame(FrameReceiver& in, int fd, TimePoint deadline) {
   }
 }
 
-/// Proves that this rank knows the token, and has rank 0 prove it. False: it did not.
+/// Proves that this rank knows the token, and checks rank 0's proof. Returns false if rank 0 has none.
 bool shakeHands(const RendezvousOptions& options, FrameReceiver& in, int fd, TimePoint deadline) {
   const Hello hello{
       kProtocolVersion, options.rank, options.worldSize, hostName(), static_cast<int64_t>(::getpid()),
@@ -95,7 +95,7 @@ bool shakeHands(const RendezvousOptions& options, FrameReceiver& in, int fd, Tim
   checkSize("the host name", said.size(), kMaxHandshakeFrame);
   FrameSender out(fd);
   out.queue({said, nullptr});
-  out.flush();  // a few hundred bytes into an empty socket: they fit
+  out.flush();  // a few hundred bytes fit into an empty socket
   const Frame challenge = firstFrame(in, fd, deadline);
   if (challenge.type == FrameType::kRefused) throw Error(*decodeRefused(challenge.payload));
   if (challenge.type != FrameType::kChallenge) return false;
@@ -114,10 +114,10 @@ Connection attempt(const RendezvousOptions& options, TimePoint deadline) {
   Connection connection{std::move(socket), FrameReceiver(fd, kMaxFrame)};
   try {
     if (shakeHands(options, connection.in, fd, deadline)) return connection;
-  } catch (const Malformed&) {  // says the same as an answer of another type
+  } catch (const Malformed&) {  // same as an answer of another type
   }
   throw transportError(
-      "what listens at " + where(options) +
+      "the program at " + where(options) +
       " is not rank 0 of a HiPress job. Check the port, or choose another with HIPRESS_RENDEZVOUS=host:port");
 }
 
@@ -141,9 +141,9 @@ Connection connectToServer(const RendezvousOptions& options) {
           "rank " + std::to_string(options.rank) + " could not join rank 0 at " + where(options) +
               " within " + seconds(options.timeout.count()) + " (last try: " + why + "). " +
               (here.empty()
-                   ? "Check that rank 0 was started, that this is its address, and that no firewall is "
+                   ? "Check that rank 0 was started, that this is its address, and that no firewall is in "
                      "between"
-                   : here + ": repair it, or let the ranks meet at an address that another one leads to"));
+                   : here + ": repair it, or let the ranks meet at an address of another interface"));
     }
     std::this_thread::sleep_for(std::min(pause, left));
     pause = std::min(pause * 2, Milliseconds{500});

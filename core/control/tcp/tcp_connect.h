@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connects to rank 0, which may not listen yet, until it accepts this rank.
+// Connects to rank 0, which may not listen yet, and waits until rank 0 accepts this rank.
 #pragma once
 
 #include "core/control/tcp/tcp_control.h"
@@ -11,10 +11,10 @@ namespace hipress::control {
 
 struct Connection {
   Socket socket;
-  FrameReceiver in;  ///< May hold frames that rank 0 sent after its welcome.
+  FrameReceiver in;  ///< May have frames that rank 0 sent after its welcome.
 };
 
-/// Tries until options.timeout. Throws Refused, Mismatch, Timeout, Transport.
+/// Tries until options.timeout has passed. Throws Refused, Mismatch, Timeout, Transport.
 Connection connectToServer(const RendezvousOptions& options);
 
 }  // namespace hipress::control

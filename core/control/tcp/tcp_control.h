@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control plane over TCP: rank 0 serves, every rank (0 too) is a client. Start-up handshake with a job
-// token.
+// The control plane over TCP: rank 0 is the server, and every rank (rank 0 too) is a client. The ranks prove
+// the job token when they connect.
 #pragma once
 
 #include <memory>
@@ -11,32 +11,32 @@
 
 namespace hipress {
 
-/// How a host that cannot be reached any more is noticed.
+/// The detection of an unreachable host.
 struct HeartbeatOptions {
-  /// Several beats must go unanswered within the limit: one may be lost, and TCP sends it again only after a
-  /// while.
+  /// The limit must cover several beats without answer: one beat may be lost, and TCP sends it again only
+  /// after a while.
   Milliseconds interval{1000};
   Milliseconds limit{
-      7000};  ///< A host that answers nothing for so long is lost. In all: up to limit + interval.
+      7000};  ///< A host that answers nothing for this time is lost. Detected after at most limit + interval.
 };
 
 struct RendezvousOptions {
   int rank = 0;
   int worldSize = 1;
   std::string host =
-      "127.0.0.1";    ///< Where rank 0 listens: host name or address. Rank 0 binds this address only.
-  int port = 0;       ///< Rank 0: 0 picks a free one; the others: the one to connect to.
-  int listenFd = -1;  ///< Rank 0: an already listening socket to take over (from a launcher), or -1.
-  std::string token;  ///< Shared secret of the job; a process that has another one is refused.
-  Milliseconds timeout{60000};  ///< For all ranks to arrive.
+      "127.0.0.1";    ///< Rank 0's host name or address, at which it listens. Rank 0 binds this address only.
+  int port = 0;       ///< Rank 0: the port to listen on, 0 for a free one. Others: rank 0's port.
+  int listenFd = -1;  ///< Rank 0: a socket of a launcher that listens already, or -1.
+  std::string token;  ///< The secret of the job. Rank 0 refuses a process with another one.
+  Milliseconds timeout{60000};  ///< All ranks have to arrive within this time.
   HeartbeatOptions heartbeat;
-  /// A rank that waits for so long warns of the rank that it waits for, and again after each such time; 0:
-  /// never.
+  /// A rank that waits for this time warns of the rank for which it waits, and again after each such time; 0:
+  /// it never warns.
   Milliseconds stallWarning{60000};
 };
 
-/// Rank 0's half. Bound and listening once constructed; serves on its own thread until destroyed.
-/// Throws Transport ("port in use", ...) with what to do.
+/// Rank 0's server. Listens once it is constructed, and serves on its own thread until it is destroyed.
+/// Throws Transport ("port in use", ...) with advice.
 class ControlServer {
  public:
   explicit ControlServer(const RendezvousOptions& options);
@@ -44,15 +44,15 @@ class ControlServer {
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
 
-  int port() const;  ///< The port it listens on.
+  int port() const;  ///< The port on which it listens.
 
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-/// Connects to rank 0, trying again until options.timeout; shakes hands; returns when accepted (not when all
-/// have arrived: allgather() waits for that). Throws Refused, Timeout, Transport. `localAddress`, if given,
+/// Connects to rank 0, tries again until options.timeout, and shakes hands. Returns when rank 0 has accepted
+/// this rank; allgather() waits for all ranks. Throws Refused, Timeout, Transport. `localAddress`, if given,
 /// receives the address of this end of the connection: the interface that leads to rank 0.
 std::unique_ptr<ControlPlane> connectControl(const RendezvousOptions& options,
                                              std::string* localAddress = nullptr);

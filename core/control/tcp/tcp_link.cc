@@ -16,12 +16,12 @@ namespace hipress::control {
 
 namespace {
 
-/// When this rank closes: until rank 0 has taken the queued frames and hangs up.
+/// When this rank closes: how long it waits until rank 0 has taken the queued frames and hung up.
 constexpr Milliseconds kHangUpTime{1000};
 
 const Milliseconds kNever = clampTimeout(Milliseconds::max());
 
-/// A rank 0 that is well beats in every interval.
+/// A healthy rank 0 sends a beat in every interval.
 Milliseconds noLessThanBeats(Milliseconds stallWarning, const HeartbeatOptions& heartbeat) {
   if (stallWarning <= Milliseconds{0}) return kNever;
   return std::max(clampTimeout(stallWarning), 2 * clampTimeout(heartbeat.interval));
@@ -75,8 +75,8 @@ void TcpLink::post(const Request& request) {
   if (!ended_) send(request, 0);
 }
 
-/// Called with the mutex held. The caller sends as much as the socket takes at once, and the thread the rest:
-/// no thread blocks in a write, and no frame is cut short.
+/// The caller has the mutex. The calling thread sends as much as the socket takes at once, and the link's
+/// thread sends the rest. So no thread blocks in a write, and no frame is cut off.
 void TcpLink::send(const Request& request, uint64_t number) {
   const bool idle = out_.empty();
   out_.queue({encodeRequest(number, request), nullptr});

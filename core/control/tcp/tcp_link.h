@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank's end of the connection to rank 0: sends requests, waits for replies, hears notices. Its thread
-// receives, sends beats, and sends the rest of frames that a caller could not send at once.
+// A rank's end of its connection with rank 0: it sends requests, waits for replies and receives notices. Its
+// thread receives, sends beats, and sends the rest of frames that a caller could not send at once.
 #pragma once
 
 #include <atomic>
@@ -28,15 +28,15 @@ class TcpLink {
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
 
-  /// Waits for the reply, at most until `silence` has passed: then rank 0 itself does not answer. `what`
-  /// says, in that message, what was waited for. Warns if rank 0 sends nothing at all meanwhile; of ranks
-  /// that others wait for, rank 0 warns.
+  /// Waits for the reply, until `silence` has passed: then rank 0 itself does not answer. `what` names the
+  /// awaited thing in that error. Warns if rank 0 sends nothing at all meanwhile. If other ranks wait for a
+  /// rank, rank 0 warns.
   Reply call(const Request& request, Milliseconds silence, const std::string& what);
 
   /// Sends a request that has no reply. Does not wait.
   void post(const Request& request);
 
-  /// Ends the connection after sending what is queued. Waiting calls fail with NotInitialized. Idempotent.
+  /// Sends the queued frames and ends the connection. Waiting calls fail with NotInitialized. Idempotent.
   void close();
 
   NoticeQueue& notices() { return notices_; }
@@ -54,22 +54,22 @@ class TcpLink {
   Connection connection_;
   const int rank_;
   const Milliseconds stallWarning_;
-  std::atomic<TimePoint> heard_{Clock::now()};  ///< When something came from rank 0, be it a beat.
+  std::atomic<TimePoint> heard_{Clock::now()};  ///< The time of rank 0's last message; beats count.
   WakeUp wakeUp_;
   NoticeQueue notices_;
 
-  std::mutex mutex_;  ///< Guards what follows.
+  std::mutex mutex_;  ///< guards the members up to `closing_`
   FrameSender out_;
   PendingCalls calls_;
-  Failure ended_;  ///< Why no call can succeed any more.
+  Failure ended_;  ///< The reason why later calls fail.
   bool closing_ = false;
 
-  Heartbeat heartbeat_;  ///< The thread's.
+  Heartbeat heartbeat_;  ///< used by the thread only
   std::map<uint64_t, std::vector<SharedValue>>
-      values_;                             ///< The thread's: values whose reply has not come yet.
-  std::optional<std::string> serverGone_;  ///< The thread's: how rank 0 took its leave, if it did.
+      values_;                             ///< Used by the thread only: values without their reply yet.
+  std::optional<std::string> serverGone_;  ///< Used by the thread only: rank 0's departure.
 
-  std::mutex joinMutex_;  ///< Two closers: the second waits for the first one's join.
+  std::mutex joinMutex_;  ///< If two threads close, the second waits for the first one's join.
   std::thread thread_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rank 0's server: one thread that sleeps in epoll until a socket, a deadline or the end of the job wakes it.
-// It moves bytes; the ledger and admission know their meaning.
+// The server moves bytes; the ledger and admission know their meaning.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,11 +30,11 @@ namespace {
 
 using namespace control;
 
-/// For a stranger to say who it is, and to read why it is refused.
+/// The time for a stranger to name its rank, and to read the reason of a refusal.
 constexpr Milliseconds kHandshakeTime{10000};
-/// At the end, until queued frames are sent and clients hang up.
+/// The time at the end until queued frames are sent and clients have hung up.
 constexpr Milliseconds kFarewellTime{1000};
-/// Before trying again when descriptors have run out.
+/// The pause before the next try when descriptors have run out.
 constexpr Milliseconds kAcceptPause{200};
 
 }  // namespace
@@ -121,7 +121,7 @@ class ControlServer::Impl {
         if (errno == EINTR || errno == ECONNABORTED) continue;
         if ((errno == EMFILE || errno == ENFILE) && peers_.dropOldestStranger()) continue;
         if (errno != EAGAIN &&
-            errno != EWOULDBLOCK) {  // no descriptors: the listener would wake us again at once
+            errno != EWOULDBLOCK) {  // no descriptors: the listener would wake this thread again at once
           acceptAgainAt_ = Clock::now() + kAcceptPause;
           watch(listener_.get(), 0, EPOLL_CTL_MOD);
         }
@@ -160,7 +160,7 @@ class ControlServer::Impl {
 
   void beat(TimePoint now) {
     for (auto entry = peers_.all().begin(); entry != peers_.all().end();) {
-      Peer& peer = (entry++)->second;  // it may be dropped
+      Peer& peer = (entry++)->second;  // drop() may erase the entry
       if (!peer.heartbeat || peer.heartbeat->next() > now) continue;
       if (const auto silence = peer.heartbeat->beat(now)) {
         drop(peer, *silence);
@@ -180,7 +180,7 @@ class ControlServer::Impl {
 
   void refuse(Peer& peer, const Failure& failure) {
     send(peer, {encodeRefused(failure), nullptr});
-    peer.refused = true;  // closed when it hangs up: closing first could destroy the sentence on its way
+    peer.refused = true;  // stays until it hangs up: an earlier close could destroy the reason in flight
   }
 
   void admit(Peer& peer, const Frame& frame) {
@@ -195,7 +195,7 @@ class ControlServer::Impl {
 
   void deliver(const Outbox& outbox) {
     if (ledger_.over()) {
-      // Before the last goodbye is answered: its sender may begin the next job at this port.
+      // Comes before the reply to the last goodbye, because its sender may start the next job at this port.
       listener_ = Socket();
       acceptAgainAt_.reset();
     }
@@ -225,8 +225,8 @@ class ControlServer::Impl {
     if (stopAt_ && !full) ::shutdown(peer.socket.get(), SHUT_WR);
   }
 
-  /// Sends the queued frames and waits, for a moment, for the clients to hang up: closing at once could
-  /// destroy the last notices on their way.
+  /// Sends the queued frames and gives the clients a moment to hang up: a close at once could destroy the
+  /// last notices in flight.
   void beginFarewell() {
     stopAt_ = Clock::now() + kFarewellTime;
     watch(listener_.get(), 0, EPOLL_CTL_MOD);
@@ -254,7 +254,7 @@ ControlServer::ControlServer(const RendezvousOptions& options) : impl_(std::make
 
 ControlServer::~ControlServer() {
   if (impl_->inForkedChild()) {
-    static_cast<void>(impl_.release());  // its thread is in the parent; there is nothing here to stop
+    static_cast<void>(impl_.release());  // its thread is in the parent, so there is nothing to stop
   } else {
     impl_->stop();
   }

@@ -21,7 +21,7 @@ void beforeFork();
 void afterForkInParent();
 void afterForkInChild();
 
-/// Never destroyed: connections may be closed while static objects of other files are going away.
+/// Never destroyed, because connections may close while static objects of other files are destroyed.
 Guarded& guarded() {
   static Guarded* const kGuarded = [] {
     ::pthread_atfork(beforeFork, afterForkInParent, afterForkInChild);
@@ -37,7 +37,7 @@ void afterForkInParent() {
   guarded().mutex.unlock();
 }
 
-void afterForkInChild() {  // nothing here may allocate or lock: other threads' locks are frozen in the child
+void afterForkInChild() {  // must not allocate or lock: other threads' locks are frozen in the child
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd : guarded().fds) {
     if (null < 0 || ::dup3(null, fd, O_CLOEXEC) < 0) ::close(fd);

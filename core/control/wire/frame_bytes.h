@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes and reads the parts of a frame: integers, texts, durations, error kinds. The layout is described in
-// message.h.
+// Writes and reads the parts of a frame: integers, texts, durations, error kinds. message.h describes the
+// layout.
 #pragma once
 
 #include <concepts>
@@ -32,7 +32,7 @@ class FrameWriter {
     return *this;
   }
 
-  /// `following` bytes of the payload will be sent after these.
+  /// `following`: bytes of the payload that the sender will send after these.
   std::string finish(size_t following = 0) {
     const size_t length = bytes_.size() - kFrameHeader + following;
     for (size_t i = 0; i < 4; ++i) bytes_[i] = static_cast<char>(length >> (8 * i));

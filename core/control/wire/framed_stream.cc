@@ -13,7 +13,7 @@ namespace hipress::control {
 
 bool FrameReceiver::receive() {
   constexpr size_t kChunk = size_t{64} << 10;
-  constexpr int kRounds = 16;  // then others get their turn; the poller comes back
+  constexpr int kRounds = 16;  // then other connections get their turn; the poller returns
   for (int round = 0; round < kRounds; ++round) {
     const size_t size = bytes_.size();
     bytes_.resize(size + kChunk);
@@ -43,7 +43,7 @@ std::optional<Frame> FrameReceiver::next() {
       begin_ += kFrameHeader + length;
     }
   }
-  // Bytes that have been read are dropped when the reader has caught up or it is most of the buffer: each
+  // Drops bytes that were read when the reader has caught up, or when they fill most of the buffer: so each
   // byte moves once.
   if (begin_ == bytes_.size() || begin_ > bytes_.size() / 2) {
     bytes_.erase(0, begin_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames over a non-blocking socket. The two halves are apart because a client sends from any thread and
-// receives on one. Neither owns the socket.
+// Frames over a non-blocking socket. Receiver and sender are separate, because a client sends from any thread
+// and receives on one thread. Neither owns the socket.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ class FrameReceiver {
 
   void setLimit(size_t limit) { limit_ = limit; }
 
-  /// Reads some of the bytes that have come. False: the connection is over, and reason() says how.
+  /// Reads some of the bytes that have come. Returns false when the connection has ended, see reason().
   bool receive();
 
   /// The next complete frame, if there is one. Throws Malformed if it is larger than the limit.
   std::optional<Frame> next();
 
-  /// How the connection ended: completes "rank 2 was lost: ".
+  /// The cause of the connection's end; completes "rank 2 was lost: ".
   std::string reason() const;
 
  private:
   int fd_;
   size_t limit_;
-  std::string bytes_;  ///< Grows as bytes arrive, never because a length announces them.
+  std::string bytes_;  ///< Grows when bytes arrive, and never because of an announced length.
   size_t begin_ = 0;
   int error_ = 0;
 };
@@ -42,8 +42,8 @@ class FrameSender {
 
   void queue(FrameBytes frame);
 
-  /// Sends as much as the socket takes now. A broken connection swallows the queued bytes: that it is broken
-  /// is found where it is received from, after everything that came before.
+  /// Sends as much as the socket takes now. On a broken connection the queued bytes are dropped. The receiver
+  /// finds the break, after all bytes that came before it.
   void flush();
 
   bool empty() const { return chunks_.empty(); }
@@ -51,7 +51,7 @@ class FrameSender {
  private:
   int fd_;
   std::deque<SharedValue> chunks_;
-  size_t sent_ = 0;  ///< Bytes of the first chunk.
+  size_t sent_ = 0;  ///< Sent bytes of the first chunk.
 };
 
 }  // namespace hipress::control

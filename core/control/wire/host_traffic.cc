@@ -15,8 +15,8 @@
 namespace hipress::control {
 namespace {
 
-/// An IPv4 address is written as the IPv6 address that is mapped to it: a socket of either family may lead to
-/// one host.
+/// An IPv4 address is stored as its mapped IPv6 address, because sockets of both families may lead to one
+/// host.
 using HostAddress = std::array<unsigned char, 16>;
 
 std::optional<HostAddress> peerHost(int fd) {
@@ -52,8 +52,8 @@ std::optional<Milliseconds> silenceOfHost(int fd) {
   while (const dirent* const entry = ::readdir(folder.get())) {
     char* end = nullptr;
     const auto other = static_cast<int>(std::strtol(entry->d_name, &end, 10));
-    // Another thread may close the descriptor meanwhile, or open another one under its number: then the
-    // answer is about that one, and its peer is looked at first.
+    // Another thread may close the descriptor meanwhile and open another one under its number. Then the
+    // result is about the new one, whose peer this loop checks first.
     if (end == entry->d_name || peerHost(other) != host) continue;
     if (const auto silence = silenceOf(other)) shortest = std::min(shortest.value_or(*silence), *silence);
   }

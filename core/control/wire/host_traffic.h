@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When this process last heard of another host, on any connection: on a slow link gradients may
+// The time since this process last heard of another host, on any connection. On a slow link gradients may
 // arrive for seconds while a small message waits behind them, or is dropped by a full queue.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace hipress::control {
 
-/// Milliseconds since this process last received anything, an acknowledgement included, over TCP from the
-/// host at the other end of `fd`. nullopt: there is no such connection. Looks at every descriptor of the
-/// process, so it is for the rare moment in which a host seems silent.
+/// Milliseconds since this process last received bytes or an acknowledgement over TCP from the host at the
+/// other end of `fd`. nullopt: there is no such connection. Reads every descriptor of the process, so it is
+/// for the rare moment in which a host seems silent.
 std::optional<Milliseconds> silenceOfHost(int fd);
 
 }  // namespace hipress::control

@@ -33,7 +33,7 @@ std::string problemOf(unsigned flags) {
   return (flags & IFF_RUNNING) == 0 ? "has no carrier" : "";
 }
 
-/// With its zone ("%eth0") if it is link-local. "" if it is no address of the internet.
+/// The text has the zone ("%eth0") if the address is link-local. Empty for an address of another family.
 std::string textOf(const sockaddr* address) {
   if (address == nullptr) return "";
   const int family = address->sa_family;
@@ -56,12 +56,12 @@ int prefixLength(const sockaddr* mask) {
   return length;
 }
 
-/// "Interface eth0 is down" for each that is up to nothing; "" if all are in order.
+/// "eth0 is down" for each interface with a problem; empty if there is none.
 std::string everyProblem() {
   std::string all;
   const Interfaces list = interfaces();
   for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
-    // Each interface is in the list once without an address of the internet.
+    // The list has each interface once without an internet address.
     if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_PACKET) continue;
     const std::string problem = problemOf(entry->ifa_flags);
     if (!problem.empty()) all += (all.empty() ? "" : ", ") + std::string(entry->ifa_name) + " " + problem;
@@ -106,7 +106,7 @@ std::string whyUnreachable(const std::string& host) {
   try {
     const control::AddressList addresses = control::resolve(host, kAnyPort);
     for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
-      // A datagram socket sends nothing when it connects: the kernel only chooses the way.
+      // A datagram socket sends nothing when it connects: the kernel only chooses the route.
       const control::Socket socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
       if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) != 0) continue;
       const NetworkInterface found = interfaceOf(control::localAddressOf(socket.get()));
@@ -114,7 +114,7 @@ std::string whyUnreachable(const std::string& host) {
       return "The network interface " + found.name + ", which leads there, " + found.problem;
     }
   } catch (const Error&) {
-    return "";  // the name is not known, which is not the interfaces' fault
+    return "";  // an unknown name is no problem of the interfaces
   }
   const std::string problems = everyProblem();
   return "No network interface of this machine leads there" + (problems.empty() ? "" : " (" + problems + ")");

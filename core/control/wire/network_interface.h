@@ -7,8 +7,8 @@
 namespace hipress {
 
 struct NetworkInterface {
-  std::string name;     ///< "" if there is none.
-  std::string problem;  ///< Why nothing can travel over it: "is down", "has no carrier"; "" if something can.
+  std::string name;     ///< Empty: there is none.
+  std::string problem;  ///< "is down", "has no carrier"; empty: the interface works.
 };
 
 /// The interface that has this IPv4 or IPv6 address: "127.0.0.1" → "lo".
@@ -17,7 +17,7 @@ NetworkInterface interfaceOf(const std::string& address);
 /// An interface with all its addresses.
 struct InterfaceAddresses {
   std::string name;
-  std::string problem;  ///< As above.
+  std::string problem;  ///< See NetworkInterface.
   bool isLoopback = false;
   std::vector<std::string> addresses;  ///< "10.0.0.1/24", "fd00::1/64", in the kernel's order.
 };
@@ -25,8 +25,8 @@ struct InterfaceAddresses {
 /// All interfaces of this network namespace. Throws Transport if the kernel does not tell.
 std::vector<InterfaceAddresses> everyInterface();
 
-/// Why this machine may be unable to reach a host, as a sentence: what is wrong with the interface that leads
-/// to it. "" if nothing is seen here.
+/// The reason why this machine may be unable to reach a host, as a sentence about the interface that leads to
+/// it. Empty if this machine sees no problem.
 std::string whyUnreachable(const std::string& host);
 
 }  // namespace hipress

@@ -18,7 +18,7 @@ namespace hipress::control {
 namespace {
 
 void setOption(int fd, int level, int option, int value) {
-  // An option that cannot be set (a socket of another family handed over by a launcher) costs speed, not
+  // An option that cannot be set (on a launcher's socket of another family) costs speed, not
   // correctness.
   ::setsockopt(fd, level, option, &value, sizeof(value));
 }
@@ -109,25 +109,25 @@ Socket openListener(const RendezvousOptions& options) {
   int error = 0;
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     Socket socket(::socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    // Else a restarted job would have to wait for connections of the last one to time out.
+    // Without it a restarted job would wait until connections of the last job have timed out.
     setOption(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (socket.get() >= 0 && ::bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0 &&
         ::listen(socket.get(), SOMAXCONN) == 0) {
       return socket;
     }
-    if (error != EADDRINUSE) error = errno;  // of several addresses' errors, this one says most
+    if (error != EADDRINUSE) error = errno;  // of the errors of several addresses, this one says most
   }
   throw cannotListen(options, error);
 }
 
 void configureConnection(int fd) {
   setOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  // Lost packets are sent again every second, on kernels that can (6.15): else the pauses double, and a link
-  // that was cut for some seconds seems cut for twice as long.
+  // On kernels that can (6.15), lost packets are sent again every second. Otherwise the pauses double, and a
+  // link that was cut for some seconds seems cut for twice as long.
   constexpr int kRtoMaxMilliseconds = 44;  // TCP_RTO_MAX_MS, which older headers lack
   setOption(fd, IPPROTO_TCP, kRtoMaxMilliseconds, 1000);
-  // With such pauses the kernel would give up after 14 s, though on a link full of gradients other packets
-  // arrive. The heartbeat decides (heartbeat.h); the kernel gives up when it does with pauses of its own.
+  // With such pauses the kernel would give up after 14 s, even if other packets arrive on a busy link. The
+  // heartbeat decides (heartbeat.h). The kernel gives up after the same time as with its own pauses.
   constexpr int kKernelsPatience = 924'600;
   setOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kKernelsPatience);
 }

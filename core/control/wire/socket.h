@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sockets of the control connection: owned descriptors, addresses, options.
+// Sockets of the control connection: descriptors with an owner, addresses, options.
 #pragma once
 
 #include <netdb.h>
@@ -48,13 +48,13 @@ struct AddressDeleter {
 };
 using AddressList = std::unique_ptr<addrinfo, AddressDeleter>;
 
-/// Throws Transport if the name is not known (now).
+/// Throws Transport if the name is unknown (now).
 AddressList resolve(const std::string& host, int port);
 
-/// Takes over options.listenFd if that is a listening socket, else binds options.host and port. Non-blocking.
+/// Takes over options.listenFd if that socket listens. Otherwise binds options.host and port. Non-blocking.
 Socket openListener(const RendezvousOptions& options);
 
-/// The options every control connection has at both ends.
+/// Sets the options that both ends of every control connection have.
 void configureConnection(int fd);
 
 int portOf(int fd);
@@ -68,7 +68,7 @@ bool isConnectedToItself(int fd);
 
 std::string hostName();
 
-/// "Connection refused": strerror, but safe with threads.
+/// "Connection refused": strerror(), but thread-safe.
 std::string errorText(int error);
 
 }  // namespace hipress::control

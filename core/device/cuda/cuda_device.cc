@@ -16,7 +16,7 @@ CudaDevice::CudaDevice(std::shared_ptr<const Gpu> gpu, KernelCompiler compiler)
       kernels_(std::make_shared<Kernels>(gpu_, std::move(compiler))),
       memory_(std::make_shared<CudaMemory>(gpu_)),
       staging_(std::make_shared<CudaStaging>(gpu_)) {
-  // Whether kernels can be compiled and loaded shows here, and not in the first step.
+  // A missing compiler of kernels, or an unable driver, is an error here and not in the first step.
   const ElementKernels first = mergeKernels(Combination::kSum, DType::kFloat32, 1.0);
   kernels_->module(first.title, first.text);
 }

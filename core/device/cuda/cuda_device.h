@@ -12,7 +12,7 @@ namespace hipress::cuda {
 
 class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
  public:
-  /// Use makeCudaDevice(): streams keep their device alive.
+  /// Use makeCudaDevice(), because streams keep their device alive.
   CudaDevice(std::shared_ptr<const Gpu> gpu, KernelCompiler compiler);
 
   std::string name() const override { return gpu_->name(); }
@@ -30,9 +30,9 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   std::shared_ptr<CudaStaging> staging_;
 };
 
-/// The GPU with this number (CUDA's, which CUDA_VISIBLE_DEVICES changes), with streams and pools of its own:
-/// several ranks, and several of these in one process, may share one. `driver` is the driver's library.
-/// Throws Unsupported, which says what is missing: the driver, the GPU, or a compiler of kernels.
+/// The GPU with this number (CUDA's, which CUDA_VISIBLE_DEVICES changes), with its own streams and pools.
+/// Several ranks, and several of these devices in one process, may share a GPU. `driver`: the driver's
+/// library. Throws Unsupported with the missing part: the driver, the GPU, or a compiler of kernels.
 std::shared_ptr<Device> makeCudaDevice(int ordinal, KernelCompiler compiler,
                                        const std::string& driver = "libcuda.so.1");
 

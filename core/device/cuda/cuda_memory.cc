@@ -8,7 +8,7 @@
 namespace hipress::cuda {
 namespace {
 
-/// Throws std::bad_alloc if there is no more, and Error for all else.
+/// Throws std::bad_alloc if memory is short, and Error for other results.
 void checkAllocation(const Gpu& gpu, const char* call, Result error) {
   if (error == kOutOfMemory) throw std::bad_alloc();
   gpu.check(call, error);
@@ -38,7 +38,7 @@ void* CudaMemory::allocate(size_t bytes) {
 void CudaMemory::free(void* block) {
   if (block == nullptr) return;
   const OnGpu there(*gpu_);
-  // What fails here has failed before, in work whose callbacks said so.
+  // An earlier call has failed with the same error, and its callback has reported it.
   gpu_->driver.memoryFree(addressOf(block));
   --blocks_;
 }
@@ -67,7 +67,7 @@ void CudaMemory::finish(const char* call, Result started) {
 void* CudaStaging::allocate(size_t bytes) {
   const OnGpu there(*gpu_);
   void* block = nullptr;
-  // Portable: other GPUs of this process copy from it as fast.
+  // Portable: other GPUs of this process copy from this memory just as fast.
   checkAllocation(*gpu_, "cuMemHostAlloc",
                   gpu_->driver.hostAllocate(&block, std::max<size_t>(bytes, 1), kHostAllocPortable));
   ++blocks_;

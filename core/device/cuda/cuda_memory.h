@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of a GPU, and pages of the host that it copies from and to on its own. Plain allocations: the pools
-// above keep what they have, so that none is made in a step like those before, and every GPU has them.
+// Memory of a GPU, and host pages for the GPU's own copies. Plain allocations, which every GPU has: pools
+// keep the blocks, so a step like earlier steps allocates nothing.
 #pragma once
 
 #include <atomic>
@@ -30,11 +30,11 @@ class CudaMemory final : public Memory {
   size_t blocks() const override { return blocks_; }
 
  private:
-  /// Waits for what was put on the stream.
+  /// Waits for the work on the stream.
   void finish(const char* call, Result started);
 
   const std::shared_ptr<const Gpu> gpu_;
-  DriverStream stream_ = nullptr;  // its own: the default one would wait for all of the framework's work
+  DriverStream stream_ = nullptr;  // the default stream would wait for all work of the framework
   std::atomic<size_t> blocks_{0};
 };
 

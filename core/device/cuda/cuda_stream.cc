@@ -13,7 +13,7 @@
 
 namespace hipress::cuda {
 
-/// What the GPU may still be using when the stream's owner is gone.
+/// The parts that the GPU may still use when the stream's owner has ended.
 struct CudaStream::Shared {
   Shared(std::shared_ptr<Device> owner, std::shared_ptr<const Gpu> used)
       : device(std::move(owner)), gpu(std::move(used)), driver(gpu->driver) {}
@@ -21,11 +21,11 @@ struct CudaStream::Shared {
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
 
-  /// nullptr, with the failure, if there is no more.
+  /// Returns nullptr, with the failure in `status`, if memory is short.
   void* scratchOf(size_t bytes, Result* status);
-  /// A recorded event; nullptr if it could not be.
+  /// A recorded event; nullptr: the recording failed.
   DriverEvent record();
-  /// Sleeps until the GPU has come to the event; without one, to all that is on the stream.
+  /// Sleeps until the GPU has reached the event; nullptr: until all work on the stream is done.
   Failure wait(DriverEvent event);
   void fail(const char* what, Result status);
 
@@ -36,8 +36,8 @@ struct CudaStream::Shared {
   bool owned = false;  // The stream ends with this object.
   std::mutex mutex;
   std::vector<DriverEvent> events;  // not in use
-  std::vector<void*> scratch;       // the last is the largest; the others may still be in use
-  size_t scratchBytes = 0;          // of the last
+  std::vector<void*> scratch;       // the last one is the largest; earlier ones may still be in use
+  size_t scratchBytes = 0;          // of the last one
   size_t heldBytes = 0;             // of all
   Failure failure;
   bool closed = false;
@@ -52,7 +52,7 @@ CudaStream::Shared::~Shared() {
 
 void* CudaStream::Shared::scratchOf(size_t bytes, Result* status) {
   if (bytes <= scratchBytes) return scratch.empty() ? nullptr : scratch.back();
-  // At least doubled: all that was outgrown takes no more than the last.
+  // The size at least doubles, so that all outgrown blocks together take no more memory than the last one.
   const size_t room = std::max(bytes, 2 * scratchBytes);
   Address memory = 0;
   *status = driver.memoryAllocate(&memory, room);
@@ -96,7 +96,7 @@ CudaStream::CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu
   const Gpu& used = *shared_->gpu;
   const OnGpu there(used);
   used.check("cuCtxPushCurrent", there.status());
-  // Non-blocking: it does not wait for the framework's default stream, only for the events that it is given.
+  // Non-blocking: the stream waits for given events only, and not for the framework's default stream.
   used.check("cuStreamCreate", used.driver.streamCreate(&shared_->stream, kStreamNonBlocking));
   shared_->owned = true;
 }
@@ -113,8 +113,8 @@ CudaStream::~CudaStream() {
 
 template <typename Work>
 void CudaStream::put(const char* what, Work work) {
-  // Held for all calls of a piece of work: what other threads put here comes before or after it, and the
-  // scratch memory is one piece's at a time.
+  // The lock is held for all calls of one piece of work. Work of other threads comes before or after it, and
+  // one piece at a time uses the scratch memory.
   const std::lock_guard lock(shared_->mutex);
   if (shared_->closed || shared_->failure != nullptr) return;
   const OnGpu there(*shared_->gpu);
@@ -205,7 +205,7 @@ void CudaStream::decode(const DeviceDecode& call) {
 void CudaStream::combine(Combination combination, DType dtype, std::span<const void* const> contributions,
                          size_t count, double factor, void* output) {
   checkReduction(dtype, contributions, factor);
-  // Kernels are compiled before the stream's lock is taken.
+  // The kernels are compiled before the stream is locked.
   const auto kernels = kernelsOf(mergeKernels(combination, dtype, factor));
   put("a merge", [&] {
     Result status = kSuccess;
@@ -243,7 +243,7 @@ std::shared_ptr<const KernelModule> CudaStream::kernelsOf(const ElementKernels& 
   return kernels_->module(wanted.title, wanted.text);
 }
 
-/// Returns when the GPU has come to where the stream is now. Called with the mutex held.
+/// Returns a function that returns when the GPU has done all work so far. The caller has the mutex.
 CompletionThread::Reached CudaStream::reachedNow() {
   const OnGpu there(*shared_->gpu);
   return [shared = shared_, event = shared_->record()] { return shared->wait(event); };
@@ -252,7 +252,7 @@ CompletionThread::Reached CudaStream::reachedNow() {
 void CudaStream::whenDone(EndCallback callback) {
   {
     const std::lock_guard lock(shared_->mutex);
-    // Within the lock, so that callbacks come in the order of events.
+    // Inside the lock, so that callbacks come in the order of events.
     if (!shared_->closed) return completions_.push(reachedNow(), std::move(callback));
   }
   callback(
@@ -267,7 +267,7 @@ size_t CudaStream::scratchBytes() const {
 bool CudaStream::close(Milliseconds limit) {
   {
     const std::lock_guard lock(shared_->mutex);
-    // Also work that nobody asked about is waited for.
+    // The end also waits for work without a callback.
     if (!shared_->closed) completions_.push(reachedNow(), [](const Failure&) {});
     shared_->closed = true;
   }

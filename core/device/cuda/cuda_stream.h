@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream of a GPU. Completions are events for which a thread sleeps (cuEventSynchronize of blocking
-// ones), not host functions of the stream (cuLaunchHostFunc): those may not call CUDA, but callbacks put
-// the next tasks on streams; the stream waits while one runs; and after an error they are not called at all.
+// A stream of a GPU. A thread sleeps for completions on events (cuEventSynchronize of blocking events). Host
+// functions of the stream (cuLaunchHostFunc) would not do: they may not call CUDA, but callbacks put the next
+// tasks on streams; the stream waits while one runs; and after an error CUDA does not call them.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace hipress::cuda {
 
 class CudaStream final : public DeviceStream {
  public:
-  /// `device` is kept until the GPU is done. Throws Error.
+  /// Keeps `device` until the GPU is done. Throws Error.
   CudaStream(std::shared_ptr<Device> device, std::shared_ptr<const Gpu> gpu,
              std::shared_ptr<Kernels> kernels);
   /// On a framework's stream, which is not destroyed; nullptr: the default stream.
@@ -43,7 +43,7 @@ class CudaStream final : public DeviceStream {
  private:
   struct Shared;
 
-  /// work(), which says how its calls ended, unless the stream is closed or has failed.
+  /// Runs work(), which returns the result of its calls, unless the stream is closed or has failed.
   template <typename Work>
   void put(const char* what, Work work);
   void putCopy(const char* what, std::byte* to, std::span<const std::byte> from);
@@ -51,7 +51,7 @@ class CudaStream final : public DeviceStream {
   std::shared_ptr<const KernelModule> kernelsOf(const ElementKernels& wanted);
 
   const std::shared_ptr<Kernels> kernels_;
-  const std::shared_ptr<Shared> shared_;  // as much the completion thread's: the GPU may hang for longer
+  const std::shared_ptr<Shared> shared_;  // shared with the completion thread: the GPU may hang for longer
   CompletionThread completions_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of NVIDIA's driver that HiPress calls. The driver is a library of the machine (libcuda.so.1),
-// and is loaded when a GPU is first asked for, so HiPress needs no CUDA toolkit, neither to be built nor to
-// run.
+// The functions of NVIDIA's driver that HiPress calls. The driver is a library of the machine (libcuda.so.1).
+// HiPress loads it when a caller first needs a GPU, so HiPress needs no CUDA toolkit, neither for the build
+// nor at run time.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct CUstream_st;
 
 namespace hipress::cuda {
 
-// The driver's types and numbers, as its interface has them for ever.
+// The driver's types and numbers. Its interface never changes them.
 using Result = int;
 using Address = unsigned long long;
 using DriverContext = CUctx_st*;
@@ -75,8 +75,8 @@ struct Driver {
   std::string errorText(Result error) const;
 };
 
-/// The driver in this library, which stays loaded and initialised. Throws Unsupported, which begins with
-/// `who` and says what to do, if it is not there or does not start.
+/// The driver in this library, which stays loaded and initialised. Throws Unsupported, with `who` and advice,
+/// if the library is missing or the driver does not start.
 const Driver& loadDriver(const std::string& library, const std::string& who);
 
 inline Address addressOf(const void* memory) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels over the elements of tensors; execution.h says how they are written. Each element is computed by
-// one thread, in the order and with the rounding of the host, so that the bits are the host's. (Of NaN, only
-// that it is one: GPUs have a single one.) All addresses are multiples of the elements' size.
+// Kernels over the elements of tensors; execution.h says how to write them. One thread computes each element,
+// in the host's order and with the host's rounding, so the bits are equal to the host's. (Only the bits of a
+// NaN may differ, because GPUs have a single NaN.) All addresses are multiples of the element size.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace hipress::cuda {
 
-/// The most contributions that one kernel reads; more are summed up by several.
+/// The most contributions of one kernel. Several kernels add up more.
 inline constexpr size_t kMostContributions = 32;
 
-/// A part of a merge, or all of it; `Policy` is a fold of folds.h. `output` may be one of the contributions:
-/// each element is read before it is written, and by the same thread.
+/// A part of a merge, or all of it; `Policy` is a fold of folds.h. `output` may be one of the contributions,
+/// because one thread reads an element before it writes it.
 template <typename Policy>
 struct Reduce {
   using Element = typename Policy::Element;
@@ -25,10 +25,10 @@ struct Reduce {
 
   Policy policy;
   const Element* contributions[kMostContributions];
-  unsigned number;  ///< Of contributions, at least 1.
+  unsigned number;  ///< Number of contributions, at least 1.
   size_t count;
-  const Sum* before;  ///< What the contributions before these add up to; nullptr: these are the first.
-  Sum* sums;          ///< The same with these; nullptr: they are the last, and `output` is written.
+  const Sum* before;  ///< Result of the contributions before these; nullptr: these are the first.
+  Sum* sums;          ///< The result with these; nullptr: they are the last, `output` is written.
   Element* output;
 
   HIPRESS_DEVICE void operator()(const Block& block) const {
@@ -68,7 +68,7 @@ struct Add {
   }
 };
 
-/// output := values, rounded. `output` may be `values` itself only if it has their type.
+/// output := values, rounded. `output` may be `values` itself only if both have the same type.
 template <typename Type>
 struct Narrow {
   const float* values;

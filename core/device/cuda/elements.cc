@@ -39,7 +39,7 @@ const char* typeOf(Combination combination) {
   return "unknown";
 }
 
-/// The name in the kernels' text.
+/// The type's name in the text of the kernels.
 std::string conversionType(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -57,7 +57,7 @@ bool isScaled(DType dtype, double factor) {
   return !isFloatingPoint(dtype) && dtype != DType::kBool && factor != 1.0;
 }
 
-/// The name of the fold that withFold() chooses, in the kernels' text.
+/// The name, in the text of the kernels, of the fold that withFold() chooses.
 std::string foldType(Combination combination, DType dtype, double factor) {
   const std::string combine = std::string(", ") + typeOf(combination) + ">";
   switch (dtype) {
@@ -114,7 +114,7 @@ struct Merge {
   }
 };
 
-/// use(type) with the type that stands for `dtype`.
+/// Calls use(type) with the type that stands for `dtype`.
 template <typename Use>
 void withFloatingPoint(DType dtype, Use use) {
   switch (dtype) {
@@ -150,7 +150,7 @@ ElementKernels conversionKernels(DType dtype) {
 }
 
 size_t combineScratchBytes(size_t contributions, size_t count) {
-  // The largest type of a sum.
+  // uint64_t is the largest type of a sum.
   return contributions <= kMostContributions ? 0 : count * sizeof(uint64_t);
 }
 

@@ -4,7 +4,7 @@
 namespace hipress::cuda {
 namespace {
 
-/// Older GPUs have neither the memory order nor the instructions that are tested here.
+/// Older GPUs have neither the memory order nor the instructions that the tests cover.
 constexpr int kLeastMajor = 8;
 
 }  // namespace

@@ -62,12 +62,12 @@ std::shared_ptr<const KernelModule> Kernels::module(const std::string& title, co
     if (const auto found = modules_.find(text); found != modules_.end()) return found->second;
   }
   // Without the lock: the compiler may be Python's, and a thread that holds Python's lock may wait for this
-  // one.
+  // lock.
   if (compiler_ == nullptr) throw unsupported(gpu_->name() + " has no compiler for the kernels of " + title);
   const std::string image = compiler_(title, text, gpu_->major, gpu_->minor);
   auto loaded = std::make_shared<const KernelModule>(gpu_, title, image);
   const std::lock_guard lock(mutex_);
-  // Another thread may have been faster.
+  // Another thread may have loaded it first.
   return modules_.emplace(text, std::move(loaded)).first->second;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels on one GPU: compiled when they are first needed, loaded once, started by their symbols.
+// Kernels on one GPU: compiled at their first use, loaded once, started by their symbols.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@
 
 namespace hipress::cuda {
 
-/// Compiles the text of kernels for a compute capability; returns what the driver loads. `title` is for
-/// errors: "codec onebit". Any thread calls it, without a lock. Throws Error.
+/// Compiles the text of kernels for a compute capability, and returns the image for the driver. `title` is
+/// for errors: "codec onebit". Any thread calls it, without a lock. Throws Error.
 using KernelCompiler =
     std::function<std::string(const std::string& title, const std::string& text, int major, int minor)>;
 
@@ -27,7 +27,7 @@ class KernelModule {
   KernelModule(const KernelModule&) = delete;
   KernelModule& operator=(const KernelModule&) = delete;
 
-  /// Thread-safe. kNotFound if there is no such kernel.
+  /// Thread-safe. Returns kNotFound for an unknown kernel.
   Result find(const char* symbol, DriverFunction* function) const;
   const Gpu& gpu() const { return *gpu_; }
 
@@ -38,8 +38,8 @@ class KernelModule {
   mutable std::map<std::string, DriverFunction, std::less<>> functions_;
 };
 
-/// Starts the kernels of one module on one stream, and keeps the first error. The GPU is the thread's current
-/// one.
+/// Starts the kernels of one module on one stream, and keeps the first error. The GPU must be the current one
+/// of the thread.
 class KernelLauncher final : public Launcher {
  public:
   KernelLauncher(const KernelModule& module, DriverStream stream);
@@ -56,14 +56,14 @@ class Kernels {
  public:
   Kernels(std::shared_ptr<const Gpu> gpu, KernelCompiler compiler);
 
-  /// The module of this text, compiled and loaded when it is first asked for. Thread-safe. Throws Error.
+  /// The module of this text; the first call compiles and loads it. Thread-safe. Throws Error.
   std::shared_ptr<const KernelModule> module(const std::string& title, const std::string& text);
 
  private:
   const std::shared_ptr<const Gpu> gpu_;
   const KernelCompiler compiler_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const KernelModule>> modules_;  ///< By text.
+  std::map<std::string, std::shared_ptr<const KernelModule>> modules_;  ///< Key: the text.
 };
 
 }  // namespace hipress::cuda

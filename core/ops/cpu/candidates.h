@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Selecting the smallest of many keys without storing them all: a limit from a sample of the keys, and the
-// keys up to the limit, which a loop keeps with their positions.
+// Selects the smallest of many keys without storing all keys: it takes a limit from a sample of the keys, and
+// a loop keeps the keys up to the limit, with their positions.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@
 
 namespace hipress::ops {
 
-/// The limit of which no key is above.
+/// The limit that no key exceeds.
 template <typename Key>
 inline constexpr Key kNoLimit = static_cast<Key>(~Key{0});
 
-/// A key that the `first` smallest of `count` keys hardly ever exceed, although not many more keys are as
-/// small; the greatest key if a sample would not pay. keyAt(i) is key number i.
+/// A limit that the `first` smallest of `count` keys hardly ever exceed, and that few other keys stay below.
+/// The greatest key if a sample would not pay. keyAt(i) is key number i.
 template <typename Key, typename KeyAt>
 Key likelyLimit(size_t count, size_t first, const KeyAt& keyAt) {
   constexpr size_t sampledFrom = size_t{1} << 11;
@@ -35,8 +35,8 @@ Key likelyLimit(size_t count, size_t first, const KeyAt& keyAt) {
   constexpr size_t leastSamples = size_t{1} << 14;
   if (first == 0) return Key{0};
   if (count < sampledFrom || first > count / 8) return kNoLimit<Key>;
-  // 64 of the keys that are wanted should be in the sample, which reads at most one element in a line of
-  // uncached memory, and at most one in 16 of cached ones.
+  // The sample should have 64 of the wanted keys. It reads at most one element in a line of uncached memory,
+  // and at most one in 16 of cached elements.
   const size_t wanted = std::max(leastSamples, 64 * (count / first));
   const size_t leastStretch = count < uncachedFrom ? 16 : 64;
   const size_t stretch = std::max(leastStretch, count / wanted);
@@ -44,11 +44,11 @@ Key likelyLimit(size_t count, size_t first, const KeyAt& keyAt) {
   Scratch scratch;
   Key* const sample = scratch.take<Key>(samples);
   for (size_t i = 0; i < samples; ++i) {
-    // At an irregular place in each stretch: the values of a tensor often repeat at equal distances.
+    // The place in each stretch is irregular, because a tensor's values often repeat at equal distances.
     const size_t place = (i * 0x9E3779B97F4A7C15u >> 32) % stretch;
     sample[i] = keyAt(i * stretch + place);
   }
-  // Four standard deviations above the rank that the last wanted key should have in the sample.
+  // Four standard deviations above the expected rank of the last wanted key in the sample.
   const double rank = static_cast<double>(first) * static_cast<double>(samples) / static_cast<double>(count);
   const auto last = static_cast<size_t>(rank + 4 * std::sqrt(rank) + 1);
   return last < samples ? sample[detail::selectPosition(sample, samples, last, scratch)] : kNoLimit<Key>;
@@ -56,7 +56,7 @@ Key likelyLimit(size_t count, size_t first, const KeyAt& keyAt) {
 
 namespace detail {
 
-/// All of the first keys that fill groups; returns how many those were. `found` counts on.
+/// Handles the first elements that fill whole groups, and returns their number. Adds to `found`.
 template <IsaLevel level>
 struct GroupsUpTo {
   template <typename Key>
@@ -112,8 +112,8 @@ struct GroupsUpTo<IsaLevel::kV4> {
 };
 #endif
 
-/// Writes first + i and keys[i] for each i < count with keys[i] <= limit, in order; returns how many. There
-/// is room for count + 16 elements; what lies behind the result is overwritten.
+/// Writes first + i and keys[i] for each i < count with keys[i] <= limit, in order, and returns their number.
+/// The output needs room for count + 16 elements. Elements behind the result are overwritten.
 template <IsaLevel level, typename Key>
 size_t compactUpTo(const Key* keys, size_t count, Key limit, int32_t first, int32_t* positions, Key* kept) {
   size_t found = 0;
@@ -127,8 +127,8 @@ size_t compactUpTo(const Key* keys, size_t count, Key limit, int32_t first, int3
 
 }  // namespace detail
 
-/// The keys up to a limit and their positions: found by threads that share a loop, each its own chunk.
-/// Positions are not stored if there is no limit.
+/// The keys up to a limit, with their positions. Threads that share a loop find them, each thread in its own
+/// chunk. Without a limit no positions are stored.
 template <typename Key>
 class Candidates {
  public:
@@ -137,7 +137,7 @@ class Candidates {
     Part(Appender<int32_t>& positions, Appender<Key>& keys, Key limit)
         : positions_(positions), keys_(keys), limit_(limit) {}
 
-    /// Of `count` keys, the first of which has the position `first`.
+    /// Adds `count` keys; the first one has the position `first`.
     template <IsaLevel level>
     void add(const Key* keys, size_t count, size_t first) {
       Key* const kept = keys_.reserve(count + 16);
@@ -158,7 +158,7 @@ class Candidates {
     Key limit_;
   };
 
-  /// Forgets what was found. A loop over `count` keys follows, in `chunks`.
+  /// Drops all candidates. A loop over `count` keys follows, in `chunks`.
   void begin(size_t chunks, size_t count, Key limit) {
     limit_ = limit;
     positions_.resize(chunks);
@@ -168,7 +168,7 @@ class Candidates {
 
   Part operator[](size_t chunk) { return {positions_[chunk], keys_[chunk], limit_}; }
 
-  /// The keys of all chunks in order; the functions below need this call.
+  /// The keys of all chunks in order. The functions below need this call.
   const Key* gathered(Scratch& scratch) {
     if (limit_ != kNoLimit<Key>) at_ = positions_.gathered(scratch, size_);
     return keys_.gathered(scratch, size_);
@@ -176,7 +176,7 @@ class Candidates {
 
   size_t size() const { return size_; }
 
-  /// Numbers of candidates become positions in the vector.
+  /// Turns numbers of candidates into positions in the vector.
   void toPositions(uint32_t* numbers, size_t count) const {
     if (limit_ == kNoLimit<Key>) return;
     for (size_t i = 0; i < count; ++i) numbers[i] = static_cast<uint32_t>(at_[numbers[i]]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop over elements shared by threads. Where it is cut depends on the number of threads; what it computes
-// does not.
+// A loop over elements that threads share. The cuts depend on the number of threads, and the result does
+// not.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace hipress::ops {
 
 class Chunks {
  public:
-  /// Cuts fall on multiples of `alignment`. Below kSerial elements nobody else is asked: waking a thread
+  /// Cuts are at multiples of `alignment`. Below kSerial elements the loop uses one thread, because a wake-up
   /// costs more.
   Chunks(Parallel* parallel, size_t elements, size_t alignment)
       : parallel_(parallel), elements_(elements), size_(std::max<size_t>(elements, 1)) {
@@ -24,7 +24,7 @@ class Chunks {
 
   size_t count() const { return std::max<size_t>(blockCount(elements_, size_), 1); }
 
-  /// body(chunk, begin, end) for every chunk; returns when all have ended.
+  /// Calls body(chunk, begin, end) for every chunk, and returns when all calls have ended.
   template <typename Body>
   void run(const Body& body) const {
     if (count() == 1) return body(size_t{0}, size_t{0}, elements_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What filters keep of a tile. Codecs that filter keep little, so groups in which nothing is kept go fast.
+// Filters of one tile. Codecs with filters keep few elements, so the loops are fast for groups without any.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace hipress::ops {
 
 namespace detail {
 
-/// What is written for element i of a tile: first + i, or values[i].
+/// The value to write for element i of a tile: first + i, or values[i].
 struct IndexSource {
   int32_t first;
   int32_t operator()(size_t i) const { return first + static_cast<int32_t>(i); }
@@ -29,7 +29,7 @@ struct ValueSource {
   T operator()(size_t i) const { return values[i]; }
 };
 
-/// All of the first elements that fill groups; returns how many those were. `kept` counts on.
+/// Handles the first elements that fill whole groups, and returns their number. Adds to `kept`.
 template <IsaLevel level>
 struct CompactGroups {
   template <typename Source, typename T>
@@ -130,7 +130,7 @@ struct CompactGroups<IsaLevel::kV4> {
   }
 
  private:
-  // Compressed in a register and stored whole: storing compressed is slow on some processors.
+  // Compresses in a register and stores all of it, because a compressing store is slow on some processors.
   HIPRESS_TARGET_V4 static size_t sixteen(__mmask16 mask, IndexSource source, size_t i, int32_t* out) {
     const __m512i steps = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i indices = _mm512_add_epi32(_mm512_set1_epi32(source(i)), steps);
@@ -168,14 +168,14 @@ size_t compact(const int32_t* keep, size_t count, Source source, T* out) {
 
 }  // namespace detail
 
-/// Writes first + i for each i with keep[i] != 0, in order, and returns how many. `out` has room for count +
-/// 16 elements; what lies behind the result is overwritten.
+/// Writes first + i for each i with keep[i] != 0, in order, and returns their number. `out` needs room for
+/// count + 16 elements. Elements behind the result are overwritten.
 template <IsaLevel level>
 size_t compactIndices(const int32_t* keep, size_t count, int32_t first, int32_t* out) {
   return detail::compact<level>(keep, count, detail::IndexSource{first}, out);
 }
 
-/// The same with values[i]. T has four or eight bytes.
+/// Like compactIndices(), but writes values[i]. T has four or eight bytes.
 template <IsaLevel level, typename T>
 size_t compactValues(const int32_t* keep, const T* values, size_t count, T* out) {
   return detail::compact<level>(keep, count, detail::ValueSource<T>{values}, out);

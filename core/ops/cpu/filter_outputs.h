@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a filter kept: written by threads that share a loop, each its own chunk, then one vector.
+// The elements that a filter kept. Threads of a loop write them, each its own chunk, then one vector.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class FilterOutputs {
 
   Appender<T>& operator[](size_t chunk) { return outputs_[chunk].values; }
 
-  /// All chunks' elements in order, in `scratch` unless there was only one chunk; `size` becomes their
-  /// number.
+  /// All chunks' elements in order. They are in `scratch`, unless there was only one chunk. `size` becomes
+  /// their number.
   T* gathered(Scratch& scratch, size_t& size) {
     size = 0;
     for (size_t chunk = 0; chunk < chunks_; ++chunk) size += outputs_[chunk].values.size();

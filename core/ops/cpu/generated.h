@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that code made by CompLL's C++ emitter uses.
+// All headers that code of CompLL's C++ emitter uses.
 #pragma once
 
 #include <algorithm>
@@ -37,11 +37,11 @@
 
 namespace hipress::ops {
 
-/// From this many elements on, new states are written past the caches: they are not read before the next
-/// step.
+/// From this number of elements on, new states are written past the caches, because no loop reads them before
+/// the next step.
 inline constexpr size_t kStreamFrom = size_t{1} << 14;
 
-/// A packed vector, one element to an int32; `isSigned` if its elements are two's complement.
+/// Unpacks a vector, with one element per int32. `isSigned`: its elements are two's complement.
 template <bool isSigned>
 int32_t* unpacked(const uint8_t* field, size_t count, unsigned width, Scratch& scratch) {
   int32_t* const codes = scratch.take<int32_t>(count);

@@ -9,8 +9,8 @@
 
 namespace hipress::ops {
 
-/// What is wrong with indices into a vector of `size` elements; empty if nothing is. They must increase if
-/// `increasing`: with one index twice, the result would depend on the order of writing.
+/// The fault of indices into a vector of `size` elements; empty if there is none. With `increasing` they must
+/// increase: with the same index twice, the result would depend on the order of the writes.
 inline std::string indexFault(const int32_t* indices, size_t count, size_t size, bool increasing) {
   const size_t outside = firstOutside<IsaLevel::kGeneric>(indices, count, size);
   if (outside != count)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of indices that came in a message, or that a program made.
+// Checks of indices from a message or from a program.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace hipress::ops {
 
 namespace detail {
 
-/// The first i < count for which wrong(i), or count. Vectorises: asks for whole stretches first.
+/// The first i < count for which wrong(i), or count. It tests whole stretches first, so that it vectorises.
 template <typename Wrong>
 size_t firstWrong(size_t count, Wrong wrong) {
   constexpr size_t stretch = 256;
@@ -30,15 +30,15 @@ size_t firstWrong(size_t count, Wrong wrong) {
 
 }  // namespace detail
 
-/// Position of the first index that is negative or not below `size`; `count` if there is none.
+/// Position of the first index that is negative or not below `size`; `count`: there is none.
 template <IsaLevel>
 size_t firstOutside(const int32_t* indices, size_t count, size_t size) {
-  // Negative indices are the greatest as unsigned ones.
+  // As unsigned numbers, negative indices are the greatest.
   const uint32_t limit = size < 0x80000000u ? static_cast<uint32_t>(size) : 0x80000000u;
   return detail::firstWrong(count, [=](size_t i) { return static_cast<uint32_t>(indices[i]) >= limit; });
 }
 
-/// First position p with indices[p + 1] <= indices[p]; `count` if the indices increase.
+/// First position p with indices[p + 1] <= indices[p]; `count`: the indices increase.
 template <IsaLevel>
 size_t firstFalling(const int32_t* indices, size_t count) {
   const size_t pairs = count == 0 ? 0 : count - 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lanes of a reduction in registers: for loops that make kLanes elements at a time and combine them at
-// once, so that they never go through memory.
+// The lanes of a reduction in registers, for loops that make kLanes elements at a time and combine them at
+// once, so that the elements need no memory.
 #pragma once
 
 #include <cstddef>
@@ -102,10 +102,10 @@ struct LaneRegisters<IsaLevel::kV4, int32_t> {
 template <IsaLevel level, typename T, typename Combine>
 class LaneGroup {
  public:
-  /// Takes the lanes over; `started` says whether they have a value yet.
+  /// Loads the lanes; `started`: they have values already.
   LaneGroup(T* lanes, bool started) : lanes_(lanes), started_(started) { registers_.load(lanes); }
 
-  /// The next kLanes elements.
+  /// Combines the next kLanes elements.
   void combine(const T* values) {
     if (started_) {
       registers_.template combine<Combine>(values);
@@ -115,7 +115,7 @@ class LaneGroup {
     }
   }
 
-  /// Gives the lanes back.
+  /// Stores the lanes.
   void store() const { registers_.store(lanes_); }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sorting by keys, and parts of it. Keys are turned into unsigned integers of the same order first; all that
-// follows is stable: equal keys keep the order of their positions.
+// Sorts by keys, in full or in part. Keys first become unsigned integers of the same order. All functions are
+// stable: equal keys keep the order of their positions.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@
 
 namespace hipress::ops {
 
-/// Unsigned integers in the order of the keys; −0 as +0, every NaN as the last.
+/// Unsigned integers in the order of the keys: −0 equals +0, and every NaN is last.
 inline uint32_t orderKey(int32_t key) {
   return static_cast<uint32_t>(key) ^ 0x80000000u;
 }
@@ -29,14 +29,14 @@ inline uint64_t orderKey(double key) {
   return (bits & ~(uint64_t{1} << 63)) > 0x7ff0000000000000u ? ~uint64_t{0} : ordered;
 }
 
-/// The positions of all keys in ascending order.
+/// The positions of all keys in ascending order of the keys.
 template <typename Key>
 void stableOrder(const Key* keys, size_t count, uint32_t* positions) {
   Scratch scratch;
   detail::sortPositions(keys, count, positions, scratch);
 }
 
-/// The position that stableOrder() would put at `rank`, which is less than `count`.
+/// The position at `rank` in the order of stableOrder(). `rank` must be less than `count`.
 template <typename Key>
 size_t positionOfRank(const Key* keys, size_t count, size_t rank) {
   Scratch scratch;
@@ -56,7 +56,7 @@ void smallestSet(const Key* keys, size_t count, size_t k, uint32_t* positions) {
   }
 }
 
-/// The first k (at most `count`) positions of stableOrder(), in its order.
+/// The first k (at most `count`) positions of stableOrder(), in the same order.
 template <typename Key>
 void smallest(const Key* keys, size_t count, size_t k, uint32_t* positions) {
   if (k == count) return stableOrder(keys, count, positions);

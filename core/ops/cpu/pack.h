@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Vectors of unsigned integers in a message: element i of width b has the bits from i·b on, low bits first.
-// A tile to be packed has a byte for each, as stores of 32 bits would cost more than to narrow them; in an
-// unpacked tile they have 32 bits.
+// Vectors of unsigned integers in a message: element i of width b has the bits from i·b on, low bits first. A
+// tile before packing has one byte per element, because 32-bit stores would cost more than the step that
+// narrows them. An unpacked tile has 32 bits per element.
 #pragma once
 
 #include <cstddef>
@@ -80,7 +80,7 @@ HIPRESS_TARGET_V4 inline void narrowLanesV4(const int32_t* lanes, uint16_t* code
 
 }  // namespace detail
 
-/// kLanes codes in one or two bytes each.
+/// Narrows kLanes codes to one or two bytes each.
 template <IsaLevel level, typename Code>
 void narrowLanes(const int32_t* lanes, Code* codes) {
 #if HIPRESS_X86
@@ -89,8 +89,8 @@ void narrowLanes(const int32_t* lanes, Code* codes) {
   for (size_t lane = 0; lane < kLanes; ++lane) codes[lane] = static_cast<Code>(lanes[lane]);
 }
 
-/// Writes elements first … first + count − 1 of the vector that begins at `field`. The lower bits of the
-/// first byte are kept, unused ones of the last become 0; no other byte is touched. Codes are below 2^width;
+/// Writes elements first … first + count − 1 of the vector that begins at `field`. Keeps the lower bits of
+/// the first byte, clears unused bits of the last byte, and writes no other byte. Codes are below 2^width;
 /// width is 1, 2, 4 or 8.
 template <IsaLevel level>
 void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
@@ -106,7 +106,7 @@ void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field
   }
 }
 
-/// Reads what packTile() writes; nothing outside of these elements' bytes.
+/// Reads the elements that packTile() writes, and no other bytes.
 template <IsaLevel level>
 void unpackTile(const uint8_t* field, size_t first, size_t count, unsigned width, int32_t* codes) {
   switch (width) {

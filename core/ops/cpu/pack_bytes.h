@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packing and unpacking of whole bytes of a message; codes to pack are a byte each,
-// unpacked ones 32 bits. PackBytes has, for every level,
+// Packs and unpacks whole bytes of a message. Codes before packing have a byte each, and unpacked codes 32
+// bits. PackBytes has, for every level,
 //   pack<width>(codes, bytes, field)     bytes · 8 / width codes to bytes
 //   unpack<width>(field, bytes, codes)   and back
-// which do as many bytes as fill registers and return how many that were. Width 8 is a copy, and not here.
+// Both handle as many bytes as fill registers, and return their number. Width 8 is a copy and not here.
 #pragma once
 
 #include <cstddef>
@@ -107,7 +107,7 @@ struct PackBytes<IsaLevel::kV3> {
 
 template <>
 struct PackBytes<IsaLevel::kV4> {
-  // The maskz forms with a full mask: GCC 12 warns of its own header's undefined operand in the plain ones.
+  // maskz forms with a full mask: for plain forms, GCC 12 warns of an undefined operand in its own header.
 
   /// 64 codes at a time.
   template <unsigned width>

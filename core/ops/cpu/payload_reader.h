@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes a message apart, as `extract` says. Everything is checked before it is used; errors name codec and
-// field.
+// Reads the fields of a message for `extract`. It checks every field before use, and its errors name codec
+// and field.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace hipress::ops {
 
 class PayloadReader {
  public:
-  /// `payload` outlives what is read; vectors that do not lie at an address of their type are copied to
+  /// `payload` must outlive the fields. A vector at an unaligned address is copied to
   /// `scratch`.
   PayloadReader(std::string_view codec, ConstBytes payload, Scratch& scratch)
       : codec_(codec), payload_(payload), scratch_(scratch) {}
@@ -39,7 +39,7 @@ class PayloadReader {
     return static_cast<size_t>(elements);
   }
 
-  /// Elements of the last field, which takes all that is left.
+  /// Elements of the last field, which takes the rest of the message.
   size_t rest(const char* field, unsigned width) {
     const size_t left = payload_.size() - at_;
     if (left * 8 % width != 0)

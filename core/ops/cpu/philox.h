@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random words for tiles. A register holds one state word of several groups, each in the lower half of a
-// 64-bit lane: the products of 32·32 bits need no more, and what gathers in the upper halves is never read.
+// Random words for tiles. A register has one state word of several groups, each in the lower half of a 64-bit
+// lane. The products of 32·32 bits need no more, and no instruction reads the garbage in the upper halves.
 #pragma once
 
 #include <bit>
@@ -39,7 +39,7 @@ struct PhiloxGroups<IsaLevel::kV3> {
   HIPRESS_TARGET_V3 static void run(const RandomKey& key, uint32_t site, uint64_t group, std::byte* words) {
     __m256i c0[2], c1[2], c2[2], c3[2];
     for (int part = 0; part < 2; ++part) {
-      // In the order in which the unpacks below put them side by side.
+      // In the order in which the unpack instructions below interleave the groups.
       const __m256i at = _mm256_add_epi64(_mm256_set1_epi64x(static_cast<int64_t>(group + 4 * part)),
                                           _mm256_setr_epi64x(0, 2, 1, 3));
       const __m256i upper = _mm256_and_si256(_mm256_srli_epi64(at, 32), _mm256_set1_epi64x(0xffff));
@@ -77,13 +77,13 @@ template <>
 struct PhiloxGroups<IsaLevel::kV4> {
   static constexpr size_t kGroups = 32;
   HIPRESS_TARGET_V4 static void run(const RandomKey& key, uint32_t site, uint64_t group, std::byte* words) {
-    constexpr int kParts = 4;  // enough to hide the multiplications' latency
+    constexpr int kParts = 4;  // enough to hide the latency of the multiplications
     if (group >> 32 != (group + kGroups - 1) >> 32) {
       for (size_t i = 0; i < kGroups; ++i, words += sizeof(PhiloxWords))
         PhiloxGroups<IsaLevel::kGeneric>::run(key, site, group + i, words);
       return;
     }
-    // The groups' counters differ in their first words. So half of the first two rounds is the same for all.
+    // The groups' counters differ only in their first words: half of the first two rounds is equal for all.
     uint32_t k0 = static_cast<uint32_t>(key.seed);
     uint32_t k1 = static_cast<uint32_t>(key.seed >> 32);
     const uint32_t upper = (static_cast<uint32_t>(group >> 32) & 0xffffu) | (site << 16);
@@ -99,7 +99,7 @@ struct PhiloxGroups<IsaLevel::kV4> {
     const __m512i andSecond = _mm512_set1_epi64(static_cast<uint32_t>(second >> 32) ^ k1Second);
     __m512i c0[kParts], c1[kParts], c2[kParts], c3[kParts];
     for (int part = 0; part < kParts; ++part) {
-      // In the order in which the unpacks below put them side by side.
+      // In the order in which the unpack instructions below interleave the groups.
       const __m512i at = _mm512_add_epi64(_mm512_set1_epi64(static_cast<int64_t>(group + 8 * part)),
                                           _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
       const __m512i p0 = _mm512_maskz_mul_epu32(0xff, m0, at);
@@ -145,8 +145,8 @@ struct PhiloxGroups<IsaLevel::kV4> {
 
 }  // namespace detail
 
-/// words[i] = the random number of element first + i of the vector being mapped, at call `site`: of 32 bits,
-/// or the half that philoxHalfWord() takes.
+/// words[i] = the random number of element first + i of the mapped vector, at call `site`: of 32 bits, or the
+/// half that philoxHalfWord() takes.
 template <IsaLevel level, typename Word>
 void philoxTile(const RandomKey& key, uint32_t site, uint64_t first, size_t count, Word* words) {
   static_assert(std::is_same_v<Word, uint32_t> || std::is_same_v<Word, uint16_t>);
@@ -157,7 +157,7 @@ void philoxTile(const RandomKey& key, uint32_t site, uint64_t first, size_t coun
   uint64_t group = place / shared;
   size_t skip = place % shared;
   size_t done = 0;
-  // The ends need only a part of what comes at once; it goes to a place beside first.
+  // The ends need only a part of a batch, so the batch goes to `beside` first.
   Word beside[step];
   while (done < count) {
     const bool all = skip == 0 && count - done >= step;

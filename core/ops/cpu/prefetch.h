@@ -7,9 +7,9 @@
 
 namespace hipress::ops {
 
-/// Asks for the tile of floats that is next in order, so that memory works while this one is computed on:
-/// between two loops over memory come others over the first cache, in which the processor's own prefetching
-/// stops. `tile` may lie behind the end of the vector.
+/// Prefetches the next tile of floats, so that memory works while the loop computes on this tile. Between two
+/// loops over memory come loops over the first cache level, in which the processor stops its own prefetch.
+/// `tile` may be behind the end of the vector.
 template <size_t elements>
 void prefetchTile(const float* tile) {
   constexpr size_t line = 64 / sizeof(float);

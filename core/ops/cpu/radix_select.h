@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which key has a rank: counts the keys by their upper bits, keeps those that share them with the wanted one,
-// and goes on with the next bits.
+// Finds the key of a rank: counts the keys by their upper bits, keeps the keys that share these bits with the
+// wanted key, and continues with the next bits.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace hipress::ops::detail {
 inline constexpr unsigned kSelectBits = 11;
 inline constexpr size_t kSelectBuckets = size_t{1} << kSelectBits;
 
-/// The bucket in which `rank` lies; `rank` becomes the rank within it.
+/// The bucket of `rank`. `rank` becomes the rank within the bucket.
 inline size_t bucketOfRank(const uint32_t* counts, size_t& rank) {
   size_t bucket = 0;
   for (; rank >= counts[bucket]; ++bucket) rank -= counts[bucket];
@@ -26,7 +26,7 @@ inline size_t bucketOfRank(const uint32_t* counts, size_t& rank) {
 template <typename Key>
 size_t selectPosition(const Key* keys, size_t count, size_t rank, Scratch& scratch) {
   constexpr unsigned bits = 8 * sizeof(Key);
-  uint32_t counts[2][kSelectBuckets];  // two, because successive keys tend to fall into one bucket
+  uint32_t counts[2][kSelectBuckets];  // two, because successive keys often fall into one bucket
   std::memset(counts, 0, sizeof(counts));
   unsigned shift = bits - kSelectBits;
   size_t i = 0;
@@ -38,7 +38,7 @@ size_t selectPosition(const Key* keys, size_t count, size_t rank, Scratch& scrat
   for (size_t bucket = 0; bucket < kSelectBuckets; ++bucket) counts[0][bucket] += counts[1][bucket];
   size_t bucket = bucketOfRank(counts[0], rank);
 
-  // The candidates' positions, in order; one more than there are is written.
+  // The positions of the candidates, in order. The loop writes one more than there are.
   size_t left = counts[0][bucket];
   auto* candidates = scratch.take<uint32_t>(left + 1);
   size_t found = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stable sort of positions by unsigned keys: from the lowest bits to the highest, skipping those in which
-// all keys agree.
+// A stable sort of positions by unsigned keys, from the lowest bits to the highest. It skips bits in which
+// all keys are equal.
 #pragma once
 
 #include <cstddef>

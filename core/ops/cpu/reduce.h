@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of reductions, which is part of the language: blocks of kReduceBlock elements; in a block,
-// element i belongs to lane i mod kLanes; each lane combines its elements in order, from its first one; then
-// the lanes are combined in order, those without an element left out. The results of several blocks are
-// reduced in the same way. Every level gives the same bits (of a NaN, only that it is one).
+// The order of reductions, which is part of the language. A vector has blocks of kReduceBlock elements. In a
+// block, element i belongs to lane i mod kLanes. Each lane combines its elements in order, from its first
+// one. Then the lanes are combined in order, without the lanes that have no element. The results of several
+// blocks are reduced in the same way. Every level gives the same bits (except for the bits of a NaN).
 //
-// A Combine is a type with T operator()(T, T). Sum, Least and Greatest are known here and fast.
+// A Combine is a type with T operator()(T, T). Sum, Least and Greatest have fast code here.
 #pragma once
 
 #include <cstddef>
@@ -54,14 +54,14 @@ inline constexpr bool kKnownCombine =
 
 }  // namespace detail
 
-/// Reduces one block, given tile by tile. T is int32_t, float or double.
+/// Reduces one block, tile by tile. T is int32_t, float or double.
 template <IsaLevel level, typename T, typename Combine>
 class BlockReducer {
  public:
   explicit BlockReducer(Combine combine = Combine()) : combine_(combine) {}
 
-  /// The next elements of the block, each cast to T first. `count` is a multiple of kLanes in all calls but
-  /// the last; all calls together have at most kReduceBlock elements.
+  /// Adds the next elements of the block, each cast to T first. `count` is a multiple of kLanes in all calls
+  /// but the last. All calls together have at most kReduceBlock elements.
   template <typename Element>
   void feed(const Element* values, size_t count) {
     const size_t begin = start(values, count);
@@ -78,7 +78,7 @@ class BlockReducer {
     rest(values, begin + groups * kLanes, count);
   }
 
-  /// The result of the block, which had at least one element. The next feed() begins another.
+  /// The result of the block, which must have at least one element. The next feed() begins a new block.
   T finish() {
     T result = lanes_[0];
     if (filled_ == kLanes) {
@@ -90,18 +90,18 @@ class BlockReducer {
     return result;
   }
 
-  /// The lanes, for a loop that combines kLanes elements at a time; combined() says then how many it were.
+  /// The lanes, for a loop that combines kLanes elements at a time, and reports their number to combined().
   LaneGroup<level, T, Combine> lanes() { return {lanes_, filled_ != 0}; }
   void combined(size_t count) {
     if (count != 0) filled_ = kLanes;
   }
 
  private:
-  /// A new block's lanes take their first elements; how many those are.
+  /// Gives the lanes of a new block their first elements, and returns the number of these.
   template <typename Element>
   size_t start(const Element* values, size_t count) {
     if (filled_ != 0) return 0;
-    // A constant number of lanes is copied in registers, and read again in them without a stall.
+    // The compiler copies a constant number of lanes in registers, and reads them again without a stall.
     filled_ = count < kLanes ? count : kLanes;
     if (filled_ == kLanes) {
       for (size_t lane = 0; lane < kLanes; ++lane) lanes_[lane] = static_cast<T>(values[lane]);
@@ -111,7 +111,7 @@ class BlockReducer {
     return filled_;
   }
 
-  /// The elements from `at` on, fewer than there are lanes.
+  /// Combines the elements from `at` on. They are fewer than the lanes.
   template <typename Element>
   void rest(const Element* values, size_t at, size_t count) {
     for (size_t lane = 0; at < count; ++at, ++lane) {
@@ -124,7 +124,7 @@ class BlockReducer {
   [[no_unique_address]] Combine combine_;
 };
 
-/// The reduction of the results of blocks, of which there is at least one. Overwrites them.
+/// Reduces the results of at least one block. Overwrites them.
 template <typename T, typename Combine>
 T reducePartials(T* partials, size_t count, Combine combine) {
   while (count > 1) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The innermost loop of reductions: lanes[j] = lanes[j] combined with values[16·group + j], group after
-// group, where Combine is Sum, Least or Greatest. By hand for the x86 levels, because GCC does not keep the
+// group. Combine is Sum, Least or Greatest. The x86 levels have code by hand, because GCC does not keep the
 // lanes of a plain loop in registers.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reduce_lanes.h with AVX2: sixteen lanes are two registers of floats or integers, four of doubles.
+// reduce_lanes.h with AVX2: sixteen lanes are two registers of floats or integers, and four of doubles.
 #pragma once
 
 #include <immintrin.h>
@@ -18,7 +18,7 @@ struct Least;
 
 namespace detail {
 
-// min and max of x86 are `a < b ? a : b` and `a > b ? a : b`, the language's with the operands exchanged.
+// min and max of x86 are `a < b ? a : b` and `a > b ? a : b`: the language's with exchanged operands.
 
 template <typename Combine>
 HIPRESS_TARGET_V3 inline __m256 combineV3(__m256 a, __m256 b) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reduce_lanes.h with AVX-512: sixteen lanes are one register of floats or integers, two of doubles.
+// reduce_lanes.h with AVX-512: sixteen lanes are one register of floats or integers, and two of doubles.
 #pragma once
 
 #include <immintrin.h>
@@ -18,8 +18,8 @@ struct Least;
 
 namespace detail {
 
-// The maskz forms with a full mask: GCC 12 warns of its own header's undefined operand in the plain ones.
-// min and max of x86 are `a < b ? a : b` and `a > b ? a : b`, the language's with the operands exchanged.
+// maskz forms with a full mask: for plain forms, GCC 12 warns of an undefined operand in its own header. min
+// and max of x86 are `a < b ? a : b` and `a > b ? a : b`: the language's with exchanged operands.
 
 template <typename Combine>
 HIPRESS_TARGET_V4 inline __m512 combineV4(__m512 a, __m512 b) {

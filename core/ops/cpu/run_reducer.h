@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reduction of any number of elements that come in tiles, in the language's order.
+// Reduces any number of elements that come in tiles, in the language's order.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,24 @@ namespace hipress::ops {
 template <IsaLevel level, typename T, typename Combine>
 class RunReducer {
  public:
-  /// `partials` has room for one result per kReduceBlock elements.
+  /// `partials` needs room for one result per kReduceBlock elements.
   RunReducer(T* partials, Combine combine) : partials_(partials), block_(combine), combine_(combine) {}
 
-  /// Tiles in order, all of them of a divisor of kReduceBlock elements but the last.
+  /// Adds tiles in order. The size of all tiles but the last must divide kReduceBlock.
   template <typename Element>
   void feed(const Element* values, size_t count) {
     block_.feed(values, count);
     fed(count);
   }
 
-  /// As BlockReducer's.
+  /// See BlockReducer.
   LaneGroup<level, T, Combine> lanes() { return block_.lanes(); }
   void combined(size_t count) {
     block_.combined(count);
     fed(count);
   }
 
-  /// The result of what was fed, at least one element; ready for the next run then.
+  /// The result of all elements so far, at least one. After that the reducer is ready for the next run.
   T finish() {
     if (fed_ != 0) close();
     const T result = reducePartials(partials_, closed_, combine_);

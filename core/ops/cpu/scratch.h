@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory for the vectors of one encode or decode. Fresh memory costs a page fault for every 4 KiB, more than
-// most codecs compute on them, so blocks are kept for the thread's next call.
+// the computation of most codecs on them, so a thread keeps its blocks for the next call.
 #pragma once
 
 #include <cstddef>
@@ -16,28 +16,28 @@
 
 namespace hipress::ops {
 
-/// A thread keeps at most this much that no Scratch uses; blocks that have been idle longest go first.
+/// The most idle memory of a thread. Blocks that have been idle for the longest time go first.
 inline constexpr size_t kScratchBytesKept = size_t{128} << 20;
 
 namespace detail {
 
-/// Of all threads of the process.
+/// The memory of all threads of the process.
 inline const std::shared_ptr<HostMemory> scratchMemory = std::make_shared<HostMemory>();
 
-/// Of one thread. Threads that help it may use it at the same time.
+/// The pool of one thread. Threads that help it may use the pool at the same time.
 inline thread_local BufferPool scratchPool{scratchMemory, {1, kScratchBytesKept}};
 
 }  // namespace detail
 
-/// Blocks in use until this object dies, from the pool of the thread that makes it, which ends later than it
-/// does. Used by one thread at a time.
+/// Blocks that are in use until this object ends, from the pool of the thread that makes it. That thread must
+/// end later. One thread at a time uses the object.
 class Scratch {
  public:
   Scratch() : pool_(detail::scratchPool) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  /// Room for `count` elements, aligned to 64 bytes, with any content. Throws std::bad_alloc.
+  /// Room for `count` elements, aligned to 64 bytes, with undefined content. Throws std::bad_alloc.
   template <typename T>
   __attribute__((noinline)) T* take(size_t count) {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64);
@@ -47,7 +47,7 @@ class Scratch {
     return reinterpret_cast<T*>(used_.back().data());
   }
 
-  /// Ends the use of memory that take() gave.
+  /// Returns memory of take() early.
   void giveBack(const void* memory) noexcept {
     for (BufferPool::Buffer& block : used_) {
       if (block.data() != memory) continue;
@@ -61,18 +61,18 @@ class Scratch {
   std::vector<BufferPool::Buffer> used_;
 };
 
-/// A vector of unknown length that is written from front to back, by one thread at a time.
+/// A vector of unknown length, which one thread at a time writes from front to back.
 template <typename T>
 class Appender {
  public:
   explicit Appender(Scratch& scratch) : scratch_(&scratch) {}
 
-  /// Where the next `extra` elements may be written. Invalidates data(). Throws std::bad_alloc.
+  /// Room for the next `extra` elements. Invalidates data(). Throws std::bad_alloc.
   T* reserve(size_t extra) {
     if (capacity_ - size_ < extra) grow(extra);
     return data_ + size_;
   }
-  /// The first `count` elements that were written at reserve()'s place belong to the vector now.
+  /// Adds the first `count` elements that the caller has written to the room of reserve().
   void added(size_t count) { size_ += count; }
 
   T* data() { return data_; }

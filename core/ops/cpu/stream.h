@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing results past the caches: what will not be read again soon should neither be fetched before it is
-// written nor displace what is needed.
+// Writes results past the caches. Memory that no loop reads soon should not be fetched before the write, and
+// should not displace memory that is needed.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace hipress::ops {
 
 namespace detail {
 
-/// Streams as many floats to an aligned place as fill registers; returns how many. The plain version: none.
+/// Streams floats to an aligned place, as many as fill registers; returns their number. Plain version: none.
 template <IsaLevel level>
 struct StreamFloats {
 #if HIPRESS_X86
@@ -57,8 +57,8 @@ struct StreamFloats<IsaLevel::kV4> {
 
 }  // namespace detail
 
-/// Copies `count` floats to a place of any alignment; past the caches if `stream`. The two do not overlap.
-/// Streamed stores need a streamFence() before another thread may read them.
+/// Copies `count` floats to a place of any alignment; with `stream`, past the caches. The two must not
+/// overlap. Streamed stores need a streamFence() before another thread reads them.
 template <IsaLevel level>
 void storeTile(float* destination, const float* tile, size_t count, bool stream) {
   constexpr size_t bytes = detail::StreamFloats<level>::kBytes;
@@ -72,7 +72,7 @@ void storeTile(float* destination, const float* tile, size_t count, bool stream)
   std::memcpy(destination + done, tile + done, (count - done) * sizeof(float));
 }
 
-/// Makes this thread's streamed stores visible before its later ones.
+/// Makes this thread's streamed stores visible before its later stores.
 inline void streamFence() {
 #if HIPRESS_X86
   _mm_sfence();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts the memory that a caller gives into vectors; without any, says how much there must be.
+// Cuts the caller's memory into vectors. Without memory it computes the needed size.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace hipress::cuda {
 
 class Arena {
  public:
-  /// `memory` is aligned to kAlignment bytes, or nullptr: then what take() gives may not be used.
+  /// `memory` is aligned to kAlignment bytes, or nullptr: then the results of take() must not be used.
   explicit Arena(void* memory) : memory_(reinterpret_cast<uintptr_t>(memory)) {}
 
   template <typename T>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Filters: a bit for each element says whether it is kept, and a number for each tile how many are. Once
-// these are summed up (scan.h), each tile knows where its elements go.
+// Filters: each element has a bit that says whether it is kept, and each tile has the number of its kept
+// elements. From the running sums of these (scan.h), each tile knows the place of its elements.
 #pragma once
 
 #include "core/ops/cuda/execution.h"
@@ -10,7 +10,7 @@ namespace hipress::cuda {
 
 inline constexpr unsigned kMaskWords = kTile / 32;
 
-/// Room for the mask of a vector of `length`, and for its tiles' counts.
+/// Room for the mask of a vector of `length`, and for the counts of its tiles.
 inline size_t maskWords(size_t length) {
   return (length + kTile - 1) / kTile * kMaskWords;
 }
@@ -18,7 +18,7 @@ inline size_t tileCounts(size_t length) {
   return length / kTile + 1;
 }
 
-/// Of a tile: `keep` has 0 or 1 for each of its elements, in shared memory.
+/// Makes mask and count of a tile. `keep` has 0 or 1 for each of the tile's elements, in shared memory.
 HIPRESS_DEVICE inline void maskTile(const Block& block, const uint8_t* keep, unsigned count, size_t tile,
                                     uint32_t* mask, uint32_t* counts) {
   HIPRESS_SHARED uint32_t kept[kMaskWords];
@@ -27,7 +27,7 @@ HIPRESS_DEVICE inline void maskTile(const Block& block, const uint8_t* keep, uns
     if (t >= kMaskWords) return;
     uint32_t word = 0;
     for (unsigned bit = 0; bit < 32; ++bit) {
-      // Neighbours begin at different bits, for banks of shared memory.
+      // Neighbouring threads begin at different bits, because of the banks of shared memory.
       const unsigned place = (bit + 4 * t) % 32;
       if (32 * t + place < count) word |= static_cast<uint32_t>(keep[32 * t + place]) << place;
     }
@@ -42,7 +42,7 @@ HIPRESS_DEVICE inline void maskTile(const Block& block, const uint8_t* keep, uns
   });
 }
 
-/// By all blocks of a grid: write(place, i) for each element i that is kept, place counting these.
+/// For all blocks of a grid: calls write(place, i) for each kept element i. `place` counts the kept elements.
 template <typename Write>
 HIPRESS_DEVICE void compact(const Block& block, const uint32_t* mask, const uint32_t* places, size_t length,
                             Write write) {

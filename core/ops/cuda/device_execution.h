@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels on a GPU, for NVRTC; execution.h says how they are written.
+// Kernels on a GPU, for NVRTC; execution.h says how to write them.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #define HIPRESS_DEVICE __device__
 #define HIPRESS_SHARED __shared__
-/// Makes a kernel of a type, called `symbol`. Three blocks of threads share a multiprocessor at least.
+/// Makes a kernel named `symbol` of a type. At least three blocks of threads share a multiprocessor.
 #define HIPRESS_KERNEL(symbol, ...)                                        \
   extern "C" __global__ void __launch_bounds__(hipress::cuda::kThreads, 3) \
       symbol(const __VA_ARGS__ kernel) {                                   \
@@ -23,20 +23,20 @@ struct Block {
 
   __device__ void sync() const { __syncthreads(); }
 
-  /// body(t) for every thread.
+  /// Calls body(t) for every thread.
   template <typename Body>
   __device__ void threads(Body body) const {
     body(threadIdx.x);
   }
 
-  /// body() once.
+  /// Calls body() once.
   template <typename Body>
   __device__ void once(Body body) const {
     if (threadIdx.x == 0) body();
   }
 
-  /// Whether this block is the last one of its grid to come here; it sees what all others did before.
-  /// `*ticket` is 0 before and afterwards.
+  /// Whether this block is the last one of its grid to come here. The last block sees all earlier writes of
+  /// the others. `*ticket` is 0 before and afterwards.
   __device__ bool last(uint32_t* ticket) const {
     __shared__ bool isLast;
     __syncthreads();
@@ -50,15 +50,15 @@ struct Block {
     return isLast;
   }
 
-  /// body(j) for every j < elements, of which there are kTile at most. Successive threads have successive
-  /// elements; those of a whole tile are independent for the compiler, so that their loads overlap.
+  /// Calls body(j) for every j < elements, at most kTile. Successive threads have successive elements. In a
+  /// whole tile the compiler sees independent elements, so that their loads overlap.
   template <typename Body>
   __device__ void elements(unsigned elements, Body body) const {
     if (elements == kTile) {
 #pragma unroll
       for (unsigned j = 0; j < kTile; j += kThreads) body(j + threadIdx.x);
     } else {
-      // Once for a vector: shorter code compiles sooner.
+      // This loop runs once per vector, so it is not unrolled: shorter code compiles sooner.
 #pragma unroll 1
       for (unsigned j = threadIdx.x; j < elements; j += kThreads) body(j);
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How kernels are written: a kernel is a type with `void operator()(const Block&) const`, which is called for
-// every block of threads. What all threads do goes through the block's functions; between writing shared
-// memory and reading what another thread wrote stands block.sync(). Everything else a kernel does is the same
-// for all threads of a block. So the same source runs on a GPU, where each thread calls the kernel, and for
-// tests on a processor, where the kernel is called once for a block and threads are loops.
+// How to write kernels. A kernel is a type with `void operator()(const Block&) const`, which runs once for
+// every block of threads. Work of all threads goes through the block's functions. Between a write to shared
+// memory and another thread's read comes block.sync(). All other code of a kernel does the same on all
+// threads of a block. So the same source runs on a GPU, where each thread calls the kernel, and for tests on
+// a processor, where one call serves a block and threads are loops.
 //
-// Three compilers read a source with kernels: NVRTC makes the GPU's code; the C++ compiler makes the host's
-// part, which starts kernels by their symbols; and for tests, with HIPRESS_HOST_EXECUTION, the C++ compiler
-// makes kernels that run on the processor.
+// Three compilers read a source with kernels. NVRTC makes the GPU's code. The C++ compiler makes the host's
+// part, which starts kernels by their symbols. For tests, with HIPRESS_HOST_EXECUTION, the C++ compiler makes
+// kernels that run on the processor.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@ namespace hipress::cuda {
 inline constexpr unsigned kThreads = 256;  ///< Threads of a block.
 inline constexpr unsigned kTile = 1024;    ///< Elements that a block computes at a time.
 inline constexpr size_t kMostBlocks =
-    4096;  ///< Of a grid: more than run at once, few enough to start quickly.
+    4096;  ///< blocks of a grid: more than run at once, few enough to start quickly
 
 static_assert(kTile % kThreads == 0 && ops::kReduceBlock % kTile == 0);
 
-/// Blocks for up to `count` elements, `each` at a time; kernels go on with the next ones until all are done.
+/// Blocks for up to `count` elements, `each` at a time. A kernel continues until all elements are done.
 inline unsigned gridFor(size_t count, size_t each = kTile) {
   const size_t blocks = (count + each - 1) / each;
   return blocks == 0 ? 1u : static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);

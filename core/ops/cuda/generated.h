@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that code made by CompLL's CUDA emitter uses, but sort.h, which has kernels of its own.
+// All headers that code of CompLL's CUDA emitter uses, except sort.h, which has its own kernels.
 #pragma once
 
 #include <cmath>
@@ -26,10 +26,10 @@
 
 namespace hipress::cuda {
 
-/// Frame::stop if the gradient was lost: an empty payload.
+/// Frame::stop if the gradient was lost: the payload is empty.
 inline constexpr uint32_t kLost = 0xffffffffu;
 
-/// By all blocks of a grid.
+/// For all blocks of a grid.
 template <typename T>
 HIPRESS_DEVICE void fillAll(const Block& block, T* values, size_t count, T value) {
   for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
@@ -43,7 +43,7 @@ HIPRESS_DEVICE inline void copyBytes(const Block& block, const uint8_t* from, si
   }
 }
 
-/// By all blocks of a grid: counts the values that are not finite once they are multiplied by `scale`.
+/// For all blocks of a grid: counts the values whose product with `scale` is not finite.
 HIPRESS_DEVICE inline void checkFinite(const Block& block, const float* values, size_t count, float scale,
                                        unsigned long long* bad) {
   unsigned found = 0;
@@ -54,7 +54,7 @@ HIPRESS_DEVICE inline void checkFinite(const Block& block, const float* values, 
   if (found != 0) addTo(bad, static_cast<unsigned long long>(found));
 }
 
-/// For tensors without elements: *first = 0, and *error if the payload has bytes nevertheless.
+/// For tensors without elements: sets *first to 0, and *error if the payload has bytes nevertheless.
 struct Nothing {
   uint32_t* first;
   const uint32_t* payloadBytes;

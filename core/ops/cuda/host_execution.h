@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels for the C++ compiler; execution.h says how they are written. The host's part of a codec starts them
-// on a GPU. With HIPRESS_HOST_EXECUTION, for tests, they run on the processor: at once, blocks one after the
+// Kernels for the C++ compiler; execution.h says how to write them. The host's part of a codec starts them on
+// a GPU. With HIPRESS_HOST_EXECUTION, for tests, they run on the processor: at once, and one block after the
 // other.
 #pragma once
 
@@ -12,7 +12,7 @@
 #define HIPRESS_DEVICE
 #define HIPRESS_SHARED static thread_local
 #if defined(HIPRESS_HOST_EXECUTION)
-/// A function that runs all blocks of a kernel. Weak, since several sources may make kernels of one header.
+/// A function that runs all blocks of a kernel. Weak, because several sources may make kernels of one header.
 #define HIPRESS_KERNEL(symbol, ...)                                                                          \
   extern "C" __attribute__((weak, visibility("default"))) void symbol(const void* kernel, unsigned blocks) { \
     for (size_t index = 0; index < blocks; ++index) {                                                        \
@@ -46,14 +46,14 @@ struct Block {
     return *ticket == 0;
   }
 
-  /// Backwards: nothing may depend on an order.
+  /// Backwards, because no kernel may depend on the order.
   template <typename Body>
   void elements(unsigned elements, Body body) const {
     for (unsigned j = elements; j-- > 0;) body(j);
   }
 };
 
-/// Starts the kernel that HIPRESS_KERNEL calls `symbol`.
+/// Starts the kernel with HIPRESS_KERNEL's name `symbol`.
 template <typename Kernel>
 void launch([[maybe_unused]] Stream stream, [[maybe_unused]] const char* symbol, unsigned blocks,
             const Kernel& kernel) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of indices that came in a message, or that a program made.
+// Checks of indices from a message or from a program.
 #pragma once
 
 #include "core/ops/cuda/execution.h"
 
 namespace hipress::cuda {
 
-/// By all blocks of a grid: *stop becomes `code` if an index is not in a vector of `size` elements, or, if
-/// they must, they do not increase.
+/// For all blocks of a grid: sets *stop to `code` if an index is not in a vector of `size` elements, or if
+/// the indices must increase and do not.
 HIPRESS_DEVICE inline void checkIndices(const Block& block, const int32_t* indices, size_t count, size_t size,
                                         bool increasing, uint32_t code, uint32_t* stop) {
   for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {

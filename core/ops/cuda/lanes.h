@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions in the language's order (docs/extending/codec.md): blocks of kReduceBlock elements; in a block,
-// element i belongs to lane i mod kLanes; each lane combines its elements in order, from its first one; then
-// the lanes are combined in order, those without an element left out. The results of several blocks are
-// reduced in the same way. Elements are staged in shared memory by all threads; a lane is one thread's.
+// Reductions in the language's order (docs/extending/codec.md): blocks of kReduceBlock elements. In a block,
+// element i belongs to lane i mod kLanes. Each lane combines its elements in order, from its first one. Then
+// the lanes are combined in order, without lanes that have no element. Results of several blocks are reduced
+// in the same way. All threads stage elements in shared memory, and one thread computes a lane.
 //
 // A Combine is a type with T operator()(T, T).
 #pragma once
@@ -13,14 +13,14 @@
 
 namespace hipress::cuda {
 
-/// Continues a reduction of one block with the next tile of it; `begins` with the first. Reductions of
-/// different `group` (below kThreads / 32) run beside each other. `lanes` has kLanes values, in shared
+/// Continues the reduction of a block with its next tile; `begins`: with its first tile. Reductions of
+/// different `group` (below kThreads / 32) run at the same time. `lanes` has kLanes values, in shared
 /// memory.
 template <unsigned group, typename T, typename Element, typename Combine>
 HIPRESS_DEVICE void feedLanes(const Block& block, const Element* staged, unsigned count, bool begins,
                               T* lanes, Combine combine) {
   block.threads([&](unsigned t) {
-    const unsigned lane = t - 32 * group;  // of threads before the group, greater than any lane
+    const unsigned lane = t - 32 * group;  // of threads before the group: greater than any lane
     if (lane >= ops::kLanes || lane >= count) return;
     unsigned j = lane;
     T value = lanes[lane];
@@ -33,7 +33,7 @@ HIPRESS_DEVICE void feedLanes(const Block& block, const Element* staged, unsigne
   });
 }
 
-/// The lanes of a block of `count` elements, one or more, combined.
+/// The combination of the lanes of a block of `count` elements, at least one.
 template <typename T, typename Combine>
 HIPRESS_DEVICE T finishLanes(const T* lanes, size_t count, Combine combine) {
   const size_t used = count < ops::kLanes ? count : ops::kLanes;
@@ -48,7 +48,7 @@ HIPRESS_DEVICE inline void* stagingMemory() {
   return memory;
 }
 
-/// By one block: partials[0] becomes the reduction of all `count` partials; the others are overwritten.
+/// For one thread block: partials[0] becomes the reduction of all `count` partials. Overwrites the others.
 template <typename T, typename Combine>
 HIPRESS_DEVICE void reducePartials(const Block& block, T* partials, size_t count, Combine combine) {
   T* const staged = static_cast<T*>(stagingMemory());
@@ -71,10 +71,10 @@ HIPRESS_DEVICE void reducePartials(const Block& block, T* partials, size_t count
   }
 }
 
-/// How the blocks of reduce_blocks are shared out: several short ones to a tile, or a part of one long one.
+/// How thread blocks share the blocks of reduce_blocks: several short ones per tile, or part of one long one.
 class BlockParts {
  public:
-  /// Of a vector of `length` < 2^31, blocks of `size`, which is positive.
+  /// For a vector of `length` < 2^31, and blocks of `size`, which is positive.
   HIPRESS_DEVICE BlockParts(size_t length, size_t size)
       : length_(static_cast<uint32_t>(length)),
         size_(static_cast<uint32_t>(size)),
@@ -83,23 +83,23 @@ class BlockParts {
         units_(size <= kTile ? (rows_ + each_ - 1) / each_ : rows_ * each_) {}
 
   HIPRESS_DEVICE bool isShort() const { return size_ <= kTile; }
-  /// Blocks, the last one maybe shorter.
+  /// Blocks; the last one may be shorter.
   HIPRESS_DEVICE uint32_t rows() const { return rows_; }
-  /// Blocks that share a tile, if they are short; otherwise the partial results that a block may have.
+  /// Short blocks: the number of blocks in a tile. Long blocks: the most partial results of a block.
   HIPRESS_DEVICE uint32_t each() const { return each_; }
-  /// What thread blocks take turns with.
+  /// The units for which thread blocks take turns.
   HIPRESS_DEVICE uint32_t units() const { return units_; }
 
   HIPRESS_DEVICE size_t first(uint32_t unit) const {
     if (isShort()) return size_t{unit} * each_ * size_;
     return size_t{unit / each_} * size_ + size_t{unit % each_} * ops::kReduceBlock;
   }
-  /// Not behind first(unit) if the unit has no elements.
+  /// At most first(unit) if the unit has no elements.
   HIPRESS_DEVICE size_t last(uint32_t unit) const {
     if (isShort()) return atMost(first(unit) + each_ * size_, length_);
     return atMost(atMost(first(unit) + ops::kReduceBlock, size_t{unit / each_ + 1} * size_), length_);
   }
-  /// Partial results that a block has, if blocks are long.
+  /// The number of partial results of a long block.
   HIPRESS_DEVICE uint32_t partialsOf(uint32_t row) const {
     const size_t left = length_ - size_t{row} * size_;
     return partials(left < size_ ? static_cast<uint32_t>(left) : size_);
@@ -123,7 +123,7 @@ inline size_t mostPartials(size_t length) {
   return length / 512 + 4;
 }
 
-/// Reduces the short blocks of a staged tile of `count` elements: results[q] = init combined with block q's.
+/// Reduces the short blocks of a staged tile of `count` elements: results[q] = init combined with block q.
 template <typename T, typename Element, typename Result, typename Combine>
 HIPRESS_DEVICE void reduceShortBlocks(const Block& block, const Element* staged, unsigned count,
                                       unsigned size, T init, Result* results, Combine combine) {
@@ -151,7 +151,7 @@ HIPRESS_DEVICE void reduceShortBlocks(const Block& block, const Element* staged,
   }
 }
 
-/// By all blocks of a grid: the results of long blocks, from the partial ones.
+/// For all blocks of a grid: computes the results of long blocks from the partial results.
 template <typename T, typename Result, typename Combine>
 HIPRESS_DEVICE void finishLongBlocks(const Block& block, const BlockParts& parts, T* partials, T init,
                                      Result* results, Combine combine) {

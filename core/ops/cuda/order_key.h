@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unsigned integers in the order of keys: −0 as +0, every NaN as the last.
+// Unsigned integers in the order of keys: −0 equals +0, and every NaN is last.
 #pragma once
 
 #include <cstring>

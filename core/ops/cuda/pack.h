@@ -11,7 +11,7 @@
 
 namespace hipress::cuda {
 
-/// Writes the codes of a tile; each thread writes whole bytes. `field` is where the vector begins.
+/// Writes the codes of a tile; each thread writes whole bytes. `field` is the start of the vector.
 HIPRESS_DEVICE inline void packTile(const Block& block, const uint8_t* codes, unsigned count, unsigned width,
                                     uint8_t* field, size_t tile) {
   const unsigned each = 8 / width;
@@ -35,12 +35,12 @@ HIPRESS_DEVICE inline int32_t unpackAt(const uint8_t* field, int32_t element, un
   return (load(field + bit / 8) >> (bit % 8)) & static_cast<int32_t>((1u << width) - 1u);
 }
 
-/// The element's code, in two bytes.
+/// The element's code of two bytes.
 HIPRESS_DEVICE inline int32_t unpackAt(const uint16_t* field, int32_t element, unsigned) {
   return load(field + element);
 }
 
-/// A vector of codes, one to an int32; by all blocks of a grid. `isSigned` if they are two's complement.
+/// For all blocks of a grid: unpacks a vector of codes, one per int32. `isSigned`: they are two's complement.
 template <bool isSigned, typename Field>
 HIPRESS_DEVICE void unpackAll(const Block& block, const Field* field, size_t count, unsigned width,
                               int32_t* to) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes a message apart, as `extract` says, in one thread. Everything is checked before it is used: the first
-// thing that is wrong sets *stop to the code of its field, and nothing is read after that.
+// Reads the fields of a message for `extract`, in one thread. It checks every field before use. The first
+// fault sets *stop to the code of its field, and ends the reading.
 #pragma once
 
 #include <cstring>
@@ -27,7 +27,7 @@ class PayloadReader {
   HIPRESS_DEVICE size_t count(int32_t elements, uint32_t code) {
     return static_cast<size_t>(elements < 0 ? refuse(code) : elements);
   }
-  /// Elements of the last field, which takes all that is left.
+  /// Elements of the last field, which takes the rest of the message.
   HIPRESS_DEVICE size_t rest(unsigned width, uint32_t code) {
     return left_ * 8 % width != 0 ? static_cast<size_t>(refuse(code)) : left_ * 8 / width;
   }

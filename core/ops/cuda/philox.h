@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The random numbers of a tile: a thread computes four successive ones at once, or eight of 16 bits.
+// The random numbers of a tile: a thread computes four successive numbers at once, or eight of 16 bits.
 #pragma once
 
 #include "core/ops/cuda/execution.h"
@@ -9,7 +9,7 @@
 namespace hipress::cuda {
 
 /// words[j] becomes the number of element tile + j, for j < count: of 32 bits, or the half that
-/// philoxHalfWord() takes. The caller syncs afterwards.
+/// philoxHalfWord() takes. The caller must sync afterwards.
 template <typename Word>
 HIPRESS_DEVICE inline void philoxTile(const Block& block, const ops::RandomKey& key, uint32_t site,
                                       size_t tile, unsigned count, Word* words) {
@@ -23,7 +23,7 @@ HIPRESS_DEVICE inline void philoxTile(const Block& block, const ops::RandomKey& 
       const ops::PhiloxWords four = ops::philoxGroup(key, site, place / shared + group);
       for (unsigned index = 0; index < shared; ++index) {
         const unsigned j =
-            shared * group + index - skipped;  // of words before the tile, greater than any count
+            shared * group + index - skipped;  // for words before the tile: greater than any count
         if (j >= count) continue;
         if constexpr (sizeof(Word) == 4) {
           words[j] = four.word[index];

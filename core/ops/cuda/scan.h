@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Running sums: where each thread's, or each tile's, elements go.
+// Running sums, which give the place of each thread's or each tile's elements.
 #pragma once
 
 #include "core/ops/cuda/execution.h"
@@ -12,7 +12,7 @@ struct ThreadSums {
   uint32_t value[2][kThreads];
 
   /// Before: value[0] has a number for each thread, and all threads have passed a sync. Afterwards before(t)
-  /// is the sum of the threads below t, and total() that of all.
+  /// is the sum of the threads below t, and total() is the sum of all threads.
   HIPRESS_DEVICE void run(const Block& block) {
     unsigned from = 0;
     for (unsigned step = 1; step < kThreads; step *= 2, from ^= 1) {
@@ -29,10 +29,10 @@ struct ThreadSums {
 
  private:
   static_assert(kThreads == 256);
-  static constexpr unsigned kLast = 0;  ///< Where eight steps end.
+  static constexpr unsigned kLast = 0;  ///< The half that has the result after eight steps.
 };
 
-/// By one block: each of `counts` becomes the sum of those before it; *total the sum of all.
+/// For one block: replaces each of `counts` by the sum of the ones before it; *total becomes the sum of all.
 HIPRESS_DEVICE inline void scanCounts(const Block& block, uint32_t* counts, size_t count, size_t* total) {
   constexpr unsigned kEach = 16;
   HIPRESS_SHARED ThreadSums sums;

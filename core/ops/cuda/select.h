@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which key has a rank, by counting: first its upper bits, then, among the keys that share them, the next
-// ones. Equal keys are ranked by position, for which the ties of each tile are counted in the end.
+// Finds the key of a rank by counting: first its upper bits, then, among the keys that share these, the next
+// bits. Equal keys are ranked by position. For this the last kernels count the ties of each tile.
 #pragma once
 
 #include "core/ops/cuda/execution.h"
@@ -14,16 +14,16 @@ inline constexpr unsigned kSelectBuckets = 1u << kSelectBits;
 
 template <typename Key>
 struct Selection {
-  Key key;           ///< Of the wanted rank, as far as it is known; all of it in the end.
-  uint32_t rank;     ///< Among the keys that share the known bits; among those equal to `key` in the end.
-  uint32_t known;    ///< Bits.
-  int32_t position;  ///< Of the element, once it is asked for; −1 if there is no such rank.
-  size_t less;       ///< Elements with smaller keys, once they are counted.
-  size_t equal;      ///< Elements with this key.
+  Key key;           ///< The known bits of the key of the wanted rank; in the end all bits.
+  uint32_t rank;     ///< The rank among keys that share the known bits; in the end among keys equal to `key`.
+  uint32_t known;    ///< The number of known bits.
+  int32_t position;  ///< The element's position, if it is wanted; −1: there is no such rank.
+  size_t less;       ///< The number of elements with smaller keys, after the count.
+  size_t equal;      ///< The number of elements with this key.
   uint32_t counts[kSelectBuckets];
 };
 
-/// By one block: begins to look for `rank`.
+/// For one block: begins the selection of `rank`.
 template <typename Key>
 HIPRESS_DEVICE void beginSelection(const Block& block, Selection<Key>* selection, int64_t rank,
                                    size_t count) {
@@ -40,7 +40,7 @@ HIPRESS_DEVICE void beginSelection(const Block& block, Selection<Key>* selection
   block.sync();
 }
 
-/// By all blocks of a grid: counts the next bits.
+/// For all blocks of a grid: counts the next bits.
 template <typename Key>
 HIPRESS_DEVICE void countKeys(const Block& block, const Key* keys, size_t count, Selection<Key>* selection) {
   constexpr unsigned kBits = 8 * sizeof(Key);
@@ -69,7 +69,7 @@ HIPRESS_DEVICE void countKeys(const Block& block, const Key* keys, size_t count,
   });
 }
 
-/// By one block: takes the bucket that has the rank.
+/// For one block: takes the bucket of the rank.
 template <typename Key>
 HIPRESS_DEVICE void pickBucket(const Block& block, Selection<Key>* selection) {
   constexpr unsigned kBits = 8 * sizeof(Key);
@@ -102,7 +102,7 @@ HIPRESS_DEVICE void pickBucket(const Block& block, Selection<Key>* selection) {
   block.sync();
 }
 
-/// By all blocks of a grid: for each tile, how many keys are less than the selected one, and how many equal.
+/// For all blocks of a grid: counts each tile's keys that are less than the selected key, or equal to it.
 template <typename Key>
 HIPRESS_DEVICE void countTies(const Block& block, const Key* keys, size_t count,
                               const Selection<Key>* selection, uint32_t* less, uint32_t* equal) {
@@ -111,7 +111,7 @@ HIPRESS_DEVICE void countTies(const Block& block, const Key* keys, size_t count,
   for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
     const unsigned here = tileCount(tile, count);
     block.threads([&](unsigned t) {
-      uint32_t both = 0;  // less in the lower half, equal in the upper one
+      uint32_t both = 0;  // less in the lower half, equal in the upper half
       for (unsigned j = t; j < here; j += kThreads) {
         const Key key = load(keys + tile + j);
         both += (key < wanted ? 1u : 0u) + (key == wanted ? 0x10000u : 0u);
@@ -128,7 +128,7 @@ HIPRESS_DEVICE void countTies(const Block& block, const Key* keys, size_t count,
   }
 }
 
-/// By one block: sums the ties of tiles up.
+/// For one block: adds up the ties of all tiles.
 template <typename Key>
 HIPRESS_DEVICE void scanTies(const Block& block, Selection<Key>* selection, uint32_t* less, uint32_t* equal,
                              size_t count) {
@@ -137,9 +137,9 @@ HIPRESS_DEVICE void scanTies(const Block& block, Selection<Key>* selection, uint
   scanCounts(block, equal, tiles, &selection->equal);
 }
 
-/// By all blocks of a grid: visit(place, i, tie) for each element i whose key is not greater than the
-/// selected one. `tie` is how many equal ones come before it, kNoTie for smaller keys; `place` is how many
-/// elements before it are smaller, or equal and of the first `quota` of these.
+/// For all blocks of a grid: calls visit(place, i, tie) for each element i whose key is not greater than the
+/// selected one. `tie` is the number of equal keys before it, or kNoTie for smaller keys. `place` is the
+/// number of elements before it that are smaller, or equal and among the first `quota` equal ones.
 inline constexpr uint32_t kNoTie = 0xffffffffu;
 template <typename Key, typename Visit>
 HIPRESS_DEVICE void visitSelected(const Block& block, const Key* keys, size_t count,
@@ -178,7 +178,7 @@ HIPRESS_DEVICE void visitSelected(const Block& block, const Key* keys, size_t co
   }
 }
 
-/// By all blocks of a grid: selection->position becomes that of the selected element.
+/// For all blocks of a grid: sets selection->position to the position of the selected element.
 template <typename Key>
 HIPRESS_DEVICE void findPosition(const Block& block, const Key* keys, size_t count, Selection<Key>* selection,
                                  const uint32_t* less, const uint32_t* equal) {
@@ -188,8 +188,8 @@ HIPRESS_DEVICE void findPosition(const Block& block, const Key* keys, size_t cou
   });
 }
 
-/// By all blocks of a grid: write(place, i) for the k elements of the lowest rank, place counting them in
-/// ascending order of i. What was selected is rank k − 1; with k = 0, nothing is written.
+/// For all blocks of a grid: calls write(place, i) for the k elements of the lowest ranks; `place` counts
+/// them in ascending order of i. The selection must be of rank k − 1. With k = 0 there is no call.
 template <typename Key, typename Write>
 HIPRESS_DEVICE void smallestSet(const Block& block, const Key* keys, size_t count, size_t k,
                                 const Selection<Key>* selection, const uint32_t* less, const uint32_t* equal,

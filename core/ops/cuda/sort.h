@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stable sorting by keys, digit by digit from the lowest one. How many keys there are is known only on the
-// device, so all of the memory set aside for them is sorted: prepareSort() puts the greatest keys behind the
+// A stable sort by keys, digit by digit from the lowest one. Only the device knows the number of
+// keys, so the sort covers all memory for keys: prepareSort() puts the greatest keys behind the
 // others.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace hipress::cuda {
 
-/// By all blocks of a grid: positions 0, 1, … and keys behind `count`; there is room for `most` of each.
+/// For all blocks of a grid: writes positions 0, 1, … and the keys behind `count`. Both have room for `most`.
 template <typename Key>
 HIPRESS_DEVICE void prepareSort(const Block& block, Key* keys, uint32_t* positions, size_t count,
                                 size_t most) {
@@ -31,7 +31,7 @@ HIPRESS_DEVICE unsigned digitOf(Key key, unsigned shift) {
   return static_cast<unsigned>(key >> shift) & (kDigits - 1);
 }
 
-/// counts[digit · tiles + tile]: how many keys of the tile have the digit.
+/// counts[digit · tiles + tile]: the number of the tile's keys with the digit.
 template <typename Key>
 struct SortCount {
   const Key* keys;
@@ -58,7 +58,7 @@ struct SortCount {
   }
 };
 
-/// By one block: counts become places.
+/// For one block: turns counts into places.
 struct SortScan {
   uint32_t* counts;
   size_t number;
@@ -74,7 +74,7 @@ struct SortMove {
   const uint32_t* positions;
   size_t count;
   unsigned shift;
-  const uint32_t* places;  ///< Of the first key of each digit and tile.
+  const uint32_t* places;  ///< The place of the first key of each digit and tile.
   Key* sortedKeys;
   uint32_t* sortedPositions;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// To which block of `size` elements an element belongs, without a division for each of them.
+// Finds the block of `size` elements to which an element belongs, without a division for each element.
 #pragma once
 
 #include "core/ops/cuda/execution.h"
@@ -10,7 +10,7 @@ namespace hipress::cuda {
 /// Made once for a tile.
 class TileBlocks {
  public:
-  /// Of a vector of less than 2^31 elements; `size` is positive.
+  /// For a vector of less than 2^31 elements; `size` is positive.
   HIPRESS_DEVICE TileBlocks(size_t tile, size_t size)
       : size_(static_cast<uint32_t>(size)),
         first_(static_cast<int32_t>(static_cast<uint32_t>(tile) / size_)),
@@ -18,7 +18,7 @@ class TileBlocks {
         // Below 2^16, the product's upper half is exactly the quotient of numbers below 2^16.
         reciprocal_(size < kTile ? 0xffffffffu / size_ + 1 : 0) {}
 
-  /// Of element j < kTile of the tile.
+  /// The block of element j < kTile of the tile.
   HIPRESS_DEVICE int32_t of(unsigned j) const {
     const uint32_t from = offset_ + j;
     if (size_ >= kTile) return first_ + (from >= size_ ? 1 : 0);
@@ -33,7 +33,7 @@ class TileBlocks {
   uint32_t reciprocal_;
 };
 
-/// values[index], or 0 if there is no such element. No thread of the kernel writes the values.
+/// values[index], or 0 if there is no such element. No thread of the kernel may write the values.
 template <typename T>
 HIPRESS_DEVICE T loadInside(const T* values, size_t count, int32_t index) {
   return static_cast<size_t>(index) < count ? load(values + index) : T{};

@@ -5,9 +5,9 @@
 
 namespace hipress {
 
-/// A text that two processes share exactly if they can reach each other through POSIX shared memory: same
-/// boot of the same kernel, same IPC namespace, same /dev/shm. Containers and emulated nodes on one machine
-/// differ.
+/// A text that is equal in two processes only if they reach each other through POSIX shared memory: same boot
+/// of the same kernel, same IPC namespace, same /dev/shm. Containers and emulated hosts of one machine have
+/// different texts.
 std::string hostIdentity();
 
 }  // namespace hipress

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ranks share a host, for topologies that treat neighbours differently.
+// Finds which ranks share a host, for topologies that treat neighbours differently.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace hipress {
 
-/// Number of each rank's host, in the order of their lowest rank, from 0. All ranks call it together. Throws
-/// what ControlPlane::allgather() throws.
+/// The host number of each rank. Hosts are numbered from 0, in the order of their lowest ranks. All ranks
+/// call it together. Throws the errors of ControlPlane::allgather().
 std::vector<int> gatherHosts(ControlPlane& control, Milliseconds timeout);
 
 }  // namespace hipress

@@ -15,22 +15,22 @@
 namespace hipress {
 namespace {
 
-/// Nothing, or why not.
+/// Returns 0, or the error number.
 int tryToRead(const MemoryReference& from, std::span<std::byte> into) {
   while (!into.empty()) {
     const iovec here{into.data(), into.size()};
-    // A number that was an address in the other process.
+    // The address is valid in the other process only.
     const iovec there{reinterpret_cast<void*>(static_cast<uintptr_t>(from.address)), into.size()};
     const ssize_t bytes = ::process_vm_readv(static_cast<pid_t>(from.process), &here, 1, &there, 1, 0);
     if (bytes < 0) return errno;
-    // The readable memory ends there.
+    // The readable memory ends before `into` is full.
     if (static_cast<size_t>(bytes) < into.size()) return EFAULT;
     into = into.subspan(static_cast<size_t>(bytes));
   }
   return 0;
 }
 
-/// Something to look for in a rank's memory, and where; as text, for the control plane.
+/// A known value in a rank's memory, and its place; as text, for the control plane.
 struct Landmark {
   MemoryReference reference;
   uint64_t value = 0;
@@ -44,7 +44,7 @@ struct Landmark {
 
 Landmark landmarkOf(const std::string& text) {
   if (text.size() != sizeof(Landmark))
-    throw Error(ErrorKind::kMismatch, "ranks run different versions of HiPress; install the same on all");
+    throw Error(ErrorKind::kMismatch, "ranks run different versions of HiPress; install one on all hosts");
   Landmark landmark;
   std::memcpy(&landmark, text.data(), sizeof landmark);
   return landmark;
@@ -61,7 +61,7 @@ void readMemory(const MemoryReference& from, std::span<std::byte> into) {
   if (failed == 0) return;
   throw Error(ErrorKind::kPeerLost, "the memory of process " + std::to_string(from.process) +
                                         " cannot be read (" + std::strerror(failed) +
-                                        "); the process seems to have ended");
+                                        "); the process has probably ended: see its log");
 }
 
 std::vector<uint64_t> gatherNeighbours(ControlPlane& control, int rank, const std::vector<int>& hosts,
@@ -74,7 +74,7 @@ std::vector<uint64_t> gatherNeighbours(ControlPlane& control, int rank, const st
     const bool neighbour = hosts[peer] == hosts[static_cast<size_t>(rank)];
     if (neighbour && landmarkOf(landmarks[peer]).isReadable()) sees[peer] = '1';
   }
-  // After this all ranks have looked, and the landmark may go.
+  // After this allgather all ranks have read the landmarks, so this rank's landmark may go.
   const auto seen = control.allgather("readable", sees, timeout);
   std::vector<uint64_t> processes(hosts.size());
   for (size_t peer = 0; peer < hosts.size(); ++peer) {

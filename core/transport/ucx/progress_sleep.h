@@ -6,21 +6,21 @@
 
 namespace hipress {
 
-/// Where the progress thread sleeps: until the mailbox or UCX's worker has something, or an interval has
-/// passed. The interval is a timer of its own, because a time limit of each wait costs half a microsecond.
+/// The sleep of the progress thread, until the mailbox or UCX's worker has work, or an interval has passed. A
+/// timer measures the interval, because a timeout at each wait costs half a microsecond.
 class ProgressSleep {
  public:
-  /// Throws Transport if the kernel has no timer, or cannot wait for one of the descriptors.
+  /// Throws Transport if the kernel has no timer or cannot wait for a descriptor.
   ProgressSleep(int mailbox, int worker, Milliseconds interval);
 
-  /// Returns whether an interval has passed since the last time that it said so.
+  /// Sleeps. Returns true once for each end of an interval.
   bool sleep();
 
  private:
   void watch(int descriptor);
 
   UniqueFd timer_;
-  UniqueFd all_;  // the kernel's list of the three, which poll() would make again for each sleep
+  UniqueFd all_;  // the kernel's list of the three; poll() would copy the list for each sleep
 };
 
 }  // namespace hipress

@@ -9,14 +9,14 @@
 
 namespace hipress {
 
-/// The text that a rank gives all others before they connect.
+/// The text that a rank gives to all other ranks before they connect.
 struct UcxAddress {
   std::string host;    ///< hostIdentity()
-  std::string nonce;   ///< Fresh for this start; the links' keys are made from it.
+  std::string nonce;   ///< Fresh for this start; the keys of the links depend on it.
   std::string worker;  ///< UcxWorker::address()
 };
 
-/// The addresses of all ranks, by rank. Throws Timeout, PeerLost, Mismatch.
+/// The addresses of all ranks; index: the rank. Throws Timeout, PeerLost, Mismatch.
 std::vector<UcxAddress> exchangeAddresses(ControlPlane& control, const UcxWorker& worker,
                                           Milliseconds timeout);
 

@@ -14,25 +14,25 @@ struct Setting {
   const char* value;
 };
 
-// With larger segments and socket buffers a link is four times as fast as with UCX's TCP defaults.
-// Where the kernel forbids reading another process' memory (cma), larger shared-memory segments more than
-// halve the time.
+// With larger segments and socket buffers a link is four times as fast as with UCX's TCP defaults. Where the
+// kernel forbids reading another process' memory (cma), larger shared-memory segments more than halve the
+// time.
 constexpr Setting kSettings[] = {{"TCP_SNDBUF", "4m"}, {"TCP_RCVBUF", "4m"}, {"POSIX_SEG_SIZE", "32k"}};
 
-/// The size of a TCP segment. A receiver copies a payload of several segments once more. The rest of a
-/// segment is for headers.
+/// The size of a TCP segment: one payload and room for headers. A receiver copies a payload of several
+/// segments once more.
 constexpr size_t kSegmentBytes = kFavouredPayloadBytes + (size_t{104} << 10);
 
 void apply(ucp_config_t* config, const char* name, const char* value) {
   if (std::getenv((std::string("UCX_") + name).c_str()) != nullptr) return;
-  requireUcx(ucp_config_modify(config, name, value), std::string("UCX does not take the setting ") + name);
+  requireUcx(ucp_config_modify(config, name, value), std::string("UCX rejects the setting ") + name);
 }
 
-/// How often the kernel may repeat the first packet of a connection if it is to give up within `limit`: it
-/// waits 1 s for the first answer, then 2 s, 4 s and so on. UCX connects in a call that blocks until then;
-/// the kernel's own choice is more than two minutes.
+/// How often the kernel repeats the first packet of a connection so that it gives up within `limit`. The
+/// kernel waits 1 s for the first answer, then 2 s, 4 s and so on. UCX connects in a call that blocks until
+/// then, and the kernel's default takes more than two minutes.
 int synRetries(Milliseconds limit) {
-  constexpr int kMost = 6;  // that choice
+  constexpr int kMost = 6;  // the kernel's default
   int retries = 1;
   while (retries < kMost && std::chrono::seconds((4 << retries) - 1) <= limit) ++retries;
   return retries;
@@ -119,7 +119,7 @@ void UcxWorker::destroy() {
 std::string UcxWorker::address() const {
   ucp_address_t* address = nullptr;
   size_t bytes = 0;
-  requireUcx(ucp_worker_get_address(worker_, &address, &bytes), "UCX cannot tell its address");
+  requireUcx(ucp_worker_get_address(worker_, &address, &bytes), "UCX cannot give its address");
   std::string result(reinterpret_cast<const char*>(address), bytes);
   ucp_worker_release_address(worker_, address);
   return result;

@@ -12,7 +12,7 @@
 namespace hipress {
 namespace {
 
-/// Where the receive wants the payload. Throws Error.
+/// The memory for the payload, chosen by the receive. Throws Error.
 std::span<std::byte> destinationOf(const RecvRequest& request, const MessageHeader& header, size_t bytes) {
   const auto destination = request.onHeader(header, bytes);
   if (destination.size() != bytes) {
@@ -53,7 +53,7 @@ void UcxInbox::recv(RecvRequest&& request) {
   if (failure_) return request.onReceived(failure_);
   if (const Failure& broken = brokenLinks_[static_cast<size_t>(request.peer)])
     return request.onReceived(broken);
-  // post() moves from the request only when it keeps it.
+  // post() moves from the request only if it keeps the request.
   const auto message = matcher_.post(request);
   if (!message) return;
   release(request.peer, *message);
@@ -66,7 +66,7 @@ void UcxInbox::recv(RecvRequest&& request) {
   if (message->held != nullptr) ucp_am_data_release(worker_.handle(), message->held);
 }
 
-/// UCX is C: nothing may be thrown through it.
+/// The entry from UCX, which is C: no exception may leave this function.
 ucs_status_t UcxInbox::arriveGuarded(const UcxEnvelope& envelope, void* data, size_t bytes,
                                      uint64_t attributes) {
   const bool known = envelope.source >= 0 && static_cast<size_t>(envelope.source) < seals_.size() &&
@@ -90,8 +90,8 @@ void UcxInbox::couldNotTake(int peer, size_t bytes, const std::exception& error)
   breakLink(peer, std::make_shared<Error>(transportError(what + ": " + error.what())));
 }
 
-/// The active message handler; says whether UCX may drop its data. Eager data is UCX's, unless the answer is
-/// that it is kept; rendezvous descriptors are ours if they are kept or fetched.
+/// The active message handler. The status says whether UCX may release its data. UCX releases eager data
+/// unless this function keeps it. This rank releases a rendezvous descriptor that it keeps or fetches.
 ucs_status_t UcxInbox::arrive(const UcxEnvelope& envelope, void* data, size_t bytes, uint64_t attributes) {
   if (envelope.tag == kGreetingTag || envelope.tag == kConsumedTag) {
     listener_.onSignal(envelope.source, envelope);
@@ -109,7 +109,7 @@ ucs_status_t UcxInbox::arrive(const UcxEnvelope& envelope, void* data, size_t by
       place(*request, message.header, data, bytes);
       return UCS_OK;
     }
-    // A descriptor that is not used is UCX's to release, when this handler has returned.
+    // UCX releases an unused descriptor when this handler has returned.
     return receive(*request, message) ? UCS_INPROGRESS : UCS_OK;
   }
   if (isRendezvous || (attributes & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
@@ -122,16 +122,17 @@ ucs_status_t UcxInbox::arrive(const UcxEnvelope& envelope, void* data, size_t by
   return keep(key, std::move(message)) && held ? UCS_INPROGRESS : UCS_OK;
 }
 
-/// Until its receive is posted. False: it is not kept, as the sender is at fault.
+/// Keeps a message until its receive is posted. False: the message is dropped, the sender is at fault.
 bool UcxInbox::keep(const MessageKey& key, Arrived&& message) {
   const size_t bytes = message.kept();
   if (!early_[static_cast<size_t>(key.peer)].keep(bytes)) {
     const std::string peer = "rank " + std::to_string(key.peer);
-    breakLink(key.peer, std::make_shared<Error>(corruptPayload(
-                            "rank " + std::to_string(rank_) + ": " + peer + " has sent " +
-                            std::to_string(early_[static_cast<size_t>(key.peer)].kept() >> 20) +
-                            " MiB that this rank has not asked for, more than a rank may send ahead; check " +
-                            peer + ", and that all ranks run the same version")));
+    breakLink(key.peer,
+              std::make_shared<Error>(corruptPayload(
+                  "rank " + std::to_string(rank_) + ": " + peer + " has sent " +
+                  std::to_string(early_[static_cast<size_t>(key.peer)].kept() >> 20) +
+                  " MiB of early messages, more than a rank may send ahead of the receives; check " + peer +
+                  ", and that all ranks run the same version")));
     return false;
   }
   if (!matcher_.keep(key, std::move(message))) {
@@ -205,8 +206,8 @@ void UcxInbox::breakLink(int peer, const Failure& failure) {
   for (const auto& request : matcher_.takePosted(peer)) request.onReceived(failure);
 }
 
-/// Rendezvous: asks for the payload, which is still with the sender. False: the receive has refused it, and
-/// the descriptor was not used.
+/// Rendezvous: asks the sender for the payload. False: the receive has rejected the message, and the
+/// descriptor is unused.
 bool UcxInbox::receive(RecvRequest& request, const Arrived& message) {
   std::span<std::byte> destination;
   try {
@@ -223,7 +224,7 @@ bool UcxInbox::receive(RecvRequest& request, const Arrived& message) {
   return true;
 }
 
-/// Eager: the payload is here.
+/// Eager: copies the payload, which has arrived.
 void UcxInbox::place(const RecvRequest& request, const MessageHeader& header, const void* data,
                      size_t bytes) {
   try {
@@ -253,7 +254,7 @@ void UcxInbox::fetch(std::unique_ptr<Fetch> fetch, void* descriptor, std::span<s
   if (!UCS_PTR_IS_PTR(result)) fetched(raw, UCS_PTR_STATUS(result));
 }
 
-/// Called by UCX, too.
+/// UCX calls this function, too.
 void UcxInbox::fetched(Fetch* fetch, ucs_status_t status) {
   const auto ended = std::move(fetches_.extract(fetch).mapped());
   Failure failure;

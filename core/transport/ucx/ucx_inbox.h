@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incoming messages of one rank: brought together with their receives, whichever comes first, and out of
-// bundles as if each had come alone. For the progress thread only.
+// The incoming messages of one rank. The inbox pairs messages with their receives, in either order, and
+// splits bundles. For the progress thread only.
 #pragma once
 
 #include <exception>
@@ -22,13 +22,13 @@ namespace hipress {
 /// The inbox reports these events on the progress thread.
 struct UcxInboxListener {
   std::function<void(int peer, const UcxEnvelope&)> onSignal;
-  /// This many of the peer's bytes have met their receives: it should know.
+  /// `bytes` of the peer's messages have met their receives; the peer should know.
   std::function<void(int peer, uint64_t bytes)> onConsumed;
 };
 
 class UcxInbox {
  public:
-  /// `seals`: one for each peer. Throws Transport if UCX cannot hand over messages.
+  /// `seals`: one for each peer. Throws Transport if UCX cannot deliver messages.
   UcxInbox(int rank, const UcxWorker& worker, std::vector<IncomingSeal> seals,
            TransportStatistics& statistics, UcxInboxListener listener);
   UcxInbox(const UcxInbox&) = delete;
@@ -36,33 +36,33 @@ class UcxInbox {
 
   void recv(RecvRequest&& request);
 
-  /// Whether recv() can do nothing but wait for its message, for all that has come so far.
+  /// Whether every receive so far only waits for its message, so that a new receive needs no wake-up.
   bool receivesWait() const { return !failure_ && !hasBrokenLink_ && !matcher_.keeps(); }
 
-  /// Receives that wait, and those to come, end with `failure`. Payloads on their way cannot be called back:
-  /// they end with finish().
+  /// Ends waiting and later receives with `failure`. UCX cannot cancel payloads in flight: they end with
+  /// finish().
   void fail(const Failure& failure);
 
-  /// Releases the messages that UCX keeps for receives that were never posted. To be called before the worker
-  /// is destroyed.
+  /// Releases the messages that UCX keeps and that no receive took. Must come before the worker is
+  /// destroyed.
   void release();
 
-  /// UCX touches no memory any more: the payloads that it still had end with the failure.
+  /// UCX uses no memory any more: the payloads that were still in flight end with the failure.
   void finish();
 
  private:
-  /// A message that came before its receive was posted. UCX keeps the data of some, we keep a copy of the
-  /// others.
+  /// A message that came before its receive. UCX keeps the data of some messages, and the inbox keeps a copy
+  /// of the others.
   struct Arrived {
     MessageHeader header{};
     size_t bytes = 0;
-    void* held = nullptr;       // descriptor or data that UCX keeps for us
-    bool isRendezvous = false;  // `held` is a descriptor: the payload is still with the sender
+    void* held = nullptr;       // descriptor or data that UCX keeps for the inbox
+    bool isRendezvous = false;  // `held` is a descriptor: the sender has the payload
     std::vector<std::byte> copy;
     size_t kept() const { return isRendezvous ? 0 : bytes; }
   };
-  /// A payload on its way from the sender's memory. It belongs to a message, or to a bundle, for which no
-  /// receive exists.
+  /// A payload in flight from the sender's memory: of a message, or of a bundle, which has no receive of its
+  /// own.
   struct Fetch {
     UcxInbox* inbox = nullptr;
     int peer = 0;
@@ -96,10 +96,10 @@ class UcxInbox {
   TransportStatistics& statistics_;
   const UcxInboxListener listener_;
   Failure failure_;
-  std::vector<Failure> brokenLinks_;  // by peer, once its messages were refused or lost
+  std::vector<Failure> brokenLinks_;  // by peer: the failure after a rejected or lost message
   bool hasBrokenLink_ = false;
   Matcher<Arrived> matcher_;
-  std::vector<MessageView> pieces_;  // of the bundle that arrives
+  std::vector<MessageView> pieces_;  // of the arriving bundle
   std::unordered_map<Fetch*, std::unique_ptr<Fetch>> fetches_;
 };
 

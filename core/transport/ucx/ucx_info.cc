@@ -20,7 +20,7 @@ UcxInfo ucxInfo() {
   if (dladdr(reinterpret_cast<void*>(&ucp_get_version_string), &library) != 0)
     info.library = library.dli_fname;
 
-  // UCX tells its resources only as text: a line "#  resource 1 : md 1 dev 1 flags -- tcp/eth0" for each.
+  // UCX lists its resources only as text: a line "#  resource 1 : md 1 dev 1 flags -- tcp/eth0" for each.
   ucp_config_t* config = nullptr;
   requireUcx(ucp_config_read(nullptr, nullptr, &config), "UCX cannot read its configuration");
   allowBridges(config);

@@ -6,11 +6,11 @@
 
 namespace hipress {
 
-/// What doctor prints about UCX.
+/// The facts about UCX that `hipress doctor` prints.
 struct UcxInfo {
-  std::string version;                  ///< The version of the loaded library.
-  std::string library;                  ///< Its path.
-  std::vector<std::string> transports;  ///< "tcp/eth0", "posix/memory", ...: usable on this machine.
+  std::string version;                  ///< Version of the loaded library.
+  std::string library;                  ///< Path of the loaded library.
+  std::vector<std::string> transports;  ///< Usable on this machine: "tcp/eth0", "posix/memory", ...
 };
 UcxInfo ucxInfo();
 

@@ -12,7 +12,7 @@
 namespace hipress {
 namespace {
 
-/// An endpoint has several lanes: whether TCP is the only kind.
+/// Whether all lanes of an endpoint are TCP.
 bool onlyTcp(ucp_ep_h endpoint) {
   std::array<ucp_transport_entry_t, 16> lanes{};
   ucp_ep_attr_t attributes{};
@@ -47,8 +47,8 @@ void UcxLinks::connect(Peer& peer, const UcxWorker& worker, const std::string& a
   parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                           UCP_EP_PARAM_FIELD_ERR_HANDLER;
   parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
-  // Endpoints that watch for a dead peer cannot use shared memory; on one host the control plane sees a
-  // death.
+  // An endpoint that detects a dead peer cannot use shared memory. On one host the control plane detects the
+  // death of a process.
   parameters.err_mode = sameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   parameters.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
     const auto* broken = static_cast<Peer*>(argument);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection to each peer, made once.
+// The connections to all peers, each made once.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -16,7 +16,7 @@ namespace hipress {
 
 class UcxLinks {
  public:
-  /// `onBroken(peer, reason)` is called by the thread that makes progress. Throws Transport.
+  /// The thread that makes progress calls `onBroken(peer, reason)`. Throws Transport.
   UcxLinks(int rank, const UcxWorker& worker, const std::vector<UcxAddress>& addresses,
            std::function<void(int, const std::string&)> onBroken);
   UcxLinks(const UcxLinks&) = delete;
@@ -24,8 +24,8 @@ class UcxLinks {
 
   ucp_ep_h to(int peer) const { return peers_[static_cast<size_t>(peer)].endpoint; }
 
-  /// Whether messages go through the kernel's sockets, some microseconds each. (No other transport of UCX
-  /// takes as much for a message as a bundle's two copies take.)
+  /// Whether messages to this peer pass the kernel's sockets, at some microseconds each. With any other
+  /// transport of UCX a message costs less than the two copies of a bundle.
   bool usesSockets(int peer) const { return peers_[static_cast<size_t>(peer)].usesSockets; }
 
  private:

@@ -10,7 +10,7 @@
 namespace hipress {
 namespace {
 
-/// Memory for bundles that waits to be used again.
+/// Limit of the memory of idle bundles.
 constexpr size_t kMaxIdleBundleBytes = size_t{1} << 20;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Outgoing messages of one rank, alone and in bundles. For the progress thread only.
+// The outgoing messages of one rank, alone and in bundles. For the progress thread only.
 #pragma once
 
 #include <memory>
@@ -30,27 +30,27 @@ class UcxOutbox {
   void send(SendRequest&& request);
   void sendBundle(BundleRequest&& request);
   void signal(int peer, const MessageTag& tag, uint64_t value);
-  /// `onFlushed` hears that everything sent to the peer so far is out, and that the connection stands.
+  /// Calls `onFlushed` when all earlier messages to the peer are out, so that the connection works.
   void flush(int peer, EndCallback onFlushed);
 
-  /// The peer says how many of this rank's bytes have met their receives.
+  /// Takes the peer's report of how many bytes of this rank have met their receives.
   void consumed(int peer, uint64_t bytes) { credits_[static_cast<size_t>(peer)].consumed(bytes); }
 
-  /// Later messages end with `failure`. Messages in flight cannot be called back on shared-memory
-  /// endpoints: they end with finish().
+  /// Later messages end with `failure`. UCX cannot cancel messages in flight on shared-memory endpoints: they
+  /// end with finish().
   void fail(const Failure& failure) { failure_ = failure; }
 
-  /// UCX touches no memory any more: the messages that it still had end with the failure.
+  /// UCX uses no memory any more: the messages that were still in flight end with the failure.
   void finish();
 
  private:
-  /// UCX keeps pointers into it until the message is out.
+  /// A message in flight. UCX keeps pointers into this object until the message is out.
   struct Outgoing {
     UcxOutbox* outbox = nullptr;
     bool underway = false;
     int peer = 0;
     UcxEnvelope envelope;
-    std::vector<std::byte> bundle;  // the bytes of one
+    std::vector<std::byte> bundle;  // the bundle's bytes
     size_t messages = 1;
     size_t payloadBytes = 0;
     EndCallback onSent;
@@ -68,7 +68,7 @@ class UcxOutbox {
   std::vector<EarlyCredit> credits_;
   TransportStatistics& statistics_;
   Failure failure_;
-  // Used again: as many as were ever in flight at a time.
+  // Reused: as many as the most messages in flight so far.
   std::vector<std::unique_ptr<Outgoing>> all_;
   std::vector<Outgoing*> free_;
   size_t idleBundleBytes_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All UCX calls are made by one thread per rank, the progress thread: other threads leave commands in a
-// mailbox. It sleeps on UCX's wake-up descriptor and the mailbox's.
+// One thread per rank, the progress thread, makes all UCX calls. Other threads leave commands in a mailbox.
+// The progress thread sleeps on UCX's wake-up descriptor and the mailbox's.
 #include "core/transport/ucx/ucx_transport.h"
 
 #include <ucp/api/ucp.h>
@@ -29,8 +29,8 @@
 namespace hipress {
 namespace {
 
-/// The devices that UCX may use. Without a choice it is the interface of the control connection: UCX would
-/// only say that there is no device if it cannot be used.
+/// The devices that UCX may use. Without the user's choice: the interface of the control connection. If that
+/// is unusable, this function says why; UCX would only say that there is no device.
 std::string devicesOf(int rank, const UcxOptions& options) {
   const std::string& localAddress = options.localAddress;
   if (!options.devices.empty() || localAddress.empty()) return options.devices;
@@ -38,21 +38,21 @@ std::string devicesOf(int rank, const UcxOptions& options) {
   const std::string who = "rank " + std::to_string(rank) + ": ";
   if (found.name.empty()) {
     throw transportError(who + "no network interface has the address " + localAddress +
-                         " any more, through which this rank had met the others: see `ip address`");
+                         " any more, by which this rank is connected with rank 0: see `ip address`");
   }
   if (!found.problem.empty()) {
     throw transportError(who + "the network interface " + found.name + " (" + localAddress +
-                         "), through which this rank had met the others, " + found.problem +
+                         "), by which this rank is connected with rank 0, " + found.problem +
                          ": repair it (`ip link show " + found.name +
-                         "`), or let the ranks meet at an address that another one leads to");
+                         "`), or let the ranks meet at an address of another interface");
   }
   return found.name;
 }
 
-/// Between two looks at what strangers did. An idle rank wakes up as often.
+/// The time between two checks for strangers. An idle rank wakes up as often.
 constexpr Milliseconds kBetweenLooks{1000};
 
-/// What a rank has before it connects with the others.
+/// The parts that a rank needs before it connects with the other ranks.
 struct Start {
   std::unique_ptr<UcxWorker> worker;
   DataPort port;
@@ -108,7 +108,7 @@ class UcxTransport final : public Transport {
 
   bool usesSockets(int peer) const override { return links_.usesSockets(peer); }
 
-  /// A thread that sleeps need not hear of a receive before the receive's message comes and wakes it.
+  /// A sleeping thread needs no wake-up for a receive: the message of the receive will wake it.
   void recv(RecvRequest request) override {
     command([this, request = std::move(request)]() mutable { inbox_.recv(std::move(request)); },
             &Mailbox::postPatiently);
@@ -143,7 +143,7 @@ class UcxTransport final : public Transport {
             [this](int peer, uint64_t bytes) { outbox_.signal(peer, kConsumedTag, bytes); }};
   }
 
-  /// Returns when all links of all ranks have worked. From then on no other process can connect.
+  /// Returns when all links of all ranks have worked. After that no other process can connect.
   void meet(ControlPlane& control, Milliseconds timeout) {
     const std::shared_ptr<LinkCheck> check = check_;
     command([this, check] {
@@ -161,7 +161,7 @@ class UcxTransport final : public Transport {
       const size_t cut = port_.close(connections);
       command([this, cut] { statistics_.dropped(cut); });
     } catch (const Error& error) {
-      // Messages have to prove whose they are all the same.
+      // With an open port, too, every message needs a proof.
       warn(rank_, std::string(error.what()) + "; strangers may connect to it, see docs/security.md");
     }
     command([this] {
@@ -170,9 +170,9 @@ class UcxTransport final : public Transport {
     });
   }
 
-  /// Counts messages and packets that are not of this job, and warns of the first.
+  /// Counts messages and packets that are not of this job, and warns of the first ones.
   void lookForStrangers() {
-    keepSegmentsPrivate();  // UCX has made more if it needed more
+    keepSegmentsPrivate();  // UCX may have made more segments
     if (portIsClosed_) {
       const uint64_t packets = port_.packetsDropped();
       statistics_.dropped(packets - std::exchange(packets_, packets));
@@ -181,11 +181,11 @@ class UcxTransport final : public Transport {
     if (dropped == 0 || std::exchange(saidSo_, true)) return;
     warn(rank_, "a process that does not belong to this job tries to reach its data port; " +
                     std::to_string(dropped) +
-                    " messages or packets were dropped so far, and not used. "
-                    "hipress.counters()[\"strangers_dropped\"] goes on counting; see docs/security.md");
+                    " of its messages or packets were dropped so far. "
+                    "hipress.counters()[\"strangers_dropped\"] counts further ones; see docs/security.md");
   }
 
-  /// Once the progress thread has ended, the caller runs the command, which hands over a failure.
+  /// After the end of the progress thread the caller runs the command, which reports a failure.
   template <typename Body>
   void command(Body body, bool (Mailbox::*post)(Mailbox::Command&&) = &Mailbox::post) {
     static_assert(Mailbox::Command::kFits<Body>);
@@ -200,7 +200,7 @@ class UcxTransport final : public Transport {
       mailbox_.take(commands);
       for (const auto& each : commands) each();
       bool busy = !commands.empty();
-      commands.clear();  // nothing is kept alive while this thread sleeps
+      commands.clear();  // a sleeping thread keeps no object of a command alive
       while (ucp_worker_progress(worker_->handle()) != 0) busy = true;
       if (busy || !mailbox_.prepareToSleep(!inbox_.receivesWait())) continue;
       const ucs_status_t armed = ucp_worker_arm(worker_->handle());
@@ -223,8 +223,8 @@ class UcxTransport final : public Transport {
     inbox_.fail(failure);
   }
 
-  /// The last act of the progress thread. UCX is torn down first: nothing touches a payload after its
-  /// callback. UCX drops the messages in flight, waits for no peer, and frees everything but a few requests.
+  /// The last work of the progress thread. UCX goes first, so that nothing uses a payload after its callback.
+  /// UCX drops the messages in flight, waits for no peer, and frees everything but a few requests.
   void finish() {
     inbox_.release();
     worker_->destroy();
@@ -236,7 +236,7 @@ class UcxTransport final : public Transport {
   const int worldSize_;
   TransportStatistics statistics_;
   Mailbox mailbox_;
-  // Below: used by the progress thread only, once it runs.
+  // Only the progress thread, once it runs, uses the members below.
   std::function<void(int, const std::string&)> onPeerFailure_;
   std::shared_ptr<LinkCheck> check_;  // nullptr once all links have worked
   const std::unique_ptr<UcxWorker> worker_;
@@ -246,7 +246,7 @@ class UcxTransport final : public Transport {
   UcxLinks links_;
   UcxOutbox outbox_;
   bool portIsClosed_ = false;
-  uint64_t packets_ = 0;  // that the closed port has dropped
+  uint64_t packets_ = 0;  // packets that the closed port has dropped
   bool saidSo_ = false;
   bool failed_ = false;
   bool running_ = true;

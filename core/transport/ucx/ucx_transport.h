@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The transport between processes: UCX active messages. Ranks of one host talk through shared memory, others
-// over the devices that they have chosen together (bindings/python/network/).
+// The transport between processes, by UCX active messages. Ranks of one host use shared memory. Ranks of
+// different hosts use the devices that the ranks chose together (bindings/python/network/).
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@
 namespace hipress {
 
 struct UcxOptions {
-  /// Devices by UCX's names, as UCX_NET_DEVICES has them: "eth1", "mlx5_0:1,mlx5_1:1". UCX listens on these
+  /// UCX's names of devices, as in UCX_NET_DEVICES: "eth1", "mlx5_0:1,mlx5_1:1". UCX listens on these devices
   /// only. Empty: the interface of `localAddress`.
   std::string devices;
-  /// Address of this rank's end of the control connection. Empty, without devices either: UCX chooses.
+  /// Address of this rank's end of the control connection. If this and `devices` are empty, UCX chooses.
   std::string localAddress;
-  Milliseconds timeout{60000};  ///< For all ranks to exchange their addresses, and for each to answer.
+  Milliseconds timeout{60000};  ///< For the exchange of addresses, and for each rank's answer.
 };
 
 /// Connects all ranks of `control` with each other. Every rank calls it. Throws Timeout, PeerLost, Transport.

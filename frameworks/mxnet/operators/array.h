@@ -21,7 +21,7 @@
 
 namespace hipress::mxnet_operators {
 
-/// Another handle to the same values, so that they outlive the Python object. Empty: no array.
+/// A second handle to the same values, so that they outlive the Python object. Empty: no array.
 class SharedArray {
  public:
   SharedArray() = default;
@@ -42,7 +42,7 @@ class SharedArray {
   NDArrayHandle handle_ = nullptr;
 };
 
-/// Element types have mshadow's numbers.
+/// MXNet gives element types with mshadow's numbers.
 inline std::optional<DType> dtypeOf(int number) {
   switch (number) {
     case 0:
@@ -70,7 +70,7 @@ inline std::optional<DType> dtypeOf(int number) {
   }
 }
 
-/// "cpu", "cuda:0"; empty: HiPress does not know it.
+/// "cpu", "cuda:0"; empty: HiPress does not know the place.
 inline std::string placeOf(const DLContext& place) {
   switch (place.device_type) {
     case kDLCPU:
@@ -88,9 +88,9 @@ struct ArrayView {
   std::shared_ptr<void> owner;
 };
 
-/// For an array that MXNet's engine says may be used now: the view never waits, unlike MXNDArrayGetData(),
-/// which would wait for this very operation if it found the values in oneDNN's own order.
-/// Throws Unsupported, for the tensor of that name.
+/// The view of an array that MXNet's engine has released for use. It never waits. MXNDArrayGetData() would
+/// wait for this very operation if the values are in oneDNN's own order. `name`: the tensor's name for
+/// errors. Throws Unsupported.
 inline ArrayView viewOf(NDArrayHandle array, const std::string& name) {
   int dtype = -1;
   DLManagedTensorHandle handle = nullptr;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operators of any codec in MXNet. codecs.cc registers them for the codecs that a process has at run
-// time, and the files of `hipress compll build -f mxnet` for one codec.
+// The operators of any codec in MXNet. codecs.cc registers them for the codecs of a running process, and the
+// files of `hipress compll build -f mxnet` for one codec.
 //
-// They are custom operators of MXNet's extension interface (lib_api.h, version 11, MXNet 1.8 and 1.9). Shapes
-// are known before values there: a message lies at the beginning of an array that has room for the longest,
-// and its length is a second output.
+// They are custom operators of MXNet's extension interface (lib_api.h, version 11, MXNet 1.8 and 1.9), which
+// needs shapes before values. So a message is at the start of an array with room for the longest message, and
+// a second output has its length.
 #pragma once
 
 #include <mxnet/lib_api.h>
@@ -40,7 +40,7 @@ struct OperatorNames {
   std::vector<std::string> states;
 };
 
-/// Errors become errors of the operator, with their text.
+/// Turns an exception into an error of the operator, with the same text.
 template <typename Body>
 MXReturnValue guarded(const Body& body) {
   try {
@@ -70,7 +70,7 @@ inline std::span<float> floats(MXTensor& array) {
   return {array.data<float>(), static_cast<size_t>(array.size())};
 }
 
-/// The part of a message's array that `length` says is filled.
+/// The filled part of a message's array; `length` has its size.
 inline ConstBytes message(MXTensor& array, MXTensor& length) {
   const int64_t size = *length.data<int64_t>();
   if (size < 0 || size > array.size()) {
@@ -80,14 +80,14 @@ inline ConstBytes message(MXTensor& array, MXTensor& length) {
   return {reinterpret_cast<const std::byte*>(array.data<uint8_t>()), static_cast<size_t>(size)};
 }
 
-/// gradient, states, step -> message, its length; the states are updated in place.
+/// gradient, states, step -> message, its length. Updates the states in place.
 inline MXReturnValue encode(const OperatorNames& names, const Attributes& attributes, Arrays* inputs,
                             Arrays* outputs) {
   return guarded([&] {
     const CodecPointer codec = codecOf(names, attributes);
     std::vector<OperatorState> states;
     for (size_t i = 0; i < names.states.size(); ++i) {
-      // A state that these options do not use (error_feedback=false) is passed, too, and stays as it is.
+      // The caller also passes states that these options do not use (error_feedback=false). These stay.
       const auto kept = codec->states();
       if (std::ranges::find(kept, names.states[i]) != kept.end())
         states.push_back({names.states[i], floats((*inputs)[i + 1])});
@@ -106,7 +106,7 @@ inline MXReturnValue encode(const OperatorNames& names, const Attributes& attrib
   });
 }
 
-/// message, its length -> as many values as the attribute `count` says
+/// message, its length -> values; the attribute `count` is their number.
 inline MXReturnValue decode(const OperatorNames& names, const Attributes& attributes, Arrays* inputs,
                             Arrays* outputs) {
   return guarded([&] {
@@ -115,7 +115,7 @@ inline MXReturnValue decode(const OperatorNames& names, const Attributes& attrib
   });
 }
 
-/// message, its length, values -> values + decoded; in place if it is called with out=values.
+/// message, its length, values -> values + decoded; in place with out=values.
 inline MXReturnValue decodeAccumulate(const OperatorNames& names, const Attributes& attributes,
                                       Arrays* inputs, Arrays* outputs) {
   return guarded([&] {
@@ -126,7 +126,7 @@ inline MXReturnValue decodeAccumulate(const OperatorNames& names, const Attribut
   });
 }
 
-/// MXNet's questions before it has values. -1 stands for a type that it does not know yet.
+/// MXNet asks these before it has values. -1 stands for a type that it does not know yet.
 inline void checkTypes(const OperatorNames& names, const Types& expected, Types* types) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if ((*types)[i] == -1) (*types)[i] = expected[i];
@@ -157,7 +157,7 @@ inline MXReturnValue encodeShapes(const OperatorNames& names, const Attributes& 
   });
 }
 
-/// The states are written, too.
+/// The operator writes the states, too.
 inline MXReturnValue encodeMutates(const OperatorNames& names, Types* inputs) {
   inputs->resize(names.states.size());
   std::iota(inputs->begin(), inputs->end(), 1);

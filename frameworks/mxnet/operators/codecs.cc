@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mx.nd.hipress_<codec>_encode, _decode and _decode_accumulate, for the codecs that the process knows when
-// this library is loaded with mx.library.load(); loading it again adds the codecs that have come since.
-// MXNet's extension interface does not tell a function which operator it serves. Hence the slots: each has a
-// set of functions that know their slot's number alone.
+// mx.nd.hipress_<codec>_encode, _decode and _decode_accumulate, for the codecs that the process has when
+// mx.library.load() loads this library. A second load adds the codecs that have come since. MXNet's extension
+// interface does not tell a function which operator it serves. So there are slots: each slot has a set of
+// functions that know only their slot's number.
 #include <mxnet/lib_api.h>
 
 #include <array>
@@ -103,8 +103,8 @@ constexpr std::array<void (*)(), kSlots> kAdders = adders(std::make_index_sequen
 
 void addNewCodecs() {
   static size_t used = 0;
-  // MXNet takes the operators in this library's registry; it must not see an operator again that it has taken
-  // before.
+  // MXNet takes all operators in this library's registry. It must not get an operator a second
+  // time.
   static const auto& none = *new Operators(*Operators::get());
   *Operators::get() = none;
   for (const CodecDescription& codec : describeCodecs()) {
@@ -123,7 +123,7 @@ void addNewCodecs() {
 }  // namespace
 }  // namespace hipress::mxnet_operators
 
-/// MXNet calls this when the library is loaded, each time.
+/// MXNet calls this at each load of the library.
 __attribute__((visibility("default"))) ::mxnet::ext::MXReturnValue initialize(int version) {
   return hipress::mxnet_operators::guarded([version] {
     if (version < 10800) throw hipress::unsupported("the codec operators need MXNet 1.8 or 1.9");

@@ -13,8 +13,8 @@ namespace {
 
 using OnComplete = ::mxnet::engine::CallbackOnComplete;
 
-/// Prioritised operations have threads of their own; others would queue behind the kernels of backward, which
-/// one thread runs on a CPU.
+/// Prioritised operations have their own threads. Other operations would queue behind the kernels of
+/// backward, which one thread runs on a CPU.
 struct PushOptions {
   ::mxnet::Context context = ::mxnet::Context::CPU();
   ::mxnet::FnProperty property = ::mxnet::FnProperty::kCPUPrioritized;
@@ -30,7 +30,7 @@ Completion::Completion(const void* given) : copy_{} {
 void Completion::operator()(const std::string* error) const {
   const auto& done = *reinterpret_cast<const OnComplete*>(copy_.data());
   if (error == nullptr) return done();
-  // MXNet notes all errors in one list, without a lock; ours come from several threads at once.
+  // MXNet stores all errors in one list without a lock, and several threads report ours at once.
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   const dmlc::Error told(*error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of MXNet's engine that HiPress uses: operations are pushed with the arrays they use, begin when
-// these are ready, and may end later. MXNet's C++ headers are not C++20: only mxnet_engine.cc includes them.
+// The part of MXNet's engine that HiPress uses. Operations are pushed with their arrays, begin when these are
+// ready, and may end later. MXNet's C++ headers are not C++20, so only mxnet_engine.cc includes them.
 #pragma once
 
 #include <mxnet/c_api.h>
@@ -15,15 +15,15 @@ namespace hipress::mxnet_operators {
 class Completion {
  public:
   explicit Completion(const void* given);
-  /// The operation is done. With an error its arrays, and all arrays computed from them, have the error until
-  /// a call waits for one of them. `nullptr`: it went well.
+  /// Reports that the operation is done. With an error, its arrays and all arrays computed from them have the
+  /// error until a call waits for one of them. `nullptr`: no error.
   void operator()(const std::string* error) const;
 
  private:
   alignas(void*) std::array<unsigned char, 3 * sizeof(void*)> copy_;
 };
 
-/// The arrays of an operation; they must differ.
+/// The arrays of an operation. They must differ.
 struct UsedArrays {
   NDArrayHandle* read = nullptr;
   int readCount = 0;
@@ -31,9 +31,9 @@ struct UsedArrays {
   int writtenCount = 0;
 };
 
-/// Both push an operation of a few microseconds and return 0, or MXNet's -1. The engine owns `parameter`
-/// from then on and gives it to `destroy` at last. An asynchronous one gets a Completion as second argument,
-/// and ends when that is called; a synchronous one when it returns.
+/// Both push an operation of a few microseconds and return 0, or MXNet's -1. The engine then owns
+/// `parameter`, and passes it to `destroy` at the end. An asynchronous operation gets a Completion as second
+/// argument and ends when it calls that. A synchronous operation ends when it returns.
 int pushAsynchronous(EngineAsyncFunc begin, void* parameter, EngineFuncParamDeleter destroy,
                      const UsedArrays& arrays, int priority, const char* name);
 int pushSynchronous(EngineSyncFunc run, void* parameter, EngineFuncParamDeleter destroy,

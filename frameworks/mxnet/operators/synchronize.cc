@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Synchronisation as operations of MXNet's engine, which begins each when the last write of its arrays is
-// done, and begins nothing that uses them before it has ended. Python pushes them and goes on, and so does
-// backward. The function for Python returns 0, or -1 with the error kept for the caller (see
-// core/casync/run/current_engine.h).
+// Synchronisation as operations of MXNet's engine. MXNet begins an operation after the last write to its
+// arrays, and begins no operation that uses them before it has ended. Python pushes the operations and
+// continues, and so does backward. The function for Python returns 0, or -1 with the error kept for the
+// caller (see core/casync/run/current_engine.h).
 #include <mxnet/c_api.h>
 
 #include <atomic>
@@ -24,7 +24,7 @@
 namespace hipress::mxnet_operators {
 namespace {
 
-/// When the arrays of one step were pushed, and when the last of them was ready: for the trace.
+/// The times at which a step's arrays were pushed and at which the last one was ready, for the trace.
 class StepTimes {
  public:
   void arrayReady() {
@@ -34,7 +34,7 @@ class StepTimes {
     }
   }
 
-  /// As a span: an array that was ready before it was pushed overlaps nothing.
+  /// Records the span. An array that was ready before its push overlaps nothing.
   void record(TraceRecorder& trace) const {
     TraceSpan span;
     span.name = "backward";
@@ -49,12 +49,12 @@ class StepTimes {
   std::atomic<int64_t> ready_{0};
 };
 
-/// MXNet raises the class that is registered for the text's first word (hipress/mxnet/error_types.py).
+/// MXNet raises the class that is registered for the first word of the text (hipress/mxnet/error_types.py).
 std::string errorText(const Error& error) {
   return std::string("hipress.") + errorName(error.kind()) + ": " + error.what();
 }
 
-/// How many arrays of a list MXNet was given and did not begin: an operation before them had failed.
+/// The number of a list's arrays that MXNet did not begin, because an operation before them had failed.
 using Skipped = std::shared_ptr<std::atomic<int64_t>>;
 
 Skipped skippedOf(int64_t list) {
@@ -71,10 +71,10 @@ struct Synchronization {
   TensorHandle tensor = 0;
   SharedArray input;  ///< Empty: see `absent`.
   SharedArray output;
-  bool absent = false;  ///< Without an input: this rank has no values; otherwise they are in `output`.
-  std::shared_ptr<StepTimes> times;  ///< nullptr: not traced.
+  bool absent = false;  ///< Without an input: true if this rank has no values, false if `output` has them.
+  std::shared_ptr<StepTimes> times;  ///< nullptr: not traced
   uint16_t updates = 0;              ///< See Submission::updates.
-  Skipped skipped;                   ///< Counts this one if it ends without having begun.
+  Skipped skipped;                   ///< counts this array if it ends without having begun
 
   void start(const Completion& completion) {
     skipped.reset();
@@ -107,9 +107,9 @@ void startSynchronization(void* /*context*/, void* completion, void* parameter) 
   }
 }
 
-/// The end of a step. If one of its arrays failed, MXNet does not call this, and all of them have failed.
+/// The end of a step. If one of its arrays failed, all have failed, and MXNet does not call this.
 struct StepEnd {
-  std::shared_ptr<Engine> traced;  ///< nullptr: nothing to record.
+  std::shared_ptr<Engine> traced;  ///< nullptr: nothing to record
   std::shared_ptr<StepTimes> times;
 };
 
@@ -148,10 +148,10 @@ void pushEnd(std::unique_ptr<StepEnd> end, NDArrayHandle* arrays, int count) {
 }  // namespace
 }  // namespace hipress::mxnet_operators
 
-/// outputs[i] := the synchronised values of inputs[i]; in place if both are one array; nullptr: this rank has
-/// no values in this step. With `together`, nothing may use any output before all are there, and if one fails
-/// all do. No two outputs share their memory. `list`: under which hipress_mxnet_skipped() counts arrays that
-/// MXNet does not begin with, because the operation that computes them failed; 0: they are not counted.
+/// outputs[i] := the synchronised values of inputs[i]; in place if both are one array. inputs[i] nullptr:
+/// this rank has no values in this step. `together`: no operation may use an output before all are ready, and
+/// if one fails, all fail. No two outputs may share memory. `list`: the list in which hipress_mxnet_skipped()
+/// counts arrays that MXNet does not begin, because the operation that computes them failed; 0: no count.
 extern "C" __attribute__((visibility("default"))) int hipress_mxnet_synchronize(
     NDArrayHandle* inputs, NDArrayHandle* outputs, const uint32_t* tensors, int count, int together,
     int64_t list, int64_t updates) {

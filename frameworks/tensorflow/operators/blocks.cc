@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HipressAllgather and HipressAlltoall: a thread of the engine knows the sizes of their results when the
-// other ranks have told theirs, and allocates them.
+// HipressAllgather and HipressAlltoall. The sizes of their results are known when the other ranks have sent
+// theirs: a thread of the engine then allocates the results.
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/framework/shape_inference.h>
@@ -19,7 +19,7 @@
 namespace hipress::tensorflow_operators {
 namespace {
 
-/// names, ..., tensors -> tensors of all ranks' rows, and for each how many rows came from each rank
+/// names, ..., tensors -> tensors with all ranks' rows, and for each one the number of rows from each rank.
 class BlocksKernel : public tf::AsyncOpKernel {
  public:
   BlocksKernel(tf::OpKernelConstruction* construction, Collective collective)
@@ -43,7 +43,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
     const auto completion =
         std::make_shared<Completion>(context, std::move(done), count, std::move(inFlight));
     const auto outputs = std::make_shared<std::mutex>();
-    // Copies: when the last operation has ended, the context has, too.
+    // These are copies, because the context ends when the last operation has ended.
     std::vector<std::pair<std::string, tf::Tensor>> tensors;
     for (int i = 0; i < count; ++i)
       tensors.emplace_back(names[static_cast<size_t>(i)], context->input(first + i));
@@ -58,7 +58,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
   }
 
  protected:
-  /// How many rows are for each rank; empty: all rows for every one, or equally many.
+  /// The number of rows for each rank; empty: all rows for every rank, or the same number for each.
   virtual std::vector<int64_t> splitsOf(tf::OpKernelContext* /*context*/) const { return {}; }
 
  private:
@@ -80,8 +80,9 @@ class BlocksKernel : public tf::AsyncOpKernel {
     }
     const auto all = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
     if (counts.size() != static_cast<size_t>(ranks) || all != static_cast<uint64_t>(rows)) {
-      throw invalidArgument(where + std::to_string(counts.size()) + " splits of " + std::to_string(all) +
-                            " rows, needed are " + std::to_string(ranks) + " of " + std::to_string(rows));
+      throw invalidArgument(where + std::to_string(counts.size()) + " splits have " + std::to_string(all) +
+                            " rows; give " + std::to_string(ranks) + " for " + std::to_string(rows) +
+                            " rows");
     }
     return counts;
   }
@@ -102,7 +103,7 @@ class BlocksKernel : public tf::AsyncOpKernel {
     } else {
       spec.options = AllgatherOptions{};
     }
-    spec.dtype = dtypeOf(tensor.dtype()).value();  // the operator takes no others
+    spec.dtype = dtypeOf(tensor.dtype()).value();  // the operator takes no other types
     spec.shape =
         "[*" + (row.dims() == 0 ? "]" : ", " + shapeText(row).substr(1)) + elementText(tensor.dtype());
     spec.transient = true;

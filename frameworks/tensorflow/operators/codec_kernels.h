@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernels of any codec's operators in TensorFlow. codecs.cc registers operators that take the codec's
-// name; the files of `hipress compll build -f tensorflow` register the operators of one codec.
+// name. The files of `hipress compll build -f tensorflow` register the operators of one codec.
 //
-// TensorFlow's operators do not change their inputs: the new states are outputs, in the same memory if no
-// other operator needs the old ones. A state without elements is not kept.
+// TensorFlow's operators do not change their inputs. So the new states are outputs, in the memory of the old
+// ones if no other operator needs these. A state without elements is not kept.
 #pragma once
 
 #include <tensorflow/core/framework/op_kernel.h>
@@ -39,7 +39,7 @@ inline ConstBytes message(const tf::Tensor& tensor) {
   return std::as_bytes(std::span(tensor.flat<uint8_t>().data(), static_cast<size_t>(tensor.NumElements())));
 }
 
-/// Errors of the core become errors of the operator.
+/// Turns errors of the core into errors of the operator.
 template <typename Body>
 void guarded(tf::OpKernelContext* context, const Body& body) {
   try {
@@ -142,7 +142,7 @@ class DecodeAccumulateKernel : public CodecKernel {
   }
 };
 
-/// A message is as long as the values make it; states keep their shapes.
+/// The length of a message depends on the values; states keep their shapes.
 inline absl::Status encodeShapes(tf::shape_inference::InferenceContext* context) {
   tf::shape_inference::ShapeHandle step;
   TF_RETURN_IF_ERROR(context->WithRank(context->input(context->num_inputs() - 1), 0, &step));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HipressEncode, HipressDecode, HipressDecodeAccumulate: for every codec that the process knows, also one
-// that is loaded later. An attribute names the codec.
+// HipressEncode, HipressDecode and HipressDecodeAccumulate, for every codec of the process, loaded ones
+// included. An attribute names the codec.
 #include <tensorflow/core/framework/op.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel of collectives whose results have sizes that are known before.
+// The kernel of collectives whose result sizes are known at the start.
 #pragma once
 
 #include <tensorflow/core/framework/op_kernel.h>
@@ -17,8 +17,8 @@
 
 namespace hipress::tensorflow_operators {
 
-/// names, ..., tensors -> a result for each tensor. Ranks match tensors by name; all are on their way
-/// together.
+/// names, ..., tensors -> a result for each tensor. Ranks match tensors by name. All operations of a kernel
+/// are in flight together.
 class CollectiveKernel : public tf::AsyncOpKernel {
  public:
   explicit CollectiveKernel(tf::OpKernelConstruction* construction) : tf::AsyncOpKernel(construction) {
@@ -37,7 +37,7 @@ class CollectiveKernel : public tf::AsyncOpKernel {
  protected:
   /// Sets the options of the collective. Throws InvalidArgument.
   virtual void addOptions(tf::OpKernelContext* context, TensorSpec& spec) const = 0;
-  /// The shape of one tensor's result; adds options that depend on the tensor's shape. Throws
+  /// The shape of one tensor's result. Adds options that depend on the tensor's shape. Throws
   /// InvalidArgument.
   virtual tf::TensorShape resultShape(const tf::TensorShape& shape, TensorSpec& /*spec*/) const {
     return shape;
@@ -61,14 +61,14 @@ class CollectiveKernel : public tf::AsyncOpKernel {
       const tf::Tensor& input = context->input(first + i);
       TensorSpec spec = common;
       spec.name = names[static_cast<size_t>(i)];
-      spec.dtype = dtypeOf(input.dtype()).value();  // the operator takes no others
+      spec.dtype = dtypeOf(input.dtype()).value();  // the operator takes no other types
       spec.count = static_cast<uint64_t>(input.NumElements());
       spec.shape = shapeText(input.shape()) + elementText(input.dtype());
       const tf::TensorShape shape = resultShape(input.shape(), spec);
       tf::Tensor** output = &outputs[static_cast<size_t>(i)];
       OP_REQUIRES_OK_ASYNC(context, context->forward_input_or_allocate_output({first + i}, i, shape, output),
                            done);
-      // A broadcast leaves its root's output alone.
+      // A broadcast does not write the root's output.
       const auto* broadcast = std::get_if<BroadcastOptions>(&spec.options);
       const bool isRoot = broadcast != nullptr && broadcast->root == engine->rank();
       if (isRoot && !(*output)->SharesBufferWith(input) && input.TotalBytes() > 0)
@@ -77,10 +77,10 @@ class CollectiveKernel : public tf::AsyncOpKernel {
     }
     std::vector<tf::Tensor> inputs;
     for (int i = 0; i < count; ++i) inputs.push_back(context->input(first + i));
-    // From here on context and outputs may end at any time, when the last operation does.
+    // From here on context and outputs may end at any time: when the last operation ends.
     const auto completion =
         std::make_shared<Completion>(context, std::move(done), count, NamesInFlight::take(names));
-    // One by one: a rank that differs in one of them still takes part in the others.
+    // One by one: a rank that differs in one tensor still takes part in the others.
     for (size_t i = 0; i < specs.size(); ++i) {
       completion->guarded([&] {
         const TensorHandle handle = engine->declare({std::move(specs[i])}).front();

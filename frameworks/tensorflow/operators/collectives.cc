@@ -18,10 +18,10 @@ Reduction reductionNamed(const std::string& name) {
   for (const Reduction known : {Reduction::kSum, Reduction::kMin, Reduction::kMax, Reduction::kProduct}) {
     if (name == reductionName(known)) return known;
   }
-  return Reduction::kAverage;  // the operator takes no others
+  return Reduction::kAverage;  // the operator takes no other names
 }
 
-/// Of operators that combine values: the reduction and the factors, in the collective's `Options`.
+/// The part of operators that combine values: writes reduction and factors to the collective's `Options`.
 template <typename Options>
 class ReducingKernel : public CollectiveKernel {
  public:
@@ -92,7 +92,7 @@ absl::Status sameAsTensors(tf::shape_inference::InferenceContext* context) {
   return absl::OkStatus();
 }
 
-/// As the tensors', but for the first dimension.
+/// The shapes of the tensors, with an unknown first dimension.
 absl::Status someOfTheRows(tf::shape_inference::InferenceContext* context) {
   const int first = context->num_inputs() - context->num_outputs();
   for (int i = 0; i < context->num_outputs(); ++i) {
@@ -106,7 +106,7 @@ absl::Status someOfTheRows(tf::shape_inference::InferenceContext* context) {
 
 }  // namespace
 
-// Factors are before and after; an attribute would have 32 bits only.
+// The factors before and after the sum. An attribute would have 32 bits only.
 REGISTER_OP("HipressAllreduce")
     .Input("names: string")
     .Input("factors: double")

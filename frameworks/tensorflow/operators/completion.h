@@ -17,11 +17,11 @@
 
 namespace hipress::tensorflow_operators {
 
-/// Calls `done` when as many operations as were announced have ended, with the first failure's status.
-/// Neither the kernel nor its context exist after that.
+/// Calls `done` when all announced operations have ended, with the status of the first failure. After that
+/// neither the kernel nor its context exists.
 class Completion : public std::enable_shared_from_this<Completion> {
  public:
-  /// `names`: of the operations, taken until the last one has ended.
+  /// `names`: the operations' names, taken until the last operation has ended.
   Completion(tensorflow::OpKernelContext* context, tensorflow::AsyncOpKernel::DoneCallback done,
              int operations, std::shared_ptr<NamesInFlight> names = nullptr)
       : context_(context), done_(std::move(done)), remaining_(operations), names_(std::move(names)) {}
@@ -33,19 +33,19 @@ class Completion : public std::enable_shared_from_this<Completion> {
     }
     if (remaining_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     if (!status_.ok()) context_->SetStatus(status_);
-    names_.reset();  // what runs after it may use them
+    names_.reset();  // work that runs after `done` may use the names
     const auto done = std::move(done_);
     done();
   }
 
-  /// Starts one of the operations; an error ends it.
+  /// Starts one of the operations. An error ends it.
   template <typename Start>
   void guarded(Start start) {
     try {
       start();
     } catch (const Error& error) {
       ended(statusOf(error));
-    } catch (const std::exception& error) {  // TensorFlow does not catch any
+    } catch (const std::exception& error) {  // TensorFlow does not catch exceptions
       ended(absl::InternalError(error.what()));
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The other ranks find an update that this rank missed, because of an exception between its gradients and the
-// optimizer. HipressUpdated counts the updates of a distributed optimizer. A tape knows no optimizer:
-// HipressObserve looks whether variables have changed since the last step.
+// Lets the other ranks find an update that this rank missed because of an exception between its gradients and
+// the optimizer. HipressUpdated counts the updates of a distributed optimizer. A tape knows no optimizer, so
+// HipressObserve checks whether variables have changed since the last step.
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/framework/resource_mgr.h>
@@ -20,11 +20,11 @@
 namespace hipress::tensorflow_operators {
 namespace {
 
-/// Values per variable: enough that an update changes one of them, few enough that reading them costs no
-/// time.
+/// Values per variable: enough that an update changes at least one of them, and so few that to read them
+/// costs no time.
 constexpr size_t kSamples = 16;
 
-/// FNV-1a over the bytes of elements that are spread over the tensor.
+/// FNV-1a over the bytes of elements from all parts of the tensor.
 uint64_t sampleOf(const tf::Tensor& tensor) {
   const auto count = static_cast<size_t>(tensor.NumElements());
   const auto size = static_cast<size_t>(tf::DataTypeSize(tensor.dtype()));
@@ -66,7 +66,7 @@ class Observe final : public tf::OpKernel {
   std::vector<int64_t> indices_;
 };
 
-/// After the optimizer has updated these variables: TensorFlow runs it when it has written them.
+/// TensorFlow runs this operator when the optimizer has written these variables.
 class Updated final : public tf::OpKernel {
  public:
   explicit Updated(tf::OpKernelConstruction* construction) : tf::OpKernel(construction) {

@@ -18,8 +18,8 @@ std::unordered_set<std::string>& inFlight() {
 std::string iterationOf(const tensorflow::FrameAndIter& place, int64_t loops) {
   if (loops == kSameInEveryIteration || place.frame_id == 0) return "";
   const std::string iteration = std::to_string(place.iter_id);
-  // The frame of a loop in a loop, or of a function that a loop calls, is another one in each iteration of
-  // the outer loop. TensorFlow makes its number from the names of the loops and their iterations.
+  // The frame of a loop in a loop, or of a function that a loop calls, is different in each iteration of the
+  // outer loop. TensorFlow makes its number from the names of the loops and their iterations.
   return loops == 1 ? "[" + iteration + "]" : "[" + std::to_string(place.frame_id) + ":" + iteration + "]";
 }
 
@@ -38,7 +38,7 @@ std::shared_ptr<NamesInFlight> NamesInFlight::take(const std::vector<std::string
   const std::lock_guard lock(mutex);
   for (const std::string& name : names) {
     if (inFlight().contains(name)) {
-      // `taking` has none yet: its destructor does not lock.
+      // `taking` has no names yet, so its destructor does not lock.
       throw Error(ErrorKind::kDuplicateName,
                   "tensor '" + name +
                       "' is being synchronised already; ranks match operations by name and cannot tell two "

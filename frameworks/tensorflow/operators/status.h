@@ -20,7 +20,7 @@ inline absl::StatusCode statusCode(ErrorKind kind) {
     case ErrorKind::kInvalidArgument:
     case ErrorKind::kDuplicateName:
       return absl::StatusCode::kInvalidArgument;
-    case ErrorKind::kMismatch:  // as Horovod's
+    case ErrorKind::kMismatch:  // like Horovod's
       return absl::StatusCode::kFailedPrecondition;
     case ErrorKind::kUnsupported:
       return absl::StatusCode::kUnimplemented;

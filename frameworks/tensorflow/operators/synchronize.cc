@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HipressSynchronize: gradients of a list that ranks have agreed on become their combination over all ranks.
-// A kernel that waits for nothing: the engine's thread completes it, so that gradients travel while
-// TensorFlow's threads compute others.
+// HipressSynchronize combines the gradients of an agreed list over all ranks. The kernel waits for
+// nothing: the engine's thread completes it, so gradients travel while TensorFlow's threads compute other
+// gradients.
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/framework/shape_inference.h>
@@ -45,7 +45,7 @@ class Synchronize final : public tf::AsyncOpKernel {
   }
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
-    // All memory first: once an operation is on its way, nothing here may fail.
+    // Allocates all memory first, because no call may fail after the first operation has started.
     std::vector<tf::Tensor*> outputs(indices_.size());
     for (int i = 0; i < context->num_inputs(); ++i) {
       OP_REQUIRES_OK_ASYNC(context,
@@ -53,7 +53,7 @@ class Synchronize final : public tf::AsyncOpKernel {
                                                                      &outputs[static_cast<size_t>(i)]),
                            done);
     }
-    // When the last operation has ended, which may be while this loop runs, neither context nor outputs
+    // The last operation may end while this loop runs. After that neither context nor outputs
     // exist.
     const auto completion = std::make_shared<Completion>(context, std::move(done), context->num_inputs());
     std::vector<tf::Tensor> inputs;
@@ -88,7 +88,7 @@ class Synchronize final : public tf::AsyncOpKernel {
       onDone = [list, index, held = std::move(held), output, inner = std::move(onDone)](
                    const Failure& failure, bool absent) mutable {
         const auto finite = [](float value) { return std::isfinite(value); };
-        // A result that is not finite updates no variable: the values wait for the next step.
+        // A result that is not finite updates no variable: the held values wait for the next step.
         if (!failure && !std::ranges::all_of(floatsOf(output, *dtypeOf(output.dtype())), finite))
           list->holdBack(index, std::move(held));
         inner(failure, absent);
@@ -100,8 +100,8 @@ class Synchronize final : public tf::AsyncOpKernel {
     try {
       submitViews(handle, std::move(views));
     } catch (const Error& error) {
-      // The other ranks hand their gradients over: without this rank's the tensor would be a step behind from
-      // here on.
+      // The other ranks submit their gradients. Without this rank's gradient the tensor would be one step
+      // behind from here on.
       const auto engine = currentEngine();
       if (engine->worldSize() > 1)
         engine->fail({error.kind(), "rank " + std::to_string(engine->rank()) + ": " + error.what()});
@@ -127,7 +127,7 @@ REGISTER_OP("HipressSynchronize")
     .Attr("T: list({float, double, half, bfloat16, uint8, int8, int16, int32, int64, bool}) >= 1")
     .Attr("list_number: int")
     .Attr("indices: list(int)")
-    .Attr("step_count: int")  // how many tensors of the list the operators of one step take together
+    .Attr("step_count: int")  // number of the list's tensors that the operators of one step take together
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(sameShapes);

@@ -94,7 +94,7 @@ void TensorList::handOver(size_t index, size_t count, int64_t run) {
   {
     const std::lock_guard lock(mutex_);
     if (handedOver_.empty()) {
-      takeRaised();  // of something before
+      takeRaised();  // drops an error of earlier work
       run_ = run;
       gradients_ = count;
     } else if (run != run_ || handedOver_.contains(index)) {
@@ -121,7 +121,7 @@ std::optional<std::string> TensorList::unfinished() const {
   return describeUnfinished();
 }
 
-/// Called with the mutex held.
+/// The caller has the mutex.
 std::string TensorList::describeUnfinished() const {
   std::string what;
   {
@@ -223,7 +223,7 @@ void forgetTensorList(int64_t number) {
 
 namespace {
 
-/// Runs `body`; its error is kept for raise_kept_error(). Whether there was none.
+/// Runs `body` and keeps its error for raise_kept_error(). Returns whether there was no error.
 template <typename Body>
 bool kept(Body body) {
   try {
@@ -238,7 +238,7 @@ bool kept(Body body) {
 }  // namespace
 }  // namespace hipress::tensorflow_operators
 
-// Python calls these by ctypes: lists change between steps, outside of any graph.
+// Python calls these by ctypes, because lists change between steps, outside of any graph.
 extern "C" {
 
 __attribute__((visibility("default"))) bool hipress_define_tensor_list(int64_t number,
@@ -258,7 +258,7 @@ __attribute__((visibility("default"))) bool hipress_hold_back(int64_t number, si
   return kept([&] { tensorList(number)->holdBack(index, {values, values + count}); });
 }
 
-/// Whether values of the tensor wait for its next values; copies them to `values`, which has room for
+/// Whether the list holds values for the tensor's next step; copies them to `values`, which has room for
 /// `count`.
 __attribute__((visibility("default"))) bool hipress_copy_held_back(int64_t number, size_t index,
                                                                    float* values, size_t count) {
@@ -268,12 +268,12 @@ __attribute__((visibility("default"))) bool hipress_copy_held_back(int64_t numbe
   return true;
 }
 
-/// No values of the tensor wait any more.
+/// Drops the held values of the tensor.
 __attribute__((visibility("default"))) void hipress_forget_held_back(int64_t number, size_t index) {
   hipress::tensorflow_operators::tensorList(number)->takeHeldBack(index);
 }
 
-/// The text of TensorList::unfinished(), cut to `size` characters with the closing 0; whether there is one.
+/// Copies TensorList::unfinished(), cut to `size` characters with the closing 0. Whether there is a text.
 __attribute__((visibility("default"))) bool hipress_unfinished(int64_t number, char* text, size_t size) {
   const auto what = hipress::tensorflow_operators::tensorList(number)->unfinished();
   if (!what || size == 0) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lists of tensors that this process' graphs synchronise. A traced graph names its list by a number,
-// which stays when the list's handles change with another codec: graphs need not be traced again.
+// The lists of tensors that this process' graphs synchronise. A traced graph knows its list by a number. The
+// number stays when another codec changes the list's handles, so graphs need no new trace.
 #pragma once
 
 #include <cstddef>
@@ -22,45 +22,45 @@ namespace hipress::tensorflow_operators {
 /// One list. Thread-safe.
 class TensorList {
  public:
-  /// A list of this process' current engine. Throws NotInitialized.
+  /// Makes a list of this process' current engine. Throws NotInitialized.
   explicit TensorList(std::vector<TensorHandle> handles);
 
-  /// After the ranks have agreed on other codecs.
+  /// Sets new handles after the ranks have agreed on other codecs.
   void setHandles(std::vector<TensorHandle> handles);
 
-  /// Throws InvalidArgument for an index that the list does not have, NotInitialized if the engine of the
-  /// list is not the current one any more.
+  /// Throws InvalidArgument if the list has no such index, and NotInitialized if the list's engine is not the
+  /// current one any more.
   TensorHandle handle(size_t index) const;
 
-  /// One of `count` gradients of a step has been computed. The span from the first to the last is the trace's
-  /// "backward".
+  /// One of `count` gradients of a step has been computed. The span from the first to the last one is
+  /// "backward" in the trace.
   void computed(size_t count);
 
-  /// The gradient at `index`, one of `count` of a step, is about to be handed over by the run `run` of a
-  /// graph. Throws Mismatch, on all ranks, if an earlier run began a step and never handed over all of its
+  /// The run `run` of a graph is about to submit the gradient at `index`, one of `count` of a step.
+  /// Throws Mismatch, on all ranks, if an earlier run began a step and did not submit all of its
   /// gradients.
   void handOver(size_t index, size_t count, int64_t run);
-  /// Completes "rank 2 ..." with its exception, if it has begun a step and not handed over all of its
-  /// gradients.
+  /// The text that completes "rank 2 ..." with its exception, if it has begun a step and not submitted all of
+  /// its gradients.
   std::optional<std::string> unfinished() const;
   /// The end of the list: an unfinished step becomes an error of all ranks.
   void end();
-  /// Steps of which all gradients were handed over.
+  /// The number of steps whose gradients were all submitted.
   int64_t steps() const;
 
-  /// Some values of the variable at `index`, as a number: another one than before is an update.
+  /// `values`: some values of the variable at `index`, as a number. A changed number is an update.
   void observe(size_t index, uint64_t values);
-  /// From here on updates are not observed, but told by updated().
+  /// From here on updated() counts the updates, and observe() does not.
   void count();
   void updated(size_t index);
-  /// How many updates of the variable there were; see Submission::updates.
+  /// The number of updates of the variable; see Submission::updates.
   uint16_t updates(size_t index) const;
 
-  /// The values of a tensor that an earlier codec held back join its next values (float32).
+  /// Keeps values that an earlier codec has not sent (float32). They are added to the tensor's next values.
   void holdBack(size_t index, std::vector<float> values);
-  /// It is the caller's from here on; nearly always empty.
+  /// Moves the held values to the caller; nearly always empty.
   std::vector<float> takeHeldBack(size_t index);
-  /// A copy.
+  /// A copy of the held values.
   std::vector<float> heldBack(size_t index) const;
 
  private:
@@ -72,7 +72,7 @@ class TensorList {
   std::map<size_t, std::vector<float>> heldBack_;
   struct Observation {
     uint64_t values = 0;
-    uint64_t epoch = 0;  // see forgetValues(); 0: nothing was observed
+    uint64_t epoch = 0;  // see forgetValues(); 0: no observation yet
     uint64_t updates = 0;
   };
   static constexpr uint64_t kCounted = ~uint64_t{0};
@@ -85,16 +85,16 @@ class TensorList {
   int64_t firstNs_ = 0;
 };
 
-/// Makes the list `number`, or gives it other handles.
+/// Makes the list `number`, or changes its handles.
 void defineTensorList(int64_t number, std::vector<TensorHandle> handles);
-/// Throws InvalidArgument if there is none.
+/// Throws InvalidArgument for an unknown number.
 std::shared_ptr<TensorList> tensorList(int64_t number);
-/// The number is free again; a graph that still uses it gets InvalidArgument.
+/// Frees the number. A graph that still uses it gets InvalidArgument.
 void forgetTensorList(int64_t number);
 
-/// All variables get new values at once, equal on all ranks, that are no update of the optimizer's.
+/// Says that all variables have new values now, equal on all ranks, which are no update of the optimizer.
 void forgetValues();
-/// The error that ended an operation or a graph of this process, as "InvalidArgumentError: ...".
+/// Notes the error that ended an operation or a graph of this process: "InvalidArgumentError: ...".
 void noteRaised(std::string what);
 
 }  // namespace hipress::tensorflow_operators

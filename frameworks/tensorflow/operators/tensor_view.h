@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorFlow's tensors as HiPress' operators see them.
+// TensorFlow's tensors for HiPress' operators.
 #pragma once
 
 #include <tensorflow/core/framework/tensor.h>
@@ -16,8 +16,8 @@ namespace hipress::tensorflow_operators {
 
 namespace tf = ::tensorflow;
 
-/// Unsigned elements with which no collective computes travel as signed ones of their size; operators that
-/// combine values do not take them. elementText() tells them apart.
+/// The element type of the engine. Collectives that do not compute send unsigned elements as signed ones of
+/// the same size; operators that combine values do not take these types. elementText() distinguishes them.
 inline std::optional<DType> dtypeOf(tf::DataType type) {
   switch (type) {
     case tf::DT_FLOAT:
@@ -52,7 +52,7 @@ inline TensorView viewOf(const tf::Tensor& tensor) {
   return {tensor.data(), dtypeOf(tensor.dtype()), static_cast<uint64_t>(tensor.NumElements()), "cpu"};
 }
 
-/// Ranks compare it beside shape and element type: " of uint16" where that is not its name in the engine.
+/// The text by which ranks distinguish such types in specifications: " of uint16"; empty for other types.
 inline std::string elementText(tf::DataType type) {
   switch (type) {
     case tf::DT_UINT16:
@@ -66,14 +66,14 @@ inline std::string elementText(tf::DataType type) {
   }
 }
 
-/// As ranks compare it: "[64, 3, 3, 3]".
+/// The shape in the form that ranks compare: "[64, 3, 3, 3]".
 inline std::string shapeText(const tf::TensorShape& shape) {
   std::string text = "[";
   for (int i = 0; i < shape.dims(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape.dim_size(i));
   return text + "]";
 }
 
-/// Keeps the memory of both: the engine may let go of it after TensorFlow has.
+/// Keeps the memory of both tensors: the engine may release it after TensorFlow has.
 inline std::shared_ptr<void> ownerOf(const tf::Tensor& input, const tf::Tensor& output) {
   return std::make_shared<std::pair<tf::Tensor, tf::Tensor>>(input, output);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of any codec's operators in PyTorch. codecs.cc registers them for the codecs that a process has
-// at run time, and the files of `hipress compll build -f torch` for one codec. Needs torch's stable ABI
-// from 2.10 on, the first that passes strings.
+// The kernels of any codec's operators in PyTorch. codecs.cc registers them for the codecs of a running
+// process, and the files of `hipress compll build -f torch` for one codec. They need torch's stable ABI of
+// version 2.10, the first one that passes strings, or newer.
 //
-// Errors leave as C++ exceptions, which torch's dispatcher turns into RuntimeError with their text.
+// Errors leave as C++ exceptions. torch's dispatcher turns them into a RuntimeError with the same text.
 #pragma once
 
 #include <torch/csrc/stable/library.h>
@@ -30,7 +30,7 @@ HIDDEN_NAMESPACE_BEGIN(hipress, torch_operators)
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-/// The arguments of encoding besides tensors: the fields of EncodeContext, as torch passes them.
+/// The arguments of an encode besides tensors: the fields of EncodeContext, in torch's types.
 struct EncodeNumbers {
   int64_t seed;
   int64_t step;
@@ -38,7 +38,7 @@ struct EncodeNumbers {
   double scale;
 };
 
-/// A state by its name in the schema; without a tensor the caller keeps none.
+/// A state by its name in the schema. Without a tensor the caller keeps no such state.
 struct StateArgument {
   std::string_view name;
   std::optional<Tensor> values;
@@ -64,7 +64,7 @@ inline ConstBytes message(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.data_ptr()), static_cast<size_t>(tensor.numel())};
 }
 
-/// The message, of exactly its length; the given states are updated in place.
+/// Returns the message, with its exact length. Updates the given states in place.
 inline Tensor encode(const std::string& codecName, const Tensor& gradient,
                      std::span<const StateArgument> states, const std::string& options,
                      const EncodeNumbers& numbers) {
@@ -89,7 +89,7 @@ inline Tensor encode(const std::string& codecName, const Tensor& gradient,
   return output;
 }
 
-/// `count` decoded values.
+/// Returns `count` decoded values.
 inline Tensor decode(const std::string& codecName, const Tensor& payload, int64_t count,
                      const std::string& options) {
   const CodecPointer codec = operatorCodec(codecName, options);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// torch.ops.hipress.register_codec, which makes <codec>_encode, <codec>_decode and <codec>_decode_accumulate
-// for any codec that the process knows. Their arguments are named after the codec's states, so a schema
-// exists only once the codec does; and torch does not tell a kernel of the stable ABI, a plain function,
-// which operator it serves. Hence the slots: each has a set of functions that know their slot's number alone.
+// torch.ops.hipress.register_codec makes <codec>_encode, <codec>_decode and <codec>_decode_accumulate for any
+// codec of the process. Their arguments have the names of the codec's states, so a schema exists only after
+// its codec. torch does not tell a kernel of the stable ABI, which is a plain function, which operator it
+// serves. So there are slots: each slot has a set of functions that know only their slot's number.
 #include <torch/csrc/stable/library.h>
 
 #include <array>
@@ -36,7 +36,7 @@ std::array<Slot, kSlots>& slots() {
   return all;
 }
 
-/// Takes the arguments off the stack one by one, so that each has an owner before anything can fail.
+/// Takes the arguments off the stack one by one, so that each has an owner before a call can fail.
 class Arguments {
  public:
   explicit Arguments(const StableIValue* stack) : next_(stack) {}
@@ -120,7 +120,7 @@ Slot describe(const std::string& codec) {
   throw hipress::invalidArgument("codec '" + codec + "' does not exist");
 }
 
-/// Makes the operators of a codec, if it has none yet. Throws InvalidArgument for an unknown one.
+/// Makes the operators of a codec, if it has none yet. Throws InvalidArgument for an unknown codec.
 void registerCodec(std::string codec) {
   static std::mutex mutex;
   static size_t used = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// torch.ops.hipress.*: hand tensors to this process' engine and return at once. Each returns the operation's
-// handle, or -1 when the engine refused; the error is then kept for the caller (see
+// torch.ops.hipress.* submit tensors to this process' engine and return at once. Each operator returns the
+// operation's handle, or -1 if the engine refused. The caller then gets the kept error (see
 // core/casync/run/current_engine.h), because torch's dispatcher turns every C++ exception into a
 // RuntimeError.
 #include <torch/csrc/stable/library.h>
@@ -49,15 +49,15 @@ std::optional<DType> dtypeOf(ScalarType type) {
   }
 }
 
-/// Whether the elements lie without gaps, row-major or channels-last: ranks combine elements in memory order.
+/// Whether the elements are contiguous, row-major or channels-last: ranks combine elements in memory order.
 bool isDense(const Tensor& tensor) {
   if (tensor.is_contiguous()) return true;
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
   const size_t dimensions = sizes.size();
   if (dimensions != 4 && dimensions != 5) return false;
-  // From the dimension that changes fastest: the channels, then the last one, down to the second, then the
-  // batch.
+  // From the dimension that changes fastest: the channels (1), then the last dimension down to dimension 2,
+  // then the batch (0).
   int64_t expected = 1;
   for (size_t i = 0; i < dimensions; ++i) {
     const size_t dimension = i == 0 ? 1 : i + 1 == dimensions ? 0 : dimensions - i;
@@ -67,13 +67,13 @@ bool isDense(const Tensor& tensor) {
   return true;
 }
 
-/// "cpu", "cuda:0"; empty: HiPress does not know it.
+/// "cpu", "cuda:0"; empty: HiPress does not know the place.
 std::string placeOf(const Tensor& tensor) {
   if (tensor.is_cpu()) return "cpu";
   return tensor.is_cuda() ? "cuda:" + std::to_string(tensor.get_device_index()) : "";
 }
 
-/// Throws InvalidArgument.
+/// Throws InvalidArgument if the elements are not contiguous.
 hipress::TensorView viewOf(const Tensor& tensor, hipress::TensorHandle handle) {
   if (!isDense(tensor)) {
     throw hipress::invalidArgument("tensor '" + hipress::currentEngine()->tensor(handle)->spec().name +
@@ -83,9 +83,9 @@ hipress::TensorView viewOf(const Tensor& tensor, hipress::TensorHandle handle) {
           placeOf(tensor)};
 }
 
-/// `input`: nullptr, if this rank has no values, or `output`, or another tensor. `updates`: of this rank's
-/// parameters so far; below 0: not counted. `stream`: of a device; the synchronisation begins after the work
-/// that torch has put there.
+/// `input`: nullptr if this rank has no values, or `output`, or another tensor. `updates`: the number of this
+/// rank's parameter updates so far; below 0: not counted. `stream`: a stream of the device; the
+/// synchronisation begins after the work that torch has put there.
 int64_t start(const Tensor* input, const Tensor& output, int64_t handle, int64_t updates, int64_t stream) {
   try {
     const auto tensor = static_cast<hipress::TensorHandle>(handle);
@@ -119,7 +119,7 @@ int64_t submit(Tensor values, Tensor output, int64_t tensor, int64_t updates, in
   return start(&values, output, tensor, updates, stream);
 }
 
-/// Takes part without values; output := the synchronised values of the ranks that have some.
+/// Takes part without values. output := the synchronised values of the ranks that have some.
 int64_t submitAbsent(Tensor output, int64_t tensor, int64_t updates, int64_t stream) {
   return start(nullptr, output, tensor, updates, stream);
 }

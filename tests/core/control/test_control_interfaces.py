@@ -74,8 +74,8 @@ def test_who_has_a_way_suspects_rank_0() -> None:
 @pytest.mark.parametrize(
     ("address", "wrong"),
     [
-        ("10.9.1.1", "the network interface unplugged (10.9.1.1), through which this rank had met the others, has no"),
-        ("10.9.2.1", "the network interface off (10.9.2.1), through which this rank had met the others, is down"),
+        ("10.9.1.1", "the network interface unplugged (10.9.1.1), by which this rank is connected with rank 0, has no"),
+        ("10.9.2.1", "the network interface off (10.9.2.1), by which this rank is connected with rank 0, is down"),
         ("10.9.3.1", "no network interface has the address 10.9.3.1 any more"),
     ],
 )

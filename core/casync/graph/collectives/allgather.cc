@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every rank's block directly to every rank: one hop, and every link carries each block once.
+// Each rank's block goes directly to every rank: one hop, and every link carries each block once.
 #include "core/casync/graph/collectives.h"
 #include "core/casync/graph/topologies/exchange.h"
 

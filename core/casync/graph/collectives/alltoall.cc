@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every block directly to the one it is for: one hop.
+// Each block goes directly to its receiver: one hop.
 #include "core/casync/graph/collectives.h"
 
 namespace hipress {
@@ -8,7 +8,7 @@ namespace hipress {
 TaskGraph buildAlltoall(const TopologyContext& context) {
   const int world = context.worldSize;
   TaskGraph graph;
-  // Starting with itself, so that ranks do not all send to rank 0 first.
+  // Each rank starts with itself, so that not all ranks send to rank 0 first.
   for (int steps = 0; steps < world; ++steps) {
     const int peer = (context.rank + steps) % world;
     const auto partition = static_cast<uint16_t>((context.rank + peer) % world);

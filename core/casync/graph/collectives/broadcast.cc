@@ -3,9 +3,9 @@
 // Binomial tree. With ranks counted from the root, rank r > 0 receives from r without its highest set bit and
 // sends to r + 2^k for every 2^k above r's highest bit. Partitions flow down the tree independently.
 //
-// Who has received says so when its children have, and the root tells all that everybody has: a broadcast
-// ends on no rank before every rank has taken part. So ranks that call it unlike each other all learn it, and
-// no root sends broadcast after broadcast to a rank that is late, which would have to keep them all.
+// A rank reports to its parent when it and its children have the values. Then the root tells all ranks that
+// all have them. So a broadcast ends on no rank before every rank has taken part: all ranks learn of ranks
+// that call it differently, and no root fills the memory of a late rank with broadcasts.
 #include <algorithm>
 #include <bit>
 
@@ -18,14 +18,14 @@ constexpr uint16_t kDown = 0;
 constexpr uint16_t kReceived = 1;
 constexpr uint16_t kDone = 2;
 
-/// The first power of two above a position: its children are that many places on, twice as many, and so on.
+/// The first power of two above a position: the distance of the nearest child, doubled for each next child.
 int firstStep(int position) {
   int step = 1;
   while (step <= position) step *= 2;
   return step;
 }
 
-/// Hops from a position to the farthest one below it.
+/// Hops from a position to the farthest position below it.
 size_t heightOf(int position, int world) {
   size_t height = 0;
   for (int step = firstStep(position); position + step < world; step *= 2)
@@ -50,7 +50,7 @@ TaskGraph buildBroadcast(const TopologyContext& context) {
     const TaskIndex ready = position == 0
                                 ? graph.encode(values, Operand::input(), EncodeAs::kContribution, {})
                                 : graph.recv(values, parent, kDown, hops - 1);
-    // The nearest child has the largest subtree: it goes first.
+    // The nearest child has the largest subtree, so it goes first.
     std::vector<TaskIndex> received = {ready};
     for (int step = first; position + step < world; step *= 2) {
       const int child = position + step;
@@ -59,7 +59,7 @@ TaskGraph buildBroadcast(const TopologyContext& context) {
                                     hops + 1 + 2 * heightOf(child, world)));
     }
     const MessageIndex done = graph.addMessage(partition);
-    graph.decode(values, {ready});  // at the root, too, whose result may be somewhere else
+    graph.decode(values, {ready});  // at the root, too: its result may be elsewhere
     TaskIndex everybody = 0;
     if (position == 0) {
       everybody = graph.encode(done, Operand::nothing(), EncodeAs::kContribution, received);

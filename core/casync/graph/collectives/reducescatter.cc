@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first half of ps: every block's owner gets it from all ranks and merges it in rank order.
+// The first half of ps: the owner of a block gets it from all ranks and merges it in rank order.
 #include <utility>
 
 #include "core/casync/graph/collectives.h"

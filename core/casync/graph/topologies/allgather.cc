@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every member's encoded gradient to every member. Each member decodes all of them, its own too, in the same
-// order: one encoding, one hop, and N−1 times the bytes. For codecs whose messages are small, or whose sums
-// are not sparse any more.
+// Every member's encoded gradient goes to every member. Each member decodes all of them, its own too, in the
+// same order: one encode, one hop, and N−1 times the bytes. For codecs with small payloads, and for codecs
+// whose sums are not sparse any more.
 #include "core/casync/graph/topologies/exchange.h"
 
 namespace hipress {

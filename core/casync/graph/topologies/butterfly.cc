@@ -17,7 +17,7 @@
 namespace hipress {
 namespace {
 
-/// With a power of two of members, members exchange partitions in pairs.
+/// If the number of members is a power of two, members exchange partitions in pairs.
 size_t placeOf(const Exchange& exchange, size_t position) {
   const size_t size = exchange.size();
   if (std::has_single_bit(size)) return position ^ exchange.owner;
@@ -44,7 +44,7 @@ std::vector<size_t> childrenOf(size_t place, size_t size) {
   return children;
 }
 
-/// How many messages in a row the sum of a place's subtree needs: the longest way leads by nearest children.
+/// The number of messages in a row before the sum of a place's subtree: the longest way, by nearest children.
 size_t levelsBelow(size_t place, size_t size) {
   size_t levels = 0;
   for (auto children = childrenOf(place, size); !children.empty(); children = childrenOf(place, size)) {
@@ -61,7 +61,7 @@ Outcome addButterfly(TaskGraph& graph, const Exchange& exchange) {
   const size_t place = placeOf(exchange, exchange.position);
   const std::vector<size_t> children = childrenOf(place, size);
 
-  // The sum of this rank's subtree; a leaf has only its own gradient.
+  // The sum of this rank's subtree. A leaf has its own gradient only.
   Operand sum = exchange.own;
   std::vector<TaskIndex> sumReady = exchange.ownReady;
   const bool isLeaf = children.empty() && place > 0;
@@ -93,10 +93,10 @@ Outcome addButterfly(TaskGraph& graph, const Exchange& exchange) {
     const auto above = static_cast<size_t>(std::popcount(parentOf(place)));
     resultReady = graph.recv(result, parent, kFromAggregate, exchange.depth + levelsBelow(0, size) + above);
   }
-  // The nearest child has the most places below it.
+  // The nearest child has the most places below it, so it goes first.
   for (const size_t child : children)
     graph.send(result, rankAt(exchange, child), kFromAggregate, {resultReady});
-  // Decoding overwrites the gradient that the send to the parent may still read.
+  // The decode overwrites the gradient, which the send to the parent may still read.
   before.push_back(resultReady);
   graph.decode(result, before);
   return {result, resultReady};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What topologies are made of: one partition's exchange among some ranks. The flat topologies exchange among
-// all ranks, the hierarchical one among one rank of each host.
+// The parts of topologies: one partition's exchange among some ranks. A flat topology exchanges among all
+// ranks, the hierarchical one among one rank of each host.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace hipress {
 
-/// Numbers of a partition's messages, so that a pair of ranks has no two of the same.
+/// The numbers of a partition's messages. No two messages of a pair of ranks have the same number.
 enum Hop : uint16_t {
   kToAggregate = 0,
   kFromAggregate = 1,
@@ -22,41 +22,41 @@ enum Hop : uint16_t {
 
 struct Exchange {
   uint16_t partition = 0;
-  std::vector<int> members;         ///< Ranks that take part.
-  size_t position = 0;              ///< Of this rank among them.
-  size_t owner = 0;                 ///< Position of the one whose share the partition is.
-  Operand own;                      ///< What this rank contributes, and
-  size_t depth = 0;                 ///< How many messages in a row members may need for that.
-  std::vector<TaskIndex> ownReady;  ///< after which tasks it is there (none: from the start).
+  std::vector<int> members;         ///< The ranks in the exchange.
+  size_t position = 0;              ///< This rank's index in `members`.
+  size_t owner = 0;                 ///< Index of the owner of the partition.
+  Operand own;                      ///< This rank's contribution.
+  size_t depth = 0;                 ///< Messages in a row before a member's contribution is ready.
+  std::vector<TaskIndex> ownReady;  ///< Tasks that make the contribution ready; empty: none.
 
   size_t size() const { return members.size(); }
   /// The rank `steps` places behind `from`.
   int memberAfter(size_t from, size_t steps) const { return members[(from + steps) % members.size()]; }
 };
 
-/// Where the result is, on this rank.
+/// The place of the result on this rank.
 struct Outcome {
-  std::optional<MessageIndex> message;  ///< The bytes that all have; nothing: only in the output.
-  TaskIndex ready = 0;                  ///< After it the message, or the output, is there.
+  std::optional<MessageIndex> message;  ///< The bytes of all members; empty: the output has the result.
+  TaskIndex ready = 0;                  ///< The task after which the message or the output is ready.
 };
 
-/// Each adds its tasks for one partition to the graph, the decoding into the output included.
+/// Adds the tasks of one partition to the graph, with the decode into the output.
 using AddExchange = Outcome (*)(TaskGraph& graph, const Exchange& exchange);
 
 /// Parameter server with co-located aggregators: the owner aggregates.
 Outcome addPs(TaskGraph& graph, const Exchange& exchange);
-/// Reduction along the ring, which ends at the owner, then the result along the ring.
+/// A reduction along the ring that ends at the owner, then the result along the ring.
 Outcome addRing(TaskGraph& graph, const Exchange& exchange);
 /// Recursive halving and doubling: a binomial tree for each partition, with the owner at the root.
 Outcome addButterfly(TaskGraph& graph, const Exchange& exchange);
-/// Everybody's contribution to everybody.
+/// Every member's contribution to every member.
 Outcome addAllgather(TaskGraph& graph, const Exchange& exchange);
 
-/// Every member's message to every member.
+/// The messages of all members, on one rank.
 struct Gathered {
-  std::vector<MessageIndex> messages;  ///< By member,
-  std::vector<TaskIndex> ready;        ///< and the task after which it is there.
-  std::vector<TaskIndex> sends;        ///< Of this rank's own message.
+  std::vector<MessageIndex> messages;  ///< Index: the member.
+  std::vector<TaskIndex> ready;        ///< The task after which each is there.
+  std::vector<TaskIndex> sends;        ///< The sends of this rank's own message.
 };
 /// `partitionOf(member)`: the partition of a member's message.
 template <typename PartitionOf>
@@ -71,7 +71,7 @@ Gathered gatherMessages(TaskGraph& graph, const Exchange& exchange, const Partit
     }
     const TaskIndex encode = graph.encode(message, exchange.own, EncodeAs::kContribution, exchange.ownReady);
     gathered.ready.push_back(encode);
-    // Each member starts with the one behind itself, so that they do not all send to the first member first.
+    // Each member starts with the next member, so that not all members send to the first one first.
     for (size_t steps = 1; steps < exchange.size(); ++steps) {
       const int peer = exchange.memberAfter(exchange.position, steps);
       gathered.sends.push_back(graph.send(message, peer, kToAggregate, {encode}));
@@ -81,11 +81,11 @@ Gathered gatherMessages(TaskGraph& graph, const Exchange& exchange, const Partit
 }
 
 struct TopologyContext;
-/// All ranks, on one level.
+/// An exchange among all ranks.
 Exchange flatExchange(const TopologyContext& context, uint16_t partition);
 /// The ranks of each host, in order; hosts in the order of their lowest rank.
 std::vector<std::vector<int>> ranksByHost(const TopologyContext& context);
-/// Ranks of a host among each other, then `between` among one rank of each host.
+/// An exchange among the ranks of each host, then `between` among one rank of each host.
 void addHierarchical(TaskGraph& graph, const TopologyContext& context,
                      const std::vector<std::vector<int>>& hosts, uint16_t partition, AddExchange between);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two levels, as in BytePS (OSDI'20, §4): the ranks of a host add up their gradients as they are, in shared
-// memory; one of them, another for each partition, exchanges the sum with those of the other hosts, and hands
-// the others the bytes that it got.
+// Two levels, as in BytePS (OSDI'20, §4). The ranks of a host add up their gradients uncompressed, in shared
+// memory. The host leader, another rank for each partition, exchanges the sum with the leaders of other
+// hosts, and sends the bytes of the result to its neighbours.
 //   other:   send → recv → decode
 //   leader:  recv from the host's ranks → merge in rank order → exchange between hosts → send to them
 #include "core/casync/graph/topologies/exchange.h"
@@ -36,7 +36,7 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context,
   const std::vector<int>* neighbours = nullptr;
   for (size_t host = 0; host < hosts.size(); ++host) {
     const auto& ranks = hosts[host];
-    // Another rank for each round of the hosts, so that all of them get a share.
+    // Successive shares of a host have different leaders, so that all ranks get a share.
     exchange.members.push_back(ranks[share / hosts.size() % ranks.size()]);
     for (const int rank : ranks) {
       if (rank != context.rank) continue;
@@ -46,11 +46,11 @@ void addHierarchical(TaskGraph& graph, const TopologyContext& context,
   }
   exchange.depth = hosts.size() < static_cast<size_t>(context.worldSize) ? 1 : 0;
   const int leader = exchange.members[exchange.position];
-  // An allgather leaves the result as elements only.
+  // An allgather leaves the result as elements, and no encoded message.
   const bool plainResult = between == addAllgather;
 
   if (context.rank != leader) {
-    // The result comes after the leader has added it: until then it stays as it is.
+    // The leader sends the result after it has read the gradient, so the gradient does not change before.
     const MessageIndex gradient = graph.addLentMessage(partition, leader);
     const TaskIndex encode = graph.encode(gradient, Operand::input(), EncodeAs::kContribution, {});
     const TaskIndex send = graph.send(gradient, leader, kToHost, {encode});

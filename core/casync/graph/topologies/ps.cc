@@ -5,7 +5,7 @@
 //   worker:      encode → send → recv → decode
 //   aggregator:  recv from all → merge in rank order (its own gradient unencoded) → encode → send to all →
 //   decode
-// The aggregator decodes what it sends, so that every rank ends with the same bytes.
+// The aggregator decodes its own message, so that every rank ends with the same bytes.
 #include "core/casync/graph/topologies/exchange.h"
 
 namespace hipress {
@@ -18,7 +18,7 @@ Outcome addWorker(TaskGraph& graph, const Exchange& exchange) {
   const TaskIndex send = graph.send(gradient, aggregator, kToAggregate, {encode});
   const MessageIndex aggregate = graph.addMessage(exchange.partition);
   const TaskIndex recv = graph.recv(aggregate, aggregator, kFromAggregate, exchange.depth + 1);
-  // Decoding overwrites the gradient that the send may still read.
+  // The decode overwrites the gradient, which the send may still read.
   graph.decode(aggregate, {recv, send});
   return {aggregate, recv};
 }
@@ -40,7 +40,7 @@ Outcome addAggregator(TaskGraph& graph, const Exchange& exchange) {
       graph.merge(exchange.partition, sum, std::move(contributions), MergeAs::kWholeSum, received);
   const MessageIndex aggregate = graph.addMessage(exchange.partition);
   const TaskIndex encode = graph.encode(aggregate, Operand::sum(sum), EncodeAs::kResult, {merge});
-  // Starting behind itself, so that aggregators that finish together do not all send to rank 0 first.
+  // Each aggregator starts behind itself: aggregators that finish together do not all send to rank 0 first.
   for (size_t steps = 1; steps < exchange.size(); ++steps) {
     graph.send(aggregate, exchange.memberAfter(exchange.position, steps), kFromAggregate, {encode});
   }

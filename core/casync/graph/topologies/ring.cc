@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CaSync-Ring (SOSP'21, §3.1): the partial sum goes once around the ring, from the member behind the owner to
-// the owner, each adding its own gradient; then the result goes around unchanged.
+// the owner, and each member adds its own gradient. Then the result goes around unchanged.
 //   first:   encode → send
 //   others:  recv → merge → encode → send
 //   owner:   recv → merge → encode → send the result → decode
@@ -11,13 +11,13 @@
 namespace hipress {
 namespace {
 
-/// How many members have added their gradient when the partial sum comes to this one.
+/// The number of members that have added their gradient before the partial sum comes to this member.
 size_t membersBefore(const Exchange& exchange) {
   const size_t first = exchange.owner + 1;
   return (exchange.position + exchange.size() - first % exchange.size()) % exchange.size();
 }
 
-/// The partial sum of those before this member, and its own.
+/// Merges the partial sum of the members before this one and its own gradient.
 Operand addOwn(TaskGraph& graph, const Exchange& exchange, MergeAs as, std::vector<TaskIndex>* ready) {
   const SumIndex sum = graph.addSum();
   std::vector<Operand> contributions;
@@ -65,7 +65,7 @@ Outcome addRing(TaskGraph& graph, const Exchange& exchange) {
   const TaskIndex recv =
       graph.recv(result, previous, kFromAggregate, exchange.depth + size - 1 + membersBefore(exchange));
   if ((exchange.position + 1) % size != exchange.owner) graph.send(result, next, kFromAggregate, {recv});
-  // Decoding overwrites what the send may still read.
+  // The decode overwrites memory that the send may still read.
   graph.decode(result, {recv, send});
   return {result, recv};
 }

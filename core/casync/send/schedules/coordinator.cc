@@ -9,7 +9,7 @@
 namespace hipress {
 namespace {
 
-/// For rank 0's answer.
+/// The deadline for rank 0's answer.
 constexpr Milliseconds kPlanTimeout{10};
 
 }  // namespace
@@ -25,7 +25,7 @@ void CoordinatedSchedule::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    // The messages that still wait go, or fail, as the messages in flight do.
+    // Messages that still wait then go, or fail like the messages in flight.
     rounds_.goOnAlone();
   }
   changed_.notify_all();

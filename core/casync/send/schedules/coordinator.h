@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The paper's schedule: rank 0 tells each rank to whom it sends in its next round, so that no two ranks send
-// to one. A thread asks for the next round while the present one is sent. Messages do not wait for a slow
-// rank 0: a round that rank 0 has not planned in time begins without its answer, and if rank 0 is gone, so do
-// all rounds that follow.
+// The paper's schedule: rank 0 gives each rank the receiver of its next round, so that no two ranks send to
+// one rank. A thread asks for the next round while the current round is sent. Messages do not wait for a slow
+// rank 0: a round that rank 0 has not planned in time begins without its answer. If rank 0 is gone, all
+// further rounds do.
 #pragma once
 
 #include <condition_variable>

@@ -7,9 +7,9 @@
 namespace hipress {
 namespace {
 
-/// The messages in flight on a link that does not move count for so many calls of look().
+/// The messages in flight on a link without progress count for this number of look() calls.
 constexpr int kQuietLooks = 2;
-/// In flight at a time, whatever their size: one is sent, and the next is on its way to the receiver.
+/// Messages in flight at a time, of any size: one is being sent, and the next is on its way to the receiver.
 constexpr size_t kMessagesInFlight = 2;
 
 }  // namespace
@@ -22,7 +22,7 @@ LinkRounds::LinkRounds(int rank, const std::vector<bool>& takesPart, size_t roun
     indexOf_[peer] = static_cast<int>(links_.size());
     links_.emplace_back().peer = static_cast<int>(peer);
   }
-  if (!links_.empty()) current_ = links_.size() - 1;  // so that the first link has the first turn
+  if (!links_.empty()) current_ = links_.size() - 1;  // the first link has the first turn
 }
 
 void LinkRounds::push(QueuedMessage&& message) {
@@ -60,7 +60,7 @@ bool LinkRounds::beginRound() {
   inRound_ = false;
   const bool hasPlan = plan_ && !links_[*plan_].heap.empty();
   if (planned_ && !hasPlan && !alone_) {
-    plan_.reset();  // the messages that it was made for have gone: a new one is wanted
+    plan_.reset();  // the planned link's messages have gone, so a new plan is needed
     return false;
   }
   current_ = planned_ && hasPlan ? *plan_ : *nextInTurn();
@@ -73,8 +73,8 @@ bool LinkRounds::beginRound() {
   return true;
 }
 
-/// The next link that a message waits for, if possible one with nothing in flight. There is a message that
-/// waits.
+/// Returns the next link with a waiting message, if possible one with no message in flight. At least one
+/// message must wait.
 std::optional<size_t> LinkRounds::nextInTurn() const {
   std::optional<size_t> found;
   for (size_t step = 1; step <= links_.size(); ++step) {

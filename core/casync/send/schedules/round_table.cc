@@ -11,7 +11,7 @@
 namespace hipress {
 namespace {
 
-/// A rank that is so many slots behind the first rank was idle, and goes on where the others are.
+/// A rank this number of slots behind the first rank was idle, and continues at the others' slot.
 constexpr uint64_t kSlotsBehind = 2;
 
 static_assert(std::endian::native == std::endian::little && sizeof(WaitingLink) == 16);
@@ -35,7 +35,7 @@ uint32_t RoundTable::answer(int rank, std::string_view question) {
   if (waiting.empty() || question.size() % sizeof(WaitingLink) != 0 ||
       !std::ranges::all_of(waiting, isPeer)) {
     throw invalidArgument("rank " + std::to_string(rank) +
-                          " asks for a round with ranks that are no peers of it");
+                          " asks for a round with ranks that are not its peers");
   }
   return static_cast<uint32_t>(next(rank, std::move(waiting)).peer);
 }
@@ -44,7 +44,7 @@ RoundTable::Round RoundTable::next(int rank, std::vector<WaitingLink> waiting) {
   const auto distance = [&](const WaitingLink& link) {
     return (static_cast<size_t>(link.peer) + worldSize_ - static_cast<size_t>(rank)) % worldSize_;
   };
-  // Among equally urgent links the one with most bytes is first, so that all end together.
+  // Of equally urgent links, the one with the most bytes is first, so that all end together.
   std::sort(waiting.begin(), waiting.end(), [&](const WaitingLink& a, const WaitingLink& b) {
     if (a.priority != b.priority) return a.priority > b.priority;
     return a.bytes != b.bytes ? a.bytes > b.bytes : distance(a) < distance(b);

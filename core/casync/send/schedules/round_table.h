@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The coordinator's memory, at rank 0: who sends to whom in which slot. In a slot a rank sends to one rank
-// and receives from one. A rank asks for its next slot while it sends in the slot before, and says which of
-// its links messages wait for. Rank 0 answers at once with the most urgent of these links whose receiver no
-// other rank was given in that slot. So slots are the same for all ranks, though ranks are not in step, and
-// no rank waits for one that does not ask.
+// The coordinator's table at rank 0: which rank sends to which in each slot. In a slot a rank sends to one
+// rank and receives from one. While a rank sends in a slot, it asks for its next one and names its links with
+// waiting messages. Rank 0 answers at once with the most urgent of these links whose receiver is free in the
+// slot. So all ranks have the same slots although they are not in step, and no rank waits for a rank that
+// does not ask.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace hipress {
 
-/// A link that a rank's large messages wait for.
+/// A link for which large messages of a rank wait.
 struct WaitingLink {
   int32_t peer = 0;
-  int32_t priority = 0;  ///< Of the most urgent of them.
+  int32_t priority = 0;  ///< The priority of its most urgent message.
   uint64_t bytes = 0;
 };
 
@@ -35,11 +35,11 @@ class RoundTable final : public control::Service {
 
   explicit RoundTable(size_t worldSize) : worldSize_(worldSize), next_(worldSize) {}
 
-  /// The text in which a rank asks; the answer is the peer.
+  /// The text of a rank's question; the answer is the peer.
   static std::string questionOf(const std::vector<WaitingLink>& waiting);
   uint32_t answer(int rank, std::string_view question) override;
 
-  /// `waiting` has at least one link. If the receivers of all of them are taken, a later slot is given.
+  /// `waiting` has at least one link. If all receivers are taken in the slot, the rank gets a later slot.
   Round next(int rank, std::vector<WaitingLink> waiting);
 
  private:
@@ -47,7 +47,7 @@ class RoundTable final : public control::Service {
 
   const size_t worldSize_;
   std::vector<uint64_t> next_;                   // by rank
-  std::map<uint64_t, std::vector<bool>> taken_;  // receivers, by slot; the last ones only
+  std::map<uint64_t, std::vector<bool>> taken_;  // by slot, for the last slots only: the receivers
 };
 
 }  // namespace hipress

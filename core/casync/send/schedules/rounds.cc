@@ -41,7 +41,7 @@ ScheduleCounters RoundSchedule::counters() const {
   return rounds_.counters();
 }
 
-// One thread at a time, and never within itself: a closed transport answers at once.
+// One thread at a time, and no recursion: a closed transport answers within the call.
 void RoundSchedule::dispatch() {
   for (bool mine = false;; mine = true) {
     std::optional<QueuedMessage> message;

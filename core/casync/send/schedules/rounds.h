@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schedule in which every rank computes its rounds alone: LinkRounds for many threads.
+// The schedule in which each rank computes its rounds alone: a thread-safe LinkRounds.
 #pragma once
 
 #include <mutex>
@@ -25,9 +25,9 @@ class RoundSchedule : public Schedule {
  protected:
   RoundSchedule(size_t roundBytes, SchedulePlace place, bool planned);
 
-  /// Lets messages go, as long as there are any that may.
+  /// Releases messages as long as the rounds allow it.
   void dispatch();
-  /// The next round waits for a plan.
+  /// Called when the next round waits for a plan.
   virtual void wantsPlan() {}
 
   const SchedulePlace place_;
@@ -35,7 +35,7 @@ class RoundSchedule : public Schedule {
   LinkRounds rounds_;
 
  private:
-  bool dispatching_ = false;  // a thread is in dispatch(); it sees what other threads change
+  bool dispatching_ = false;  // a thread is in dispatch(); it sees the changes of other threads
 };
 
 }  // namespace hipress

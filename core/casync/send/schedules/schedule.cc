@@ -10,7 +10,7 @@
 namespace hipress {
 namespace {
 
-/// Each link by itself: no message waits for another link's.
+/// No order between links: no message waits for another link's messages.
 class NoSchedule final : public Schedule {
  public:
   bool orders(int) const override { return false; }
@@ -30,7 +30,7 @@ std::string scheduleNamed(bool rounds, const std::string& coordinator) {
 }
 
 std::unique_ptr<Schedule> makeSchedule(const ScheduleOptions& options, SchedulePlace place) {
-  // With fewer than two links there is nothing to choose.
+  // With fewer than two links there is no choice.
   const bool hasChoice = std::count(place.shareUplink.begin(), place.shareUplink.end(), true) > 1;
   const bool known = options.name == "none" || options.name == "rounds" || options.name == "coordinator";
   if (!known) throw invalidArgument("schedule '" + options.name + "' does not exist");

@@ -31,7 +31,7 @@ struct Connection {
   std::string other;
 };
 
-/// "address port" of one end, or nothing if the socket is not connected so, or not over IP.
+/// "address port" of one end; empty if the socket is not connected or is not an IP socket.
 std::string endOf(int fd, int (*name)(int, sockaddr*, socklen_t*)) {
   sockaddr_storage storage{};
   socklen_t size = sizeof storage;
@@ -45,10 +45,10 @@ std::string endOf(int fd, int (*name)(int, sockaddr*, socklen_t*)) {
     return "";
   }
   std::string text = host.data();
-  // The same connection may be IPv4 at one end and IPv4 in IPv6 at the other.
+  // One end may show a connection as IPv4, the other as IPv4 in IPv6.
   constexpr std::string_view kMapped = "::ffff:";
   if (text.starts_with(kMapped)) text.erase(0, kMapped.size());
-  text.resize(std::min(text.size(), text.find('%')));  // the zone is this host's name for an interface
+  text.resize(std::min(text.size(), text.find('%')));  // the zone is this host's name of an interface
   return text + " " + port.data();
 }
 
@@ -62,7 +62,7 @@ int optionOf(int fd, int option) {
   return ::getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
 }
 
-/// The TCP sockets that this process has now.
+/// The current TCP sockets of this process.
 std::vector<int> tcpSockets() {
   std::vector<int> sockets;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
@@ -87,8 +87,8 @@ std::vector<Connection> tcpConnections() {
   return connections;
 }
 
-/// A classic BPF program that keeps no byte of any packet. It holds for packets to the listening socket;
-/// those of connections that exist go to sockets of their own. A process needs no privilege for it.
+/// Attaches a classic BPF program that keeps no byte of any packet. It filters the packets to the listening
+/// socket only: existing connections have their own sockets. A process needs no privilege for it.
 void dropAllPackets(int listener) {
   sock_filter keepNothing{BPF_RET | BPF_K, 0, 0, 0};
   const sock_fprog program{1, &keepNothing};
@@ -99,7 +99,7 @@ void dropAllPackets(int listener) {
   }
 }
 
-/// Connections that were complete before the filter are UCX's to take, which its thread does at once.
+/// UCX's thread accepts connections that were complete before the filter, at once.
 void waitUntilTaken(int listener) {
   pollfd entry{listener, POLLIN, 0};
   for (int tries = 0; tries < 100 && ::poll(&entry, 1, 0) > 0; ++tries) {
@@ -133,7 +133,7 @@ size_t DataPort::close(const std::vector<std::string>& ofAllRanks) {
     ports.insert(portOf(endOf(listener, ::getsockname)));
   }
 
-  std::set<std::string> claimed;  // the ranks' ends of connections to a port of this number
+  std::set<std::string> claimed;  // for connections to a port of this number: the ends of the ranks
   for (const std::string& lines : ofAllRanks) {
     std::istringstream stream(lines);
     for (std::string line; std::getline(stream, line);) {
@@ -145,13 +145,13 @@ size_t DataPort::close(const std::vector<std::string>& ofAllRanks) {
 
   std::vector<Connection> accepted = tcpConnections();
   std::erase_if(accepted, [&](const Connection& each) { return !ports.contains(portOf(each.own)); });
-  // Behind an address translation ranks do not know the addresses that others see. As long as no more
-  // connections are here than ranks have made, no stranger has connected.
+  // Behind an address translation ranks do not know the addresses that other hosts see. No stranger has
+  // connected as long as this rank has at most as many connections as the ranks have made.
   if (accepted.size() <= claimed.size()) return 0;
   size_t cut = 0;
   for (const Connection& each : accepted) {
     if (claimed.contains(each.other)) continue;
-    ::shutdown(each.fd, SHUT_RDWR);  // UCX finds it closed, and closes its descriptor
+    ::shutdown(each.fd, SHUT_RDWR);  // UCX sees the end and closes its descriptor
     ++cut;
   }
   return cut;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The TCP ports on which UCX listens. UCX accepts every connection and keeps all bytes that it gets, so the
-// ports are open only while ranks connect: then strangers who connected meanwhile are cut off, and the kernel
-// drops whatever else knocks, before UCX sees a byte. UCX has no interface for its sockets; they are found
-// among the process' descriptors. docs/security.md says against whom this protects.
+// The TCP ports on which UCX listens. UCX accepts every connection and keeps all bytes it gets, so the ports
+// are open only while ranks connect. Then this class cuts off strangers that connected meanwhile, and the
+// kernel drops later packets before UCX sees a byte. UCX does not show its sockets, so this class finds them
+// among the process' descriptors. docs/security.md names the attackers.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace hipress {
 
-/// The sockets on which this process listens for TCP.
+/// The sockets on which this process listens for TCP connections.
 std::vector<int> listeningSockets();
 
 class DataPort {
  public:
-  /// `before`: listeningSockets() before UCX opened its own.
+  /// `before`: the result of listeningSockets() before UCX opened its ports.
   explicit DataPort(const std::vector<int>& before);
 
-  /// The TCP connections of this process, for ranks to compare: a line "own address>other's address" each.
+  /// The TCP connections of this process, for ranks to compare: lines of "own address>other address".
   std::string connections() const;
 
-  /// No further connection is accepted. Cuts off those that no rank says are its own; `ofAllRanks` are their
-  /// connections(). Returns how many were cut off. Throws Transport if the kernel does not allow it.
+  /// Admits no further connection, and cuts off each one that no rank claims. `ofAllRanks`: the ranks'
+  /// connections(). Returns the number cut off. Throws Transport if the kernel does not allow it.
   size_t close(const std::vector<std::string>& ofAllRanks);
 
-  /// Packets that came for the ports since they were closed: of one attempt to connect the kernel of the
-  /// stranger sends several.
+  /// Packets to the ports since they were closed. For one attempt to connect, the stranger's kernel sends
+  /// several packets.
   uint64_t packetsDropped() const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits until every link of a rank has worked in both directions: each peer's greeting has come, and what
-// this rank sent has gone out. One thread waits, the progress thread reports.
+// Waits until every link of a rank has worked in both directions: the peer's greeting has come, and this
+// rank's greeting has gone out. One thread waits; the progress thread reports.
 #pragma once
 
 #include <condition_variable>
@@ -22,15 +22,15 @@ class LinkCheck {
   void flushed(int peer);
   void failed(const Error& error);
 
-  /// Throws what failed() was told, PeerLost if `control` reports a lost rank, or Timeout with the ranks that
-  /// are missing.
+  /// Throws the error that failed() reported, PeerLost if `control` reports a lost rank, or Timeout with the
+  /// missing ranks.
   void wait(ControlPlane& control, Milliseconds timeout);
 
  private:
   bool allDone() const;
 
   const int rank_;
-  std::mutex mutex_;  ///< Guards everything below.
+  std::mutex mutex_;  ///< guards the members below
   std::condition_variable changed_;
   std::vector<bool> greeted_;
   std::vector<bool> flushed_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a message proves that it comes from the other end of its link. Each direction of each link has a key of
-// its own, which only processes with the job's token can derive, and only for this start of the job: nonces
-// of both ends are in it. docs/security.md says against whom the proof protects.
+// Proves that a message comes from the other end of its link. Each direction of a link has its own key. Only
+// processes with the job's token can derive the key, and it is good for one start of the job, because it
+// depends on nonces of both ends. docs/security.md names the attackers that the proof stops.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace hipress {
 
-/// Puts a number and a proof on outgoing messages.
+/// Adds a number and a proof to outgoing messages.
 class OutgoingSeal {
  public:
   explicit OutgoingSeal(const SipKey& key) : key_(key) {}
@@ -26,7 +26,7 @@ class OutgoingSeal {
   uint64_t last_ = 0;
 };
 
-/// Knows the messages that the other end sealed, each once.
+/// Admits each message that the other end sealed, once.
 class IncomingSeal {
  public:
   explicit IncomingSeal(const SipKey& key) : key_(key) {}
@@ -37,13 +37,13 @@ class IncomingSeal {
   ReplayWindow window_;
 };
 
-/// By peer; a rank's link to itself is never used.
+/// Index: the peer. No rank uses a link to itself.
 struct LinkSeals {
   std::vector<OutgoingSeal> outgoing;
   std::vector<IncomingSeal> incoming;
 };
 
-/// `nonces`: one of each rank, fresh for this start.
+/// `nonces`: one nonce of each rank, fresh for this start.
 LinkSeals sealsOf(const ControlPlane& control, const std::vector<std::string>& nonces);
 
 }  // namespace hipress

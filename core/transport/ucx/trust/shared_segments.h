@@ -3,8 +3,8 @@
 
 namespace hipress {
 
-/// UCX lets the whole group of a user read and write its System V shared memory. From now on only the user
-/// may attach the segments that this process has made so far.
+/// UCX lets the user's whole group read and write its System V shared memory. This function restricts the
+/// segments that this process has made so far to the user.
 void keepSegmentsPrivate();
 
 }  // namespace hipress
