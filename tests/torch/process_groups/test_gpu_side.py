@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import hipress.torch as hp
-from hipress.torch.ddp.group_carrier import side_of
 from hipress.torch.process_groups import GroupAverage, GroupOptions, group_calls
 from hipress.torch.process_groups.average import TensorShape
 from hipress.torch.process_groups.gpu_side import GpuSide
+from hipress.torch.process_groups.sides import side_for
 from tests.torch.ddp import training
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
 from tests.torch.ranks import run
@@ -123,12 +123,12 @@ def test_unsupported_requests_are_refused_by_name(tmp_path: Path) -> None:
     run(_refused, 2, str(tmp_path))
 
 
-def test_a_model_on_several_devices_is_refused() -> None:
-    parameters = {"w": torch.nn.Parameter(torch.zeros(3)), "v": torch.nn.Parameter(torch.zeros(3, device="meta"))}
+def test_a_model_on_several_devices_or_on_another_kind_is_refused() -> None:
+    here, elsewhere = torch.device("cpu"), torch.device("meta")
     with pytest.raises(hp.Unsupported, match="'w' is on cpu and 'v' on meta"):
-        side_of(parameters)
+        side_for({"w": here, "v": elsewhere})
     with pytest.raises(hp.Unsupported, match="the model is on meta"):
-        side_of({"v": parameters["v"]})
+        side_for({"v": elsewhere})
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -11,12 +11,10 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
-from hipress.errors import Unsupported
 from hipress.torch.ddp.exact import ExactAverage
 from hipress.torch.process_groups.average import GroupAverage, TensorShape
-from hipress.torch.process_groups.gpu_side import GpuSide
-from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.sides import side_for
 
 
 class GroupCarrier:
@@ -29,7 +27,7 @@ class GroupCarrier:
         options: GroupOptions,
         host_group: dist.ProcessGroup | None = None,
     ) -> None:
-        self._side = side_of(parameters)
+        self._side = side_for({name: each.device for name, each in parameters.items()})
         shapes = {name: _shape(each) for name, each in parameters.items()}
         self.exact = ExactAverage(group)
         self._average = GroupAverage(shapes, group, options, host_group=host_group, side=self._side)
@@ -68,25 +66,6 @@ class GroupCarrier:
     def sent_bytes(self) -> int:
         """See CarrierOf."""
         return self._average.sent_bytes
-
-
-def side_of(parameters: Mapping[str, torch.nn.Parameter]) -> Side:
-    """Where these parameters are, which is where their gradients are averaged.
-
-    Raises Unsupported if they are on several devices, or if a GPU cannot be used, with the reason.
-    """
-    devices = {parameter.device: name for name, parameter in parameters.items()}
-    if len(devices) > 1:
-        (first, name), (second, other) = list(devices.items())[:2]
-        raise Unsupported(
-            f"parameter '{name}' is on {first} and '{other}' on {second}; carrier 'group' takes a model on one device"
-        )
-    device = next(iter(devices), torch.device("cpu"))
-    if device.type == "cuda":
-        return GpuSide(device)
-    if device.type != "cpu":
-        raise Unsupported(f"the model is on {device}; carrier 'group' takes models on the CPU or on an NVIDIA GPU")
-    return HostSide()
 
 
 def _shape(parameter: torch.nn.Parameter) -> TensorShape:

@@ -17,6 +17,7 @@ from hipress.options.warmup import warmup_of
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups.average import GroupAverage, TensorShape
 from hipress.torch.process_groups.options import GroupOptions
+from hipress.torch.process_groups.sides import side_for
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,7 +43,8 @@ def compress_replicas(
     Arguments:
         model: sharded by `fully_shard` over a mesh of one dimension, the ranks of a host. FSDP2 must not replicate
             itself: its own all-reduce of a mesh of two dimensions cannot be replaced.
-        replicate_group: this rank and the ranks of the other hosts that have the same shards. CPU tensors (Gloo).
+        replicate_group: this rank and the ranks of the other hosts that have the same shards. It takes tensors
+            on the model's device (Gloo, NCCL).
         {codec, topology, min_compress_bytes, compress_vectors, codec_for, warmup, seed}
 
     Raises InvalidArgument, Unsupported; Mismatch, on all ranks of the group, if their shards or arguments differ.
@@ -63,7 +65,8 @@ def compress_replicas(
                 "the other dimension, mesh['replicate'].get_group(); or give that dimension the backend 'hipress'"
             )
         shapes.update(unit.shapes)
-    average = GroupAverage(shapes, replicate_group, how)
+    side = side_for({unit.name: unit.device for unit in units})
+    average = GroupAverage(shapes, replicate_group, how, side=side)
     for unit in units:
         if unit.shapes:
             unit.module.set_all_reduce_hook(_hook(unit, average))

@@ -26,10 +26,13 @@ class Unit:
         self.shard_group: dist.ProcessGroup | None = None
         #: FSDP2 averages over replicas by itself.
         self.is_hybrid = False
+        #: Of the gradients' shards.
+        self.device = torch.device("cpu")
         groups = module._get_fsdp_state()._fsdp_param_groups
         if len(groups) > 1:
             raise Unsupported(f"{self.name} has several groups of parameters, for which FSDP2 takes no hook")
         for group in groups:
+            self.device = group.device
             self.is_hybrid = hasattr(group.mesh_info, "replicate_process_group")
             self.shard_group = getattr(group.mesh_info, "shard_process_group", None)
             for each in group.fsdp_params:
