@@ -22,5 +22,6 @@ void bindEngine(pybind11::module_& module);
 void bindCodecStates(pybind11::module_& module);
 void bindSimulation(pybind11::module_& module);
 void bindWeights(pybind11::module_& module);
+void bindTiles(pybind11::module_& module);
 
 }  // namespace hipress::bindings

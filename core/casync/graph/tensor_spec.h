@@ -50,6 +50,9 @@ struct BroadcastOptions {
 /// (block_exchange.h).
 struct AllgatherOptions {
   std::vector<uint64_t> received;
+  /// The zeros at the end of a block do not travel: blocks of bytes whose ranks do not know how many they
+  /// need.
+  bool trimmed = false;
 };
 struct AlltoallOptions {
   std::vector<uint64_t> received;
@@ -78,6 +81,8 @@ struct TensorSpec {
   const AllreduceOptions* allreduce() const { return std::get_if<AllreduceOptions>(&options); }
   /// nullptr: the collective does not combine values.
   const ReduceOptions* reduce() const;
+  /// AllgatherOptions::trimmed.
+  bool trimmed() const;
   /// The group with which it is sent; empty: it is sent alone.
   const std::string& group() const;
 

@@ -25,6 +25,7 @@ enum WireFlags : uint8_t {
   kFlagAbsent = 2,     ///< This rank has no gradient for the tensor in this step; the payload is empty.
   kFlagChecksum = 4,   ///< `checksum` holds the CRC-32C of the payload.
   kFlagReference = 8,  ///< With kFlagRaw: the payload says where the elements are in the sender's memory.
+  kFlagTrimmed = 16,   ///< With kFlagRaw: the elements behind the payload are zeros.
 };
 
 /// Payload of a reference: process and address, each 8 bytes.
@@ -52,6 +53,7 @@ struct ExpectedMessage {
   uint64_t maxPayloadBytes =
       0;                  ///< The codec's bound; a raw payload is bounded by elementCount · elementSize.
   bool mayRefer = false;  ///< Whether the payload may be a reference: the sender's memory can be read.
+  bool trimmed = false;   ///< Whether the elements travel without the zeros at their end.
 };
 
 WireHeaderBytes packHeader(const WireHeader& header);

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from hipress.adapter.agreement import agree_among
 from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
 from hipress.torch.diloco.averaging import Averaging, Values
+from hipress.torch.diloco.ranks import Gather
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import gather_texts
 from hipress.torch.process_groups.average import GroupAverage, TensorShape
@@ -50,19 +51,23 @@ class GroupRanks:
                 with torch.no_grad():
                     each.copy_(host)
 
-    def gather(self, payload: torch.Tensor, name: str) -> Callable[[], Sequence[torch.Tensor]]:
-        """See Ranks."""
-        gathered = torch.empty(self.world * payload.numel(), dtype=torch.uint8)
-        doing = f"while it gathered fragment {name}"
-        with self._failing(doing):
-            work = group_calls.all_gather(self._group, gathered, payload)
+    def gathers(self, sizes: Sequence[int]) -> Gather:
+        """See Ranks. Whole buffers travel: a group's collectives have blocks of equal size."""
 
-        def arrived() -> Sequence[torch.Tensor]:
+        def gather(fragment: int, message: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
+            gathered = torch.empty(self.world * sizes[fragment], dtype=torch.uint8)
+            doing = f"while it gathered fragment {fragment}"
             with self._failing(doing):
-                work.wait()
-            return list(gathered.reshape(self.world, -1))
+                work = group_calls.all_gather(self._group, gathered, message)
 
-        return arrived
+            def arrived() -> list[torch.Tensor]:
+                with self._failing(doing):
+                    work.wait()
+                return list(gathered.reshape(self.world, -1))
+
+            return arrived
+
+        return gather
 
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """See Ranks."""
