@@ -17,6 +17,5 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindPartitions(module);
   hipress::bindings::bindBlocks(module);
   hipress::bindings::bindSimulation(module);
-  hipress::bindings::bindWeights(module);
-  hipress::bindings::bindTiles(module);
+  hipress::bindings::bindPartsAsBytes(module);
 }

@@ -625,13 +625,11 @@ def simulate_step(
     symmetric: bool = False,
 ) -> SimulatedStep: ...
 
-# weights
+# parts as bytes
 
 def encode_changes(old: NDArray[np.uint8], now: BytesLike, element_bytes: int, limit: int) -> bytes | None: ...
 def check_changes(changes: BytesLike, tensor_bytes: int, element_bytes: int) -> None: ...
 def apply_changes(tensor: NDArray[np.uint8], changes: BytesLike, element_bytes: int) -> None: ...
-
-# tiles
 
 #: Tiles, tiles beside each other, height and width of a tile, elements of it that are sent.
 TileGrid: TypeAlias = tuple[int, int, int, int, int]

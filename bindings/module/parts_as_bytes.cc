@@ -1,23 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which elements of tiles are sent, and 2 bits of each, for hipress.torch.tiles.
+// Parts of tensors as bytes: changes between two versions of weights, for hipress.weights; which elements of
+// tiles are sent, and 2 bits of each, for hipress.torch.tiles.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "bindings/module/buffers.h"
 #include "bindings/module/module.h"
+#include "core/base/error.h"
 #include "core/tiles/kept_values.h"
+#include "core/weights/changes.h"
 
 namespace py = pybind11;
 
 namespace hipress::bindings {
 namespace {
+
+using ByteArray = py::array_t<uint8_t, py::array::c_style>;
+
+std::span<std::byte> writableBytes(ByteArray& array) {
+  if (!array.writeable()) throw invalidArgument("the array is read-only");
+  return {reinterpret_cast<std::byte*>(array.mutable_data()), static_cast<size_t>(array.size())};
+}
 
 using Numbers = std::vector<std::array<uint32_t, 5>>;
 using Indices = py::array_t<uint16_t, py::array::c_style>;
@@ -30,7 +41,43 @@ std::vector<TileGrid> gridsOf(const Numbers& numbers) {
   return grids;
 }
 
-}  // namespace
+void bindChanges(py::module_& module) {
+  module.def(
+      "encode_changes",
+      [](ByteArray old, const py::object& now, size_t elementBytes,
+         size_t limit) -> std::optional<py::bytes> {
+        const BytesView view(now);
+        const std::span<std::byte> older = writableBytes(old);
+        std::optional<std::vector<std::byte>> changes;
+        {
+          const py::gil_scoped_release release;
+          changes = encodeChanges(older, view.bytes(), elementBytes, limit);
+        }
+        if (!changes) return std::nullopt;
+        return py::bytes(reinterpret_cast<const char*>(changes->data()), changes->size());
+      },
+      py::arg("old").noconvert(), py::arg("now"), py::arg("element_bytes"), py::arg("limit"),
+      "The changes from `old` to `now`, which `old` becomes a copy of; None if they exceed `limit` bytes.");
+  module.def(
+      "check_changes",
+      [](const py::object& changes, size_t tensorBytes, size_t elementBytes) {
+        const BytesView view(changes);
+        const py::gil_scoped_release release;
+        checkChanges(view.bytes(), tensorBytes, elementBytes);
+      },
+      py::arg("changes"), py::arg("tensor_bytes"), py::arg("element_bytes"),
+      "Raises CorruptPayload unless the changes can be applied to a tensor of so many bytes.");
+  module.def(
+      "apply_changes",
+      [](ByteArray tensor, const py::object& changes, size_t elementBytes) {
+        const BytesView view(changes);
+        const std::span<std::byte> bytes = writableBytes(tensor);
+        const py::gil_scoped_release release;
+        applyChanges(bytes, view.bytes(), elementBytes);
+      },
+      py::arg("tensor").noconvert(), py::arg("changes"), py::arg("element_bytes"),
+      "Writes the changed elements, which check_changes() has found right.");
+}
 
 void bindTiles(py::module_& module) {
   module.def(
@@ -71,6 +118,13 @@ void bindTiles(py::module_& module) {
         return py::make_tuple(places, values);
       },
       py::arg("grids"), py::arg("bytes"), "Indices and bins of encode_kept(). Raises CorruptPayload.");
+}
+
+}  // namespace
+
+void bindPartsAsBytes(py::module_& module) {
+  bindChanges(module);
+  bindTiles(module);
 }
 
 }  // namespace hipress::bindings
