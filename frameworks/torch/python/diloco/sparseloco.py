@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -81,3 +82,10 @@ class SparseAveraging:
     def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:
         """See Averaging."""
         self._residuals = {name: residuals[name].clone() for name in self._residuals}
+
+    def codec_states(self) -> dict[str, Any] | None:
+        """See Averaging: residuals() has all."""
+        return None
+
+    def load_codec_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """See Averaging."""
