@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FSDP2 within a node, DiLoCo between nodes: two nodes of two ranks, on the CPU."""
+"""FSDP2 within a host, DiLoCo between hosts: two hosts of two ranks, on the CPU."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def _mesh() -> DeviceMesh:
 
 @training.in_process_group
 def _trained(rank: int, options: Mapping[str, Any], sharded: bool) -> tuple[Values, Values, float]:
-    """The outer parameters and this node's own after 10 steps, and the loss of the outer ones."""
+    """The outer parameters and this host's own after 10 steps, and the loss of the outer ones."""
     mesh = _mesh()
     group = mesh["replicate"].get_group()
     net = _sharded(mesh["shard"]) if sharded else _net()
     optimizer = _inner(net)
     diloco = hp.DiLoCo(net, optimizer, group=group, **options)
-    node = rank // 2
+    host = rank // 2
     for step in range(10):
-        _step(net, optimizer, step, [rank] if sharded else [2 * node, 2 * node + 1])
+        _step(net, optimizer, step, [rank] if sharded else [2 * host, 2 * host + 1])
     with diloco.outer_parameters():
         outer = _whole(net)
         inputs, wanted = training.batch(0, 100)
@@ -167,7 +167,7 @@ def _misused(_rank: int) -> None:
     with pytest.raises(hp.Mismatch, match="the parameters' shards"):
         hp.DiLoCo(net, _inner(net), group=within)
     hybrid = _sharded(mesh)
-    with pytest.raises(hp.InvalidArgument, match="averages its gradients over nodes in every step"):
+    with pytest.raises(hp.InvalidArgument, match="averages its gradients over hosts in every step"):
         hp.DiLoCo(hybrid, _inner(hybrid), group=between)
     from hipress.torch.diloco.checks import trained_parameters
 

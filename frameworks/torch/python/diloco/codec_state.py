@@ -42,18 +42,18 @@ def load_codecs(states: Sequence[Mapping[str, Any]], averaging: Averaging, rank:
         return
     if not keeps:
         raise InvalidArgument(
-            "the state has what a codec over a process group held back, which this DiLoCo() would not send: give it "
-            "the same group and codec"
+            "the state has residuals of a codec over a process group, which this DiLoCo() would not send: give it the "
+            "same group and codec"
         )
     found = [each for each in saved if isinstance(each, Mapping) and each.keys() >= {"rank", "world", "states"}]
     if len(found) < len(saved):
-        raise InvalidArgument("some of the states lack what codecs held back: give what state_dict() returned")
+        raise InvalidArgument("some of the states lack the codec's residuals: give what state_dict() returned")
     places = [(each["rank"], each["world"]) for each in found]
     if len(found) == 1:
         if places[0] != (rank, world):
             raise InvalidArgument(
-                f"the state is of rank {places[0][0]} of {places[0][1]}, and this is rank {rank} of {world}: what "
-                "codecs held back is that rank's own; give the list of all old ranks' states, in their order"
+                f"the state is of rank {places[0][0]} of {places[0][1]}, and this is rank {rank} of {world}: its "
+                "residuals are that rank's own; give the list of all old ranks' states, in their order"
             )
     elif places != [(place, len(found)) for place in range(len(found))]:
         raise InvalidArgument(

@@ -49,7 +49,7 @@ class DiLoCo(NotCopied):
         codec: compresses the pseudo-gradients: a text as in DistributedOptimizer, or a SparseLoCo.
         topology: which way they travel; None: "ps", and with SparseLoCo "allgather", which has no other.
         group: a process group of CPU tensors that carries them, with "ps" or "allgather"; of a model that FSDP2 shards
-            within each node, the ranks that have the same shards. None: the engine, after `hipress.torch.init()`.
+            within each host, the ranks that have the same shards. None: the engine, after `hipress.torch.init()`.
         overlap_steps: τ, below H / P: steps that training takes before it needs an exchange's result.
         mix: α, from 0 to below 1: parameters become α × this rank's + (1 - α) × the outer ones.
 

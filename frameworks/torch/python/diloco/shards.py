@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters that FSDP2 shards over the ranks of a node: each rank synchronises its own shards with the ranks that have
-the same shards on other nodes."""
+"""Parameters that FSDP2 shards over the ranks of a host: each rank synchronises its own shards with the ranks that have
+the same shards on other hosts."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def own_values(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def check_sharding(parameters: Mapping[str, torch.Tensor], *, over_group: bool) -> None:
-    """Raises Unsupported for shards over the engine; InvalidArgument if FSDP2 averages gradients over nodes itself."""
+    """Raises Unsupported for shards over the engine; InvalidArgument if FSDP2 averages gradients over hosts itself."""
     for name, each in parameters.items():
         if not isinstance(each, DTensor):
             continue
         if not over_group:
             raise Unsupported(
                 f"parameter '{name}' is sharded (FSDP2), and over the engine all ranks synchronise whole parameters: "
-                "give group=mesh['replicate'].get_group(), the ranks that have the same shards on other nodes"
+                "give group=mesh['replicate'].get_group(), the ranks that have the same shards on other hosts"
             )
         mesh = each.device_mesh
         if any(not place.is_shard() and mesh.size(dim) > 1 for dim, place in enumerate(each.placements)):
             raise InvalidArgument(
                 f"parameter '{name}' is replicated over a dimension of its mesh, so FSDP2 averages its gradients over "
-                "nodes in every step: call fully_shard() with the mesh of one node, such as mesh['shard']"
+                "hosts in every step: call fully_shard() with the mesh of one host, such as mesh['shard']"
             )
 
 
