@@ -18,5 +18,5 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindPartitions(module);
   hipress::bindings::bindBlocks(module);
   hipress::bindings::bindSimulation(module);
-  hipress::bindings::bindWeights(module);
+  hipress::bindings::bindPartsAsBytes(module);
 }

@@ -22,6 +22,6 @@ void bindPartitions(pybind11::module_& module);
 void bindEngine(pybind11::module_& module);
 void bindCodecStates(pybind11::module_& module);
 void bindSimulation(pybind11::module_& module);
-void bindWeights(pybind11::module_& module);
+void bindPartsAsBytes(pybind11::module_& module);
 
 }  // namespace hipress::bindings

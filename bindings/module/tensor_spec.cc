@@ -45,7 +45,7 @@ void bindTensorSpec(py::module_& module) {
                        double postscale, int root, std::string codec, std::string topology, int partitions,
                        uint64_t minCompressBytes, std::string group, int priority, bool transient,
                        std::shared_ptr<Device> device, uint64_t rows, std::vector<uint64_t> received,
-                       std::vector<uint64_t> sent) {
+                       std::vector<uint64_t> sent, bool trimmed) {
              TensorSpec spec;
              spec.name = std::move(name);
              spec.dtype = dtypeFromName(dtype);
@@ -64,7 +64,7 @@ void bindTensorSpec(py::module_& module) {
                  spec.options = BroadcastOptions{root, partitions};
                  break;
                case Collective::kAllgather:
-                 spec.options = AllgatherOptions{std::move(received)};
+                 spec.options = AllgatherOptions{std::move(received), trimmed};
                  break;
                case Collective::kAlltoall:
                  spec.options = AlltoallOptions{std::move(received), std::move(sent)};
@@ -81,7 +81,7 @@ void bindTensorSpec(py::module_& module) {
            py::arg("topology") = "ps", py::arg("partitions") = 0, py::arg("min_compress_bytes") = 0,
            py::arg("group") = "", py::arg("priority") = 0, py::arg("transient") = false,
            py::arg("device") = py::none(), py::arg("rows") = 0, py::arg("received") = std::vector<uint64_t>{},
-           py::arg("sent") = std::vector<uint64_t>{})
+           py::arg("sent") = std::vector<uint64_t>{}, py::arg("trimmed") = false)
       .def_readonly("name", &TensorSpec::name)
       .def("describe", &TensorSpec::describe);
 }

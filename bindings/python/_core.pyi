@@ -106,6 +106,7 @@ FLAG_RAW: int
 FLAG_ABSENT: int
 FLAG_CHECKSUM: int
 FLAG_REFERENCE: int
+FLAG_TRIMMED: int
 
 def create_codec(text: str) -> Codec: ...
 def describe_codecs(encode: bool = True) -> list[CodecDescription]:
@@ -160,7 +161,7 @@ def pack_header(
     codec: int, dtype: str, element_count: int, payload_bytes: int, flags: int = 0, checksum: int = 0
 ) -> bytes: ...
 def unpack_header(
-    header: BytesLike, codec: int, dtype: str, element_count: int, max_payload_bytes: int
+    header: BytesLike, codec: int, dtype: str, element_count: int, max_payload_bytes: int, trimmed: bool = False
 ) -> WireHeader: ...
 def pack_bundle(messages: Sequence[BundledMessage]) -> bytes: ...
 def split_bundle(bundle: BytesLike) -> list[BundledMessage]:
@@ -303,6 +304,7 @@ class TensorSpec:
         rows: int = 0,
         received: Sequence[int] = (),
         sent: Sequence[int] = (),
+        trimmed: bool = False,
     ) -> None: ...
     @property
     def name(self) -> str: ...
@@ -684,8 +686,14 @@ def simulate_step(
     symmetric: bool = False,
 ) -> SimulatedStep: ...
 
-# weights
+# parts as bytes
 
 def encode_changes(old: NDArray[np.uint8], now: BytesLike, element_bytes: int, limit: int) -> bytes | None: ...
 def check_changes(changes: BytesLike, tensor_bytes: int, element_bytes: int) -> None: ...
 def apply_changes(tensor: NDArray[np.uint8], changes: BytesLike, element_bytes: int) -> None: ...
+
+#: Tiles, tiles beside each other, height and width of a tile, elements of it that are sent.
+TileGrid: TypeAlias = tuple[int, int, int, int, int]
+
+def encode_kept(grids: Sequence[TileGrid], indices: NDArray[np.uint16], bins: NDArray[np.uint8]) -> bytes: ...
+def decode_kept(grids: Sequence[TileGrid], bytes: BytesLike) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]: ...

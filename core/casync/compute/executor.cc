@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/casync/compute/executor.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -29,6 +30,12 @@ Error outOfStep(const StepValues& operation, int peer, uint16_t theirs, int rank
               "again from a checkpoint, and let such exceptions end the rank"};
 }
 
+std::span<const std::byte> withoutZerosAtEnd(std::span<const std::byte> bytes) {
+  size_t size = bytes.size();
+  while (size > 0 && bytes[size - 1] == std::byte{0}) --size;
+  return bytes.first(size);
+}
+
 }  // namespace
 
 std::span<std::byte> Executor::accept(StepValues& operation, const Task& recv, const WireHeaderBytes& header,
@@ -42,6 +49,7 @@ std::span<std::byte> Executor::accept(StepValues& operation, const Task& recv, c
     expected.dtype = operation.tensor->spec().dtype;
     expected.elementCount = receivedCount(operation, partition);
     expected.mayRefer = mayRefer(operation, recv.message);
+    expected.trimmed = operation.tensor->spec().trimmed();
     const size_t rawBytes = expected.elementCount * elementSize(operation.tensor->spec().dtype);
     expected.maxPayloadBytes = expectRaw ? rawBytes : partition.maxPayloadBytes;
     message.header = unpackHeader(header, expected);
@@ -63,6 +71,9 @@ std::span<std::byte> Executor::accept(StepValues& operation, const Task& recv, c
   } else if (operation.device == nullptr && expectRaw &&
              operation.tensor->graph().messages()[recv.message].decoded) {
     destination = outputSlice(operation, partition);
+    // Shorter only without the zeros at the end, as the header's check has found.
+    std::ranges::fill(destination.subspan(payloadBytes), std::byte{0});
+    destination = destination.first(payloadBytes);
   } else {
     BufferPool& pool = operation.device == nullptr ? pool_ : operation.device->queue->staging();
     message.buffer = pool.take(payloadBytes);
@@ -202,6 +213,10 @@ void Executor::encodeRaw(const TaskStep& step) {
   const bool ofInput = step.task.from.front().kind == Operand::Kind::kInput;
   message.payload = ofInput ? inputSlice(step.operation, step.partition())
                             : std::span<const std::byte>(outputSlice(step.operation, step.partition()));
+  if (step.tensor().spec().trimmed()) {
+    message.payload = withoutZerosAtEnd(message.payload);
+    message.header.flags |= kFlagTrimmed;
+  }
   message.header.payloadBytes = message.payload.size();
   if (step.device != nullptr) {
     const auto elements = step.device->messages[step.task.message].elements = message.payload;
@@ -287,7 +302,10 @@ bool Executor::decode(const TaskStep& step) {
     // The output has a payload that was received or merged in place. This rank's own values may be elsewhere.
     const auto elements = payloadOf(step, step.task.message);
     if (elements.data() == output.data()) return false;
-    step.stream.copy(output.data(), elements.first(output.size()));
+    const size_t present = std::min(elements.size(), output.size());
+    // This rank's own block without the zeros at its end.
+    if (step.device == nullptr) std::ranges::fill(output.subspan(present), std::byte{0});
+    step.stream.copy(output.data(), elements.first(present));
     return true;
   }
   const size_t count = step.partition().range.count;

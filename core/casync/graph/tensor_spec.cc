@@ -92,6 +92,11 @@ const ReduceOptions* TensorSpec::reduce() const {
   return std::get_if<ReducescatterOptions>(&options);
 }
 
+bool TensorSpec::trimmed() const {
+  const auto* gathered = std::get_if<AllgatherOptions>(&options);
+  return gathered != nullptr && gathered->trimmed;
+}
+
 const std::string& TensorSpec::group() const {
   static const std::string none;
   return allreduce() == nullptr ? none : allreduce()->group;
@@ -103,6 +108,7 @@ std::string TensorSpec::describe() const {
   ((text += " ") += dtypeName(dtype)) += shape;
   if (const auto* broadcast = std::get_if<BroadcastOptions>(&options))
     text += " from rank " + std::to_string(broadcast->root);
+  if (trimmed()) text += " without the zeros at the end";
   if (const AllreduceOptions* how = allreduce()) {
     text += " codec " + (how->codec == "none" ? how->codec : createCodec(how->codec)->signature()) +
             " topology " + how->topology;
@@ -132,6 +138,9 @@ void TensorSpec::check(int worldSize) const {
   if (movesBlocks && static_cast<size_t>(worldSize) > kMaxPartitions) {
     throw unsupported(where + std::string(collectiveName(collective())) + " takes " +
                       std::to_string(kMaxPartitions) + " ranks at most");
+  }
+  if (trimmed() && (dtype != DType::kUInt8 || device != nullptr)) {
+    throw unsupported(where + "only bytes on the host travel without the zeros at the end of a block");
   }
   if (reduce() != nullptr) checkReduction(*this, *reduce(), where);
   if (allreduce() != nullptr) checkAllreduce(*this, *allreduce(), where);

@@ -50,6 +50,9 @@ struct BroadcastOptions {
 /// step (block_exchange.h).
 struct AllgatherOptions {
   std::vector<uint64_t> received;
+  /// The zeros at the end of a block do not travel: blocks of bytes whose ranks do not know how many they
+  /// need.
+  bool trimmed = false;
 };
 struct AlltoallOptions {
   std::vector<uint64_t> received;
@@ -78,6 +81,8 @@ struct TensorSpec {
   const AllreduceOptions* allreduce() const { return std::get_if<AllreduceOptions>(&options); }
   /// nullptr if the collective does not combine values.
   const ReduceOptions* reduce() const;
+  /// AllgatherOptions::trimmed.
+  bool trimmed() const;
   /// The name of its group; empty: it has no group.
   const std::string& group() const;
 

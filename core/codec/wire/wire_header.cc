@@ -67,7 +67,7 @@ std::string describe(DType dtype) {
 }
 
 void checkFlags(const WireHeader& header) {
-  constexpr uint8_t known = kFlagRaw | kFlagAbsent | kFlagChecksum | kFlagReference;
+  constexpr uint8_t known = kFlagRaw | kFlagAbsent | kFlagChecksum | kFlagReference | kFlagTrimmed;
   if ((header.flags & ~known) != 0)
     refuse("flags", hexadecimal(header.flags), "only bits of " + hexadecimal(known));
   if ((header.flags & kFlagRaw) != 0 && (header.flags & kFlagAbsent) != 0) {
@@ -75,6 +75,9 @@ void checkFlags(const WireHeader& header) {
   }
   if ((header.flags & kFlagReference) != 0 && (header.flags & kFlagRaw) == 0) {
     refuse("flags", hexadecimal(header.flags), "a reference to raw elements only");
+  }
+  if ((header.flags & kFlagTrimmed) != 0 && (header.flags & (kFlagRaw | kFlagReference)) != kFlagRaw) {
+    refuse("flags", hexadecimal(header.flags), "only raw elements themselves without the zeros at their end");
   }
   if ((header.flags & kFlagChecksum) == 0 && header.checksum != 0) {
     refuse("checksum", hexadecimal(header.checksum), "0, because the checksum flag is not set");
@@ -93,6 +96,16 @@ void checkPayloadBytes(const WireHeader& header, const ExpectedMessage& expected
   } else if ((header.flags & kFlagRaw) != 0) {
     // Divides instead of multiplying, so that no element count can overflow.
     const uint64_t size = elementSize(header.dtype);
+    const bool trimmed = (header.flags & kFlagTrimmed) != 0;
+    if (trimmed != expected.trimmed) {
+      refuse("flags", hexadecimal(header.flags),
+             expected.trimmed ? "elements without the zeros at their end" : "all elements");
+    }
+    if (trimmed) {
+      if (header.payloadBytes / size > header.elementCount || header.payloadBytes % size != 0)
+        refuse("payload size", value, "at most " + std::to_string(header.elementCount) + " elements");
+      return;
+    }
     if (header.payloadBytes % size != 0 || header.payloadBytes / size != header.elementCount) {
       refuse("payload size", value,
              std::to_string(header.elementCount) + " elements of " + std::to_string(size) + " bytes (raw)");

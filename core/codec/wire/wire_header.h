@@ -25,6 +25,7 @@ enum WireFlags : uint8_t {
   kFlagAbsent = 2,     ///< The sender has no gradient for the tensor in this step; the payload is empty.
   kFlagChecksum = 4,   ///< `checksum` holds the CRC-32C of the payload.
   kFlagReference = 8,  ///< With kFlagRaw: the payload is the place of the elements in the sender's memory.
+  kFlagTrimmed = 16,   ///< With kFlagRaw: the elements behind the payload are zeros.
 };
 
 /// The payload of a reference: process and address, 8 bytes each.
@@ -52,6 +53,7 @@ struct ExpectedMessage {
   uint64_t maxPayloadBytes =
       0;                  ///< The codec's bound. For raw payloads elementCount · elementSize is the bound.
   bool mayRefer = false;  ///< The payload may be a reference, because this rank can read the sender's memory.
+  bool trimmed = false;   ///< The elements travel without the zeros at their end.
 };
 
 WireHeaderBytes packHeader(const WireHeader& header);

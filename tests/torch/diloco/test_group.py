@@ -113,7 +113,7 @@ def _refusals(folder: str) -> None:
     with problem.carried(folder) as (rank, carrier):
         for options, error, message in (
             ({"topology": "ring"}, hp.InvalidArgument, "topology='ring'.*'ps' and 'allgather'"),
-            ({"codec": "onebit"}, hp.Unsupported, "codec='onebit' holds values back"),
+            ({"codec": "powersgd"}, hp.Unsupported, "codec powersgd needs whole matrices"),
             ({"sync_every": 4 + rank}, hp.Mismatch, "the ranks differ in sync_every"),
         ):
             model = models.mlp(0, 24)

@@ -35,8 +35,17 @@ def two_bits(values: Floats) -> Floats:
     result: Any = np.empty_like(values)
     for each in set(bins):
         members = [place for place, b in enumerate(bins) if b == each]
-        result[members] = np.float32(np.mean([float(values[place]) for place in members]))
+        result[members] = bfloat16(np.mean([float(values[place]) for place in members]))
     return np.asarray(result, np.float32)
+
+
+def bfloat16(value: Any) -> np.float32:
+    """The nearest one, the even one of two; no finite value becomes infinite."""
+    upper, rest = divmod(int(np.float32(value).view(np.uint32)), 1 << 16)
+    upper += rest > 1 << 15 or (rest == 1 << 15 and upper % 2 == 1)
+    if upper & 0x7FFF == 0x7F80:
+        upper -= 1
+    return np.uint32(upper << 16).view(np.float32)
 
 
 def index_bytes(rows: int, k: int, size: int) -> int:
@@ -57,7 +66,7 @@ def sent(wanted: Floats, k: int = 64) -> Floats:
         smallest = min(smallest, len(tile))
     result = np.zeros_like(flat)
     indices = 0 if k >= smallest else index_bytes(len(chosen) // k, k, smallest)
-    if 16 + (len(chosen) + 3) // 4 + indices >= 4 * flat.size:
+    if 8 + (len(chosen) + 3) // 4 + indices >= 4 * flat.size:
         return wanted.copy()  # the values travel as float32
     result[chosen] = two_bits(flat[chosen])
     return result.reshape(wanted.shape)

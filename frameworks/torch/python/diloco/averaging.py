@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import torch
 
@@ -28,6 +28,13 @@ class Averaging(Protocol):
 
     def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:
         """Goes on from checked ones, of residuals()."""
+
+    def codec_states(self) -> dict[str, Any] | None:
+        """What codecs hold back on this rank, in tensors and plain values; None: DiLoCo's state has nothing of it."""
+
+    def load_codec_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Goes on from this rank's, from all old ranks', or, with none, from nothing. Raises InvalidArgument, and
+        changes nothing then."""
 
 
 class DenseAveraging:
@@ -57,4 +64,11 @@ class DenseAveraging:
         return None
 
     def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:
+        """See Averaging."""
+
+    def codec_states(self) -> dict[str, Any] | None:
+        """See Averaging: hipress.torch.codec_states() has them."""
+        return None
+
+    def load_codec_states(self, states: Sequence[Mapping[str, Any]]) -> None:
         """See Averaging."""

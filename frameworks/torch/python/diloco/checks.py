@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 
 from hipress.errors import InvalidArgument, Unsupported
+from hipress.torch.diloco.shards import check_sharding
 from hipress.torch.diloco.sparseloco import SparseLoCo
 from hipress.torch.distributed_optimizer import DistributedTorchOptimizer
 
@@ -28,14 +29,13 @@ def checked_topology(codec: object, topology: str | None) -> str:
     return "allgather"
 
 
-def trained_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+def trained_parameters(model: torch.nn.Module, *, over_group: bool) -> dict[str, torch.nn.Parameter]:
     """The parameters that are synchronised, by name. Raises InvalidArgument, Unsupported."""
     parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
     if not parameters:
         raise InvalidArgument("the model has no trainable parameters")
+    check_sharding(parameters, over_group=over_group)
     for name, each in parameters.items():
-        if hasattr(each, "to_local"):
-            raise Unsupported(f"parameter '{name}' is sharded (FSDP2): DiLoCo() takes whole parameters only")
         if each.dtype not in (torch.float32, torch.float64):
             raise Unsupported(
                 f"parameter '{name}' is of type {each.dtype}: DiLoCo() takes float32 and float64; keep the parameters "
@@ -44,8 +44,12 @@ def trained_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     return parameters
 
 
-def check_inner_optimizer(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> None:
-    """Raises InvalidArgument unless it is a plain optimizer of the model's parameters."""
+def check_inner_optimizer(
+    optimizer: torch.optim.Optimizer, model: torch.nn.Module, outer_optimizer: torch.optim.Optimizer | None
+) -> None:
+    """Raises InvalidArgument unless it is a plain optimizer of the model's parameters, and not the outer one, too."""
+    if outer_optimizer is optimizer:
+        raise InvalidArgument("the outer optimizer is the inner one: give DiLoCo() two")
     if isinstance(optimizer, DistributedTorchOptimizer):
         raise InvalidArgument(
             "the inner optimizer is a DistributedOptimizer, which synchronises every step: give DiLoCo() the plain one"

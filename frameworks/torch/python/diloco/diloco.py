@@ -15,6 +15,7 @@ from hipress.errors import HipressError, InvalidArgument
 from hipress.torch.diloco import state as states
 from hipress.torch.diloco.averaging import Averaging, DenseAveraging, Values
 from hipress.torch.diloco.checks import check_inner_optimizer, checked_mix, checked_topology, trained_parameters
+from hipress.torch.diloco.codec_state import load_codecs, saved_codecs, unchanged_by_errors
 from hipress.torch.diloco.fragments import fragments_of
 from hipress.torch.diloco.group_ranks import GroupRanks
 from hipress.torch.diloco.outer import OuterParameters, check_outer_optimizer
@@ -22,6 +23,7 @@ from hipress.torch.diloco.presets import preset as preset_named
 from hipress.torch.diloco.ranks import EngineRanks, Ranks
 from hipress.torch.diloco.residual_state import residuals_for, saved_residuals
 from hipress.torch.diloco.schedule import Schedule
+from hipress.torch.diloco.shards import described_shards, own_values, reshard
 from hipress.torch.diloco.sparseloco import SparseAveraging, SparseLoCo
 from hipress.torch.diloco.state import Exchange
 from hipress.torch.synchronizer import GradientSynchronizer
@@ -46,8 +48,8 @@ class DiLoCo(NotCopied):
             each fragment a list of the names of its modules and parameters.
         codec: compresses the pseudo-gradients: a text as in DistributedOptimizer, or a SparseLoCo.
         topology: which way they travel; None: "ps", and with SparseLoCo "allgather", which has no other.
-        group: a process group of CPU tensors that carries them, with "ps" or "allgather", and no codec with error
-            feedback; None: the engine, after `hipress.torch.init()`.
+        group: a process group of CPU tensors that carries them, with "ps" or "allgather"; of a model that FSDP2 shards
+            within each host, the ranks that have the same shards. None: the engine, after `hipress.torch.init()`.
         overlap_steps: τ, below H / P: steps that training takes before it needs an exchange's result.
         mix: α, from 0 to below 1: parameters become α × this rank's + (1 - α) × the outer ones.
 
@@ -80,24 +82,25 @@ class DiLoCo(NotCopied):
             chosen.overlap_steps if overlap_steps is None else overlap_steps,
         )
         self._mix = checked_mix(chosen.mix if mix is None else mix)
-        self._inner = trained_parameters(model)
+        self._model = model
+        self._inner = trained_parameters(model, over_group=group is not None)
         self._fragments = fragments_of(list(self._inner), fragments)
-        check_inner_optimizer(inner_optimizer, model)
+        check_inner_optimizer(inner_optimizer, model, outer_optimizer)
         if outer_optimizer is None:
             outer_optimizer = chosen.outer_optimizer(list(self._inner.values()))
-        if outer_optimizer is inner_optimizer:
-            raise InvalidArgument("the outer optimizer is the inner one: give DiLoCo() two")
         check_outer_optimizer(outer_optimizer, self._inner)
         codec = chosen.codec if codec is None else codec
         topology = checked_topology(codec, topology)
         settings = {key: str(value) for key, value in self._settings().items()}
         settings["codec, topology"] = f"{codec}, {topology}"
+        settings["the parameters' shards"] = described_shards(self._inner.values())
         groups = [{k: v for k, v in each.items() if k != "params"} for each in outer_optimizer.param_groups]
         self._ranks.agree(lambda: {**settings, "the outer optimizer": f"{type(outer_optimizer).__name__} {groups}"})
+        own = {name: own_values(each) for name, each in self._inner.items()}
         self._averaging: Averaging = (
-            SparseAveraging(self._ranks, self._inner, self._fragments, codec)
+            SparseAveraging(self._ranks, own, self._fragments, codec)
             if isinstance(codec, SparseLoCo)
-            else self._ranks.dense(self._inner, codec, topology)
+            else self._ranks.dense(own, codec, topology)
         )
         self._ranks.broadcast(model.state_dict())
         self._outer = OuterParameters(self._inner, outer_optimizer)
@@ -170,8 +173,9 @@ class DiLoCo(NotCopied):
         averages = exchange.averages()
         self._exchange = None
         self._outer.step(averages)
+        reshard(self._model)
         for name in averages:
-            inner = self._inner[name]
+            inner = own_values(self._inner[name])
             inner.lerp_(self._outer.values[name].to(inner.device), 1.0 - self._mix)
 
     @contextmanager
@@ -179,7 +183,7 @@ class DiLoCo(NotCopied):
         """Within it the model has the outer parameters: evaluate these, and save them as the trained model."""
         if self._swapped:
             raise InvalidArgument("outer_parameters() was called within outer_parameters()")
-        own = {name: each.detach().clone() for name, each in self._inner.items()}
+        own = {name: own_values(each).clone() for name, each in self._inner.items()}
         self._swapped = True
         try:
             self._write(self._outer.values)
@@ -190,41 +194,46 @@ class DiLoCo(NotCopied):
 
     @torch.no_grad()
     def _write(self, values: Mapping[str, torch.Tensor]) -> None:
+        reshard(self._model)
         for name, each in self._inner.items():
-            each.copy_(values[name])
+            own_values(each).copy_(values[name])
 
     def state_dict(self) -> dict[str, Any]:
         """Outer parameters, outer optimizer, step, and the averages of an exchange that has begun: it waits for them.
 
-        These are the same on all ranks; SparseLoCo's residuals, also part of it, are this rank's own. What a codec of
-        the engine remembers is in codec_states(). The model's parameters and the inner optimizer differ between ranks:
-        every rank saves its own beside this. Raises what the exchange raises.
+        These are the same on all ranks. SparseLoCo's residuals, and what a codec over a process group holds back, are
+        part of it, too, and this rank's own. What a codec of the engine remembers is in codec_states(). The model's
+        parameters and the inner optimizer differ between ranks: every rank saves its own beside this. Raises what the
+        exchange raises.
         """
         if self._exchange is not None:
             self._exchange.averages()
-        residuals = saved_residuals(self._averaging.residuals(), self._ranks.rank, self._ranks.world)
-        return states.saved(self._outer, self._settings(), self._step, self._exchange, residuals)
+        own = self._ranks.rank, self._ranks.world
+        residuals, codecs = saved_residuals(self._averaging.residuals(), *own), saved_codecs(self._averaging, *own)
+        return states.saved(self._outer, self._settings(), self._step, self._exchange, residuals, codecs)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Goes on from `state`. On all ranks, between the same steps; an exchange that has begun is forgotten.
 
-        With SparseLoCo and another number of ranks, give each rank the list of all old ranks' states, in their order:
-        each goes on from the mean of their residuals.
+        On another number of ranks, with SparseLoCo or a codec over a process group that holds values back, give each
+        rank the list of all old ranks' states, in their order: nothing that they held back is lost from the averages.
 
         Raises InvalidArgument, with the first difference, if it was saved with another model, schedule or outer
         optimizer; Mismatch on all ranks if one refused or if their states differ. Nothing is changed then.
         """
-        settings = self._settings()
+        settings, rank, world = self._settings(), self._ranks.rank, self._ranks.world
         residuals: list[Values | None] = []
 
         def described() -> dict[str, str]:
             listed = states.checked_states(state, self._outer, settings, self._fragments)
-            residuals.append(residuals_for(listed, self._averaging.residuals(), self._ranks.rank, self._ranks.world))
+            residuals.append(residuals_for(listed, self._averaging.residuals(), rank, world))
+            load_codecs(listed, self._averaging, rank, world)
             return states.described(listed)
 
-        self._ranks.agree(described)
         if self._exchange is not None:
             self._exchange.averages()
+        with unchanged_by_errors(self._averaging):
+            self._ranks.agree(described)
         first = state if isinstance(state, Mapping) else state[0]
         self._outer.load(first)
         self._step = first["step"]

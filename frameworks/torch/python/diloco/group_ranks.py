@@ -12,14 +12,13 @@ import torch
 import torch.distributed as dist
 
 from hipress.adapter.agreement import agree_among
-from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
-from hipress.torch.diloco.averaging import Averaging, Values
+from hipress.errors import HipressError, TransportError
+from hipress.torch.diloco.averaging import Averaging
+from hipress.torch.diloco.group_averaging import GroupAveraging
+from hipress.torch.diloco.ranks import Gather
+from hipress.torch.diloco.shards import own_values
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import gather_texts
-from hipress.torch.process_groups.average import GroupAverage, TensorShape
-from hipress.torch.process_groups.options import GroupOptions
-
-_TOPOLOGIES = ("ps", "allgather")
 
 
 class GroupRanks:
@@ -44,29 +43,33 @@ class GroupRanks:
         for name, each in values.items():
             if isinstance(each, torch.Tensor):
                 # A copy: it may be on a GPU, or a view with gaps.
-                host = each.detach().to("cpu", copy=True).contiguous()
+                own = own_values(each)
+                host = own.to("cpu", copy=True).contiguous()
                 with self._failing(f"while rank 0 sent '{name}'"):
                     dist.broadcast(host, root, group=self._group)
-                with torch.no_grad():
-                    each.copy_(host)
+                own.copy_(host)
 
-    def gather(self, payload: torch.Tensor, name: str) -> Callable[[], Sequence[torch.Tensor]]:
-        """See Ranks."""
-        gathered = torch.empty(self.world * payload.numel(), dtype=torch.uint8)
-        doing = f"while it gathered fragment {name}"
-        with self._failing(doing):
-            work = group_calls.all_gather(self._group, gathered, payload)
+    def gathers(self, sizes: Sequence[int]) -> Gather:
+        """See Ranks. Whole buffers travel: a group's collectives have blocks of equal size."""
 
-        def arrived() -> Sequence[torch.Tensor]:
+        def gather(fragment: int, message: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
+            gathered = torch.empty(self.world * sizes[fragment], dtype=torch.uint8)
+            doing = f"while it gathered fragment {fragment}"
             with self._failing(doing):
-                work.wait()
-            return list(gathered.reshape(self.world, -1))
+                work = group_calls.all_gather(self._group, gathered, message)
 
-        return arrived
+            def arrived() -> list[torch.Tensor]:
+                with self._failing(doing):
+                    work.wait()
+                return list(gathered.reshape(self.world, -1))
+
+            return arrived
+
+        return gather
 
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """See Ranks."""
-        return _GroupAveraging(parameters, codec, topology, self._group)
+        return GroupAveraging(parameters, codec, topology, self._group)
 
     @contextmanager
     def _failing(self, doing: str) -> Iterator[None]:
@@ -79,46 +82,3 @@ class GroupRanks:
                 f"the process group failed on rank {self.rank} of {self.world} {doing}: {error}; see the output of the "
                 "other ranks, and start again from the last checkpoint"
             ) from error
-
-
-class _GroupAveraging:
-    """See Averaging. The tensors of a fragment are one batch."""
-
-    def __init__(
-        self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str, group: dist.ProcessGroup
-    ) -> None:
-        if topology not in _TOPOLOGIES:
-            raise InvalidArgument(
-                f"topology={topology!r}: over a process group DiLoCo() has {' and '.join(map(repr, _TOPOLOGIES))}"
-            )
-        for name, each in parameters.items():
-            if each.dtype != torch.float32:
-                raise Unsupported(
-                    f"parameter '{name}' is of type {each.dtype}: over a process group DiLoCo() takes float32 only"
-                )
-        shapes = {name: TensorShape(each.numel(), 4, each.dim()) for name, each in parameters.items()}
-        self._average = GroupAverage(shapes, group, GroupOptions(codec=codec, topology=topology, compress_vectors=True))
-        if self._average.keeps_states:
-            raise Unsupported(
-                f"codec={codec!r} holds values back: over a process group DiLoCo() would lose them at a restart; give "
-                "it error_feedback=false, another codec or a SparseLoCo, or leave out the group"
-            )
-        self._exchanges = 0
-
-    def start(self, fragment: int, values: Values) -> Callable[[], Values]:
-        """See Averaging."""
-        done = self._average.start(list(values.items()), self._exchanges)
-        self._exchanges += 1
-
-        def arrived() -> Values:
-            done.wait()
-            return values
-
-        return arrived
-
-    def residuals(self) -> Values | None:
-        """See Averaging: there are none."""
-        return None
-
-    def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:
-        """See Averaging."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from hipress.errors import InvalidArgument
+from hipress.torch.diloco.shards import own_values
 
 
 def check_outer_optimizer(optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.Tensor]) -> None:
@@ -35,7 +36,7 @@ class OuterParameters:
     def __init__(self, parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> None:
         """From now on `optimizer`, made over `parameters`, steps on the copies."""
         self.values = {
-            name: torch.nn.Parameter(each.detach().to("cpu", copy=True).contiguous())
+            name: torch.nn.Parameter(own_values(each).to("cpu", copy=True).contiguous())
             for name, each in parameters.items()
         }
         self.optimizer = optimizer
@@ -46,7 +47,7 @@ class OuterParameters:
     @torch.no_grad()
     def pseudo_gradient(self, name: str, inner: torch.Tensor) -> torch.Tensor:
         """Outer minus inner values, on the host: the direction against which the inner steps went."""
-        return torch.sub(self.values[name].detach(), inner.detach().to("cpu")).contiguous()
+        return torch.sub(self.values[name].detach(), own_values(inner).to("cpu")).contiguous()
 
     def step(self, averages: Mapping[str, torch.Tensor]) -> None:
         """One step of the optimizer on the parameters in `averages`; it leaves those without gradient alone."""
@@ -71,5 +72,6 @@ def fingerprint(tensors: Iterable[torch.Tensor]) -> str:
     """Of the bytes of tensors on the host, in order."""
     digest = hashlib.sha256()
     for each in tensors:
-        digest.update(each.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        if each.numel() > 0:  # a rank may have nothing of a sharded parameter
+            digest.update(each.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import torch
 
 from hipress import runtime
+from hipress._library import load_core
 from hipress.adapter.agreement import agree
-from hipress.torch.collectives import allgather_async
+from hipress.errors import NotInitialized
 from hipress.torch.diloco.averaging import Averaging, DenseAveraging
 from hipress.torch.state import broadcast_parameters
+
+#: Begins to collect all ranks' messages about a fragment, uint8 of shape [n]; returns what waits for them. That raises
+#: PeerLost, Timeout, TransportError.
+Gather: TypeAlias = Callable[[int, torch.Tensor], Callable[[], list[torch.Tensor]]]
 
 
 class Ranks(Protocol):
@@ -27,11 +33,8 @@ class Ranks(Protocol):
     def broadcast(self, values: Mapping[str, Any]) -> None:
         """Gives all ranks rank 0's tensors, in place; other values stay."""
 
-    def gather(self, payload: torch.Tensor, name: str) -> Callable[[], Sequence[torch.Tensor]]:
-        """Begins to collect all ranks' `payload`, uint8 of shape [n], n the same on all; returns what waits for them.
-
-        `name`: of what they are, for errors. That raises PeerLost, Timeout, TransportError.
-        """
+    def gathers(self, sizes: Sequence[int]) -> Gather:
+        """Makes what collects messages again and again: of each fragment, buffers of so many bytes on all ranks."""
 
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """What averages each value. Raises InvalidArgument, Unsupported."""
@@ -43,7 +46,6 @@ class EngineRanks:
     def __init__(self) -> None:
         process = runtime.current()
         self.rank, self.world = process.place.rank, process.place.size
-        self._name = process.numbered("diloco.gathered")
 
     def agree(self, describe: Callable[[], Mapping[str, str]]) -> None:
         """See Ranks."""
@@ -53,10 +55,38 @@ class EngineRanks:
         """See Ranks."""
         broadcast_parameters(values, root_rank=0)
 
-    def gather(self, payload: torch.Tensor, name: str) -> Callable[[], Sequence[torch.Tensor]]:
-        """See Ranks."""
-        operation = allgather_async(payload.reshape(1, -1), name=f"{self._name}.{name}")
-        return lambda: list(operation.wait())
+    def gathers(self, sizes: Sequence[int]) -> Gather:
+        """See Ranks. The ranks agree on the buffers here, once, and ask rank 0 no more; the zeros at the end of a
+        buffer do not travel."""
+        process = runtime.current()
+        engine, world = process.engine, self.world
+        specs = [
+            load_core().TensorSpec(
+                f"{process.numbered('diloco.gathered')}.{fragment}",
+                collective="allgather",
+                dtype="uint8",
+                count=size,
+                shape=str([size]),
+                received=[size] * world,
+                trimmed=True,
+            )
+            for fragment, size in enumerate(sizes)
+        ]
+        handles = engine.agree(process.numbered("the list of SparseLoCo's messages"), specs)
+
+        def gather(fragment: int, message: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
+            if runtime.current() is not process:
+                raise NotInitialized("this DiLoCo was made before the last shutdown(): make a new one")
+            gathered = np.empty((world, sizes[fragment]), np.uint8)
+            operation = engine.submit(handles[fragment], message.numpy(), gathered)
+
+            def arrived() -> list[torch.Tensor]:
+                engine.wait(operation)
+                return list(torch.from_numpy(gathered))
+
+            return arrived
+
+        return gather
 
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """See Ranks."""

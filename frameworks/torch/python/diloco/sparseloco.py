@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -30,8 +31,13 @@ class SparseLoCo:
     """From 0 to 1."""
     k: int = 64
     """From 1 to 4,096."""
+    adaptive: bool = True
+    """Whether the values travel in a code that learns from them, which takes a fifth off the bytes, and 6 ns of a core
+    for each element, at the sender and for each message at a receiver."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.adaptive, bool):
+            raise InvalidArgument(f"adaptive={self.adaptive!r}: give True or False")
         decay, k = self.decay, self.k
         if not isinstance(decay, (int, float)) or isinstance(decay, bool) or not 0.0 <= decay <= 1.0:
             raise InvalidArgument(f"decay={decay!r}: give a number from 0 to 1")
@@ -45,12 +51,13 @@ class SparseAveraging:
     def __init__(
         self, ranks: Ranks, parameters: Mapping[str, torch.Tensor], fragments: list[list[str]], codec: SparseLoCo
     ) -> None:
-        self._ranks = ranks
         self._decay = codec.decay
         self._dtypes = {name: each.dtype for name, each in parameters.items()}
         self._messages = [
-            SparseMessage({name: parameters[name].shape for name in names}, codec.k) for names in fragments
+            SparseMessage({name: parameters[name].shape for name in names}, codec.k, adaptive=codec.adaptive)
+            for names in fragments
         ]
+        self._gather = ranks.gathers([each.bytes for each in self._messages])
         self._residuals = {name: torch.zeros(each.shape) for name, each in parameters.items()}
 
     def start(self, fragment: int, values: Values) -> Callable[[], Values]:
@@ -58,10 +65,10 @@ class SparseAveraging:
         message = self._messages[fragment]
         wanted = {name: each.float().add_(self._residuals[name], alpha=self._decay) for name, each in values.items()}
         payload, left = message.encoded(wanted)
-        gathered = self._ranks.gather(payload, str(fragment))
+        gathered = self._gather(fragment, payload)
 
         def arrived() -> Values:
-            averages = message.averages(list(gathered()))
+            averages = message.averages(gathered())
             # Not before: of an exchange that fails nothing was sent. A residual is never of values that are not finite.
             self._residuals.update(left)
             return {name: each.to(self._dtypes[name]) for name, each in averages.items()}
@@ -75,3 +82,10 @@ class SparseAveraging:
     def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:
         """See Averaging."""
         self._residuals = {name: residuals[name].clone() for name in self._residuals}
+
+    def codec_states(self) -> dict[str, Any] | None:
+        """See Averaging: residuals() has all."""
+        return None
+
+    def load_codec_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """See Averaging."""

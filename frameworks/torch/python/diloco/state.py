@@ -13,7 +13,8 @@ from hipress.errors import InvalidArgument
 from hipress.torch.diloco.averaging import Values
 from hipress.torch.diloco.outer import OuterParameters, fingerprint
 
-_FORMAT = 1
+#: Since 2 a state may have what codecs over a process group held back, which versions that read 1 would lose.
+_FORMAT, _READ = 2, (1, 2)
 
 
 @dataclass
@@ -40,10 +41,11 @@ def saved(
     step: int,
     exchange: Exchange | None,
     residuals: dict[str, Any] | None,
+    codecs: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """The state, in tensors and plain values that torch.save() and torch.load(weights_only=True) take.
 
-    `residuals`: of saved_residuals().
+    `residuals`: of saved_residuals(); `codecs`: of saved_codecs().
     """
     pending = None
     if exchange is not None:
@@ -57,6 +59,7 @@ def saved(
         "outer_optimizer": {"class": type(outer.optimizer).__name__, "state": _copied(outer.optimizer.state_dict())},
         "exchange": pending,
         "residuals": residuals,
+        "codecs": codecs,
     }
 
 
@@ -91,8 +94,8 @@ def checked_states(
 def _check_state(state: Any, outer: OuterParameters, schedule: Mapping[str, Any], names: list[list[str]]) -> None:
     """Raises InvalidArgument, with the first difference, if `state` is of another model, schedule or optimizer."""
     try:
-        if state["format"] != _FORMAT:
-            raise InvalidArgument(f"the state has format {state['format']!r}, and this version reads {_FORMAT}")
+        if state["format"] not in _READ:
+            raise InvalidArgument(f"the state has format {state['format']!r}, and this version reads 1 and 2")
         if not isinstance(state["step"], int) or state["step"] < 0:
             raise InvalidArgument(f"the state's step {state['step']!r} is no whole number of at least 0")
         for key, value in schedule.items():

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +27,7 @@ class AscendingCode:
         self._low_bytes = (rows * k * self._low + 7) // 8
         self.bytes = self._low_bytes + (rows * self._places + 7) // 8
 
-    def packed(self, numbers: NDArray[np.int64]) -> Bytes:
+    def packed(self, numbers: NDArray[np.integer[Any]]) -> Bytes:
         """[rows, k], ascending in each row: `self.bytes` bytes, the first bit of each in its lowest place."""
         short = numbers.astype(np.uint16)
         low = (short[..., None] >> np.arange(self._low, dtype=np.uint16)).astype(np.uint8) & 1

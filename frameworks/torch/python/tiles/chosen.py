@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from hipress.torch.tiles.ascending import AscendingCode
@@ -22,13 +23,20 @@ class Chosen:
         self._code = AscendingCode(tiles.count, self.k, tiles.size) if self.k < tiles.size else None
         self.bytes = 0 if self._code is None else self._code.bytes
 
-    def packed(self, index: torch.Tensor) -> Bytes:
+    def packed(self, index: NDArray[np.integer[Any]]) -> Bytes:
         """`index`: of Tiles.largest()."""
-        return np.empty(0, np.uint8) if self._code is None else self._code.packed(index.numpy())
+        return np.empty(0, np.uint8) if self._code is None else self._code.packed(index)
+
+    def unpacked(self, packed: Bytes) -> NDArray[np.int64] | None:
+        """The indices, [tiles, k]; None: all elements are sent. Raises CorruptPayload."""
+        return None if self._code is None else self._code.unpacked(packed)
+
+    def places_of(self, index: NDArray[np.integer[Any]] | None) -> NDArray[np.int64] | slice:
+        """Where the elements are among all of Tiles.cut(), flat."""
+        if index is None:
+            return slice(None)
+        return (index + self._tiles.size * np.arange(self._tiles.count)[:, None]).reshape(-1)
 
     def places(self, packed: Bytes) -> NDArray[np.int64] | slice:
-        """Where the elements are among all of Tiles.cut(), flat. Raises CorruptPayload."""
-        if self._code is None:
-            return slice(None)
-        index = self._code.unpacked(packed)
-        return (index + self._tiles.size * np.arange(self._tiles.count)[:, None]).reshape(-1)
+        """places_of() of the indices in `packed`. Raises CorruptPayload."""
+        return self.places_of(self.unpacked(packed))

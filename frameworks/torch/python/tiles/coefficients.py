@@ -44,7 +44,10 @@ class CoefficientMessage:
                 parts.append(np.zeros(chosen.bytes + self._value_bytes(chosen), np.uint8))
                 continue
             values = each[1].numpy().reshape(-1)
-            parts += [chosen.packed(each[0]), np.packbits(values >= 0) if self._signs_only else values.view(np.uint8)]
+            parts += [
+                chosen.packed(each[0].numpy()),
+                np.packbits(values >= 0) if self._signs_only else values.view(np.uint8),
+            ]
         return torch.from_numpy(np.concatenate(parts))
 
     def means(self, messages: torch.Tensor) -> dict[str, torch.Tensor | None]:

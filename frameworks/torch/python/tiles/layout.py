@@ -33,15 +33,15 @@ class Tiles:
         self._rows = shape[0] if len(shape) > 1 else 1
         self._columns = shape.numel() // self._rows if self._rows else 0
         self._down, self.height = _edge(self._rows)
-        self._across, self.width = _edge(self._columns)
-        self.count = self._down * self._across
+        self.across, self.width = _edge(self._columns)
+        self.count = self._down * self.across
         self.size = self.height * self.width
 
     def cut(self, values: torch.Tensor) -> torch.Tensor:
         """[tiles, size], row-major within each tile."""
-        down, across = self._down * self.height - self._rows, self._across * self.width - self._columns
+        down, across = self._down * self.height - self._rows, self.across * self.width - self._columns
         matrix = torch.nn.functional.pad(values.reshape(self._rows, self._columns), (0, across, 0, down))
-        parts = matrix.view(self._down, self.height, self._across, self.width)
+        parts = matrix.view(self._down, self.height, self.across, self.width)
         return parts.transpose(1, 2).reshape(self.count, self.size)
 
     def filling(self) -> torch.Tensor | None:
@@ -52,8 +52,8 @@ class Tiles:
 
     def joined(self, tiles: torch.Tensor) -> torch.Tensor:
         """The tensor whose tiles they are, row-major, without what fills the last ones."""
-        parts = tiles.view(self._down, self._across, self.height, self.width).transpose(1, 2)
-        matrix = parts.reshape(self._down * self.height, self._across * self.width)
+        parts = tiles.view(self._down, self.across, self.height, self.width).transpose(1, 2)
+        matrix = parts.reshape(self._down * self.height, self.across * self.width)
         return matrix[: self._rows, : self._columns].reshape(self._shape).contiguous()
 
     def largest(self, tiles: torch.Tensor, k: int) -> torch.Tensor:

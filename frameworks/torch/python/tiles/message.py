@@ -8,116 +8,106 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from hipress.errors import CorruptPayload
-from hipress.torch.tiles.chosen import Chosen
-from hipress.torch.tiles.layout import Tiles
-from hipress.torch.tiles.packing import Bytes, bytes_of_2bit, pack_2bit, unpack_2bit
-from hipress.torch.tiles.two_bits import BINS, quantized
+from hipress.torch.tiles.kept_code import KeptCode
+from hipress.torch.tiles.packing import Bytes
+from hipress.torch.tiles.sparse_tensor import SparseTensor, Values
 
-_MAGIC = b"HSL2"
-_HEADER = 8
-_LEVELS = 4 * BINS
-
-
-class SparseTensor:
-    """One tensor's part: k values of each tile, with 2 bits, and where they are; or all its values as float32, if that
-    is not larger."""
-
-    def __init__(self, shape: torch.Size, k: int) -> None:
-        self._shape = shape
-        self._tiles = Tiles(shape)
-        self._chosen = Chosen(self._tiles, k)
-        self._values = self._chosen.count
-        coded = _LEVELS + bytes_of_2bit(self._values) + self._chosen.bytes
-        self._is_raw = coded >= 4 * shape.numel()
-        self.bytes = 4 * shape.numel() if self._is_raw else coded
-
-    def encoded(self, wanted: torch.Tensor) -> tuple[Bytes, torch.Tensor | None]:
-        """The bytes, and what of `wanted` (float32) they leave out; None: `wanted` is not finite, as its receivers
-        will see."""
-        finite = bool(wanted.isfinite().all())
-        if self._is_raw:
-            raw = wanted.contiguous().numpy().reshape(-1).view(np.uint8)
-            return raw, torch.zeros_like(wanted) if finite else None
-        if not finite:
-            index = torch.arange(self._chosen.k).expand(self._tiles.count, self._chosen.k)
-            levels, bins = np.full(BINS, np.nan, np.float32), np.zeros(self._values, np.uint8)
-            return self._packed(levels, bins, index), None
-        tiles = self._tiles.cut(wanted)
-        index = self._tiles.largest(tiles, self._chosen.k)
-        filling = self._tiles.filling()
-        counted = np.ones(self._values, np.bool_) if filling is None else ~filling.gather(1, index).numpy().reshape(-1)
-        levels, bins = quantized(tiles.gather(1, index).numpy().reshape(-1), counted)
-        sent = torch.from_numpy(levels[bins]).view(index.shape)
-        tiles.scatter_add_(1, index, -sent)
-        return self._packed(levels, bins, index), self._tiles.joined(tiles)
-
-    def _packed(self, levels: NDArray[np.float32], bins: Bytes, index: torch.Tensor) -> Bytes:
-        return np.concatenate([levels.view(np.uint8), pack_2bit(bins), self._chosen.packed(index)])
-
-    def average(self, parts: list[Bytes]) -> torch.Tensor:
-        """Of all ranks' bytes, added in rank order; an index that a rank has not sent counts as zero. NaN throughout if
-        values of a rank were not finite. Raises CorruptPayload."""
-        share = np.float32(1 / len(parts))
-        if self._is_raw:
-            total = np.zeros(self._shape.numel(), np.float32)
-            for part in parts:
-                total += part.copy().view(np.float32)
-            return torch.from_numpy(total * share).view(self._shape)
-        total = np.zeros(self._tiles.count * self._tiles.size, np.float32)
-        for part in parts:
-            levels = part[:_LEVELS].copy().view(np.float32)
-            if np.isnan(levels).all():
-                return torch.full(self._shape, torch.nan)
-            if not np.isfinite(levels).all():
-                raise CorruptPayload("a bin's mean is not finite")
-            bins, index = np.split(part[_LEVELS:], [bytes_of_2bit(self._values)])
-            total[self._chosen.places(index)] += levels[unpack_2bit(bins, self._values)]
-        return self._tiles.joined(torch.from_numpy(total * share))
+_MAGIC = b"HSL3"
+#: Magic, checksum, and the number of coded bytes.
+_HEADER, _CHECKED = 12, 8
 
 
 class SparseMessage:
-    """One rank's message about several tensors; its size follows from their shapes."""
+    """One rank's message about several tensors. Its buffer has `bytes` bytes, which follow from the shapes; zeros fill
+    what the message leaves of it."""
 
-    def __init__(self, shapes: Mapping[str, torch.Size], k: int) -> None:
+    def __init__(self, shapes: Mapping[str, torch.Size], k: int, *, adaptive: bool = True) -> None:
+        self._adaptive = adaptive
         self._parts = {name: SparseTensor(shape, k) for name, shape in shapes.items()}
-        self.bytes = _HEADER + sum(each.bytes for each in self._parts.values())
+        self._sparse = {name: each for name, each in self._parts.items() if not each.is_raw}
+        self._code = KeptCode([each.grid for each in self._sparse.values()])
+        self._heads = sum(each.head_bytes for each in self._parts.values())
+        self._plain = sum(each.plain_bytes for each in self._sparse.values())
+        self.bytes = _HEADER + self._heads + self._plain
 
     def encoded(self, wanted: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The bytes; and what they leave out, by name, of the tensors whose values are finite."""
-        parts: list[Bytes] = []
+        """The buffer, uint8; and what the message leaves out, by name, of the tensors whose values are finite."""
+        heads: list[Bytes] = []
+        kept: dict[str, Values] = {}
         left: dict[str, torch.Tensor] = {}
         for name, each in self._parts.items():
-            part, rest = each.encoded(wanted[name])
-            parts.append(part)
+            head, values, rest = each.encoded(wanted[name])
+            heads.append(head)
+            if values is not None:
+                kept[name] = values
             if rest is not None:
                 left[name] = rest
-        payload = np.concatenate(parts)
-        header = _MAGIC + zlib.crc32(payload.tobytes()).to_bytes(4, "little")
-        return torch.from_numpy(np.concatenate([np.frombuffer(header, np.uint8), payload])), left
+        coded = self._coded(kept)
+        body = [each.plain(kept[name]) for name, each in self._sparse.items()] if coded.size == 0 else [coded]
+        checked = np.concatenate([np.array([coded.size], "<u4").view(np.uint8), *heads, *body])
+        buffer = np.zeros(self.bytes, np.uint8)
+        buffer[:4] = np.frombuffer(_MAGIC, np.uint8)
+        buffer[4:_CHECKED] = _checksum(checked)
+        buffer[_CHECKED : _CHECKED + checked.size] = checked
+        return torch.from_numpy(buffer), left
+
+    def _coded(self, kept: Mapping[str, Values]) -> Bytes:
+        """Indices and bins in the adaptive code; empty if that takes as many bytes as the plain ones."""
+        if not kept or not self._adaptive:
+            return np.empty(0, np.uint8)
+        indices = [each.index.reshape(-1) for each in kept.values() if each.index is not None]
+        bins = np.concatenate([each.bins for each in kept.values()])
+        coded = self._code.encoded(np.concatenate([np.empty(0, np.uint16), *indices]), bins)
+        return coded if coded.size < self._plain else np.empty(0, np.uint8)
 
     def averages(self, messages: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Of all ranks' messages, in rank order. Raises CorruptPayload, naming the rank or the tensor."""
-        payloads = [self._checked(each.numpy(), rank) for rank, each in enumerate(messages)]
-        averages, first = {}, 0
-        for name, each in self._parts.items():
+        """Of all ranks' buffers, in rank order. Raises CorruptPayload, naming the rank."""
+        heads, kept = [], []
+        for rank, each in enumerate(messages):
             try:
-                averages[name] = each.average([payload[first : first + each.bytes] for payload in payloads])
+                head, body, is_coded = self._checked(each.numpy())
+                heads.append(head)
+                kept.append(self._kept(body, is_coded=is_coded))
+            except CorruptPayload as error:
+                raise CorruptPayload(f"SparseLoCo's message of rank {rank} {error}; nothing was applied") from error
+        averages, first = {}, 0
+        for name, part in self._parts.items():
+            last = first + part.head_bytes
+            try:
+                averages[name] = part.average([each[first:last] for each in heads], [each.get(name) for each in kept])
             except CorruptPayload as error:
                 raise CorruptPayload(f"SparseLoCo's values of '{name}': {error}; nothing was applied") from error
-            first += each.bytes
+            first = last
         return averages
 
-    def _checked(self, message: Bytes, rank: int) -> Bytes:
-        problem = None
-        if message.size != self.bytes:
-            problem = f"has {message.size} bytes and not {self.bytes}"
-        elif message[:4].tobytes() != _MAGIC:
-            problem = f"begins with {message[:4].tobytes()!r} and not with {_MAGIC!r}"
-        elif int.from_bytes(message[4:_HEADER].tobytes(), "little") != zlib.crc32(message[_HEADER:].tobytes()):
-            problem = "does not have its checksum"
-        if problem is not None:
-            raise CorruptPayload(f"SparseLoCo's message of rank {rank} {problem}; nothing was applied")
-        return message[_HEADER:]
+    def _checked(self, buffer: Bytes) -> tuple[Bytes, Bytes, bool]:
+        """Heads, body, and whether the body is in the adaptive code."""
+        if buffer.size != self.bytes:
+            raise CorruptPayload(f"has {buffer.size} bytes and not {self.bytes}")
+        if (magic := buffer[:4].tobytes()) != _MAGIC:
+            raise CorruptPayload(f"begins with {magic!r} and not with {_MAGIC!r}")
+        coded = int(buffer[_CHECKED:_HEADER].view("<u4")[0])
+        end = _HEADER + self._heads + (coded or self._plain)
+        if end > self.bytes or not np.array_equal(buffer[4:_CHECKED], _checksum(buffer[_CHECKED:end])):
+            raise CorruptPayload("does not have its checksum")
+        if buffer[end:].any():
+            raise CorruptPayload("goes on behind its end")
+        body = _HEADER + self._heads
+        return buffer[_HEADER:body], buffer[body:end], coded > 0
+
+    def _kept(self, body: Bytes, *, is_coded: bool) -> dict[str, Values]:
+        if not is_coded:
+            ends = np.cumsum([each.plain_bytes for each in self._sparse.values()])
+            parts = np.split(body, ends[:-1]) if self._sparse else []
+            return {name: each.unpacked(part) for (name, each), part in zip(self._sparse.items(), parts, strict=True)}
+        indices, bins = self._code.decoded(body)
+        kept: dict[str, Values] = {}
+        for name, each in self._sparse.items():
+            kept[name], indices, bins = each.taken(indices, bins)
+        return kept
+
+
+def _checksum(checked: Bytes) -> Bytes:
+    return np.array([zlib.crc32(checked.tobytes())], "<u4").view(np.uint8)

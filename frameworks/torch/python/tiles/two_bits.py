@@ -6,16 +6,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from hipress.torch.tiles.packing import Bytes
 
 BINS = 4
 _WIDTH_IN_SIGMAS = 6
+_LARGEST = torch.finfo(torch.bfloat16).max
 
 
-def quantized(values: NDArray[np.float32], counted: NDArray[np.bool_]) -> tuple[NDArray[np.float32], Bytes]:
-    """The mean of each bin's values, and each value's bin. `values` are finite; only those `counted` make the means.
+def quantized(values: NDArray[np.float32], counted: NDArray[np.bool_]) -> tuple[torch.Tensor, Bytes]:
+    """The mean of each bin's values as bfloat16, and each value's bin. `values` are finite; only those `counted` make
+    the means. What rounding takes away stays in the residual, as everything that is not sent.
 
     The published code sends the bins' means relative to the mean of all values, and that mean: five numbers. Here the
     sender adds it, which says the same in four.
@@ -29,4 +32,5 @@ def quantized(values: NDArray[np.float32], counted: NDArray[np.bool_]) -> tuple[
     bins = np.clip(np.rint(centred / (scale if scale > 0 else 1.0) + BINS / 2), 0, BINS - 1).astype(np.uint8)
     sums = np.bincount(bins[counted], weights=centred[counted], minlength=BINS)
     counts = np.bincount(bins[counted], minlength=BINS)
-    return (shift + sums / np.maximum(counts, 1)).astype(np.float32), bins
+    means = torch.from_numpy((shift + sums / np.maximum(counts, 1)).astype(np.float32))
+    return means.bfloat16().clamp(-_LARGEST, _LARGEST), bins

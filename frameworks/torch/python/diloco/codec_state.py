@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What codecs over a process group hold back, in DiLoCo's states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hipress.errors import HipressError, InvalidArgument
+from hipress.torch.diloco.averaging import Averaging
+
+
+def saved_codecs(averaging: Averaging, rank: int, world: int) -> dict[str, Any] | None:
+    """What the state of rank `rank` of `world` has under "codecs"; None: this way of averaging keeps nothing there."""
+    own = averaging.codec_states()
+    return None if own is None else {"rank": rank, "world": world, **own}
+
+
+@contextmanager
+def unchanged_by_errors(averaging: Averaging) -> Iterator[None]:
+    """Within it load_codecs() may be called: if an error ends it, codecs hold back what they did before."""
+    before = averaging.codec_states()
+    try:
+        yield
+    except HipressError:
+        if before is not None:
+            averaging.load_codec_states([before])
+        raise
+
+
+def load_codecs(states: Sequence[Mapping[str, Any]], averaging: Averaging, rank: int, world: int) -> None:
+    """Goes on from what `states`, one rank's or all old ranks', have. Raises InvalidArgument; nothing is changed then.
+
+    On as many ranks it is this rank's own; otherwise the next average gets what the old ranks held back of it.
+    """
+    saved = [each.get("codecs") for each in states]
+    keeps = averaging.codec_states() is not None
+    if all(each is None for each in saved):
+        if keeps:
+            averaging.load_codec_states([])  # nothing was held back
+        return
+    if not keeps:
+        raise InvalidArgument(
+            "the state has residuals of a codec over a process group, which this DiLoCo() would not send: give it the "
+            "same group and codec"
+        )
+    found = [each for each in saved if isinstance(each, Mapping) and each.keys() >= {"rank", "world", "states"}]
+    if len(found) < len(saved):
+        raise InvalidArgument("some of the states lack the codec's residuals: give what state_dict() returned")
+    places = [(each["rank"], each["world"]) for each in found]
+    if len(found) == 1:
+        if places[0] != (rank, world):
+            raise InvalidArgument(
+                f"the state is of rank {places[0][0]} of {places[0][1]}, and this is rank {rank} of {world}: its "
+                "residuals are that rank's own; give the list of all old ranks' states, in their order"
+            )
+    elif places != [(place, len(found)) for place in range(len(found))]:
+        raise InvalidArgument(
+            f"the states are of ranks {', '.join(f'{one} of {of}' for one, of in places)}: give the states of all old "
+            "ranks, in their order"
+        )
+    averaging.load_codec_states([found[rank]] if len(found) == world else found)

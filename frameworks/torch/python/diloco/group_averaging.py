@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The average of pseudo-gradients over a process group of CPU tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from hipress.errors import InvalidArgument, Unsupported
+from hipress.torch.diloco.averaging import Values
+from hipress.torch.process_groups.average import GroupAverage, TensorShape
+from hipress.torch.process_groups.options import GroupOptions
+
+_TOPOLOGIES = ("ps", "allgather")
+
+
+class GroupAveraging:
+    """See Averaging. The tensors of a fragment are one batch."""
+
+    def __init__(
+        self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str, group: dist.ProcessGroup
+    ) -> None:
+        if topology not in _TOPOLOGIES:
+            raise InvalidArgument(
+                f"topology={topology!r}: over a process group DiLoCo() has {' and '.join(map(repr, _TOPOLOGIES))}"
+            )
+        for name, each in parameters.items():
+            if each.dtype != torch.float32:
+                raise Unsupported(
+                    f"parameter '{name}' is of type {each.dtype}: over a process group DiLoCo() takes float32 only"
+                )
+        shapes = {name: TensorShape(each.numel(), 4, each.dim()) for name, each in parameters.items()}
+        self._average = GroupAverage(shapes, group, GroupOptions(codec=codec, topology=topology, compress_vectors=True))
+        self._exchanges = 0
+
+    def start(self, fragment: int, values: Values) -> Callable[[], Values]:
+        """See Averaging."""
+        done = self._average.start(list(values.items()), self._exchanges)
+        self._exchanges += 1
+
+        def arrived() -> Values:
+            done.wait()
+            return values
+
+        return arrived
+
+    def residuals(self) -> Values | None:
+        """See Averaging: codec_states() has what codecs remember."""
+        return None
+
+    def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:
+        """See Averaging."""
+
+    def codec_states(self) -> dict[str, Any] | None:
+        """See Averaging."""
+        if not self._average.keeps_states:
+            return None
+        # As tensors: torch.load() reads no arrays of NumPy unless it trusts the file.
+        states = {
+            key: {name: torch.from_numpy(values) for name, values in each.items()}
+            for key, each in self._average.state_dict().items()
+        }
+        return {"exchanges": self._exchanges, "states": states}
+
+    def load_codec_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """See Averaging."""
+        arrays = [
+            {key: {name: np.asarray(values) for name, values in kept.items()} for key, kept in each["states"].items()}
+            for each in states
+        ]
+        if len(arrays) > 1:
+            self._average.load_states_of(arrays)
+        else:
+            self._average.load_state_dict(arrays[0] if arrays else {})
+        # Random rounding depends on it.
+        self._exchanges = int(states[0]["exchanges"]) if states else 0
