@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which elements of each tile are sent, as bytes: ascending indices."""
+"""Encodes which elements of each tile are sent: ascending indices as bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hipress.torch.tiles.packing import Bytes
 
 
 class Chosen:
-    """k elements of each tile, or all, which need no indices."""
+    """The choice of k elements of each tile. If a tile has at most k elements, the message has no indices."""
 
     def __init__(self, tiles: Tiles, k: int) -> None:
         self._tiles = tiles
@@ -23,11 +23,11 @@ class Chosen:
         self.bytes = 0 if self._code is None else self._code.bytes
 
     def packed(self, index: torch.Tensor) -> Bytes:
-        """`index`: of Tiles.largest()."""
+        """Encodes `index`, the result of Tiles.largest()."""
         return np.empty(0, np.uint8) if self._code is None else self._code.packed(index.numpy())
 
     def places(self, packed: Bytes) -> NDArray[np.int64] | slice:
-        """Where the elements are among all of Tiles.cut(), flat. Raises CorruptPayload."""
+        """The places of the chosen elements in the flattened result of Tiles.cut(). Raises CorruptPayload."""
         if self._code is None:
             return slice(None)
         index = self._code.unpacked(packed)

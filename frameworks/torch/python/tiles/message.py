@@ -22,8 +22,8 @@ _LEVELS = 4 * BINS
 
 
 class SparseTensor:
-    """One tensor's part: k values of each tile, with 2 bits, and where they are; or all its values as float32, if that
-    is not larger."""
+    """One tensor's part of a message: k values of each tile in 2 bits each, with their indices. If all values as
+    float32 are not larger, the part has these instead."""
 
     def __init__(self, shape: torch.Size, k: int) -> None:
         self._shape = shape
@@ -35,8 +35,8 @@ class SparseTensor:
         self.bytes = 4 * shape.numel() if self._is_raw else coded
 
     def encoded(self, wanted: torch.Tensor) -> tuple[Bytes, torch.Tensor | None]:
-        """The bytes, and what of `wanted` (float32) they leave out; None: `wanted` is not finite, as its receivers
-        will see."""
+        """The bytes, and the residual of `wanted` (float32). Residual None: `wanted` is not finite, and the receivers
+        see it in the bytes."""
         finite = bool(wanted.isfinite().all())
         if self._is_raw:
             raw = wanted.contiguous().numpy().reshape(-1).view(np.uint8)
@@ -58,8 +58,8 @@ class SparseTensor:
         return np.concatenate([levels.view(np.uint8), pack_2bit(bins), self._chosen.packed(index)])
 
     def average(self, parts: list[Bytes]) -> torch.Tensor:
-        """Of all ranks' bytes, added in rank order; an index that a rank has not sent counts as zero. NaN throughout if
-        values of a rank were not finite. Raises CorruptPayload."""
+        """The average of all ranks' parts, added in rank order; an index that a rank has not sent counts as zero. If
+        values of a rank were not finite, an encoded part gives NaN everywhere. Raises CorruptPayload."""
         share = np.float32(1 / len(parts))
         if self._is_raw:
             total = np.zeros(self._shape.numel(), np.float32)
@@ -86,7 +86,7 @@ class SparseMessage:
         self.bytes = _HEADER + sum(each.bytes for each in self._parts.values())
 
     def encoded(self, wanted: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The bytes; and what they leave out, by name, of the tensors whose values are finite."""
+        """The bytes, and the residuals by name, of tensors with finite values only."""
         parts: list[Bytes] = []
         left: dict[str, torch.Tensor] = {}
         for name, each in self._parts.items():
@@ -99,7 +99,9 @@ class SparseMessage:
         return torch.from_numpy(np.concatenate([np.frombuffer(header, np.uint8), payload])), left
 
     def averages(self, messages: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Of all ranks' messages, in rank order. Raises CorruptPayload, naming the rank or the tensor."""
+        """The averages of all ranks' messages, added in rank order. Raises CorruptPayload with the rank or the
+        tensor.
+        """
         payloads = [self._checked(each.numpy(), rank) for rank, each in enumerate(messages)]
         averages, first = {}, 0
         for name, each in self._parts.items():

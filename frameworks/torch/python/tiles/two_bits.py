@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseLoCo's 2 bits a value (arXiv 2508.15706): four equal bins around the mean, six standard deviations wide."""
+"""SparseLoCo's 2 bits per value (arXiv 2508.15706): four equal bins around the mean, together six standard deviations
+wide.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ _WIDTH_IN_SIGMAS = 6
 
 
 def quantized(values: NDArray[np.float32], counted: NDArray[np.bool_]) -> tuple[NDArray[np.float32], Bytes]:
-    """The mean of each bin's values, and each value's bin. `values` are finite; only those `counted` make the means.
+    """The mean of each bin's values, and each value's bin. `values` are finite; the means use only the `counted`
+    values.
 
-    The published code sends the bins' means relative to the mean of all values, and that mean: five numbers. Here the
-    sender adds it, which says the same in four.
+    The published code sends five numbers: the mean of all values, and the bins' means relative to it. Here the sender
+    adds that mean to each bin's mean and sends four numbers.
     """
     exact = values.astype(np.float64)
     members = int(counted.sum())
