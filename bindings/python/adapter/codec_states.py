@@ -2,11 +2,11 @@
 """Codec states of a list of tensors for checkpoints: a flat dict of arrays, which every file format can store.
 
     "hipress"             int64 [format, ranks, rank]; rank -1: the mean over all ranks
-    "weight:shape" uint8, the shape of the tensor "weight" as text, as ranks compare it
-    "weight:steps" int64 [number of steps in which it was sent, number that seeds its random values]
-    "weight/residual" float32 [elements], a state of its codec, in memory order; the same for every other state
-    "weight:stretches" float64 [stretches, 3], only in the states of one rank: elements, role, factor; see _ROLES
-    "weight:unsent" float32 [elements], only in the states of one rank: the unsent residual
+    "weight:shape"        uint8, the shape of the tensor "weight" as text, as ranks compare it
+    "weight:steps"        int64 [number of steps in which it was sent, number that seeds its random values]
+    "weight/residual"     float32 [elements], a state of its codec, in memory order; the same for every other state
+    "weight:stretches"    float64 [stretches, 3], only in the states of one rank: elements, role, factor; see _ROLES
+    "weight:unsent"       float32 [elements], only in the states of one rank: the unsent residual
 
 A residual has the unit of the encoded values: factor · gradient. So residual / factor is the part of the gradients that
 a rank has not sent yet, in every role. The mean of these parts over all ranks is the part that the average still lacks.
