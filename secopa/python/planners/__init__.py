@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planners: they search for the plan with which a cost model predicts the shortest step. planner.py chooses one."""
+"""Planners. They search for the plan for which a cost model predicts the shortest step. planner.py chooses a
+planner.
+"""
