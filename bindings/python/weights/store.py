@@ -54,15 +54,15 @@ class FolderStore:
         return str(self._folder)
 
     def names(self) -> Iterator[str]:
-        """As Store."""
+        """See Store."""
         return (entry.name for entry in os.scandir(self._folder) if not entry.name.startswith("."))
 
     def read(self, name: str) -> bytes:
-        """As Store."""
+        """See Store."""
         return (self._folder / name).read_bytes()
 
     def write(self, name: str, parts: Iterable[Buffer]) -> None:
-        """As Store."""
+        """See Store."""
         descriptor, unfinished = tempfile.mkstemp(prefix=f".{name}-", dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -78,7 +78,7 @@ class FolderStore:
                 os.unlink(unfinished)
 
     def delete(self, name: str) -> None:
-        """As Store."""
+        """See Store."""
         (self._folder / name).unlink(missing_ok=True)
 
     def _name(self, unfinished: Path, name: Path) -> None:
