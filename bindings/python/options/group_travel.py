@@ -38,7 +38,7 @@ class BesideCodec(TypedDict, total=False):
         Mapping[str, str] | None,
         Option(
             "Codecs of single parameters, by name: {codec_for_example}. They hold for vectors and small {gradient}s, "
-            "too. The others get `codec`.",
+            "too. All others get `codec`.",
             default=None,
         ),
     ]

@@ -91,8 +91,8 @@ class RuntimeOptions:
     bundle_linger: Annotated[
         float,
         Option(
-            "Most seconds that a small message waits for others, while an earlier message to the same peer is under "
-            "way.",
+            "The longest time in seconds that a small message waits for further small messages, while an earlier "
+            "message to the same peer is in flight.",
             above=0,
             of_engine=True,
         ),
@@ -108,7 +108,7 @@ class RuntimeOptions:
     ] = False
     round_bytes: Annotated[
         int,
-        Option("Most bytes of a link round, unless one message is larger.", above=0, of_engine=True),
+        Option("The most bytes of a link round; a single message may be larger.", above=0, of_engine=True),
     ] = 1 << 20
     coordinator: Annotated[
         str,
@@ -123,7 +123,7 @@ class RuntimeOptions:
     heartbeat: Annotated[
         float,
         Option(
-            "Seconds between two signs of life of a host.",
+            "Seconds between two beats, by which each host shows that it is alive.",
             above=0,
             default_text="1, or a quarter of `heartbeat_limit` if that is less",
         ),
@@ -131,7 +131,7 @@ class RuntimeOptions:
     heartbeat_limit: Annotated[
         float,
         Option(
-            "Seconds after which a host that answers nothing is lost; give more on networks that stall longer.", above=0
+            "Seconds without an answer after which a host is lost; give more on networks that stall longer.", above=0
         ),
     ] = 7.0
     network: Annotated[

@@ -44,5 +44,5 @@ class TravelOptions(CollectiveOptions, total=False):
     ]
     codec_for: Annotated[
         Mapping[str, str] | None,
-        Option("Codecs of single {parameter}s, by name: {codec_for_example}. The others get `codec`.", default=None),
+        Option("Codecs of single {parameter}s, by name: {codec_for_example}. All others get `codec`.", default=None),
     ]
