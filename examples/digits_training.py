@@ -55,9 +55,7 @@ def warmup_codecs(codec: str, epochs: int) -> list[str]:
 
 
 def learning_rate(step: int, steps: int, highest: float) -> float:
-    """The learning rate of a step: it rises over the first fifth of the steps, then falls to almost 0, as
-    OneCycleLR.
-    """
+    """The rate of a step. It rises over the first fifth of the steps, then falls to almost 0, as OneCycleLR."""
     rising = 0.2 * steps - 1
 
     def between(start: float, end: float, part: float) -> float:

@@ -32,9 +32,7 @@ class DelayLines:
     """Makes the lines of one cluster. They end with its hub."""
 
     def __init__(self, round_trip_ms: float) -> None:
-        """Compiles the line's program. A round trip passes four lines, two in each direction. Raises
-        ClusterUnavailable.
-        """
+        """Compiles the program. A round trip passes four lines, two in each direction. Raises ClusterUnavailable."""
         compiler = shutil.which("cc")
         if compiler is None:
             raise ClusterUnavailable("links with a delay need a C compiler called cc; install gcc or clang")

@@ -134,9 +134,7 @@ class Terngrad(Quantizer):
 
 
 class Largest(Compressor):
-    """Compresses to the values above a threshold, which a sample determines, their ascending indices, and their
-    mask.
-    """
+    """Compresses to the values above a sampled threshold, their ascending indices, and their mask."""
 
     def __init__(self, count: int, ratio: float, sample_rate: float) -> None:
         self.ratio = ratio

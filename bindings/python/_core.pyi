@@ -34,9 +34,7 @@ class Codec:
     def states(self) -> tuple[str, ...]: ...
     @property
     def low_rank(self) -> tuple[int, float, bool, bool] | None:
-        """The options (rank, min_ratio, error_feedback, warm_start) of a codec without encoding; None for other
-        codecs.
-        """
+        """(rank, min_ratio, error_feedback, warm_start) of a codec without encoding; None for other codecs."""
     @property
     def kernels(self) -> str | None:
         """The text of the codec's GPU kernels, for NVRTC."""
@@ -369,9 +367,7 @@ class Engine:
         gradient. Raises InvalidArgument if the tensor is in flight.
         """
     def read_state(self, tensor: int, state: str) -> NDArray[np.float32]:
-        """One state of all elements, from the role in which this rank encodes each element; zeros for other
-        elements.
-        """
+        """One state of all elements, from the role in which this rank encodes each; zeros for other elements."""
     def restore_states(
         self,
         tensors: Sequence[int],
@@ -405,9 +401,7 @@ class Blocks:
 def move_blocks(
     engine: Engine, spec: TensorSpec, input: NDArray[Any], row_elements: int, rows: Sequence[int]
 ) -> Blocks:
-    """Starts an allgather (`rows`: this rank's number of rows) or an alltoall (`rows`: numbers of rows for each
-    rank).
-    """
+    """Starts an allgather (`rows`: this rank's number of rows) or an alltoall (`rows`: one number for each rank)."""
 
 def connect_engine(
     control: ControlPlane, local_address: str, options: dict[str, Any], devices: str = "", start_timeout: float = 60.0

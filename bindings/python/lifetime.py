@@ -60,9 +60,7 @@ class Runtime:
         load_core().set_current_engine(self.engine)
 
     def numbered(self, name: str) -> str:
-        """`name` in the first call, then `name#2`, `name#3` and so on. All ranks get the same, as they call in one
-        order.
-        """
+        """`name` in the first call, then `name#2`, `name#3` and so on: equal on all ranks, which call in one order."""
         self._counts[name] += 1
         return name if self._counts[name] == 1 else f"{name}#{self._counts[name]}"
 

@@ -24,9 +24,7 @@ class Step(Protocol):
     """An adapter's current step."""
 
     def unfinished(self) -> str | None:
-        """This rank's exception and its place, if the rank has handed over some gradients but not all; otherwise
-        None.
-        """
+        """This rank's exception and its place, if the rank has handed over some gradients but not all; else None."""
 
     def steps_taken(self) -> int:
         """Number of steps that this rank has completed."""
@@ -52,9 +50,7 @@ def end_job(process: Runtime, what: str) -> NoReturn:
 
 
 def update_raised(process: Runtime, error: BaseException, where: str) -> None:
-    """Reports that an update raised, which may have changed some parameters. All ranks get an error. A job of one rank
-    goes on.
-    """
+    """Gives all ranks an error if an update raised, which may have changed some parameters. A single rank goes on."""
     if process.place.size == 1:
         return
     process.engine.fail(

@@ -43,9 +43,7 @@ def load_images() -> tuple[mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDArray, mx.nd.ND
 
 
 def build_network() -> gluon.nn.HybridSequential:
-    """The network. Nearly all of its 417 000 weights are in one layer, as in networks that gain most from
-    compression.
-    """
+    """A network with nearly all of its 417 000 weights in one layer, as networks that gain most from compression."""
     network = gluon.nn.HybridSequential()
     network.add(
         gluon.nn.Conv2D(32, kernel_size=3, padding=1, activation="relu"),

@@ -37,9 +37,7 @@ def load_images() -> tuple[Any, Any, Any, Any]:
 
 
 def build_model() -> Any:
-    """The network. Nearly all of its 417 000 weights are in one layer, as in networks that gain most from
-    compression.
-    """
+    """A network with nearly all of its 417 000 weights in one layer, as networks that gain most from compression."""
 
     def initial(inputs: int) -> dict[str, Any]:
         limit = 1 / math.sqrt(inputs)  # the range from which PyTorch draws first weights

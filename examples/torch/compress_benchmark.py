@@ -72,9 +72,7 @@ def codec_of(compressor: str, memory: str) -> str:
 
 
 def groups_of(gradients: Sequence[Gradient], number: int) -> list[str | None]:
-    """The group of each gradient. Groups have consecutive gradients and nearly equal sizes, from the last gradient
-    on.
-    """
+    """The group of each gradient. Groups have consecutive gradients and nearly equal sizes, the last ones first."""
     if number == 0:
         return [None] * len(gradients)
     total = sum(gradient.elements for gradient in gradients)

@@ -44,9 +44,7 @@ def load_images() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def build_model() -> nn.Module:
-    """The network. Nearly all of its 417 000 weights are in one layer, as in networks that gain most from
-    compression.
-    """
+    """A network with nearly all of its 417 000 weights in one layer, as networks that gain most from compression."""
     return nn.Sequential(
         nn.Conv2d(1, 32, kernel_size=3, padding=1),
         nn.ReLU(),

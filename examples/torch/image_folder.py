@@ -22,9 +22,7 @@ _KINDS = {".jpeg", ".jpg", ".png"}
 
 
 class ImageFolder(Dataset[tuple[Tensor, int]]):
-    """The images `root`/CLASS/*.JPEG. In training it takes a random part of each image, perhaps mirrored; else the
-    centre.
-    """
+    """The images `root`/CLASS/*.JPEG. Training gets a random part of each, perhaps mirrored; tests get the centre."""
 
     def __init__(self, root: Path, size: int, *, training: bool) -> None:
         classes = sorted(folder.name for folder in root.iterdir() if folder.is_dir())

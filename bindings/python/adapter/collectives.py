@@ -82,9 +82,7 @@ def check_codec_needs_name(name: str | None, codec: str) -> None:
 
 
 def divided_rows(rows: int) -> int:
-    """Number of rows, of `rows`, that a reducescatter gives this rank. If they do not divide evenly, lower ranks get
-    one more.
-    """
+    """Number of rows, of `rows`, that a reducescatter gives this rank; lower ranks may get one row more."""
     size, rank = runtime.size(), runtime.rank()
     return rows // size + (rank < rows % size)
 

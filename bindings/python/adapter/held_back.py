@@ -15,9 +15,7 @@ Values = NDArray[np.float32]
 
 
 class HeldBack:
-    """The unsent residuals of tensors, by index. Each is added to its tensor's next values, so that no value is
-    lost.
-    """
+    """The unsent residuals of tensors, by index. Each is added to its tensor's next values, so no value is lost."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Values] = {}
@@ -37,15 +35,12 @@ class HeldBack:
         self._waiting = values
 
     def sent_with(self, operation: Hashable, index: int, is_finite: Callable[[], bool]) -> None:
-        """Notes that `operation` carries the unsent residual of the tensor at `index`. `is_finite()` checks its
-        result.
-        """
+        """Notes that `operation` carries the unsent residual of a tensor. `is_finite()` checks its result."""
         self._sent[operation] = (index, self._waiting.pop(index), is_finite)
 
     def arrived(self, operation: Hashable) -> None:
-        """Notes that `operation` has succeeded. If its result is not finite, no parameter is updated: the values wait
-        again.
-        """
+        """Notes that `operation` has succeeded. If its result is not finite, no parameter changes: the values wait
+        again."""
         if operation in self._sent:
             index, values, is_finite = self._sent.pop(operation)
             if not is_finite():

@@ -34,9 +34,7 @@ Adasum = ReduceOp("adasum")
 
 
 def chosen(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
-    """`op`, or the operation for `average`, its older form in Horovod; without both, Average. Raises
-    InvalidArgument.
-    """
+    """`op`, or the operation for `average`, Horovod's older form; without both, Average. Raises InvalidArgument."""
     if average is not None:
         if op is not None:
             raise InvalidArgument("give either op or average (its older form), not both")

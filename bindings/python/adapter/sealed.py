@@ -41,9 +41,7 @@ class Call:
 
 
 def new_call(what: str, label: str) -> Call:
-    """The next call. Every rank makes it before it waits for bytes, because ranks agree on the key in the first
-    call.
-    """
+    """The next call. Every rank makes it before it waits for bytes: in the first call ranks agree on the key."""
     kept = runtime.current().kept
     _key()
     with _lock:

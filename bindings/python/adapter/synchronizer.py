@@ -225,9 +225,7 @@ class TensorList:
         return self._tensors
 
     def as_saved(self) -> Sequence[TensorDescription]:
-        """The descriptions with the names that the tensors have in checkpoints, which are valid in other processes,
-        too.
-        """
+        """The descriptions with the tensors' names in checkpoints, which are valid in other processes, too."""
         return self._tensors
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
@@ -277,15 +275,11 @@ class TensorList:
         self._held_back.replace(dict(values))
 
     def sent_with(self, operation: Hashable, index: int, is_finite: Callable[[], bool]) -> None:
-        """Notes that `operation` carries the unsent residual of the tensor. `is_finite()` checks the result
-        afterwards.
-        """
+        """Notes that `operation` carries the unsent residual of the tensor. `is_finite()` checks the result later."""
         self._held_back.sent_with(operation, index, is_finite)
 
     def arrived(self, operation: Hashable) -> None:
-        """Notes that `operation` has succeeded. wait() calls it; an adapter that does not call wait() calls it
-        itself.
-        """
+        """Notes that `operation` has succeeded. wait() calls it; an adapter without wait() calls it itself."""
         self._held_back.arrived(operation)
 
     def wait(self, operation: int) -> bool:

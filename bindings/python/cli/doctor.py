@@ -151,9 +151,7 @@ def check_ucx(facts: dict[str, Any]) -> Check:
 
 
 def check_network(facts: dict[str, Any]) -> Check:
-    """The network devices that gradients may use, the fastest first, with their rates; the other devices, with
-    reasons.
-    """
+    """The network devices for gradients, the fastest first, with their rates; the other devices, with reasons."""
     if "network" not in facts:
         return Check("network", "info", f"unknown: {facts.get('network_error', 'the core is not there to ask')}")
     devices = [Device(**each) for each in facts["network"]]

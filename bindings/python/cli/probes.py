@@ -25,9 +25,7 @@ Facts = dict[str, Any]
 
 
 def probe_core() -> Facts:
-    """Load hipress._core and return its facts about UCX and codecs. A key is missing if the core has no such
-    function.
-    """
+    """Load hipress._core and return its facts about UCX and codecs. A key is missing if the core lacks the function."""
     core = load_core()
     facts: Facts = {"file": str(core.__file__)}
     functions = {"ucx": "ucx_info", "codecs": "describe_codecs", "isa": "isa_level"}
@@ -88,9 +86,7 @@ def _call(driver: ctypes.CDLL, function: str, *arguments: object) -> None:
 
 
 def probe_framework(name: str) -> Facts:
-    """Import HiPress' adapter for the framework `name`, which loads its operators. The facts include an error's
-    advice.
-    """
+    """Import HiPress' adapter for the framework `name`, which loads its operators. The facts include advice."""
     facts: Facts = {}
     try:
         importlib.import_module(f"hipress.{name}")

@@ -43,9 +43,7 @@ class _Job:
 
 
 def hand_over(options: HandoverOptions) -> list[str]:
-    """The command that starts the job on its hosts. Raises `InvalidArgument` for options that no launcher can
-    follow.
-    """
+    """The command that starts the job on its hosts. Raises `InvalidArgument` for options without such a command."""
     if not options.command:
         raise InvalidArgument("there is no command to run; expected one after the options")
     hosts = _parse(options.hosts)

@@ -76,9 +76,7 @@ def launch(options: LaunchOptions) -> int:
 
 @contextlib.contextmanager
 def _caught_signals() -> Iterator[int]:
-    """Within this context each signal becomes a byte in the yielded file descriptor, so that one wait sees all
-    events.
-    """
+    """Within this context each signal becomes a byte in the yielded file descriptor, so one wait sees all events."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     os.set_blocking(write_end, False)

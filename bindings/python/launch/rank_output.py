@@ -61,9 +61,7 @@ class Sink:
         return self._unfinished is stream
 
     def flush(self) -> None:
-        """Write the bytes that the file takes now. Call it when the file is writable. An error marks the sink
-        broken.
-        """
+        """Write the bytes that the file takes now, when it is writable. An error marks the sink broken."""
         try:
             del self._pending[: os.write(self.fd, self._pending[:_CHUNK])]
         except BlockingIOError:
@@ -107,9 +105,7 @@ class RankStream:
         return self._pipe.closed
 
     def read(self, now: float) -> bool:
-        """Read the available bytes. `now`: monotonic seconds. Returns False if there are none; closes at the end of
-        input.
-        """
+        """Read the available bytes. `now`: monotonic seconds. Returns False if there are none; closes at the end."""
         try:
             data = os.read(self.fd, 65536)
         except BlockingIOError:

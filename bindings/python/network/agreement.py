@@ -63,9 +63,7 @@ def agree(allgather: AllGather, rank: int, wanted: str, met_at: str) -> Chosen:
 
 
 def _introduce(text: str) -> dict[str, Any]:
-    """The first message of a rank: its host, the elements of its setting with a device on this host, and its
-    problem.
-    """
+    """The first message of a rank: its host, the elements of its setting with a device here, and its problem."""
     namespace = os.stat("/proc/self/ns/net")
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()
     host = hashlib.sha256(f"{boot} {namespace.st_dev}:{namespace.st_ino}".encode()).hexdigest()[:16]

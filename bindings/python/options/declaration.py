@@ -152,8 +152,6 @@ def filled(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _prepared(kind: type) -> tuple[Mapping[str, Any], Sequence[Declared]]:
-    """The defaults, which are in range, and the options with a range. They are cached, as each all-reduce needs
-    them.
-    """
+    """The defaults, which are in range, and the options with a range; cached, as each all-reduce needs them."""
     options = declared(kind)
     return {name: each.default for name, each in options.items()}, [each for each in options.values() if each.has_range]

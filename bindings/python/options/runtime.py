@@ -18,9 +18,7 @@ _SHORTEST_BEAT, _LONGEST_BEAT = 0.01, 86400
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions:
-    """The options of this rank's engine. init() takes each option as an argument, or else from its environment
-    variable.
-    """
+    """The options of this rank's engine. init() takes each from an argument, or else from its environment variable."""
 
     timeout: Annotated[
         float,
@@ -192,9 +190,7 @@ class RuntimeOptions:
         return options._with_heartbeat(given="heartbeat" in values)
 
     def _with_heartbeat(self, *, given: bool) -> "RuntimeOptions":
-        """Fills and checks the heartbeat. The limit must be several beats, because TCP repeats a lost beat only
-        later.
-        """
+        """Fills and checks the heartbeat. The limit must be several beats, because TCP repeats a lost beat late."""
         if min(self.heartbeat, self.heartbeat_limit) < _SHORTEST_BEAT or self.heartbeat_limit > _LONGEST_BEAT:
             raise InvalidArgument(
                 f"heartbeat={self.heartbeat:g} and heartbeat_limit={self.heartbeat_limit:g}: both are seconds from "

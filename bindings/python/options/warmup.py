@@ -70,9 +70,9 @@ class Warmup:
 
 
 def warmup_of(given: int | Warmup | None) -> Warmup | None:
-    """The warm-up of an argument: a number of steps is a warm-up without codec, None and 0 are none. Raises
-    InvalidArgument.
-    """
+    """The warm-up of an argument. A number of steps means no codec in these steps; None and 0: there is no warm-up.
+
+    Raises InvalidArgument."""
     if given is None or isinstance(given, Warmup):
         return given
     if isinstance(given, bool) or not isinstance(given, int):

@@ -34,9 +34,7 @@ def _load() -> None:
 
 
 def register(name: str) -> None:
-    """Makes the operators of the codec `name`, which may be a loaded one. Raises InvalidArgument if there is no such
-    codec.
-    """
+    """Makes the operators of a built-in or loaded codec. Raises InvalidArgument if there is no such codec."""
     if hasattr(mx.nd, f"hipress_{name}_encode"):
         return
     known = [codec["name"] for codec in _core.describe_codecs()]

@@ -77,9 +77,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> mx.nd.NDArray:
-    """This rank's rows of the combination of all ranks' `tensor`. If rows do not divide evenly, lower ranks get one
-    more.
-    """
+    """This rank's rows of the combination of all ranks' `tensor`. Lower ranks may get one row more."""
     started = _reducescatter(tensor, op, name, process_set, prescale_factor, postscale_factor)
     return _array(started.wait(), tensor)
 

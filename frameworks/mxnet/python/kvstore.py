@@ -80,9 +80,7 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
         self.broadcast(key, value, value)
 
     def pushpull(self, key: str | int, value: Any, out: Any = None, priority: int = 0) -> None:
-        """`out` (default: `value`) := the sum of all ranks' `value`. If `value` is a list, its arrays are added up
-        first.
-        """
+        """`out` (default: `value`) := the sum of all ranks' `value`. The arrays of a list are added up first."""
         self._used = True
         values = _listed(value)
         first, *others = values if out is None else _listed(out)

@@ -162,9 +162,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         self._agreed().set_plan(plan_to_set(plan))
 
     def between_steps(self, doing: str) -> GradientSynchronizer:
-        """Waits for the last step and returns the list of gradients. Raises InvalidArgument if shapes are not known
-        yet.
-        """
+        """Waits for the last step and returns the list of gradients. Raises InvalidArgument for unknown shapes."""
         for parameter in self._ordered:
             if parameter.shape is None or (0 in parameter.shape and parameter._deferred_init):
                 raise InvalidArgument(

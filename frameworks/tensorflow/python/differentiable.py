@@ -91,9 +91,7 @@ def allgather(names: _Names, tensors: _Tensors) -> list[Any]:
 
 
 def alltoall(name: str, tensor: Any, splits: Any) -> tuple[Any, Any]:
-    """The received rows, and the number of rows of each rank. The gradient of a row goes back to the rank that sent
-    it.
-    """
+    """The received rows, and the number of rows of each rank. The gradient of a row goes back to its sender."""
     received: list[Any] = []
     (name,) = own_names([name])
 

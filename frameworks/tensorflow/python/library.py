@@ -18,9 +18,7 @@ from hipress.errors import Unsupported
 
 @cache  # TensorFlow finds no operators in a library that the process has loaded under another name
 def load_operators() -> tuple[Any, ctypes.CDLL]:
-    """TensorFlow's module of the operators, and the library. Raises Unsupported, which says how to build the
-    library.
-    """
+    """TensorFlow's module of the operators, and the library. Raises Unsupported, which says how to build it."""
     load_core()  # libhipress, which the operators link to, is in the process from here on
     version = tf.__version__
     shipped = shipped_library(version)

@@ -99,9 +99,7 @@ def updated(variables: Sequence[Any], number: int, indices: Sequence[int]) -> No
 
 
 def forget_values() -> None:
-    """Tells the operators that all variables have new values, equal on all ranks, that are not an optimizer's
-    update.
-    """
+    """Tells the operators that all variables have new values, equal on all ranks, without an optimizer's update."""
     _lists.hipress_forget_values()
 
 

@@ -14,8 +14,6 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def as_written(function: _Function) -> _Function:
-    """Wraps `function` so that AutoGraph does not convert it while a tf.function is traced. It runs within
-    own_errors().
-    """
+    """Wraps `function` so that AutoGraph does not convert it in a tf.function. It runs within own_errors()."""
     plain: _Function = tf.autograph.experimental.do_not_convert(with_own_errors(function))
     return plain

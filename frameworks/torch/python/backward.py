@@ -128,17 +128,15 @@ class BackwardSynchronization:
         self._attach()
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None) -> None:
-        """Changes the codecs from the next round on; see GradientSynchronizer.set_codec(). Raises InvalidArgument
-        within backward.
-        """
+        """Changes the codecs from the next round on, see TensorList.set_codec(). Raises InvalidArgument within
+        backward."""
         self._check_idle("set_codec")
         self.planning = self.warming_up = None
         self._synchronizer.set_codec(codec, codec_for)
 
     def set_plan(self, plan: Plan | None) -> None:
-        """Changes the plan from the next round on; see GradientSynchronizer.set_plan(). Raises InvalidArgument within
-        backward.
-        """
+        """Changes the plan from the next round on, see TensorList.set_plan(). Raises InvalidArgument within
+        backward."""
         self._check_idle("set_plan")
         self.planning = self.warming_up = None
         self._synchronizer.set_plan(plan)
@@ -358,9 +356,7 @@ class BackwardSynchronization:
         self._handed_over.add(index)
 
     def _all_raised_alike(self) -> bool:
-        """Whether every rank has left its round open after it handed over the same gradients: these can be
-        completed.
-        """
+        """Whether every rank has left its round open with the same gradients handed over, which it then completes."""
         self._left_open += 1
         key = f"round {self._left_open} left open of {self._synchronizer.name(0)}"
         handed_over = ",".join(map(str, sorted(self._handed_over))).encode()
@@ -426,9 +422,8 @@ class BackwardSynchronization:
         self._clean = True
 
     def _wait(self) -> None:
-        """Waits for all operations, and ends the round. If one raises, the round stays open with the remaining
-        operations.
-        """
+        """Waits for all operations, and ends the round. If one raises, the round stays open with the other
+        operations."""
         leaves_zeros = self._as_horovod and runtime.size() > 1
         for index, handle in list(self._handles.items()):
             try:

@@ -103,9 +103,7 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within this context `backward()` accumulates gradients on this rank only; the next `backward()` after it
-        synchronises them.
-        """
+        """Within this context `backward()` accumulates gradients on this rank only; the next one synchronises them."""
         with self._hipress.paused():
             yield
 
@@ -199,9 +197,7 @@ def _plain(own_class: Any, state: Any) -> torch.optim.Optimizer:
 def made_distributed(
     optimizer: torch.optim.Optimizer, synchronization: BackwardSynchronization
 ) -> DistributedTorchOptimizer:
-    """Replaces the optimizer's class by a derived one. It is the same object, so its state and its schedulers stay
-    valid.
-    """
+    """Replaces the optimizer's class by a derived one. The object, its state and its schedulers stay the same."""
     own = optimizer.__class__
     patched = optimizer.__dict__.get("step")
     optimizer.__class__ = type(f"Distributed{own.__name__}", (DistributedTorchOptimizer, own), {})

@@ -65,7 +65,7 @@ class AutomaticOptions:
     codecs: tuple[str, ...] = ()
     """Codecs that a plan may use besides none."""
     codecs_for: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """As in PlanningOptions."""
+    """Codecs of matching gradients, see PlanningOptions."""
     min_compress_bytes: int = MIN_COMPRESS_BYTES
     interval: int = 10
     """Steps between two comparisons of step times, and steps before the first plan."""

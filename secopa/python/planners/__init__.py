@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planners. They search for the plan for which a cost model predicts the shortest step. planner.py chooses a
-planner.
-"""
+"""Planners: they search for the plan with the shortest step in a cost model. planner.py chooses a planner."""

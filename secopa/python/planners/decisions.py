@@ -17,9 +17,7 @@ from hipress.secopa.profile.gradients import GradientSet
 def plan_of(
     gradients: GradientSet, model: CostModel, found: Found, reasons: Sequence[str], raw: Found, made_by: str
 ) -> Plan:
-    """The plan of a search's result `found`. `reasons`: one per unit of `found`; `raw`: the best uncompressed
-    candidate.
-    """
+    """The plan of a result `found`. `reasons`: one per unit of `found`; `raw`: the best uncompressed candidate."""
     count = len(gradients.gradients)
     choices = choices_of_gradients(found.units, found.choices, count)
     reason_of = {member: reason for unit, reason in zip(found.units, reasons, strict=True) for member in unit.members}

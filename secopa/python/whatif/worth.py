@@ -56,9 +56,7 @@ class Row:
     cpu_s: float
     """Processor seconds of the busiest rank for synchronisation."""
     relative_error: float | None
-    """The error of one encoding without error feedback; None if the row is uncompressed or the error was not
-    measured.
-    """
+    """The error of one encoding without error feedback; None if the row is uncompressed or it was not measured."""
     verdict: Verdict
 
 

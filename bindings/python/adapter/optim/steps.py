@@ -74,9 +74,7 @@ class Steps:
         return runtime.size()
 
     def _average(self, values: Mapping[str, Floats], codecs: Mapping[str, str] | None = None) -> None:
-        """Averages in place. Compressed values have other names than exact ones, so that no exact average gets
-        residuals.
-        """
+        """Averages in place. Compressed values have other names than exact ones, so exact averages get no residuals."""
         kind = "exact" if codecs is None else "compressed"
         operations = [
             collectives.allreduce(

@@ -45,9 +45,7 @@ def resolve(environ: Mapping[str, str] = os.environ, timeout: float = 60.0) -> R
 
 
 def _with_secret(source: Source, place: Rendezvous, environ: Mapping[str, str]) -> Rendezvous:
-    """Mixes the user's secret into the token, because most launchers' stores have no passwords and others can read
-    them.
-    """
+    """Mixes the user's secret into the token, because other users can read most launchers' stores."""
     secret = environ.get("HIPRESS_JOB_TOKEN", "")
     if not secret or source.name == "hipress run":  # for it the variable is the token
         return place

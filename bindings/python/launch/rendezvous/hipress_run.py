@@ -16,9 +16,7 @@ _inherited: set[int] = set()
 
 
 def from_hipress_run(environ: Mapping[str, str], _timeout: float) -> Rendezvous:
-    """Reads the variables of `hipress run`. Rank 0 inherits the listening socket, so no other process can take the
-    port.
-    """
+    """Reads the variables of `hipress run`. Rank 0 inherits the socket, so no other process can take the port."""
     variables = Variables("hipress run", environ)
     rank, size, local_rank, local_size = variables.place(
         "HIPRESS_RANK", "HIPRESS_SIZE", "HIPRESS_LOCAL_RANK", "HIPRESS_LOCAL_SIZE"

@@ -43,9 +43,7 @@ def from_srun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
 
 
 def _tasks_here(variables: Variables, size: int) -> int:
-    """Number of tasks on this host, from a text such as "2(x3),1": three hosts with two tasks each, one host with
-    one.
-    """
+    """Number of tasks on this host, from a text such as "2(x3),1": three hosts with two tasks, one host with one."""
     expected = f'tasks per host, such as "2(x3),1", {size} in all'
     text = variables.text("SLURM_STEP_TASKS_PER_NODE", expected)
     tasks: list[int] = []

@@ -116,9 +116,7 @@ class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
             self.iterations.assign_add(1)
 
     def _in_numpy(self, steps: Any, learning_rate: Any, *arrays: Floats) -> list[Floats]:
-        """The variables and states after a step. `arrays`: all gradients, all variables, then for each key all
-        states.
-        """
+        """The variables and states after a step. `arrays`: gradients, variables, then for each key all states."""
         assert self._hipress_steps is not None
         self._hipress_error = None
         names = [each.path for each in self._trainable_variables]

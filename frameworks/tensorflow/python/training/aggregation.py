@@ -19,9 +19,7 @@ class Aggregation:
         self._counted: tf.Variable | None = None
 
     def add(self, gradients: list[Any], variables: Sequence[Any], step: Callable[[Sequence[Any]], None]) -> None:
-        """Adds gradients. Every `passes`-th call also calls `step` with the sums or averages; this works in graphs,
-        too.
-        """
+        """Adds gradients. Every `passes`-th call also calls `step` with the sums or averages, in graphs, too."""
         if self._passes == 1:
             step(gradients)
             return

@@ -106,9 +106,8 @@ class GradientLists:
         self._options = replace(self._options, synchronization=changed)
 
     def list_of(self, variables: Sequence[Any] | None, doing: str) -> GradientSynchronizer:
-        """The list of these variables. Without `variables`: the only list; raises InvalidArgument if there are
-        several.
-        """
+        """The list of these variables, or without `variables` the only list. Raises InvalidArgument if it is not
+        one."""
         if variables:
             return self._list_of(variables)
         if len(self._lists) != 1:
@@ -167,9 +166,7 @@ class GradientLists:
 
 
 def _all_or_none(gradients: list[Any]) -> list[Any]:
-    """Makes every gradient of a graph available only when all are combined, so that a failed step changes no
-    variable.
-    """
+    """Makes a graph's gradients available only when all are combined, so that a failed step changes no variable."""
     parts = tf.nest.flatten([gradient for gradient in gradients if gradient is not None], expand_composites=True)
     waited = iter(tf.identity_n(parts)) if parts else iter(())
     return [
@@ -212,9 +209,7 @@ def shared_lists(options: Combining) -> GradientLists:
 
 
 class LocalVariables:
-    """Variables whose gradients ranks do not combine. With `scale` they are divided by the number of ranks, as in
-    Horovod.
-    """
+    """Variables whose gradients ranks do not combine. `scale`: divide them by the number of ranks, as in Horovod."""
 
     def __init__(self, *, scale: bool) -> None:
         self._scale = scale

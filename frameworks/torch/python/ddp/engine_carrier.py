@@ -98,9 +98,8 @@ class EngineCarrier:
         return result
 
     def _begin(self, step: int) -> None:
-        """Lets the warm-up change codecs at a step's first bucket: no operation of an earlier step is in flight
-        then.
-        """
+        """Lets the warm-up change codecs at a step's first bucket, when no operation of an earlier step is in
+        flight."""
         if step != self._step and self._warming_up is not None:
             codecs = self._warming_up.starting_at(step)
             if codecs is not None:

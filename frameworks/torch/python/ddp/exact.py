@@ -30,9 +30,7 @@ class ExactAverage:
         self._ending = Stage("hipress exact", _end)
 
     def start(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-        """Starts averaging a bucket's buffer, dense or sparse, in place. It multiplies before it adds, as torch
-        does.
-        """
+        """Starts averaging a bucket's buffer, dense or sparse, in place. Like torch, it multiplies before it adds."""
         buffer.mul_(1.0 / dist.get_world_size(self._group))
         work = dist.all_reduce(buffer, group=self._group, async_op=True)
         assert work is not None

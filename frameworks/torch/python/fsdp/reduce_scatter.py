@@ -87,9 +87,7 @@ class ReduceScatterState:
 
 
 class _CompressedReduceScatter(ReduceScatter):
-    """The reduce-scatter of one unit. FSDP2 calls it in backward, one unit after the other, in one order on all
-    ranks.
-    """
+    """The reduce-scatter of one unit. FSDP2 calls it in backward, unit by unit, in one order on all ranks."""
 
     def __init__(self, unit: Unit, options: GroupOptions, first_number: int, state: ReduceScatterState) -> None:
         """`first_number`: the number of the unit's first tensor, which seeds random rounding."""

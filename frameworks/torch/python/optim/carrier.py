@@ -31,9 +31,7 @@ class Carrier(Protocol):
         """
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
-        """All ranks' `values` (uint8, shape [n], n equal on all ranks) as [world, n]. Raises the errors of
-        average().
-        """
+        """All ranks' `values` (uint8, shape [n], n equal on all ranks) as [world, n]. Raises as average()."""
 
     @property
     def sent_bytes(self) -> int:

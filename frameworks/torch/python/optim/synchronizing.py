@@ -76,9 +76,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         return int(self.state[first]["step"]) if self.state[first] else 0
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Takes one step. Raises PeerLost, Timeout, CorruptPayload, TransportError; the class says when
-        InvalidArgument.
-        """
+        """Takes one step. Raises PeerLost, Timeout, CorruptPayload, TransportError; InvalidArgument: see the class."""
         value = None
         if closure is not None:
             with torch.enable_grad():

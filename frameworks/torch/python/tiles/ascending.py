@@ -35,9 +35,7 @@ class AscendingCode:
         return np.concatenate(parts)
 
     def unpacked(self, packed: Bytes) -> NDArray[np.int64]:
-        """Decodes the numbers, shape [rows, k]. Raises CorruptPayload if they do not ascend or are not below the
-        size.
-        """
+        """Decodes the numbers, shape [rows, k]. Raises CorruptPayload if they do not ascend or are too large."""
         low_bits, high_bits = np.split(packed, [self._low_bytes])
         count = self._rows * self._k
         low = np.unpackbits(low_bits, bitorder="little", count=count * self._low).reshape(count, self._low)

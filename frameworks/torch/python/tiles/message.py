@@ -99,9 +99,7 @@ class SparseMessage:
         return torch.from_numpy(np.concatenate([np.frombuffer(header, np.uint8), payload])), left
 
     def averages(self, messages: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The averages of all ranks' messages, added in rank order. Raises CorruptPayload with the rank or the
-        tensor.
-        """
+        """The averages of all ranks' messages, added in rank order. Raises CorruptPayload with the rank or tensor."""
         payloads = [self._checked(each.numpy(), rank) for rank, each in enumerate(messages)]
         averages, first = {}, 0
         for name, each in self._parts.items():

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseLoCo's 2 bits per value (arXiv 2508.15706): four equal bins around the mean, together six standard deviations
-wide.
-"""
+"""SparseLoCo's 2 bits per value (arXiv 2508.15706): four equal bins around the mean, in all six standard deviations."""
 
 from __future__ import annotations
 
