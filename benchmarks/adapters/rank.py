@@ -48,9 +48,7 @@ class RankClock:
         self.samples.seconds.append(time.perf_counter() - self._start)
 
     def end(self) -> None:
-        """Adds the processor time until all ranks are done, because a rank with all averages may still work for
-        others.
-        """
+        """Adds the processor time until all ranks are done: a rank with all averages may still work for other ranks."""
         self._meeting.barrier()
         self.samples.cpu_seconds.append(time.process_time() - self._cpu)
         sent, link = self._bytes()

@@ -72,7 +72,8 @@ class Warmup:
 def warmup_of(given: int | Warmup | None) -> Warmup | None:
     """The warm-up of an argument. A number of steps means no codec in these steps; None and 0: there is no warm-up.
 
-    Raises InvalidArgument."""
+    Raises InvalidArgument.
+    """
     if given is None or isinstance(given, Warmup):
         return given
     if isinstance(given, bool) or not isinstance(given, int):
