@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The compiled module, with one section per file of bindings/module/. A stub must be one file, so it is long.
+# The compiled module, one section per file of bindings/module/. It is longer than 500 lines because a stub is one file.
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict

@@ -90,7 +90,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     Arguments:
         optimizer: any torch optimizer.
         named_parameters: `model.named_parameters()`; the names appear in errors and traces, and codec states have them
-        as keys. {options}
+            as keys.
+        {options}
 
     Warns (CodecWarning) of a codec that does not fit the optimizer, such as a codec with error feedback for Adam, and
     says what to use instead; plan="auto" does not choose such codecs.
