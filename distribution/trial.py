@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tries a wheel as a user installs it: `python -m distribution.trial WHEEL`.
 
-It goes into a new environment of its version of Python that has nothing else. There, without a compiler in PATH, the
-doctor finds nothing failed, and two ranks average a compressed tensor.
+The program installs the wheel into a new, empty environment of its version of Python. There, without a compiler in
+PATH, the doctor must find no failure, and two ranks must average a compressed tensor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from distribution.interpreters import interpreter
 
 STEP = Path(__file__).resolve().parents[1] / "tests" / "distribution" / "step.py"
-#: A download may take minutes.
+#: Deadline of a command (seconds), because a download may take minutes.
 _SECONDS = 900.0
 
 
@@ -44,7 +44,7 @@ def tried(wheel: Path) -> str:
 
 
 def _run(command: Sequence[str | Path], work: str, path: Path | None = None) -> str:
-    """What a command prints to its standard output; with `path`, with no other programs than those in `path`."""
+    """Runs a command and returns its standard output. With `path`, the command finds only the programs in `path`."""
     words = [str(word) for word in command]
     variables = None if path is None else {"PATH": str(path), "HOME": work, "LANG": "C.UTF-8"}
     done = subprocess.run(words, cwd=work, env=variables, capture_output=True, text=True, timeout=_SECONDS, check=False)

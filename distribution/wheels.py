@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds what is published: the source distribution, and a wheel for each version of Python.
+"""Builds the published files: the source distribution, and a wheel for each version of Python.
 
     python -m distribution.wheels [VERSION...]      into build/dist
 
-Every wheel has the operators of PyTorch, TensorFlow and MXNet. Their headers, and UCX, are the same for all versions of
-Python, so with ccache only the module `hipress._core` is compiled again for each version.
+Every wheel has the operators of PyTorch, TensorFlow and MXNet. The frameworks' headers and UCX are the same for all
+versions of Python, so with ccache only the module `hipress._core` is compiled again for each version.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from distribution.trial import tried
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD, DIST = ROOT / "build" / "wheels", ROOT / "build" / "dist"
-#: The versions of Python that wheels are published for.
+#: The versions of Python with a published wheel.
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 #: The sizes of the last build of each file, for docs/update_wheels.py.
 RECORD = ROOT / "benchmarks" / "results" / "wheels.json"
-#: In requirements/build.txt, and not needed where its headers are given.
+#: A package of requirements/build.txt that this build does not need, because it gets the package's headers.
 _NOT_NEEDED = "torch"
 
 
@@ -54,7 +54,7 @@ def wheel(version: str) -> Path:
     made = BUILD / version
     shutil.rmtree(made, ignore_errors=True)
     options = [f"cmake.define.{name}={folder}" for name, folder in _folders().items()]
-    # Another compiler than ours may have new warnings.
+    # Another compiler than the usual one may have new warnings.
     strict = os.environ.get("HIPRESS_WERROR", "ON")
     options += [f"cmake.define.HIPRESS_WERROR={strict}", f"build-dir={BUILD}/tree-{version}"]
     settings = [f"--config-settings={option}" for option in options]
@@ -73,7 +73,7 @@ def source_distribution() -> Path:
 
 
 def _record(sizes: Sequence[dict[str, str | int]]) -> None:
-    """Replaces the files of the same version of Python; others stay as they were recorded."""
+    """Replaces the records of the same version of Python. Records of other versions stay."""
 
     def version(one: dict[str, str | int]) -> str:
         return str(one["file"]).partition("-manylinux")[0]
@@ -92,7 +92,7 @@ def _unpacked_bytes(file: Path) -> int:
 
 
 def _folders() -> dict[str, Path]:
-    """CMake's options for the folders with headers: those of UCX and torch in this Python's environment."""
+    """CMake's options for the folders with the headers of UCX and torch, from this Python's environment."""
     from frameworks.fetch_headers import framework_headers
 
     installed = {name: find_spec(name) for name in ("libucx", "torch")}
@@ -108,7 +108,7 @@ def _folders() -> dict[str, Path]:
 
 
 def _environment(version: str) -> Path:
-    """The Python of an environment with what building needs, which is kept."""
+    """The Python of an environment with the packages for the build. The environment is kept for later builds."""
     folder = BUILD / f"python-{version}"
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of benchmarks as tables of Markdown.
+"""Writes results of benchmarks as Markdown tables.
 
-A result is a list of rows, which benchmarks/README.md describes; None if it was not measured.
+A result is a list of rows, which benchmarks/README.md describes; None: it was not measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def seconds(value: float | None) -> str:
 
 
 def times(value: float | None, digits: int = 2) -> str:
-    """A ratio."""
+    """A ratio as text."""
     return "–" if value is None else f"{value:.{digits}f} ×"
 
 
@@ -47,7 +47,7 @@ def time_of(result: Result, system: str) -> float | None:
 
 
 def sync_table(results: Mapping[str, Result]) -> str:
-    """A row for each model and system, those of HiPress first."""
+    """A row for each model and system, HiPress' rows first."""
     lines: list[tuple[str, ...]] = []
     for model, result in results.items():
         if result is None:
@@ -82,7 +82,7 @@ def _system_cells(row: Row) -> tuple[str, ...]:
 
 
 def none_table(results: Mapping[tuple[str, str, str], Result]) -> str:
-    """HiPress and Gloo without compression. The keys are hosts, rate and model."""
+    """The table of HiPress and Gloo without compression. The keys are hosts, rate and model."""
     lines = []
     for key, result in results.items():
         ours, gloo = fastest(result, "none"), time_of(result, "gloo-fp32")
@@ -95,7 +95,7 @@ def none_table(results: Mapping[tuple[str, str, str], Result]) -> str:
 
 
 def adapters_table(result: Result) -> str:
-    """The adapters of all frameworks with one gradient set."""
+    """The table of all frameworks' adapters with one gradient set."""
     if result is None:
         return NOT_MEASURED.capitalize() + ".\n"
     first = result[0]
@@ -169,7 +169,7 @@ def codec_table(result: Result) -> str:
 
 
 def error_tables(result: Result) -> str:
-    """vNMSE by codec: of every topology and number of ranks for one training, and of ps for every training."""
+    """Two tables of vNMSE by codec: one training with every topology and number of ranks, and all trainings with ps."""
     rows = result or []
     if not rows:
         return NOT_MEASURED.capitalize() + ".\n"
@@ -216,7 +216,7 @@ def weight_stream_table(result: Result) -> str:
 
 
 def loopback_table(results: Mapping[tuple[str, str], Result]) -> str:
-    """Keys: ranks, size."""
+    """The table of averaging on the loopback. The keys are ranks and size."""
     lines = []
     for (ranks, size), result in results.items():
         if result is None:

@@ -13,7 +13,7 @@ _HEADS = (
 
 
 def diloco_table(result: tables.Result) -> str:
-    """A row for each training, and sentences about the bytes and what overlap hides."""
+    """A row for each training, and sentences about the bytes and the hidden time."""
     if not result:
         return tables.NOT_MEASURED.capitalize() + ".\n"
     rows = {row["system"]: row for row in result}
@@ -46,7 +46,7 @@ def _line(row: tables.Row) -> tuple[str, ...]:
 
 
 def _sentences(rows: dict[str, tables.Row]) -> str:
-    """What overlap hides, and SparseLoCo's bytes; empty where these were not measured."""
+    """Sentences about the time that overlap hides, and SparseLoCo's bytes; empty if these were not measured."""
     said = []
     hidden = rows.get("streaming", {}).get("hidden_percent")
     if hidden is not None:

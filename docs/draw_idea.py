@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the README's picture: one backward pass, and how long each system waits for the network after it.
+"""Draws the README's picture: one backward pass, and each system's wait for the network after it.
 
 python docs/draw_idea.py            write docs/images/idea.svg
 python docs/draw_idea.py --check    fail if the picture does not show the committed result
@@ -16,27 +16,27 @@ from typing import Any
 
 import matplotlib
 
-matplotlib.use("Agg")  # no display needed
+matplotlib.use("Agg")  # needs no display
 # Without dates and random names, equal results give nearly equal files.
 matplotlib.rcParams["svg.hashsalt"] = "hipress"
-matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text: small, and read by screen readers
+matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text: it is small, and screen readers read it
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "sync-4-1gbit-resnet50-onebit-backward.json"
 PICTURE = ROOT / "docs" / "images" / "idea.svg"
-#: Of the result's rows: the system, and how the picture calls it.
+#: The systems of the result's rows, and their names in the picture.
 SYSTEMS = {"gloo-fp32": "Gloo, as in DDP", "gloo-fp16": "Gloo, fp16 hook", "best": "HiPress, onebit"}
 _BACKWARD, _WAIT, _TEXT = "#4c72b0", "#dd8452", "#222222"
 
 
 def rows() -> list[dict[str, Any]]:
-    """The result's rows of SYSTEMS, in that order."""
+    """The result's rows of SYSTEMS, in the order of SYSTEMS."""
     by_system = {row["system"]: row for row in json.loads(RESULT.read_text())}
     return [by_system[system] for system in SYSTEMS]
 
 
 def label(row: dict[str, Any]) -> str:
-    """What the picture says of a row."""
+    """The picture's text for a row."""
     wait = float(row["time_s"]) - float(row["backward_s"])
     return f"waits {wait * 1000:.3g} ms, each host sends {float(row['link_bytes']) / 1e6:.3g} MB"
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of benchmarks/optimizers.py as tables for the pages about choosing a codec and about Adam."""
+"""Writes results of benchmarks/optimizers.py as tables, for the pages about choosing a codec and about Adam."""
 
 from __future__ import annotations
 
 import benchmark_tables as tables
 
-#: Columns, by the optimizers' names in the result.
+#: The heads of the columns, by the optimizers' names in the result.
 _HEADS = {"sgd": "SGD", "momentum": "with momentum", "adamw": "AdamW", "adamw-fast": "AdamW"}
-#: Losses so far above DDP's are printed in bold (nats).
+#: A loss that exceeds DDP's by more than this (nats) is printed in bold.
 FAR = 0.1
 
 
@@ -32,7 +32,7 @@ def optimizers_table(result: tables.Result) -> str:
 
 
 def adam_table(results: list[tables.Result]) -> str:
-    """Trainings with AdamW of several seeds: a row for each way, with the loss of each seed and their mean."""
+    """The table of AdamW trainings: a row for each codec, with the loss of each seed and the mean."""
     if not all(results):
         return tables.NOT_MEASURED.capitalize() + ".\n"
     seeds = [{_label(row): row for row in result or []} for result in results]
@@ -55,12 +55,12 @@ def _label(row: tables.Row) -> str:
         return "DistributedDataParallel"
     if row.get("system") == "OneBitAdam":
         return "`OneBitAdam` in place of AdamW"
-    # With SGD dgc has no momentum either.
+    # With SGD dgc has no momentum, so the label leaves out the option.
     return f"`{row['codec'].replace(', momentum=0)', ')').replace('(momentum=0)', '')}`"
 
 
 def _sent(rows: list[tables.Row]) -> str:
-    """The mean over the optimizers; of OneBitAdam the bytes of a step after the freeze."""
+    """The mean of the bytes over the optimizers; for OneBitAdam, the bytes of a step after the freeze."""
     frozen = [row["bytes_frozen"] for row in rows if row.get("bytes_frozen") is not None]
     sent = frozen or [row["bytes"] for row in rows if row["bytes"] is not None]
     if not sent:

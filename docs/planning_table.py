@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of benchmarks/planning*.py and replanning.py as tables."""
+"""Writes results of benchmarks/planning*.py and replanning.py as tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def decision_table(results: Mapping[str, tables.Result]) -> str:
             continue
         raw = min((row for row in result if row["system"] == "uniform" and row["codec"] == "none"), key=_time)
         best = min((row for row in result if row["system"] == "uniform"), key=_time)
-        # The one that may use every codec.
+        # Take the plan that may use every codec.
         plan = max((row for row in result if row["system"] == "plan"), key=lambda row: len(row["codec"].split(",")))
         lines.append(
             (
@@ -37,7 +37,7 @@ def decision_table(results: Mapping[str, tables.Result]) -> str:
 
 
 def codecs_table(results: Mapping[str, tables.Result]) -> str:
-    """A row for each codec with one model: its time over each link, and the ratio to no codec."""
+    """A row for each codec with one model: its time over each link, and the ratio to the time without codec."""
     links = {rate: "no limit" if rate == "none" else rate.replace("gbit", " Gbit/s") for rate in results}
     lines = [
         (text, *(_against_none(result, system, codec) for result in results.values()))
@@ -50,7 +50,7 @@ def codecs_table(results: Mapping[str, tables.Result]) -> str:
 
 
 def _against_none(result: tables.Result, system: str, codec: str | None) -> str:
-    """The fastest run with a codec, or the plan that may use every codec; bold if it is slower than no codec."""
+    """The fastest run with a codec, or the plan that may use every codec; bold if it is slower than without codec."""
     if result is None:
         return tables.NOT_MEASURED
     raw = min((row for row in result if row["system"] == "uniform" and row["codec"] == "none"), key=_time)

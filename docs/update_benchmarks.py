@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the numbers of benchmarks/results into docs/benchmarks.md, README.md and the guide's pages about
-planning, choosing a codec and Adam, so that none is typed by hand.
+planning, choosing a codec and Adam, so that no number is typed by hand.
 
 make bench                                      measure; writes the pages, too
 python docs/update_benchmarks.py                write
@@ -53,11 +53,11 @@ files. `make bench` measures everything again and writes this page.
 | How fast is HiPress beside Gloo, PowerSGD and Horovod? | [Beside other systems](#beside-other-systems) |
 | How long does averaging take with compression? | [onebit](#averaging-gradients-with-onebit) |
 | What does HiPress' hook gain over DDP's all-reduce? | [DDP's hook](#through-the-hook-of-distributeddataparallel) |
-| How long does averaging take without? | [Without compression](#without-compression) |
+| How long does averaging take without compression? | [Without compression](#without-compression) |
 | What do bundles, pipelining, priorities and link rounds gain? | [What each part gains](#what-each-part-gains) |
 | When does `hierarchical` pay? | [Two ranks per host](#two-ranks-per-host) |
 | How exact are predictions, and do plans pay? | [Predictions and plans](#predictions-and-plans) |
-| How long does planning take? | [What planning takes](#what-planning-takes) |
+| How much processor time does planning take? | [What planning takes](#what-planning-takes) |
 | How long is a training step? | [Training steps](#training-steps) |
 | What does synchronising seldom gain over slow links? | [Seldom](#synchronising-seldom) |
 | How fast are the codecs? | [Codecs](#codecs) |
@@ -100,7 +100,7 @@ forward pass that uses the averages in the order of the layers. *Gain*: the time
 with it, as the median of pairs. A part with a gain below 1 costs time. *Waits*: the time in which training waits.
 """
 _ADAPTER_COST = """\
-The model has many tensors of one element. There is only one rank, which sends nothing. The table has the processor
+The model has many tensors of one element. There is only one rank, which sends no messages. The table has the processor
 time of all threads for a step of plain training, and for a step with a distributed optimizer. The difference is the
 cost of adapter and engine.
 """
@@ -116,10 +116,10 @@ _POWERSGD = """\
 *DDP's hook, `powersgd`* is HiPress' hook over the model's Gloo group; *powersgd* is torch's hook over the same group.
 """
 _ERROR = """\
-How far the average of compressed gradients is from the exact average: their squared distance, divided by the squared
-length of the exact average (vNMSE). *Bits*: of the encoded form of an element. The gradients come from three trainings:
-handwritten digits, a text, and photographs without noise. Codecs with error feedback start with empty states: later
-steps make up for what one step loses. A ring encodes each sum again at every hop; `ps` encodes the sum once.
+The tables show the squared distance of the average of compressed gradients from the exact average, divided by the
+squared length of the exact average (vNMSE). *Bits*: the number of bits of an encoded element. The gradients come from
+three trainings: handwritten digits, a text, and photographs without noise. Codecs with error feedback start with zero
+states: later steps make up for the loss of one step. A ring encodes each sum again at every hop; `ps` encodes it once.
 """
 _PLANNING = """\
 All gradients of a model on 4 hosts. The time starts when all gradients are complete, and ends when all averages are
@@ -140,15 +140,15 @@ _SPEED = """\
 The planner uses the costs of the profile `sosp21-56g`, and runs on one core.
 """
 _SELDOM = """\
-Trainings of a byte-level decoder, each with [DiLoCo](guide/over-the-internet.md)'s presets and H steps between two
-exchanges, beside DistributedDataParallel, which exchanges bf16 gradients in every step over Gloo. The loss is that of
-the outer parameters on text that training did not see. *Of it waiting*: with DDP what a step takes longer than on
-ranks that exchange nothing. *To the loss of DDP's half*: the time until the loss is what DDP reaches after half of its
-steps.
+Trainings of a byte-level decoder with [DiLoCo](guide/over-the-internet.md)'s presets and H steps between two
+synchronisations, beside DistributedDataParallel, which averages bf16 gradients in every step over Gloo. The loss is the
+loss of the outer parameters on text that training did not see. *Of it waiting*: for DDP, the time of a step beyond the
+time of a step without synchronisation. *To the loss of DDP's half*: the time until the loss that DDP reaches after half
+of its steps.
 """
 _TRAINING = """\
 4 hosts, links of 1gbit; the models compute on the CPU. Unless a row says otherwise, the batch of a rank has three
-images or four texts. With a smaller batch a rank computes less and compresses as much, on the same two cores.
+images or four texts. With a smaller batch a rank computes less but compresses the same amount, on the same two cores.
 """
 
 
@@ -269,12 +269,12 @@ def peers_block(load: Load) -> str:
 
 
 def guide_block(load: Load) -> str:
-    """The plans for ResNet-50."""
+    """The table of plans for ResNet-50."""
     return decision_table({rate: load(f"planning-4-{rate}-resnet50") for rate in PLANNED_RATES})
 
 
 def changing_block(load: Load) -> str:
-    """The training in which the links change."""
+    """The table of the training in which the links change."""
     return replanning_table(load(REPLANNING))
 
 
@@ -315,7 +315,7 @@ def _plot(name: str, folder: Path) -> str:
 
 
 def with_blocks(file: Path, *blocks: str) -> str:
-    """The file's text with the blocks in their places. Raises SystemExit if they have none."""
+    """The file's text with the blocks in their places. Raises SystemExit if the file lacks the places."""
     text = ""
     rest = file.read_text()
     for block in blocks:
@@ -328,7 +328,7 @@ def with_blocks(file: Path, *blocks: str) -> str:
 
 
 def main() -> int:
-    """Write, or compare; the exit code."""
+    """Writes or compares the pages. Returns the exit code."""
     parser = argparse.ArgumentParser(description="Write the benchmarks' numbers into the pages that show them.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a page is out of step")
     check = parser.parse_args().check

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the numbers of a recorded demo into docs/guide/choosing-a-codec.md, so that none of them is typed by hand.
+"""Writes the numbers of a recorded demo into docs/guide/choosing-a-codec.md, so that no number is typed by hand.
 
 python examples/torch/demo.py --output docs/images      record
 python docs/update_figures.py                           write
@@ -21,7 +21,7 @@ BEGIN, END = "<!-- figures: begin (docs/update_figures.py) -->\n", "<!-- figures
 
 
 def render(record: dict[str, Any]) -> str:
-    """The table and the sentences below it. Step times are there if the record is of an idle machine."""
+    """The table and the sentences below it. They have step times only if the record is of an idle machine."""
     runs = record["runs"]
     plain = runs[0]
     idle = record["load_before"] < record["cores"] / 4

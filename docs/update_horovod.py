@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of Horovod's names in docs/guide/horovod.md: from docs/horovod_names.json, hipress.horovod.absent.
+"""Writes docs/guide/horovod.md's tables of Horovod's names, from docs/horovod_names.json and hipress.horovod.absent.
 
 python docs/update_horovod.py                           write
 python docs/update_horovod.py --check                   fail if the page is not in step
@@ -20,7 +20,7 @@ LAUNCHER = "horovodrun"
 
 
 def tables() -> str:
-    """Every name with the modules in which it is the same; then the names that differ, with the reason."""
+    """The tables of names: equal names with their modules, then different names with reasons."""
     modules = json.loads(NAMES.read_text())
     launcher = modules.pop(LAUNCHER)
     names = sorted({name for rows in modules.values() for name in rows}, key=str.lower)
@@ -43,7 +43,7 @@ def tables() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Writes or checks the page. Returns the exit code."""
     page = PAGE.read_text()
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)

@@ -21,7 +21,7 @@ END = "<!-- options: end -->\n"
 
 
 def tables() -> dict[tuple[str, str], str]:
-    """Page and name → the table."""
+    """The tables by page and name."""
     words = {
         "parameter": "parameter",
         "codec_for_example": '`{"embedding.weight": "fp16"}`',
@@ -36,7 +36,7 @@ def tables() -> dict[tuple[str, str], str]:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Writes or checks the pages. Returns the exit code."""
     for (page, name), table in tables().items():
         path = ROOT / page
         text = path.read_text()

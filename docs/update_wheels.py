@@ -19,7 +19,7 @@ BEGIN, END = "<!-- wheels: begin (docs/update_wheels.py) -->\n", "<!-- wheels: e
 
 
 def render(files: list[dict[str, str | int]]) -> str:
-    """A row for each file."""
+    """The table, with a row for each file."""
     lines = ["| file | size | unpacked |", "|---|--:|--:|"]
     for one in files:
         size, unpacked = (f"{int(one[key]) / 2**20:.1f} MiB" for key in ("bytes", "unpacked_bytes"))

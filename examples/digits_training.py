@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the digits.py of each framework share: options, warm-up, learning rate and results."""
+"""The code that all frameworks' digits.py use: options, warm-up, learning rate and results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def warmup_codecs(codec: str, epochs: int) -> list[str]:
 
 
 def learning_rate(step: int, steps: int, highest: float) -> float:
-    """The rate rises over the first fifth of the steps, then falls to almost nothing, as PyTorch's OneCycleLR."""
+    """The rate of a step. It rises over the first fifth of the steps, then falls to almost 0, as OneCycleLR."""
     rising = 0.2 * steps - 1
 
     def between(start: float, end: float, part: float) -> float:
@@ -74,7 +74,7 @@ def write_results(
     sent_by_epoch: Iterable[float],
     **more: Any,
 ) -> None:
-    """Writes the file of --json, if it was asked for. Losses, by step, and bytes are means over the ranks."""
+    """Writes the file of --json, if it is given. Losses (by step) and bytes are means over the ranks."""
     if arguments.json is None:
         return
     losses, sent = list(losses), list(sent_by_epoch)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headers of frameworks that cannot be installed side by side, to build the operators of all of them at once.
+"""Fetches the headers of frameworks that cannot be installed side by side, to build all operators at once.
 
     python frameworks/fetch_headers.py tensorflow mxnet      fetches the missing headers and prints, for each
                                                              framework, CMake's option that names the folder
 
-Only the headers out of the wheel that requirements/ pins: an environment with TensorFlow in it takes 1.6 GB. They are
-kept in build/headers/<distribution>-<version>.
+It takes only the headers from the wheel that requirements/ pins, because an environment with TensorFlow takes 1.6 GB.
+It keeps the headers in build/headers/<distribution>-<version>.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Wheel:
-    """A framework's distribution, and the parts of its wheel that are needed."""
+    """A framework's distribution, and the needed parts of its wheel."""
 
     distribution: str
     parts: tuple[str, ...]
-    unneeded: str = "//"  # Of those parts.
+    unneeded: str = "//"  # The part of `parts` that is not needed.
 
     def needs(self, name: str) -> bool:
-        """Whether this file is one of them. The .dist-info tells CMake the version."""
+        """Whether this file of the wheel is needed. CMake reads the version from .dist-info."""
         needed = name.startswith(self.parts) and not name.startswith(self.unneeded)
         return needed or name.partition("/")[0].endswith(".dist-info")
 
@@ -44,12 +44,12 @@ WHEELS = {
 
 
 class Unavailable(Exception):
-    """The package index does not give the wheel; pip's words."""
+    """The package index does not give the wheel; the text is pip's."""
 
 
 @functools.cache
 def framework_headers(framework: str) -> Path:
-    """The folder of the framework's package with its `include` in it. Raises Unavailable."""
+    """The folder of the framework's package, which contains `include`. Raises Unavailable."""
     wheel = WHEELS[framework]
     version = _pinned(framework, wheel.distribution)
     kept = _ROOT / "build" / "headers" / f"{wheel.distribution}-{version}"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each part of HiPress gains: benchmarks/ablation.py."""
+"""Measures the gain of each part of HiPress: benchmarks/ablation.py."""

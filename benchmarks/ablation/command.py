@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the gain of each part of HiPress: parts are added one after the other (Fig. 11 of the paper), or removed.
+"""Measures the gain of each part of HiPress by adding parts one after the other (Fig. 11 of the paper) or removing one.
 
     python benchmarks/ablation.py --nodes 4 --rate 1gbit --model vgg19 --json FILE
 
@@ -67,7 +67,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
-    """Refuses options that cannot be measured, before anything starts."""
+    """Refuses options that cannot be measured, before any rank starts."""
     if min(1 if given.nodes is None else given.nodes, given.world) < 1 or given.turns < 0:
         parser.error("--nodes and --world must be at least 1, --turns at least 0 (0: as many as fit)")
     if not 0 < given.backward_s < 1e3 or not 0 < given.seconds < 1e6 or not 0 < given.timeout < 1e6:
@@ -91,7 +91,7 @@ def _measure(job: Job, world: int, network: Network | None) -> Visits:
 
 
 def main() -> int:
-    """Measures as the command line says. Returns the exit code."""
+    """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     check(parser, given)

@@ -54,10 +54,10 @@ class Job:
 
 @dataclass
 class Visit:
-    """The synchronisations of a variant in one turn, an entry each.
+    """The synchronisations of a variant in one turn; each list has one entry per synchronisation.
 
-    Seconds until everything is averaged and until the next forward could end are of the slowest rank; counts and
-    processor seconds are means over the ranks.
+    The seconds until all gradients are averaged, and until the next forward could end, are those of the slowest rank.
+    Counts and processor seconds are means over the ranks.
     """
 
     turn: int

@@ -3,8 +3,8 @@
 
     python benchmarks/ablation/plot.py FILE.json... --output PLOT.svg
 
-A group of bars per result: the time until everything is averaged and, in a lighter colour, until the next forward could
-end. The line is the simulated computing alone.
+Each result is a group of bars: the time until all gradients are averaged and, in a lighter colour, until the next
+forward could end. The line is the time of the simulated computing alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import matplotlib
 
 from benchmarks.harness.report import Row
 
-matplotlib.use("Agg")  # no display needed
+matplotlib.use("Agg")  # needs no display
 # Without dates and random names, equal results give equal files.
 matplotlib.rcParams["svg.hashsalt"] = "hipress"
 

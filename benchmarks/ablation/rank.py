@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of ablation.py: it measures the variants in turn, each in a HiPress session of its own."""
+"""One rank of ablation.py: it measures the variants in turn, each in a separate HiPress session."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from benchmarks.harness.values import Values
 from hipress import runtime
 from hipress.adapter.synchronizer import SynchronizationOptions
 
-#: Duration of a visit (seconds), and its most synchronisations.
+#: Duration of a visit (seconds), and the largest number of its synchronisations.
 VISIT_S = 1.5
 MOST_PER_VISIT = 6
-#: Variants that take longer (seconds) come in the first turns only, without a warm-up: they only show the starting
+#: Variants that take longer (seconds) run only in the first turns, without a warm-up: they only show the starting
 #: point, which need not be exact.
 SLOW_S = 4.0
 SLOW_ROUNDS = 3
 MIN_TURNS = 4
-#: The error is computed from one piece in so many: for all pieces it would take longer than the measurement.
+#: The error is computed from one of this many pieces: all pieces would take longer than the measurement.
 ERROR_OF_ONE_IN = 16
 
 
@@ -109,7 +109,7 @@ def measure(job: Job) -> Visits:
     visits: Visits = {variant.name: [] for variant in job.variants}
     start = time.perf_counter()
     number = 0
-    # The clocks of the ranks differ, and all ranks must decide the same.
+    # The clocks of the ranks differ, but all ranks must make the same decision.
     while number < (job.turns or MIN_TURNS) or (
         not job.turns and max(gather(time.perf_counter() - start)) < job.seconds
     ):
@@ -124,7 +124,7 @@ def measure(job: Job) -> Visits:
 
 
 def main() -> None:
-    """Runs the job of the only argument."""
+    """Runs the job in the only argument."""
     job = Job.from_json(sys.argv[1])
     join(job.timeout, job.gloo_port)
     visits = measure(job)

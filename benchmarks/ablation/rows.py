@@ -30,7 +30,7 @@ class Setting:
 
 
 def rows(lines: Sequence[Line], variants: Sequence[Variant], visits: Visits, setting: Setting) -> list[Row]:
-    """A row for each line of the table."""
+    """One row for each line of the table."""
     by_name = {variant.name: variant for variant in variants}
     return [_row(line, by_name[line.variant], visits, setting) for line in lines]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 #: Settings by HIPRESS_* variable.
 Settings = dict[str, str]
 
-#: Groups of rows: one part after the other is added, one part is missing, or links have another schedule.
+#: The groups of rows: parts are added one after the other, one part is missing, or links have another schedule.
 CUMULATIVE = "one after the other"
 WITHOUT = "all but one"
 SCHEDULE = "schedule of links"
@@ -27,8 +27,8 @@ class Variant:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the table: a variant and its reference. `gains`: whether this variant is the one with the part;
-    otherwise the reference is."""
+    """A row of the table: a variant and its reference. `gains`: whether the variant has the part in question; otherwise
+    the reference has it."""
 
     group: str
     text: str

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the adapters of the frameworks cost: benchmarks/adapters.py and adapter_cost.py."""
+"""Measures the costs of the frameworks' adapters: benchmarks/adapters.py and adapter_cost.py."""

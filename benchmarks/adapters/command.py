@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how long the same gradients take to be averaged by the adapter of each framework, in turn in one run.
+"""Measures the time in which each framework's adapter averages the same gradients, in turn in one run.
 
     python benchmarks/adapters.py --nodes 4 --rate 1gbit --model resnet50 --codec onebit --json FILE
 
 The command makes the frameworks' environments at their first use and the cluster (--nodes; needs root), and starts the
 ranks. benchmarks/README.md describes the measurement and the columns. Exit code 77: no cluster can be made here; 3: a
-framework has no environment here, and only the others were measured.
+framework has no environment here, and the command has measured only the other frameworks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hipress.adapter.synchronizer import SynchronizationOptions
 
 _ENTER = Path(__file__).with_name("enter.py")
 FRAMEWORKS = framework_environment.FRAMEWORKS
-#: One compute thread (the other frameworks obey OMP_NUM_THREADS), and no log at the start.
+#: TensorFlow gets one compute thread (the other frameworks obey OMP_NUM_THREADS), and writes no log at the start.
 _TENSORFLOW = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
@@ -140,7 +140,7 @@ def _rows(figures: Mapping[str, Figures], missing: Mapping[str, str], given: arg
 
 
 def main() -> int:
-    """Measures as the command line says. Returns the exit code."""
+    """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     check(parser, given)

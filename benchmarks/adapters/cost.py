@@ -4,14 +4,13 @@
     python benchmarks/adapter_cost.py --json FILE
     python benchmarks/adapter_cost.py --framework torch,tensorflow
 
-One process per framework is the only rank of its job, so it sends nothing (adapters/cost_steps.py). The frameworks that
-cannot be installed beside torch have environments of their own (harness/framework_environment.py). The process takes
-steps of plain training and of distributed training in turn. A row per framework has the columns
+One process per framework is the only rank of its job, so it sends no messages (adapters/cost_steps.py). Frameworks that
+cannot be installed beside torch have separate environments (harness/framework_environment.py). The process takes steps
+of plain training and of distributed training in turn. Each framework has a row with the columns
 
     alone, distributed      a step without HiPress, and with it
-    adapter_per_tensor      the differences of neighbouring steps, divided by the number of tensors: the cost of the
-    adapter
-                            and of the engine for each tensor
+    adapter_per_tensor      the differences of neighbouring steps, divided by the number of tensors: the cost of
+                            the adapter and of the engine for each tensor
     tensors, steps          the settings
 
 Times are processor time of all threads, because other work on the machine changes them least.

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 Step = Callable[[], Any]
-#: The first steps trace graphs, agree on tensors, and allocate memory.
+#: Number of first steps, which trace graphs, agree on tensors, and allocate memory.
 WARM_UPS = 5
 LEARNING_RATE = 1e-6
 

@@ -3,8 +3,8 @@
 
     python enter.py JOB
 
-The launcher's job has the ranks of all frameworks, so that all end together. The ranks of each framework are a HiPress
-job of their own.
+The launcher's job has the ranks of all frameworks, so that all end together. The ranks of each framework are a separate
+HiPress job.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of adapters.py, in the environment of its framework: it averages when its framework has the turn."""
+"""One rank of adapters.py, in the environment of its framework. It averages when it is its framework's turn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from benchmarks.models import load
 from hipress import runtime
 from hipress.adapter.synchronizer import SynchronizationOptions
 
-#: The error is computed from one piece of large gradients in so many.
+#: For large gradients, the error is computed from one of this many pieces.
 ERROR_OF_ONE_IN = 4
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systems of adapters.py: how each framework's DistributedOptimizer or DistributedTrainer averages gradients that
-are all complete, between the start and the stop of a clock."""
+"""The systems of adapters.py. Each averages gradients as its framework's DistributedOptimizer or DistributedTrainer
+does. All gradients are complete when the clock starts; all averages are complete when it stops."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Clock(Protocol):
     """The clock of a rank, which all ranks start together."""
 
     def start(self) -> None:
-        """All gradients are complete."""
+        """Starts the clock: all gradients are complete."""
 
     def stop(self) -> None:
-        """All averages are complete."""
+        """Stops the clock: all averages are complete."""
 
 
 class System(ABC):
@@ -107,7 +107,7 @@ class TensorFlow(System):
 
     def repeat(self, clock: Clock) -> None:
         self._clock = clock
-        # The memory of the averages is free for the next gradients, as in training.
+        # Free the memory of the averages for the next gradients, as in training.
         self._averages.clear()
         self._averages = self._graph(self._one)
 
@@ -135,9 +135,9 @@ class MXNet(System):
             array[:] = value
         self._mx.nd.waitall()
         clock.start()
-        # In the order of backward, in which MXNet's engine starts them.
+        # MXNet's engine starts the gradients in this order, the order of backward.
         self._synchronizer.synchronize({index: self._arrays[index] for index in last_first(self._arrays)})
-        # No average may be used before all are complete.
+        # MXNet lets no operation use an average before all are complete, so one wait suffices.
         self._arrays[0].wait_to_read()
         clock.stop()
 

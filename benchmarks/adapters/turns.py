@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives the turn to the ranks of one framework after the other: they are separate jobs that do not know each other."""
+"""Gives turns to the frameworks one after the other, because their jobs are separate and do not know each other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Figures:
 
 
 class Turns:
-    """Listens at the socket `path` inside a `with` statement, and measures in a thread of its own.
+    """Listens at the socket `path` inside a `with` statement, and measures in a separate thread.
 
     It needs no deadline: a rank that waits too long ends with an error, then the launcher ends all other ranks, and
     their closed sockets end this thread.

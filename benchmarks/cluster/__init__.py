@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emulated nodes on one machine: see cluster.py, and the command line in __main__.py."""
+"""Emulated nodes on one machine (cluster.py), with a command line (__main__.py)."""
 
 from .cluster import Cluster, check_available
 from .errors import EXIT_UNAVAILABLE, ClusterError, ClusterUnavailable

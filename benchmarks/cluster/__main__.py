@@ -10,8 +10,8 @@
     python -m benchmarks.cluster list                               names of the running clusters
     python -m benchmarks.cluster down NAME                          end everything in it
 
-Exit code 77: this machine or this user cannot have clusters; 2: wrong arguments; 1: it went wrong; run and exec: else
-that of CMD (run: of the first that failed).
+Exit code 77: this machine or this user cannot have clusters; 2: wrong arguments; 1: another error. Otherwise run and
+exec have the exit code of CMD (run: of the first CMD that failed).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def arguments() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run a command in every node of a new cluster")
     for made in (up, run):
         made.add_argument("--nodes", type=int, required=True, help="how many")
-        made.add_argument("--rate", required=True, help="of each link, both ways: 1gbit, 100mbit, none")
+        made.add_argument("--rate", required=True, help="rate of each link in each direction: 1gbit, 100mbit, none")
         made.add_argument(
-            "--round-trip", type=float, default=0, metavar="MS", help="between two nodes, in milliseconds (default: 0)"
+            "--round-trip", type=float, default=0, metavar="MS", help="round trip between two nodes in ms (default: 0)"
         )
     run.add_argument("--ranks-per-node", type=int, default=1, help="commands per node (default: 1)")
-    run.add_argument("--timeout", type=float, metavar="S", help="end it after so many seconds (default: never)")
+    run.add_argument("--timeout", type=float, metavar="S", help="end the commands after S seconds (default: never)")
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
     for action, summary in (
         ("exec", "run a command in a node"),
@@ -53,15 +53,15 @@ def arguments() -> argparse.ArgumentParser:
         ("down", "end a cluster"),
     ):
         changed = commands.add_parser(action, help=summary)
-        changed.add_argument("name", help="as printed by up and list")
+        changed.add_argument("name", help="the cluster's name, which up and list print")
         if action in ("exec", "cut", "restore"):
-            changed.add_argument("node", type=int, help="its number, from 0")
+            changed.add_argument("node", type=int, help="the node's number, from 0")
         if action == "exec":
             changed.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
         if action == "rate":
             changed.add_argument("rate", help="1gbit, 100mbit, none")
-            changed.add_argument("--node", type=int, help="of this node only (default: of all)")
-    commands.add_parser("list", help="names of the running clusters")
+            changed.add_argument("--node", type=int, help="change only this node's link (default: all links)")
+    commands.add_parser("list", help="print the names of the running clusters")
     return parser
 
 
@@ -91,7 +91,7 @@ def _do(given: argparse.Namespace) -> int:
         print(*names(), sep="\n", end="\n" if names() else "")
         return 0
     if given.action in ("up", "run"):
-        # Whoever waits for it may be killed: the cluster is then of no use to anybody.
+        # If the parent process is killed, no process needs the cluster any more.
         end_with_parent()
         with Cluster(given.nodes, given.rate, given.round_trip) as cluster:
             if given.action == "run":

@@ -3,7 +3,7 @@
 
 A node has its own network, host name, process numbers, System V IPC and mounts, with a private /dev/shm and /etc/hosts,
 so no transport can bypass the link. The nodes share the files, cores and memory of the machine. The switch is a bridge
-in a namespace of its own, the hub; the machine's own network does not change.
+in a separate namespace, the hub; the machine's own network does not change.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ echo ready
 cat > /dev/null
 """
 
-#: The sysctls, for all systems: streams do not restart slowly after a pause between steps, and do not inherit metrics
-#: of earlier streams; buffers may grow beyond the need of all rates.
+#: The sysctls apply to all measured systems: streams do not restart slowly after a pause between steps, and do not
+#: inherit metrics of earlier streams; buffers may become larger than every rate needs.
 _NODE = """\
 set -e
 echo "$1" > /proc/sys/kernel/hostname
@@ -61,10 +61,10 @@ _numbers = itertools.count()
 class Cluster(Network):
     """`with Cluster(nodes=4, rate="1gbit") as cluster: cluster.popen(0, ["hostname"]).wait()`
 
-    The cluster ends with the `with` statement, or with this process in any way. Raises ClusterUnavailable if this
-    machine cannot have a cluster, ClusterError for wrong arguments.
+    The cluster ends with the `with` statement, or with this process, however the process ends. Raises
+    ClusterUnavailable if this machine cannot have a cluster, ClusterError for wrong arguments.
 
-    `round_trip_ms`: how long a packet takes from node to node and back at least (milliseconds); 0: no delay is added.
+    `round_trip_ms`: shortest time of a packet from node to node and back (milliseconds); 0: no added delay.
     """
 
     def __init__(self, nodes: int, rate: str, round_trip_ms: float = 0.0) -> None:
@@ -95,7 +95,7 @@ class Cluster(Network):
         self.close()
 
     def close(self) -> None:
-        """Ends every process in the cluster, and the cluster."""
+        """Ends all processes in the cluster, and so the cluster."""
         holders, self._holders = self._holders, []
         for holder in holders:  # the nodes' processes end with the hub
             holder.end()
@@ -120,7 +120,7 @@ class Cluster(Network):
     def _start_node(self, node: int) -> None:
         # In the hub's PID namespace, so that the node ends with the hub's first process.
         inside = ["nsenter", "--target", str(self.hub), "--net", "--mount", "--pid", "--"]
-        # Also in the form of dual-stack sockets; otherwise a reverse lookup would ask a name server in vain.
+        # Dual-stack sockets have the second form; without it a reverse lookup would ask a name server in vain.
         addresses = [f"{form}{address(index)} node{index}" for form in ("", "::ffff:") for index in range(self._count)]
         lines = ["127.0.0.1 localhost", *addresses]
         own = ["--net", "--uts", "--ipc"]
@@ -135,13 +135,13 @@ class Cluster(Network):
         else:
             self._lines.start(self.hub, end, holder.pid, INTERFACE)
             for pid, device in ((self.hub, end), (holder.pid, INTERFACE)):
-                # A busy machine lets a line read late; its device holds so many packets until then.
+                # On a busy machine a line may read late; until then its device holds this many packets.
                 run(on_network(pid, ["ip", "link", "set", device, "mtu", _PACKET_BYTES, "txqueuelen", "10000"]))
         run(on_network(self.hub, ["ip", "link", "set", end, "master", "bridge0", "up"]))
         run(on_network(holder.pid, ["ip", "address", "add", f"{address(node)}/24", "dev", INTERFACE]))
         run(on_network(holder.pid, ["ip", "link", "set", INTERFACE, "up"]))
-        # Set per route, because outside the first network namespace the sysctl refuses algorithms that are not on a
-        # list. cubic, because bbr, the default of some systems, retransmits heavily on such links.
+        # The algorithm is set per route, because outside the first network namespace the sysctl refuses some
+        # algorithms. It is cubic, because bbr, the default of some systems, retransmits heavily on such links.
         route = ["10.77.0.0/24", "dev", INTERFACE, "scope", "link", "src", address(node), "congctl", "cubic"]
         run(on_network(holder.pid, ["ip", "route", "replace", *route]))
 

@@ -16,12 +16,12 @@ from .namespaces import DEADLINE, READY, read_line, run
 
 _SOURCE = Path(__file__).with_name("delay_line.c")
 _DEVICE = Path("/dev/net/tun")
-#: Longer lines than around the earth say that the unit was wrong.
+#: The longest valid round trip. A longer one than around the earth means that the user gave the wrong unit.
 MAX_ROUND_TRIP_MS = 2000.0
 
 
 def check_round_trip(milliseconds: float) -> None:
-    """Raises ClusterError for a number that is no round trip."""
+    """Raises ClusterError if the number is no valid round trip."""
     if not 0 <= milliseconds <= MAX_ROUND_TRIP_MS:
         raise ClusterError(
             f"a round trip of {milliseconds:g} ms cannot be had; give 0 to {MAX_ROUND_TRIP_MS:g} milliseconds"
@@ -29,10 +29,10 @@ def check_round_trip(milliseconds: float) -> None:
 
 
 class DelayLines:
-    """Makes the lines of one cluster, which end with its hub."""
+    """Makes the lines of one cluster. They end with its hub."""
 
     def __init__(self, round_trip_ms: float) -> None:
-        """A round trip between two nodes passes four lines: two there, two back. Raises ClusterUnavailable."""
+        """Compiles the program. A round trip passes four lines, two in each direction. Raises ClusterUnavailable."""
         compiler = shutil.which("cc")
         if compiler is None:
             raise ClusterUnavailable("links with a delay need a C compiler called cc; install gcc or clang")
@@ -45,9 +45,9 @@ class DelayLines:
         run([compiler, "-O2", "-o", self._program, str(_SOURCE)])
 
     def start(self, hub: int, port: str, node: int, interface: str) -> None:
-        """Makes `port` in the network of the process `hub` and `interface` in that of `node`, and joins them.
+        """Makes `port` in the network of the process `hub` and `interface` in the network of `node`, and joins both.
 
-        Raises ClusterError if that takes too long or goes wrong."""
+        Raises ClusterError if this fails or takes too long."""
         # In the hub's PID namespace, so that the line ends with the hub's first process.
         inside = ["nsenter", "--target", str(hub), "--pid", "--"]
         ends = [f"/proc/{hub}/ns/net", port, f"/proc/{node}/ns/net", interface]

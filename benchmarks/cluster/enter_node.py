@@ -3,7 +3,7 @@
 
     python enter_node.py RANKS_PER_NODE PID,PID,... COMMAND...
 
-PID: the processes that hold the nodes.
+PID: the process that holds a node.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.cluster.network import address, enter, node_environment
 
-#: Ports that are free in every node.
+#: The port of the rendezvous; it is free in every node.
 _RENDEZVOUS_PORT = 29400
 _MASTER_PORT = 29500
 

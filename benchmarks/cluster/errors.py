@@ -8,7 +8,7 @@ EXIT_UNAVAILABLE = 77
 
 
 class ClusterError(Exception):
-    """A cluster cannot do a request; the message says what to change."""
+    """A cluster cannot do a request; the text says what to change."""
 
 
 class ClusterUnavailable(ClusterError):

@@ -23,7 +23,7 @@ def launch_on(
     timeout: float | None = None,
     prefix: bool = True,
 ) -> int:
-    """Runs `command` as `ranks_per_node` ranks in each node; the exit code, as `hipress.launch.launcher.launch` has it.
+    """Runs `command` as `ranks_per_node` ranks in each node. Returns the exit code of `hipress.launch.launcher.launch`.
 
     Ranks 0 to ranks_per_node − 1 are in node 0, and so on. Their environment has the variables of `hipress run` and of
     `node_environment`; `MASTER_PORT` is free in node 0.

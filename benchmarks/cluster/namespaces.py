@@ -27,7 +27,7 @@ READY = b"ready\n"
 
 @dataclass(frozen=True)
 class Holder:
-    """A started holder: `process` is what was started, `pid` the first process of the namespace, seen from here."""
+    """A started holder. `process`: the started process; `pid`: the namespace's first process, in this PID namespace."""
 
     process: subprocess.Popen[bytes]
     pid: int
@@ -44,15 +44,15 @@ class Holder:
 
 
 def start_holder(prefix: Sequence[str], unshared: Sequence[str], script: str, name: str, *arguments: str) -> Holder:
-    """Starts `sh -c script name arguments` in new namespaces, through the command `prefix`; returns when it has written
-    "ready". It is killed at the latest when its standard input ends, if it reads it. Raises ClusterError."""
+    """Starts `sh -c script name arguments` in new namespaces, through the command `prefix`, and waits until it has
+    written "ready". A script that reads its standard input ends with this process. Raises ClusterError."""
     unshare = ["unshare", *unshared, "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
     process = subprocess.Popen(
         [*prefix, *unshare, "sh", "-c", script, name, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        # Only the owner of the cluster receives Ctrl-C, and ends the cluster in order.
+        # Only the owner of the cluster must receive Ctrl-C: it ends the cluster in order.
         start_new_session=True,
     )
     try:
@@ -83,7 +83,7 @@ def holders() -> list[tuple[str, int]]:
         try:
             words = (directory / "cmdline").read_bytes().split(b"\0")
         except OSError:
-            continue  # it has just ended
+            continue  # the process has just ended
         named = words[:2] == [b"sh", b"-c"] and len(words) > 3 and words[3].startswith(b"hipress-cluster-")
         # Skip unshare, and a child of the shell before its exec.
         if named and _is_first(directory):
@@ -102,7 +102,7 @@ def run(command: Sequence[str]) -> None:
 
 
 def read_line(process: subprocess.Popen[bytes], deadline: float) -> bytes:
-    """The first line of a process; a part of it if the process or the deadline (seconds) ends before."""
+    """The first line of a process. If the process ends or `deadline` (seconds) passes first, a part of the line."""
     assert process.stdout is not None
     said = b""
     end = time.monotonic() + deadline

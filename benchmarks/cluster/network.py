@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running cluster: entering its nodes and changing its links.
+"""A running cluster: starts processes in its nodes and changes its links.
 
 Every node has one device, eth0, whose other end is a port of the bridge in the hub. A link is shaped where packets
-enter it on either side: eth0 for what the node sends, the port for what it receives.
+enter it: at eth0 for packets that the node sends, at the port for packets that it receives.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INTERFACE = "eth0"
 
 
 def address(node: int) -> str:
-    """The address of a node. All clusters use the same addresses, because each has a network of its own."""
+    """The address of a node. All clusters use the same addresses, because their networks are separate."""
     return f"10.77.0.{node + 1}"
 
 
@@ -45,7 +45,7 @@ def on_network(pid: int, command: Sequence[str]) -> list[str]:
 
 @dataclass
 class Network:
-    """`hub` and `nodes`: the processes that hold them."""
+    """A running cluster. `hub` and `nodes`: the processes that hold the hub and the nodes."""
 
     name: str
     hub: int
@@ -54,8 +54,8 @@ class Network:
     def popen(
         self, node: int, command: Sequence[str], env: Mapping[str, str] | None = None, **options: object
     ) -> subprocess.Popen[bytes]:
-        """Starts a command in a node, with `env` on top of this process' environment; `options` as subprocess.Popen
-        has them. It leads a session of its own, to be ended with `kill`; at the latest it ends with the cluster."""
+        """Starts a command in a node, with `env` added to this process' environment; `options` are those of
+        subprocess.Popen. The command leads a new session; `kill` ends it, or the end of the cluster does."""
         options = {"start_new_session": True, **options}
         environment = {**os.environ, **node_environment(node, len(self.nodes)), **(env or {})}
         return subprocess.Popen(enter(self.holder(node), command), env=environment, **options)  # type: ignore[call-overload,no-any-return]
@@ -79,7 +79,7 @@ class Network:
             run(on_network(self.hub, ["tc", *queue_arguments(port(index), rate)]))
 
     def cut(self, node: int) -> None:
-        """Takes a node's link down: packets in both directions are lost without any notice."""
+        """Takes a node's link down: packets in both directions are lost without notice."""
         self.holder(node)
         run(on_network(self.hub, ["ip", "link", "set", port(node), "down"]))
 
@@ -89,7 +89,7 @@ class Network:
         run(on_network(self.hub, ["ip", "link", "set", port(node), "up"]))
 
     def kill(self) -> None:
-        """Ends every process in the cluster, and with them the cluster. Raises ClusterError if that takes too long."""
+        """Ends all processes in the cluster, and so the cluster. Raises ClusterError if this takes too long."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.hub, signal.SIGKILL)
         end = time.monotonic() + DEADLINE

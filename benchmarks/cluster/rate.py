@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rate of a link, as tc(8) writes it, and the queue that enforces it."""
+"""The rate of a link in the format of tc(8), and the queue that enforces the rate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .errors import ClusterError
 
 #: The rate of an unlimited link.
 UNSHAPED = "none"
-#: Of a TCP stream at MTU 1500: of the 1514 bytes of a frame that a queue counts, 1448 are payload.
+#: The payload's share of a TCP stream at MTU 1500: a queue counts 1514 bytes of a frame, of which 1448 are payload.
 PAYLOAD_SHARE = 1448 / 1514
 
 _UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-#: A queue passes packets of up to 64 KiB (segmentation offload); with a bucket of two it does not wait for tokens with
-#: the first one still in hand.
+#: The smallest burst: two packets of 64 KiB, the largest packet with segmentation offload. With one, the queue would
+#: wait for tokens while it still has the first packet.
 _MIN_BURST = 128 << 10
 #: The size of a shallow switch buffer.
 _MIN_LIMIT = 1 << 20
@@ -46,6 +46,6 @@ def queue_arguments(device: str, rate: str) -> list[str]:
     # Half a millisecond and five milliseconds of the line rate.
     burst = max(_MIN_BURST, bits // 8 // 2000)
     limit = max(_MIN_LIMIT, bits // 8 // 200)
-    # Plain numbers, because the units of tc differ between versions.
+    # The numbers have no units, because the units of tc differ between versions.
     values = ["rate", f"{bits}bit", "burst", str(burst), "limit", str(limit)]
     return ["qdisc", "replace", "dev", device, "root", "tbf", *values]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long codecs take by themselves: benchmarks/codec.py and codec_gpu.py."""
+"""Measures the time of codecs alone: benchmarks/codec.py and codec_gpu.py."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compressors of plain_torch.py that share a scale among the values of a block, and those of single values."""
+"""The compressors of plain_torch.py with one scale for the values of a block, and the compressors of single values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def blocks_of(tensor: Tensor, block: int) -> Tensor:
 
 
 class BlockQuantizer(Quantizer):
-    """A scale for each block, and a code for each value."""
+    """Compresses a tensor to one scale for each block, and one code for each value."""
 
     #: Whether a scale is a mean over the values of its block.
     is_mean = False
@@ -54,7 +54,7 @@ class BlockQuantizer(Quantizer):
 
 
 class Integers(BlockQuantizer):
-    """Whole numbers of `bits` bits; the greatest magnitude of a block has the greatest number."""
+    """Compresses values to integers of `bits` bits; the greatest magnitude of a block gets the greatest integer."""
 
     def __init__(self, bits: int, block: int = 256, stochastic: bool = False) -> None:
         super().__init__(bits, block)
@@ -73,7 +73,7 @@ class Integers(BlockQuantizer):
 
 
 class Qsgd(Integers):
-    """Levels of a block's Euclidean length, rounded at random without bias."""
+    """Compresses values to levels of the block's Euclidean length, rounded at random without bias."""
 
     def __init__(self, levels: int = 127, block: int = 512) -> None:
         super().__init__(8, block, stochastic=True)
@@ -84,7 +84,7 @@ class Qsgd(Integers):
 
 
 class Float8(BlockQuantizer):
-    """torch's own types of eight bits."""
+    """Compresses values to torch's own 8-bit types."""
 
     def __init__(self, dtype: torch.dtype, block: int = 256) -> None:
         super().__init__(8, block)
@@ -101,7 +101,7 @@ class Float8(BlockQuantizer):
 
 
 class Float4(BlockQuantizer):
-    """The eight magnitudes of e2m1 and a sign."""
+    """Compresses values to one of the eight magnitudes of e2m1, and a sign."""
 
     MAGNITUDES = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
     BETWEEN = (MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2
@@ -121,7 +121,7 @@ class Float4(BlockQuantizer):
 
 
 class EfSignSgd(BlockQuantizer):
-    """The mean magnitude of a block, and signs."""
+    """Compresses a block to its mean magnitude, and signs."""
 
     is_mean = True
 
@@ -139,7 +139,7 @@ class EfSignSgd(BlockQuantizer):
 
 
 class Halves(Compressor):
-    """Each value in another type of torch, such as bfloat16."""
+    """Converts each value to another type of torch, such as bfloat16."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
@@ -158,7 +158,7 @@ class Halves(Compressor):
 
 
 class Natural(Compressor):
-    """Powers of two, chosen at random without bias: an exponent of eight bits and a sign."""
+    """Rounds each value at random, without bias, to a power of two: an exponent of eight bits and a sign."""
 
     def compress(self, tensor: Tensor) -> Compressed:
         magnitude = tensor.abs()

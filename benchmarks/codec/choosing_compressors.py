@@ -13,11 +13,11 @@ from benchmarks.codec.compressors import Compressed, Compressor, Message
 
 
 class Choosing(Compressor):
-    """The chosen values and their ascending indices."""
+    """Compresses a tensor to the chosen values and their ascending indices."""
 
     @abstractmethod
     def choose(self, tensor: Tensor) -> Tensor:
-        """Ascending indices."""
+        """The ascending indices of the chosen values."""
 
     def compress(self, tensor: Tensor) -> Compressed:
         index = self.choose(tensor)
@@ -37,7 +37,7 @@ class Choosing(Compressor):
 
 
 class TopK(Choosing):
-    """The values of the greatest magnitudes."""
+    """Chooses the values of the greatest magnitudes."""
 
     def __init__(self, ratio: float) -> None:
         self.ratio = ratio
@@ -47,7 +47,7 @@ class TopK(Choosing):
 
 
 class RandomK(Choosing):
-    """As many values at places chosen at random."""
+    """Chooses as many values as TopK, at random places."""
 
     def __init__(self, ratio: float) -> None:
         self.ratio = ratio
@@ -57,7 +57,7 @@ class RandomK(Choosing):
 
 
 class Threshold(Choosing):
-    """The values from a magnitude on, at most a share of all: the greatest of them."""
+    """Chooses the values of at least a magnitude; if they exceed a share of all values, the greatest of them."""
 
     def __init__(self, threshold: float, ratio: float) -> None:
         self.threshold = threshold

@@ -15,9 +15,8 @@ columns
     torch_encode_ratio    time of encode in plain torch operations (plain_torch.py), divided by the time of HiPress: 2
                           means that HiPress is twice as fast
     encode_ms, decode_ms, memcpy_ms     medians, in milliseconds
-    size_bytes, threads, isa, repeats   the tensor's size, the threads of HiPress and torch, the instruction set of
-    HiPress,
-                                        and the number of repetitions (at most five for torch)
+    size_bytes, threads, isa, repeats   the tensor's size, the threads of HiPress and torch, the instruction set
+                                        of HiPress, and the number of repetitions (at most five for torch)
 
 Ratios are medians of the ratios of neighbouring measurements, because the speed of memory varies over time. memcpy runs
 directly before and after each encode and decode, and HiPress directly before torch. memcpy and HiPress use huge pages.
@@ -51,10 +50,10 @@ CODECS = (
     *("bf16", "fp16", "int8", "fp8_e4m3", "fp8_e5m2", "int4", "fp4_e2m1", "natural", "qsgd", "int8(stochastic=true)"),
     *("terngrad(bitwidth=2)", "tbq", "onebit", "efsignsgd", "topk", "randomk", "threshold", "dgc", "graddrop"),
 )
-#: A huge page of Linux on x86-64. Every buffer starts at a page of its own, so that pages affect all systems equally.
+#: A huge page of Linux on x86-64. Every buffer starts at a new page, so that pages affect all systems equally.
 HUGE_PAGE = 2 << 20
 WARM_UPS = 3
-#: Most repetitions of torch, which needs up to two seconds for 64M.
+#: The largest number of repetitions of torch, which needs up to two seconds for 64M.
 TORCH_REPEATS = 5
 SEED = 1
 
@@ -77,7 +76,7 @@ def arguments() -> argparse.ArgumentParser:
 def aligned(count: int, dtype: type[Element]) -> NDArray[Element]:
     """Zeros in memory that start at the boundary of a huge page."""
     size = count * np.dtype(dtype).itemsize
-    # NumPy asks for huge pages for large arrays; a spare page on both sides gives one to the first and last elements.
+    # NumPy requests huge pages for large arrays. A spare page on both sides puts all elements onto huge pages.
     memory = np.empty(size + 2 * HUGE_PAGE, np.uint8)
     start = -memory.ctypes.data % HUGE_PAGE
     array = memory[start : start + size].view(dtype)
@@ -86,11 +85,11 @@ def aligned(count: int, dtype: type[Element]) -> NDArray[Element]:
 
 
 class Memcpy:
-    """The reference: a copy of a tensor, always to the same memory."""
+    """The reference: it copies a tensor, always to the same memory."""
 
     def __init__(self, source: Floats) -> None:
         self._arrays = aligned(len(source), np.float32), source
-        # Looked up once, because the lookup takes longer than the copy of a small tensor.
+        # The addresses are looked up once, because a lookup takes longer than the copy of a small tensor.
         self._to, self._from = (array.ctypes.data for array in self._arrays)
 
     def __call__(self) -> None:
@@ -136,7 +135,7 @@ class Ours:
 
 @dataclass
 class Samples:
-    """Seconds, and ratios to the mean of the copies before and after; one entry per repetition."""
+    """Seconds, and ratios to the mean time of the copies before and after; one entry per repetition."""
 
     seconds: list[float] = field(default_factory=list)
     ratios: list[float] = field(default_factory=list)
@@ -216,7 +215,7 @@ def torch_encoder(text: str, gradient: Floats, threads: int) -> Callable[[], obj
 
 
 def main() -> int:
-    """Measures as the command line says. Returns the exit code."""
+    """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     if given.size < 4 or given.threads < 1 or given.repeats < 1:

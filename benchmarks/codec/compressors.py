@@ -12,7 +12,7 @@ from torch import Tensor
 
 #: The compressed form of a tensor.
 Compressed: TypeAlias = tuple[Tensor, ...]
-#: The compressed form as it is sent.
+#: The compressed form in the bytes that are sent.
 Message: TypeAlias = tuple[Tensor, ...]
 
 
@@ -51,11 +51,13 @@ class Compressor(ABC):
 
     @abstractmethod
     def unpack(self, message: Message, count: int) -> Compressed:
-        """The compressed form from a message, as far as `decompress` needs it."""
+        """The parts of the compressed form that `decompress` needs, from a message."""
 
 
 class Quantizer(Compressor):
-    """Compresses each element to a code of `bits` bits (uint8), after the values that describe the codes."""
+    """Compresses each element to a code of `bits` bits (uint8). The compressed form begins with values that describe
+    the codes.
+    """
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
@@ -70,7 +72,7 @@ class Quantizer(Compressor):
 
 
 class Onebit(Quantizer):
-    """The means of the negative and of the other values, and a mask of the others."""
+    """Compresses to the mean of the negative values, the mean of all other values, and a mask of the other values."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -88,7 +90,7 @@ class Onebit(Quantizer):
 
 
 class Tbq(Quantizer):
-    """Codes: 2 from the threshold on, 0 from the negative threshold on, else 1."""
+    """Compresses each value to 2 (at least the threshold), 0 (at most the negative threshold) or 1."""
 
     def __init__(self, threshold: float) -> None:
         super().__init__(2)
@@ -105,7 +107,7 @@ class Tbq(Quantizer):
 
 
 class Terngrad(Quantizer):
-    """The least value and the distance of two levels, and the number of the level of each element."""
+    """Compresses to the least value, the distance of two levels, and each element's level number."""
 
     def __init__(self, bitwidth: int, stochastic: bool) -> None:
         super().__init__(bitwidth)
@@ -132,7 +134,7 @@ class Terngrad(Quantizer):
 
 
 class Largest(Compressor):
-    """The values above a threshold that a sample determines, their ascending indices, and a mask of them."""
+    """Compresses to the values above a sampled threshold, their ascending indices, and their mask."""
 
     def __init__(self, count: int, ratio: float, sample_rate: float) -> None:
         self.ratio = ratio

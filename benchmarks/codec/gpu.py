@@ -10,7 +10,7 @@ from step to step. Decoding adds to a tensor. A row per codec has the columns
     decode_copy_ratio   the same for decoding and adding
     encode_ms, decode_ms, copy_ms   medians, in milliseconds, from events on the stream
     bytes               payload of the first step
-    size_bytes, repeats what was measured, and how often
+    size_bytes, repeats the tensor's size, and the number of repetitions
 
 Ratios are medians of pairs: a copy runs directly before each encode and decode. The exit code is 2 without a GPU or
 NVRTC.
@@ -49,7 +49,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 class Timer:
-    """Milliseconds of the work on the stream."""
+    """Measures the milliseconds of work on the stream."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -69,7 +69,7 @@ class Timer:
 
 
 def measure(name: str, library: Path, size: int, repeats: int) -> Row:
-    """The figures of one codec."""
+    """The row of one codec."""
     runtime = Runtime()
     memory, timer = DeviceMemory(runtime), Timer(runtime)
     gradient = np.random.default_rng(1).standard_normal(size // 4).astype(np.float32)

@@ -3,16 +3,16 @@
 with them.
 
 The structure is that of GRACE (github.com/sands-lab/grace): a memory adds the residual of earlier steps, a compressor
-encodes, and the memory keeps the difference to the decoded values. The operations are the direct ones, chosen neither
-for speed nor for slowness. torch can be three to ten times as fast, depending on the codec: with operations in place,
-without selections by mask, with states set to zero by index (as in the release of deep gradient compression), and with
-huge pages.
+encodes, and the memory keeps the difference to the decoded values. The operations are the direct ones; they are chosen
+neither for speed nor for slowness. torch can be three to ten times as fast, depending on the codec, with operations in
+place, without selections by mask, with states set to zero by index (as in the release of deep gradient compression),
+and with huge pages.
 
 Unlike in GRACE, codes are packed into bits after the memory's update, and terngrad's levels reach from the least to
 the greatest value. Codecs that GRACE does not have are written in the same style. Unlike in compll/algorithms,
-onebit's means and terngrad's levels are of the whole tensor; dgc and graddrop adapt a threshold, so that they send
-about as many values as asked for, not at most; randomk draws its places from the whole tensor; huge values may
-overflow. Random numbers come from torch.
+onebit's means and terngrad's levels are of the whole tensor; dgc and graddrop adapt a threshold, so they send about the
+requested number of values, possibly more; randomk draws its places from the whole tensor; huge values may overflow.
+Random numbers come from torch.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from benchmarks.codec.compressors import Compressed, Compressor, Largest, Messag
 
 
 class Memory:
-    """The memory of a compressor between steps; this one keeps nothing."""
+    """The memory of a compressor between steps. This base class keeps nothing."""
 
     def compensate(self, gradient: Tensor) -> Tensor:
-        """The gradient plus the residual of earlier steps; the argument is not changed."""
+        """The gradient plus the residual of earlier steps; the argument stays unchanged."""
         return gradient
 
     def update(self, tensor: Tensor, compressor: Compressor, compressed: Compressed) -> None:
@@ -81,7 +81,7 @@ class TorchCodec:
         self.memory = memory
 
     def encode(self, gradient: Tensor) -> Message:
-        """The message for a one-dimensional float32 tensor, which is not changed."""
+        """The message of a one-dimensional float32 tensor, which stays unchanged."""
         tensor = self.memory.compensate(gradient)
         compressed = self.compressor.compress(tensor)
         self.memory.update(tensor, self.compressor, compressed)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings that synchronise seldom, beside one that does in every step: benchmarks/diloco.py."""
+"""Compares trainings that synchronise seldom with one that synchronises in every step: benchmarks/diloco.py."""

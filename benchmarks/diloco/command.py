@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures trainings that synchronise every H steps beside one that does in every step, over slow links.
+"""Measures trainings that synchronise every H steps, and one that synchronises in every step, over slow links.
 
     python benchmarks/diloco.py --nodes 4 --rate 100mbit --round-trip 50 --json FILE
 
@@ -29,30 +29,30 @@ _RANK = Path(__file__).with_name("rank.py")
 def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--nodes", type=int, help="of an emulated cluster, which needs root (default: no cluster)")
-    parser.add_argument("--rate", default="100mbit", help="of the nodes' links (default: 100mbit)")
+    parser.add_argument("--nodes", type=int, help="nodes of an emulated cluster, which needs root (default: none)")
+    parser.add_argument("--rate", default="100mbit", help="rate of the nodes' links (default: 100mbit)")
     parser.add_argument(
-        "--round-trip", type=float, default=50, metavar="MS", help="between two nodes, in milliseconds (default: 50)"
+        "--round-trip", type=float, default=50, metavar="MS", help="round trip between two nodes in ms (default: 50)"
     )
     parser.add_argument("--world", type=int, default=4, help="without --nodes: ranks on this machine (default: 4)")
     parser.add_argument(
         "--system", type=names_of("system", SYSTEMS), default=list(SYSTEMS), help=f"(default: {','.join(SYSTEMS)})"
     )
     for name, default, what in (
-        ("ddp-steps", 200, "of DDP, which has far fewer in the same time"),
+        ("ddp-steps", 200, "steps of DDP, which takes far fewer in the same time"),
         ("steps", 800, "of the others"),
-        ("sync-every", 50, "H, steps between two exchanges of a parameter"),
+        ("sync-every", 50, "H, steps between two synchronisations of a parameter"),
         ("fragments", 2, "P, of streaming"),
         ("overlap-steps", 24, "τ, of streaming"),
-        ("sequences", 2, "of each rank and step"),
+        ("sequences", 2, "sequences of each rank and step"),
         ("context", 32, "bytes of a sequence"),
-        ("width", 64, "of the model, a multiple of 64"),
+        ("width", 64, "width of the model, a multiple of 64"),
         ("layers", 2, "of the model"),
         ("every", 25, "steps between two points of the curve"),
-        ("seed", 0, "of first weights and sequences"),
+        ("seed", 0, "seed of the first weights and of the sequences"),
     ):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{what} (default: {default})")
-    parser.add_argument("--learning-rate", type=float, default=2e-3, help="of AdamW (default: 0.002)")
+    parser.add_argument("--learning-rate", type=float, default=2e-3, help="learning rate of AdamW (default: 0.002)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
     return parser
 
@@ -90,13 +90,13 @@ def run(given: argparse.Namespace) -> list[Row]:
 
 
 def _trained(answer: dict[str, object]) -> Trained:
-    """JSON has texts in place of numbers as keys."""
+    """The training of a rank's answer. JSON's keys are texts, so step numbers are converted back."""
     maps = {name: {int(step): value for step, value in answer[name].items()} for name in ("times_s", "losses")}  # type: ignore[attr-defined]
     return Trained(**{**answer, **maps})  # type: ignore[arg-type]
 
 
 def main() -> int:
-    """Trains. Returns the exit code."""
+    """Runs the trainings of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     if given.width % 64 or min(given.ddp_steps // 2, given.sequences, given.context, given.layers, given.every) < 1:

@@ -7,11 +7,11 @@ import dataclasses
 import json
 from dataclasses import dataclass
 
-#: torch's DistributedDataParallel over Gloo with its hook that sends bf16: it synchronises in every step.
+#: torch's DistributedDataParallel over Gloo with its hook that sends bf16. It synchronises in every step.
 DDP = "ddp-bf16"
-#: The ranks do not synchronise: this row is the time of computing alone.
+#: The training without synchronisation: its row has the time of computing alone.
 ALONE = "alone"
-#: "streaming" without overlap: the same exchanges, for which training waits.
+#: "streaming" without overlap: training waits for the same synchronisations.
 WAITING = "streaming-waiting"
 SYSTEMS = (ALONE, DDP, "diloco", "streaming", WAITING, "sparseloco", "local_sgd")
 #: These trainings have fewer steps, because only their times are compared.
@@ -20,12 +20,14 @@ TIMED_ONLY = (ALONE, WAITING)
 
 @dataclass(frozen=True)
 class Job:
-    """`sequences`, `context`: of each rank and step. `gloo_port`: where ranks meet; `result`: rank 0's answer."""
+    """The settings, equal on all ranks. `sequences`, `context`: numbers for each rank and step. `gloo_port`: the port
+    of the rendezvous; `result`: the file of rank 0's answer.
+    """
 
     systems: list[str]
     steps: int
     ddp_steps: int
-    """Of DDP, which has far fewer in the same time."""
+    """Number of steps of DDP, which takes far fewer in the same time."""
     sequences: int
     context: int
     width: int
@@ -38,38 +40,38 @@ class Job:
     """Steps between two points of the curve."""
     seed: int
     interface: str
-    """The nodes' end of their links; empty: there are none."""
+    """The network device of a node's link; empty: there are no links."""
     gloo_port: int
     result: str
 
     @property
     def step_tokens(self) -> int:
-        """Of one rank."""
+        """Tokens of one rank in a step."""
         return self.sequences * self.context
 
     def to_json(self) -> str:
-        """See from_json()."""
+        """The job as JSON, for a rank's command line."""
         return json.dumps(dataclasses.asdict(self))
 
     @staticmethod
     def from_json(text: str) -> Job:
-        """The job of to_json()."""
+        """Parses the JSON of `to_json`."""
         return Job(**json.loads(text))
 
 
 @dataclass(frozen=True)
 class Trained:
-    """One training. Means over the ranks, except `times_s` and `losses`, which are rank 0's."""
+    """The figures of one training: means over the ranks, except `times_s` and `losses`, which are rank 0's."""
 
     steps: int
     time_s: float
-    """Time of the steps, without what the benchmark does between them."""
+    """Seconds of the steps, without the benchmark's own work between them."""
     waiting_s: float | None
-    """Part of `time_s`: what the optimizer's steps take above their median. None: DDP has no such steps."""
+    """The part of `time_s` by which the optimizer's steps exceed their median. None: DDP has no such steps."""
     sent_bytes: int | None
-    """That a rank sent over its link; None: there is no link."""
+    """Bytes that a rank sent over its link; None: there is no link."""
     parameters: int
     times_s: dict[int, float]
-    """After how many steps which time had passed."""
+    """Number of steps → seconds since the start."""
     losses: dict[int, float]
-    """The trained model's at these times, on bytes that are not in the training data (nats)."""
+    """Number of steps → loss of the trained model at that time, on bytes that are not in the training data (nats)."""

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 _BYTES, _HEAD_WIDTH = 256, 32
-#: Test data: every tenth piece of the text, of which so many sequences are judged.
+#: The test data: bytes of a piece of the text, one test piece of this many pieces, and the number of test sequences.
 _PIECE, _EVERY, _JUDGED = 4096, 10, 128
 
 

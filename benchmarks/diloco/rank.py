@@ -25,7 +25,7 @@ _TIMEOUT = 300.0
 
 
 def main() -> None:
-    """Trains as the job of the only argument says."""
+    """Runs the trainings of the job in the only argument."""
     job = Job.from_json(sys.argv[1])
     join(_TIMEOUT, job.gloo_port)
     text = read_text(job.context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of diloco.py from what its ranks answer."""
+"""Computes the rows of diloco.py from the answers of its ranks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from benchmarks.harness.report import Row
 
 
 def rows_of(trained: dict[str, Trained], given: argparse.Namespace) -> list[Row]:
-    """A row for each training."""
+    """One row for each training."""
     return [_row(system, trained, given) for system in trained]
 
 
 def reached(one: Trained, loss: float | None) -> float | None:
-    """The time of the first point whose loss is not above `loss`; None: no point's is."""
+    """The time of the first point whose loss is not above `loss`; None: there is no such point."""
     return (
         None if loss is None else next((one.times_s[step] for step, value in one.losses.items() if value <= loss), None)
     )
@@ -28,7 +28,7 @@ def _row(system: str, trained: dict[str, Trained], given: argparse.Namespace) ->
     time_s, of_ddp = reached(one, target), None if ddp is None else reached(ddp, target)
     waited = one.waiting_s
     if waited is None and alone is not None:
-        # DDP's exchanges are within backward: what its steps take longer than those of ranks on their own.
+        # DDP synchronises within backward, so its wait is the difference to steps without synchronisation.
         waited = max(0.0, one.time_s - one.steps * alone.time_s / alone.steps)
     hidden = None
     if system == "streaming" and waiting is not None and waiting.waiting_s and waited is not None:

@@ -21,10 +21,10 @@ from benchmarks.harness.hipress_session import hipress_session
 from benchmarks.harness.link_bytes import link_bytes
 from benchmarks.harness.torch_meeting import gather
 
-#: So many exchanges of each fragment are enough to time them.
+#: Number of synchronisations of each fragment that are enough to time them.
 _TIMED_ROUNDS = 8
 _Values = dict[str, torch.Tensor]
-#: Within it the model has the parameters that training makes.
+#: A context within which the model has the trained parameters.
 _Outer = Callable[[], AbstractContextManager[None]]
 
 
@@ -34,7 +34,7 @@ def _register_bf16(model: DistributedDataParallel) -> None:
 
 
 def trained(system: str, text: Text, job: Job, timeout_s: float) -> Trained:
-    """Trains on all ranks with a system of job.SYSTEMS. Raises what its exchanges raise."""
+    """Trains on all ranks with a system of job.SYSTEMS. Raises the errors of its synchronisations."""
     torch.manual_seed(job.seed)  # the same initial weights on all ranks and in all trainings
     model = ByteDecoder(job.width, job.layers, job.context)
     optimizer = torch.optim.AdamW(model.parameters(), lr=job.learning_rate)
@@ -63,7 +63,7 @@ def trained(system: str, text: Text, job: Job, timeout_s: float) -> Trained:
 
 
 class _Training:
-    """Trains, and keeps copies of the trained model, which it judges at the end: judging would take time."""
+    """Trains, and keeps copies of the trained model. It computes their losses at the end, because that takes time."""
 
     def __init__(
         self, job: Job, system: str, model: nn.Module, optimizer: torch.optim.Optimizer, outer: _Outer
@@ -76,7 +76,7 @@ class _Training:
         self._times: dict[int, float] = {}
 
     def run(self, computed: nn.Module, text: Text) -> Trained:
-        """`computed`: the model, or what wraps it."""
+        """Runs the training. `computed`: the model, or the module that wraps it."""
         generator = torch.Generator().manual_seed(1000 * self._job.seed + dist.get_rank())
         interface = self._job.interface
         in_step: list[float] = []
@@ -115,7 +115,7 @@ class _Training:
             self._times[step] = time_s
 
     def _waiting(self, in_step: list[float]) -> float:
-        """Of the steps after which an exchange begins, or whose end needs one."""
+        """Seconds of waiting in the steps after which a synchronisation begins, or whose end needs one."""
         fragments = self._job.fragments if self._system in ("streaming", WAITING) else 1
         distance = self._job.sync_every // fragments
         overlap = self._job.overlap_steps if self._system == "streaming" else 0

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far compressed averages of real gradients are from the exact ones: benchmarks/error.py."""
+"""Measures the distance of compressed averages of real gradients from the exact averages: benchmarks/error.py."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Averages over ranks that are threads of this process: the engine's own, without a network."""
+"""Averages gradients with the engine, over ranks that are threads of this process, without a network."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hipress._library import load_core
 
 Floats = NDArray[np.float32]
 
-#: Deadlines of a wait of the engine and of all of them (seconds).
+#: Deadlines of one wait of the engine, and of the end of a rank (seconds).
 TIMEOUT = 60.0
 DEADLINE = 600.0
 
 
 def averages(of_ranks: Sequence[Sequence[Floats]], codec: str, topology: str) -> list[Floats]:
-    """The averages of all tensors, as every rank gets them.
+    """The averages of all tensors, which are equal on all ranks.
 
     Raises the first error of a rank. Raises RuntimeError if the ranks' averages differ, or if a rank does not end.
     """
@@ -36,7 +36,7 @@ def averages(of_ranks: Sequence[Sequence[Floats]], codec: str, topology: str) ->
             tensors = engine.declare(specs)
             for handle in [engine.submit(*pair, pair[1]) for pair in zip(tensors, results[rank], strict=True)]:
                 engine.wait(handle)
-        except BaseException as error:  # raised again where it is waited for
+        except BaseException as error:  # the main thread raises it again
             errors.append(error)
         finally:
             engine.shutdown(5.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how far the compressed average of real gradients is from the exact average.
+"""Measures the distance of the compressed average of real gradients from the exact average.
 
     python benchmarks/error.py --json FILE
     python benchmarks/error.py --training digits --codec int8,int4 --topology ps,ring --ranks 4
@@ -10,10 +10,10 @@ as it does over a network. A row for each training, codec, topology and number o
     training, codec, topology, ranks
     vnmse               squared distance of the average from the exact one, divided by the latter's squared length
     bits_per_element    bits of the encoded form of all gradients, divided by the number of elements
-    elements            of all gradients that are compressed: those from 4096 bytes on
+    elements            number of elements of the compressed gradients, which have at least 4096 bytes
 
-Codecs with error feedback start with empty states: the column has what one step loses, and later steps make up for it.
-A codec that rounds at random is measured with one seed.
+Codecs with error feedback start with zero states: the column has the loss of one step, which later steps make up for. A
+codec that rounds at random is measured with one seed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def bits_per_element(codec: str, gradients: Gradients) -> float:
-    """Of what rank 0 encodes."""
+    """The bits per element of rank 0's payloads."""
     core = load_core()
     made = core.create_codec(codec)
     sizes = [len(made.encode(gradient, seed=1, step=0, tensor=0, first_element=0)) for gradient in gradients[0]]
@@ -58,7 +58,7 @@ def bits_per_element(codec: str, gradients: Gradients) -> float:
 
 
 def main() -> int:
-    """Measures as the command line says. Returns the exit code."""
+    """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     if not all(text.isdecimal() and int(text) > 0 for text in given.ranks):

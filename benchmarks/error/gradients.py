@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of three real trainings: images that are classified, a text that is continued, photographs without noise.
+"""Gradients of three real trainings: they classify images, continue a text, and remove noise from photographs.
 
 All data come with Python and scikit-learn. Each training takes some steps first; then every rank computes the gradient
 of the same weights for its own examples.
@@ -18,14 +18,14 @@ from torch.nn import functional
 
 from benchmarks.optimizers import model as characters_model
 
-#: By rank: each compressed tensor's gradient, flattened, float32.
+#: For each rank, the flattened float32 gradients of all compressed tensors.
 Gradients = list[list[NDArray[np.float32]]]
-#: Draws examples and returns their mean loss.
+#: A function that draws examples and returns their mean loss.
 Loss = Callable[[torch.Generator], Tensor]
 
-#: HiPress sends smaller tensors as they are, by default.
+#: HiPress' default, below which tensors travel raw.
 MIN_COMPRESS_BYTES = 4096
-#: Examples of a rank in a step, and the steps before the gradients that count.
+#: Number of examples of a rank in a step, and number of steps before the measured gradients.
 BATCH = 16
 STEPS = 60
 
@@ -88,7 +88,7 @@ TRAININGS: dict[str, Callable[[], tuple[nn.Module, Loss]]] = {
 
 
 def gradients_of(training: str, ranks: int, steps: int = STEPS) -> Gradients:
-    """What each rank would synchronise after `steps` steps of AdamW."""
+    """The gradients of each rank after `steps` steps of AdamW."""
     torch.manual_seed(0)
     model, loss = TRAININGS[training]()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

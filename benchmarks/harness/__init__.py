@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several benchmarks share: starting ranks, meeting, environments, and reporting."""
+"""Code that several benchmarks use: it starts ranks, joins them, makes environments, and writes reports."""

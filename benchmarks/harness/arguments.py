@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of command-line arguments that several benchmarks have."""
+"""Types of command-line arguments that several benchmarks use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.harness.report import parse_names
 from hipress._library import load_core
 from hipress.errors import InvalidArgument
 
-#: The topology that stands for all: each is tried, and the fastest are measured.
+#: The value that stands for all topologies: the benchmark tries each, and measures the fastest.
 BEST = "best"
 
 
@@ -44,7 +44,7 @@ def codec_names(text: str) -> list[str]:
         raise argparse.ArgumentTypeError("expected a codec; for no compression: none")
     for name in names:
         try:
-            # Checked here once, before any rank starts.
+            # Check once here, before any rank starts.
             load_core().create_codec(name)
         except InvalidArgument as error:
             raise argparse.ArgumentTypeError(str(error)) from None

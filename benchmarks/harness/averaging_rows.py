@@ -44,7 +44,7 @@ class Setting:
 
 
 def row(measured: Measured, setting: Setting, yardstick: float | None) -> Row:
-    """The row of one system. `yardstick`: the time that the speedup refers to."""
+    """The row of one system. `yardstick`: the time to which the speedup refers."""
     world = setting.world
     time_s = measured.time_s
     bandwidth = setting.size / 1e9 / time_s
@@ -104,7 +104,7 @@ def _time(one: Row) -> float:
 
 
 def _link_bytes(measured: Measured) -> int | None:
-    """Bytes of the busiest node in its busier direction, which bound the time from below."""
+    """Bytes of the busiest node in its busier direction, from which follows a lower bound of the time."""
     counts = [samples.link_bytes for samples in measured.samples]
     repetitions = [[count for count in ranks if count is not None] for ranks in zip(*counts, strict=True)]
     return round(statistics.median(max(ranks) for ranks in repetitions)) if all(repetitions) else None

@@ -24,7 +24,7 @@ _REPEATS = 5
 
 @dataclass(frozen=True)
 class CodecSpeed:
-    """Processor seconds per element of float32, in one thread."""
+    """A codec's processor seconds per element of float32, in one thread."""
 
     encode_s: float
     decode_s: float

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import hipress
 
-#: The environment of torch is the one that runs here.
+#: The frameworks. torch's environment is the environment of this program.
 FRAMEWORKS = ("torch", "tensorflow", "mxnet")
 _ROOT = Path(__file__).parents[2]
 HERE = _ROOT / "build" / "environments"
@@ -29,7 +29,7 @@ _IMPORT_DEADLINE = 300.0
 
 
 class EnvironmentFailed(Exception):
-    """There is no environment in which hipress.FRAMEWORK runs; the message gives the reason."""
+    """There is no environment in which hipress.FRAMEWORK runs; the text gives the reason."""
 
 
 def python(framework: str) -> Path:

@@ -59,7 +59,7 @@ exec {compiler} "$@"
 
 
 class BuildFailed(Exception):
-    """Horovod cannot be built here; the message gives the reason."""
+    """Horovod cannot be built here; the text gives the reason."""
 
 
 def python(framework: str) -> Path:
@@ -90,7 +90,7 @@ def _make(framework: str, interpreter: Path) -> None:
     folder.mkdir(parents=True)
     run = functools.partial(_run, framework)
     run([of_framework, "-m", "venv", folder / "environment"], "venv")
-    # After the environment's own packages, so that the framework comes from its own environment.
+    # The framework's packages come after the environment's own packages.
     own = sysconfig.get_path("purelib", vars={"base": str(folder / "environment")})
     (Path(own) / "framework.pth").write_text(_packages(of_framework) + "\n")
     pip: list[str | Path] = [interpreter, "-m", "pip", "--disable-pip-version-check", "install"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks of a benchmark wait for each other and exchange results, apart from the measured system."""
+"""Lets the ranks of a benchmark wait for each other and exchange results, without the measured system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Meeting(ABC):
 
     @abstractmethod
     def gather(self, mine: T) -> list[T]:
-        """The values of all ranks, by rank."""
+        """The values of all ranks, in rank order."""
 
     @abstractmethod
     def barrier(self) -> None:

@@ -19,7 +19,7 @@ _JOB_DEADLINE = 7200.0
 
 
 class RankFailed(Exception):
-    """A rank has ended with an error, which it has printed; `code` is its exit code."""
+    """A rank has ended with an error, and has printed it; `code` is its exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"a rank failed (exit code {code}); its output is above")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order and the times in which a benchmark submits gradients."""
+"""Releases gradients to a benchmark, in a given order and at given times."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from benchmarks.models import GradientSet
 
-#: The values of --release: all gradients at once, or each at the time at which backward released it.
+#: The values of --release: all gradients at once, or each gradient at its release time.
 RELEASES = ("all", "backward")
 
 
 class Release:
-    """Releases all gradients at once in the order of backward, or each at the time at which backward released it.
+    """Releases all gradients at once in the order of backward, or each gradient at its release time.
 
     Between release times the rank sleeps, so the processor is idle, as with a model on an accelerator.
     """

@@ -51,7 +51,7 @@ def parse_names(text: str) -> list[str]:
 
 
 def spread(name: str, seconds: Sequence[float]) -> Row:
-    """The three columns of a measured time."""
+    """The three columns of a measured time: median, smallest, largest."""
     return {f"{name}_s": statistics.median(seconds), f"{name}_min_s": min(seconds), f"{name}_max_s": max(seconds)}
 
 
@@ -85,13 +85,13 @@ def print_table(rows: Sequence[Row], *, leave_out: Sequence[str] = ()) -> None:
 
 
 def write_json(path: Path, rows: Sequence[Row]) -> None:
-    """The rows as a JSON list of objects, one line per column, so that version control shows what has changed."""
+    """Writes the rows as a JSON list of objects, one line per column, so that version control shows the changes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([_rounded(row) for row in rows], indent=1, allow_nan=False) + "\n")
 
 
 def _rounded(row: Row) -> Row:
-    """Rounds to four digits; further digits are noise."""
+    """Rounds numbers to four digits; further digits are noise."""
 
     def rounded(value: Value) -> Value:
         if isinstance(value, Mapping):

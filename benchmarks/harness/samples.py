@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of repeated averaging: of one rank, and of all ranks."""
+"""The figures of repeated averaging, for one rank and for all ranks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Measured:
 
     @property
     def seconds(self) -> list[float]:
-        """Seconds of each repetition, of the slowest rank, for which a training would wait."""
+        """Seconds of each repetition on the slowest rank, for which a training would wait."""
         return [max(times) for times in zip(*(samples.seconds for samples in self.samples), strict=True)]
 
     @property

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: A topology whose trial takes at most this factor longer may be the fastest one.
+#: A topology may be the fastest one if its trial takes at most this factor longer.
 WITHIN = 1.1
-#: Most measured topologies of a codec.
+#: The largest number of measured topologies of a codec.
 MOST = 2
 #: If the fastest trial takes longer (seconds), only that topology is measured.
 LONG = 1.0
 
 
 def candidates(codec: str, nodes: int, ranks_per_node: int) -> list[str]:
-    """The topologies that make sense; without an emulated cluster `nodes` is 1. Missing are topologies that equal
+    """The topologies that make sense; without an emulated cluster `nodes` is 1. It leaves out topologies that equal
     another one, or that send so many more bytes that they cannot be the fastest.
 
     - A ring of two ranks sends the same messages in the same order as ps.

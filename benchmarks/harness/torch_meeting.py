@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def join(timeout_s: float, port: int = 0) -> None:
-    """Joins as the rank of the environment. `port`: the port where ranks of this machine meet; 0: the environment's."""
+    """Joins as the rank in the environment. `port`: the rendezvous port on this machine; 0: the environment has it."""
     # One thread for all systems: more threads would compete with the other ranks of this machine.
     torch.set_num_threads(1)
     address = f"127.0.0.1:{port}" if port else f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
@@ -30,7 +30,7 @@ def join(timeout_s: float, port: int = 0) -> None:
 
 
 def gather(mine: T) -> list[T]:
-    """The values of all ranks, by rank."""
+    """The values of all ranks, in rank order."""
     every: list[T] = [mine] * dist.get_world_size()
     dist.all_gather_object(every, mine)
     return every

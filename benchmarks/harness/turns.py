@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring turns: in each turn every system is measured once; their number, and the order of the systems."""
+"""Measuring turns: each turn measures every system once. This module has the number of turns and the systems' order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-#: Number of warm-ups after the first synchronisation; one if it takes longer than LONG_WARM_UP (seconds). The first
-#: synchronisations allocate memory, twice for codecs, which takes seconds on a machine with untouched memory.
+#: Number of warm-ups after the first synchronisation; only one if a synchronisation takes longer than LONG_WARM_UP
+#: (seconds). The first synchronisations allocate memory, twice for codecs, which takes seconds on a machine with
+#: untouched memory.
 WARM_UPS = 3
 LONG_WARM_UP = 2.0
 #: Duration of all timed turns if their number is not given (seconds).

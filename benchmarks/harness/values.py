@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that ranks average, and the error of a result. In NumPy, which all frameworks have."""
+"""The values that ranks average, and the error of a result. It uses NumPy, which all environments have."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Array: TypeAlias = NDArray[np.float32]
 
 #: Elements of a pool: a prime, so that a repeated pool is not aligned with blocks of a codec.
 _POOL = 4_194_301
-#: Elements of a piece for the error, which is computed in float64: a whole large tensor would need too much memory.
+#: Elements of a piece for the error, which needs float64: a whole large tensor would need too much memory.
 _PIECE = 1 << 20
 
 
 class Values:
     """Normally distributed values that differ between ranks.
 
-    The values of a rank come from its pool, from another place for each tensor, and repeat in a larger tensor. So every
-    rank can compute the values of all ranks, and needs no second copy of a large model's gradients.
+    Each tensor's values come from another place of the rank's pool, and repeat if the tensor is larger than the pool.
+    So every rank can compute the values of all ranks, and needs no second copy of a large model's gradients.
     """
 
     def __init__(self, arrays: Sequence[Array], rank: int, world: int) -> None:
@@ -39,8 +39,8 @@ class Values:
                 flat[start : start + count] = self._pools[self._rank][place : place + count]
 
     def error(self, one_in: int = 1) -> float:
-        """The relative L2 distance of all arrays together from the average of the ranks' values. `one_in`: large arrays
-        are sampled, one piece in so many."""
+        """The relative L2 distance of all arrays together from the average of the ranks' values. `one_in`: for large
+        arrays, one of this many pieces is used."""
         wrong = total = 0.0
         for index, flat in enumerate(self._arrays):
             for start, place, count in islice(_pieces(index, flat.size), None, None, one_in):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BERT-base, uncased (Devlin et al.), with the names of Hugging Face's BertModel, pooler included. Query, key and value
-are three layers there, so it has 199 tensors; no head on top."""
+"""BERT-base, uncased (Devlin et al.), with the names of Hugging Face's BertModel. It has the pooler and no head. Query,
+key and value are three layers, so it has 199 tensors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _SelfAttention(nn.Module):
 class _Layer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        # The modules' names are the parameters': attention.self.query, attention.output.dense.
+        # The modules' names give the parameters' names, such as attention.self.query and attention.output.dense.
         self.attention = nn.ModuleDict({"self": _SelfAttention(), "output": _Dense(_WIDTH)})
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(_WIDTH, 4 * _WIDTH)})
         self.output = _Dense(4 * _WIDTH)
@@ -72,7 +72,7 @@ class _Embeddings(nn.Module):
 
 
 class BertBase(nn.Module):
-    """Input: token numbers."""
+    """The model. Its input is token numbers."""
 
     def __init__(self) -> None:
         super().__init__()

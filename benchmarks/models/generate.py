@@ -34,7 +34,7 @@ ARCHITECTURES: dict[str, tuple[type[nn.Module], Callable[[nn.Module, int], torch
 
 
 def without_times(model: str) -> GradientSet:
-    """The gradient set with names and shapes only; it needs no memory for values."""
+    """The gradient set with names and shapes only. It needs no memory for values."""
     with torch.device("meta"):
         module = ARCHITECTURES[model][0]()
     return GradientSet(model, tuple(Gradient(name, tuple(p.shape), 0.0) for name, p in module.named_parameters()))

@@ -59,7 +59,7 @@ class _Block(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """Input: token numbers."""
+    """The model. Its input is token numbers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ MODELS = ("vgg19", "resnet50", "bert-base", "gpt2")
 
 @dataclass(frozen=True)
 class Gradient:
-    """`ready_s`: seconds from the start of backward until the gradient is complete."""
+    """The gradient of one tensor. `ready_s`: seconds from the start of backward until the gradient is complete."""
 
     name: str
     shape: tuple[int, ...]
@@ -23,14 +23,14 @@ class Gradient:
 
     @property
     def count(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class GradientSet:
     """All gradients of a model in the order of registration. `backward_s`: duration of backward. `measured`: how the
-    times were measured; empty if they were not, and then all times are 0."""
+    times were measured; empty: there are no measured times, and all times are 0."""
 
     model: str
     gradients: tuple[Gradient, ...]
@@ -43,7 +43,7 @@ class GradientSet:
         return 4 * sum(gradient.count for gradient in self.gradients)
 
     def write(self, path: Path) -> None:
-        """One line per tensor, so that version control shows what has changed."""
+        """Writes one line per tensor, so that version control shows the changes."""
         head = {"model": self.model, "measured": self.measured, "backward_s": self.backward_s}
         lines = [f' "{name}": {json.dumps(value)},' for name, value in head.items()]
         tensors = [json.dumps([one.name, list(one.shape), one.ready_s]) for one in self.gradients]

@@ -40,7 +40,7 @@ def _layer(inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
 
 
 class Resnet50(nn.Module):
-    """Input: images of 224²."""
+    """The model. Its input is images of 224 × 224 pixels."""
 
     def __init__(self) -> None:
         super().__init__()

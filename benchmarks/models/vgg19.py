@@ -16,7 +16,7 @@ _CHANNELS: tuple[int | None, ...] = (
 
 
 class Vgg19(nn.Module):
-    """Input: images of 224². None among the channels: pooling."""
+    """The model. Its input is images of 224 × 224 pixels. None in the list of channels stands for pooling."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a codec does to each optimizer: benchmarks/optimizers.py."""
+"""Measures the effect of codecs on each optimizer: benchmarks/optimizers.py."""

@@ -37,7 +37,7 @@ CODECS = (
 def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--codec", type=parse_names, default=list(CODECS), help="by commas (default: all)")
+    parser.add_argument("--codec", type=parse_names, default=list(CODECS), help="codecs, by commas (default: all)")
     parser.add_argument(
         "--optimizer",
         type=names_of("optimizer", list(OPTIMIZERS)),
@@ -45,9 +45,9 @@ def arguments() -> argparse.ArgumentParser:
         help=f"by commas (default: {','.join(OPTIMIZERS)})",
     )
     parser.add_argument("--ranks", type=int, default=4, help="processes of this machine (default: 4)")
-    parser.add_argument("--steps", type=int, default=150, help="of each training (default: 150)")
-    parser.add_argument("--sequences", type=int, default=4, help="of each rank and step (default: 4)")
-    parser.add_argument("--seed", type=int, default=0, help="of first weights and sequences (default: 0)")
+    parser.add_argument("--steps", type=int, default=150, help="steps of each training (default: 150)")
+    parser.add_argument("--sequences", type=int, default=4, help="sequences of each rank and step (default: 4)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first weights and sequences (default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
     return parser
 
@@ -65,7 +65,7 @@ def run(given: argparse.Namespace) -> list[Row]:
 
 
 def rows_of(todo: list[Trial], trained: list[Trained], given: argparse.Namespace) -> list[Row]:
-    """A row for each training. `above_ddp_nats`: the difference to the loss of DDP with the same optimizer."""
+    """One row for each training. `above_ddp_nats`: the difference to the loss of DDP with the same optimizer."""
     dense = {
         (trial.optimizer, trial.learning_rate, trial.name): one.loss
         for trial, one in zip(todo, trained, strict=True)
@@ -100,7 +100,7 @@ def rows_of(todo: list[Trial], trained: list[Trained], given: argparse.Namespace
 
 
 def main() -> int:
-    """Trains. Returns the exit code."""
+    """Runs the trainings of the command line. Returns the exit code."""
     given = arguments().parse_args()
     try:
         rows = run(given)

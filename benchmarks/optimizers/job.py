@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 #: torch's DistributedDataParallel over Gloo, the reference of all trainings.
 DDP = "ddp"
-#: Optimizer, learning rate and momentum by name. The steps of both SGDs are equally long: 0.3 and 0.03 / (1 - 0.9).
+#: Optimizer, learning rate and momentum by name. Both SGDs take equally long steps: 0.3 and 0.03 / (1 - 0.9).
 OPTIMIZERS: dict[str, tuple[str, float, float]] = {
     "adamw": ("AdamW", 1e-3, 0.0),
     "adamw-fast": ("AdamW", 3e-3, 0.0),
@@ -35,8 +35,8 @@ class Trial:
 
 
 def trials(systems: list[str], names: list[str]) -> list[Trial]:
-    """All systems with each optimizer, ONEBIT_ADAM only with AdamW. With dgc the codec has the momentum and the
-    optimizer none, so it applies once."""
+    """The trainings: all systems with each optimizer, ONEBIT_ADAM only with AdamW. With dgc the codec has the momentum
+    and the optimizer has none, so that momentum applies once."""
     made = []
     for name in names:
         optimizer, rate, momentum = OPTIMIZERS[name]
@@ -59,7 +59,9 @@ def _with_option(codec: str, option: str) -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """`sequences`: per rank and step. `gloo_port`: the port where ranks meet; `result`: the file of rank 0's answer."""
+    """The settings, equal on all ranks. `sequences`: number per rank and step. `gloo_port`: the port of the rendezvous;
+    `result`: the file of rank 0's answer.
+    """
 
     trials: list[Trial]
     steps: int
@@ -79,8 +81,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Trained:
-    """`loss`: on sequences that are not in the training data; None if it is not finite. `bytes_sent`: per step, of the
-    rank that sends most; None for DDP. `bytes_frozen`: of ONEBIT_ADAM, per step with a frozen variance."""
+    """The result of a training. `loss`: loss on sequences that are not in the training data; None if it is not finite.
+    `bytes_sent`: bytes per step of the rank that sends most; None for DDP. `bytes_frozen`: the same for ONEBIT_ADAM's
+    steps with a frozen variance."""
 
     loss: float | None
     bytes_sent: int | None

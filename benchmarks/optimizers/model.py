@@ -11,7 +11,7 @@ from torch import nn
 #: Length of a sequence; the model predicts the next character of each position.
 CONTEXT = 64
 _WIDTH, _LAYERS, _HEADS = 200, 2, 4
-#: Number of test sequences. They come from every tenth piece of the text, which is not in the training data.
+#: Number of test sequences, characters of a piece, and pieces per test piece. Test pieces are not in the training data.
 _JUDGED, _PIECE, _EVERY = 64, 4096, 10
 
 
@@ -57,7 +57,7 @@ class CharacterModel(nn.Module):
         self.layers = nn.TransformerEncoder(layer, _LAYERS, nn.LayerNorm(_WIDTH), enable_nested_tensor=False)
         self.head = nn.Linear(_WIDTH, characters)
         self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False)
-        # The encoder's layers are copies of one layer; each layer gets initial weights of its own.
+        # The encoder's layers are copies of one layer, so each layer gets new initial weights here.
         for parameter in self.layers.parameters():
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)

@@ -57,7 +57,7 @@ def _frozen_after(job: Job) -> int:
 def _train(
     model: nn.Module, optimizer: torch.optim.Optimizer, text: Text, job: Job, sent: Callable[[], int] | None = None
 ) -> list[int]:
-    """Trains, and ends early if the loss is not finite. All ranks see this in the same step. What `sent()` returns
+    """Trains, and ends early, on all ranks in the same step, if the loss is not finite. Returns the results of `sent()`
     before each step."""
     generator = torch.Generator().manual_seed(1000 * job.seed + dist.get_rank())
     before = []
@@ -103,7 +103,7 @@ def _trained(trial: Trial, text: Text, job: Job) -> Trained:
 
 
 def main() -> None:
-    """Trains as the job of the only argument says."""
+    """Runs the trainings of the job in the only argument."""
     job = Job.from_json(sys.argv[1])
     join(_TIMEOUT, job.gloo_port)
     text = read_text()

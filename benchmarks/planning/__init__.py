@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether plans and predictions are right: benchmarks/planning.py, planning_speed.py and replanning.py."""
+"""Checks plans and predictions by measurements: benchmarks/planning.py, planning_speed.py and replanning.py."""

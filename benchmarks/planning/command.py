@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares predicted and measured steps, of plans and of a grid of uniform choices.
+"""Compares predicted and measured steps of plans and of a grid of uniform choices.
 
     python benchmarks/planning.py --nodes 4 --rate 5gbit --model resnet50 --codec onebit,tbq,terngrad,dgc --json FILE
 
@@ -41,7 +41,7 @@ def arguments() -> argparse.ArgumentParser:
         "--model", choices=MODELS, default="resnet50", help="the model of the gradients (default: resnet50)"
     )
     parser.add_argument(
-        "--release", choices=RELEASES, default="all", help="all gradients at once, or each when backward released it"
+        "--release", choices=RELEASES, default="all", help="all gradients at once, or each at its release time"
     )
     parser.add_argument(
         "--codec", type=parse_names, default="onebit,tbq,terngrad,dgc", help="separated by commas (default: these)"
@@ -97,7 +97,7 @@ def job_of(given: argparse.Namespace) -> Job:
             for topology in named
             for partitions in given.partitions
         ],
-        # A plan for each codec, and one that may use all of them.
+        # There is a plan for each codec, and one that may use all codecs.
         planned=[*each, given.codec] if len(each) > 1 else each,
         topologies=sorted({topology for named in topologies.values() for topology in named}),
         turns=given.turns,
@@ -134,7 +134,7 @@ def _keep(answer: Answer, folder: Path) -> None:
 
 
 def main() -> int:
-    """Measures as the command line says. Returns the exit code."""
+    """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     if given.profile and given.profile_nodes:

@@ -22,8 +22,8 @@ class Job:
     """The settings, equal on all ranks.
 
     `grid`: codec, topology and partitions (0: by size) of each uniform run. `planned`: the codecs that each plan may
-    use. `profile`: JSON; empty: one is measured before each turn, in `profile_s` seconds. `result`: where rank 0
-    leaves the answer.
+    use. `profile`: a profile as JSON; empty: the ranks measure one before each turn, in `profile_s` seconds. `result`:
+    the file of rank 0's answer.
     """
 
     model: str
@@ -69,7 +69,7 @@ class Job:
 
 @dataclass
 class Samples:
-    """One rank's figures of one system: one entry per repetition. `turns`: how many repetitions each turn had."""
+    """One rank's figures of one system, one entry per repetition. `turns`: number of repetitions of each turn."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
@@ -78,12 +78,12 @@ class Samples:
 
 
 def slowest(ranks: list[Samples]) -> list[float]:
-    """Seconds of each repetition, of the slowest rank."""
+    """Seconds of each repetition on the slowest rank."""
     return [max(times) for times in zip(*(one.seconds for one in ranks), strict=True)]
 
 
 def medians(ranks: list[Samples]) -> list[float]:
-    """Of each turn's repetitions."""
+    """The median time of each turn's repetitions."""
     times = iter(slowest(ranks))
     return [statistics.median(islice(times, count)) for count in ranks[0].turns]
 
@@ -97,15 +97,15 @@ class Pair:
 
     @property
     def share(self) -> float:
-        """The plan's time by the other's: of turns the median."""
+        """The plan's time divided by the uniform run's time: the median over the turns."""
         both = zip(medians(self.plan), medians(self.uniform), strict=True)
         return statistics.median(plan_s / uniform_s for plan_s, uniform_s in both)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All ranks' figures of one system: a uniform run of the grid, or (`plan` its JSON) a planned one. `pair`: that
-    beside the fastest uniform one with its codecs or with none."""
+    """All ranks' figures of one system: a uniform run of the grid, or a plan (`plan`: its JSON). `pair`: the plan
+    measured beside the fastest uniform run with its codecs or without codec."""
 
     codec: str
     topology: str | None
@@ -119,13 +119,13 @@ class Measured:
         return statistics.median(slowest(self.samples))
 
     def mean(self, what: str) -> float:
-        """For a field of Samples, the mean over the ranks in the median repetition."""
+        """The median over the repetitions of a field's mean over the ranks. `what`: a field of Samples."""
         each = zip(*(getattr(one, what) for one in self.samples), strict=True)
         return statistics.median(statistics.fmean(ranks) for ranks in each)
 
 
 def fastest_uniform(codec: str, measured: list[Measured]) -> int:
-    """The index of the fastest uniform run with one of the plan's codecs or with none."""
+    """The index of the fastest uniform run with one of the plan's codecs or without codec."""
     codecs = {RAW, *codec.split(",")}
     found = [index for index, one in enumerate(measured) if one.plan is None and one.codec in codecs]
     return min(found, key=lambda index: measured[index].time_s)
@@ -133,8 +133,8 @@ def fastest_uniform(codec: str, measured: list[Measured]) -> int:
 
 @dataclass(frozen=True)
 class Answer:
-    """What all ranks have found. `profiles`: of each turn, all the same if one was given. `planning_s`: what making
-    each plan, from the first of them, took."""
+    """The answer of all ranks. `profiles`: the profile of each turn; all are the same if the job has one. `planning_s`:
+    seconds to make each plan from the first profile."""
 
     profiles: list[str]
     measured: list[Measured]

@@ -30,9 +30,9 @@ from hipress.secopa.planners.planner import make_plan
 from hipress.secopa.profile.profile import Profile
 from hipress.torch.synchronizer import GradientSynchronizer
 
-#: Of one system in one turn: repetitions, or as many as fill the time (seconds).
+#: The smallest and the largest number of repetitions of one system in one turn, and the time that they fill (seconds).
 _LEAST, _MOST, _ROUND_S = 2, 12, 1.2
-#: Repetitions before them. What codecs remember is written from one memory to another and back: two steps allocate.
+#: Warm-up repetitions, with and without codec. Codec states alternate between two memories, so two steps allocate.
 _WARM_UP, _WARM_UP_UNCOMPRESSED = 3, 1
 
 
@@ -54,7 +54,7 @@ class System:
 
 
 class Batch:
-    """The systems that are measured together."""
+    """The systems that one job measures together."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -98,7 +98,7 @@ class Batch:
         return [*uniform, *planned]
 
     def round(self, system: System, samples: Samples) -> None:
-        """Some repetitions of one system, in a session of its own, which frees its memory."""
+        """Runs some repetitions of one system, in a separate session, which frees its memory."""
         with hipress_session(self._job.timeout):
             named = [
                 (one.name, tensor) for one, tensor in zip(self._job.gradients.gradients, self._tensors, strict=True)
@@ -128,7 +128,9 @@ class Batch:
 
 
 def _order(count: int, number: int) -> Iterator[int]:
-    """Forwards and backwards in turn, beginning elsewhere each time: what disturbs the machine hits all alike."""
+    """The order of the systems: alternately forwards and backwards, from another start each time, so that disturbances
+    of the machine affect all systems equally.
+    """
     for position in range(count):
         yield (number * count // 3 + (position if number % 2 == 0 else -position)) % count
 
@@ -155,7 +157,7 @@ def measure(job: Job) -> Answer:
 
 
 def _pair(batch: Batch, plan: System, uniform: System, turns: int) -> Pair:
-    """In turn, and who comes first in turn."""
+    """Measures a plan and a uniform run in turns; they alternate in being first."""
     both = [(plan, Samples()), (uniform, Samples())]
     for number in range(turns):
         for system, samples in both if number % 2 == 0 else reversed(both):
@@ -164,7 +166,7 @@ def _pair(batch: Batch, plan: System, uniform: System, turns: int) -> Pair:
 
 
 def main() -> None:
-    """Runs the job of the only argument."""
+    """Runs the job in the only argument."""
     job = Job.from_json(sys.argv[1])
     join(job.timeout)
     answer = measure(job)

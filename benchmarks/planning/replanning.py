@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how soon plan="auto" follows a change of the links' rate in a training, and the steps before and after.
+"""Measures the time until plan="auto" follows a change of the links' rate in a training, and the steps around it.
 
     python benchmarks/replanning.py --nodes 2 --rate 5gbit --then 1gbit --model resnet50 --codec onebit --json FILE
 
@@ -26,7 +26,7 @@ from benchmarks.models import MODELS
 from benchmarks.planning.replanning_job import Answer, Job, Step
 
 _RANK = Path(__file__).with_name("replanning_rank.py")
-#: Largest share of the averages that may be missing at the end: the rounding of some hundred sums.
+#: The largest share of the averages that may be missing at the end, because of the rounding of some hundred sums.
 _ROUNDING = 1e-3
 #: Pause between two checks of the ranks' progress (seconds).
 _LOOK_S = 0.05
@@ -78,7 +78,7 @@ def run(given: argparse.Namespace) -> Answer:
 
 
 def rows_of(answer: Answer, given: argparse.Namespace) -> list[Row]:
-    """A row for each run of steps with the same rate and plan, in their order."""
+    """One row for each series of steps with the same rate and plan, in order."""
     rows: list[Row] = []
     steps = answer.steps
     first_changed = next(index for index, step in enumerate(steps) if step.changed)
@@ -126,7 +126,7 @@ def wrong(answer: Answer) -> str:
 
 
 def main() -> int:
-    """Measures as the command line says. Returns the exit code."""
+    """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     if given.nodes < 2 or given.backward <= 0:

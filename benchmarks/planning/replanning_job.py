@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of one rank. `plan`: the fingerprint of the plan; empty if there was none."""
+    """A step of one rank. `plan`: the fingerprint of the plan; empty: there was none."""
 
     seconds: float
     plan: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of replanning.py: a training with plan="auto" whose backward only waits.
 
-The gradients of a step are random values of the rank times a number of the step, so that the rank can compute at any
-time which part of the averages is still missing.
+The gradients of a step are random values of the rank, multiplied by a number of the step. So the rank can compute at
+any time the part of the averages that is still missing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from benchmarks.planning.replanning_job import Answer, Job, Step
 from hipress import runtime
 from hipress.secopa.online.automatic import AutomaticOptions
 
-#: Steps with a plan before the rate changes; after the new plan; and after the change if there is no new plan.
+#: Number of steps with a plan before the rate changes, after the new plan, and after the change without a new plan.
 _SETTLED, _AFTER, _AT_MOST = 30, 30, 120
 _FLUSHING = 3
-#: The missing part is computed for one in so many of the compressible gradients.
+#: The missing part is computed for one of this many compressible gradients.
 _ONE_IN = 4
 
 
@@ -82,7 +82,7 @@ class Training:
 
     def step(self) -> float:
         """Seconds of a step, from the start of backward to the update of the parameters."""
-        # Numbers of both signs keep residuals small; different numbers keep them from cancelling out.
+        # Numbers of both signs keep residuals small; different numbers keep the gradients from cancelling out.
         factor = math.sin(1 + 7 * self._number)
         self._number += 1
         values = [factor * one for one in self._values]
@@ -126,7 +126,7 @@ def train(job: Job) -> Answer:
     while with_new < _AFTER and since_change < _AT_MOST:
         if followed == _SETTLED and hp.rank() == 0:
             job.settled.touch()
-        # Rank 0 checks, and tells all ranks the step in which the rate is different for the first time.
+        # Rank 0 checks the file and tells all ranks, so that all change in the same step.
         changed = bool(hp.broadcast_object(job.changed.exists(), root_rank=0))
         plan = training.optimizer._hipress.planning.plan
         fingerprint = "" if plan is None else plan.fingerprint()
@@ -141,7 +141,7 @@ def train(job: Job) -> Answer:
         elif fingerprint:
             followed += 1
     before = training.lacking()
-    training.optimizer.set_plan(None)  # without codecs, so that residuals arrive
+    training.optimizer.set_plan(None)  # without codecs the residuals are sent
     for _ in range(_FLUSHING):
         training.step()
     every = hp.allgather_object((steps, training.fingerprint(), before, training.lacking()))

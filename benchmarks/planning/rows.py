@@ -27,7 +27,7 @@ class Setting:
 
 
 def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
-    """A row for each run."""
+    """One row for each run."""
     world = setting.nodes * setting.ranks_per_node
     models = [make_model("timeline", Profile.parse(one, "the profile"), world) for one in answer.profiles]
     gradients = job.planned_gradients
@@ -74,7 +74,7 @@ def rows_of(answer: Answer, job: Job, setting: Setting) -> list[Row]:
 
 
 def _share(plan: Measured, measured: list[Measured], other: int) -> float:
-    """The ratio of the plan's time to the other's; of the pair if they were measured as one."""
+    """The plan's time divided by the other run's time; the pair's ratio if both were measured as a pair."""
     if plan.pair is not None and fastest_uniform(plan.codec, measured) == other:
         return plan.pair.share
     return plan.time_s / measured[other].time_s

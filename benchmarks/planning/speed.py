@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the processor time of planning and simulating, on one core.
+"""Measures the processor time of plans and simulations on one core.
 
     python benchmarks/planning_speed.py --json FILE
 

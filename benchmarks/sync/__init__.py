@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long gradients take to be averaged: benchmarks/sync.py."""
+"""Measures the time of averaging gradients: benchmarks/sync.py."""

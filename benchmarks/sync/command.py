@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how long a model's gradients take to be averaged over all ranks, with HiPress and with peers in the same
-run.
+"""Measures the time of averaging a model's gradients over all ranks, with HiPress and with peers in the same run.
 
     python benchmarks/sync.py --nodes 4 --rate 1gbit --model vgg19 --codec onebit --topology best \\
         --peer gloo-fp32,gloo-fp16,powersgd,horovod --json FILE
@@ -48,7 +47,7 @@ def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tu
     answer = _run(together, sys.executable, given, network)
     if together.peers == job.peers:
         return answer, ""
-    # Horovod has an environment and processes of its own, so it cannot take turns with the others.
+    # Horovod has a separate environment and separate processes, so it cannot take turns with the other systems.
     try:
         python = horovod_environment.python("torch")
         alone = _run(replace(job, ours=[], tried=[], peers=["horovod"]), str(python), given, network)
@@ -80,7 +79,7 @@ def _rows(answer: Answer, missing: str, given: argparse.Namespace, job: Job) -> 
 
 
 def main() -> int:
-    """Measures as the command line says. Returns the exit code."""
+    """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments((__doc__ or "").partition("\n")[0])
     given = parser.parse_args()
     check(parser, given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook of hipress.torch.ddp over the Gloo group that torch's own ways use: DDP's buckets, our codecs."""
+"""The hook of hipress.torch.ddp over the Gloo group of torch's own peers: DDP's buckets with HiPress' codecs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from benchmarks.sync.torch_peers import Bucket, Bucketed
 
-#: Names of peers begin with it; the codec follows.
+#: The beginning of the names of these peers; the codec follows.
 HOOK = "hook-"
 
 
 class Hooked(Bucketed):
-    """What `hipress.torch.ddp.compress(model, codec)` does with a full bucket."""
+    """Averages a full bucket as `hipress.torch.ddp.compress(model, codec)` does."""
 
     topology = "ps"
 

@@ -18,7 +18,7 @@ from benchmarks.sync.systems import System
 
 
 class Horovod(System):
-    """Submits each gradient by itself; Horovod fuses the waiting gradients."""
+    """Submits each gradient alone; Horovod fuses the waiting gradients."""
 
     name = "horovod"
     codec = "none"

@@ -21,11 +21,11 @@ PEER_NAMES = (
 class Job:
     """The settings, equal on all ranks.
 
-    `model`: a gradient set's name; empty: one tensor of `size` bytes. `ours`: codec and topology of each system.
-    `tried`: codec and topology of those of which only the best are to be measured.
-    `min_compress_bytes` None: the default. `repeats` 0: as many as the budget allows. `interface`: the device whose
-    bytes are counted; empty: none. `gloo_port`: where the ranks of a job on this machine meet; 0: the environment says
-    where. `result`: where rank 0 leaves the answer.
+    `model`: a gradient set's name; empty: one tensor of `size` bytes. `ours`: codec and topology of each system of
+    HiPress. `tried`: codec and topology of the candidates, of which only the best are measured. `min_compress_bytes`
+    None: the default. `repeats` 0: as many as the budget allows. `interface`: the network device whose bytes are
+    counted; empty: no device. `gloo_port`: the port of the rendezvous on this machine; 0: the environment has the
+    address. `result`: the file of rank 0's answer.
     """
 
     model: str
@@ -59,7 +59,7 @@ class Job:
 
 @dataclass
 class Answer:
-    """The answer of all ranks. `trials`: for each codec the seconds of each topology in its trial."""
+    """The answer of all ranks. `trials`: for each codec, the seconds of each topology in its trial."""
 
     measured: list[Measured] = field(default_factory=list)
     trials: dict[str, dict[str, float]] = field(default_factory=dict)

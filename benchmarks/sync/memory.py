@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates the memory of a run of sync.py: the nodes share one machine, and the kernel kills ranks without memory."""
+"""Estimates the memory of a run of sync.py. The nodes share one machine, and without memory the kernel kills ranks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from benchmarks.harness.topologies import MOST
 from benchmarks.sync.job import Job
 from hipress._library import load_core
 
-#: Memory of a process without gradients that it does not share with other ranks.
+#: Bytes of a process without gradients that it does not share with other ranks.
 _PROCESS = 300_000_000
-#: Every rank keeps a pool of the values of each rank (harness/values.py).
+#: Bytes of a pool of values; every rank keeps one pool for each rank (harness/values.py).
 _POOL = 4 * 4_194_301
-#: Size of DDP's larger buckets; a larger gradient has a bucket of its own.
+#: Bytes of DDP's larger buckets; a larger gradient gets its own bucket.
 _BUCKET = 25 << 20
 
 
 def memory_needed(job: Job, world: int) -> int:
-    """Bytes of all ranks at the worst moment. Horovod, in a job of its own, needs less. Of ResNet-50 and BERT-base with
-    all of PyTorch's peers, four ranks were measured: within 3 %."""
+    """Bytes of all ranks at the peak. Horovod's separate job needs less. For ResNet-50 and BERT-base with all of
+    PyTorch's peers, the estimate was within 3 % of the measured memory of four ranks."""
     gradients = job.gradients
     size = gradients.size
     largest = max(_BUCKET, *(4 * one.count for one in gradients.gradients))

@@ -21,7 +21,7 @@ import matplotlib
 
 from benchmarks.harness.report import Row
 
-matplotlib.use("Agg")  # no display needed
+matplotlib.use("Agg")  # needs no display
 # Without dates and random names, equal results give equal files.
 matplotlib.rcParams["svg.hashsalt"] = "hipress"
 
@@ -81,7 +81,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, required=True, metavar="PLOT.svg")
     given = parser.parse_args()
     try:
-        # the row "best" repeats another row
+        # The row "best" repeats another row.
         results = [[row for row in json.loads(file.read_text()) if row["system"] != "best"] for file in given.results]
         draw(results, given.output)
     except (OSError, ValueError, KeyError) as error:

@@ -30,11 +30,11 @@ from benchmarks.sync.job import Answer, Job
 from benchmarks.sync.systems import Ours, System
 from benchmarks.sync.torch_peers import PEERS, Bucket, make_buckets
 
-#: The error is computed from one piece (a million elements) of large tensors in so many: for all pieces it would take
-#: as long as the measurement.
+#: For large tensors, the error is computed from one of this many pieces (a million elements each): all pieces would
+#: take as long as the measurement.
 ERROR_OF_ONE_IN = 4
 TRIAL_ERROR_OF_ONE_IN = 16
-#: A shorter trial (seconds) is repeated so often.
+#: A trial shorter than this (seconds) is followed by MORE_TRIALS trials, of which the median counts.
 SHORT_TRIAL = 0.5
 MORE_TRIALS = 5
 
@@ -68,7 +68,7 @@ class Measurement:
                 self.systems.append(PEERS[peer](buckets))
 
     def trial(self, codec: str, topology: str) -> float:
-        """Seconds of a warm synchronisation; for short ones the median of a few. It runs in a session of its own, which
+        """Seconds of a warm synchronisation; if it is short, the median of a few. It runs in a separate session, which
         frees the memory."""
         with hipress_session(self._job.timeout):
             self.add_ours(codec, topology)
@@ -112,7 +112,7 @@ class Measurement:
         start = time.perf_counter()
         system.average(self._tensors, self._release)
         samples.seconds.append(time.perf_counter() - start)
-        # A rank with all averages may still work for other ranks, and that processor time counts, too.
+        # A rank with all averages may still work for other ranks; this processor time counts, too.
         dist.barrier()
         samples.cpu_seconds.append(time.process_time() - cpu_start)
         sent = system.bytes_sent()
@@ -122,7 +122,7 @@ class Measurement:
 
 
 def _horovod(job: Job) -> System:
-    # Only the environment of Horovod has it.
+    # Only the environment of Horovod has this module.
     from benchmarks.sync.horovod_peer import Horovod
 
     return Horovod(job)
@@ -161,7 +161,7 @@ def _measured(measurement: Measurement, job: Job) -> list[Measured]:
 
 
 def _codec_seconds(systems: Sequence[System], job: Job) -> list[float | None]:
-    """For each system of HiPress with a codec the processor seconds of the codec alone; rank 0 measures them."""
+    """The processor seconds of the codec alone for each system of HiPress with a codec; rank 0 measures them."""
     seconds: list[float | None] = [None] * len(systems)
     codecs = {system.codec for system in systems if isinstance(system, Ours)} - {"none"}
     if codecs and dist.get_rank() == 0:
@@ -176,13 +176,13 @@ def _codec_seconds(systems: Sequence[System], job: Job) -> list[float | None]:
                 seconds[index] = codec_seconds(
                     speeds[system.codec], job.gradients, system.topology, hosts, system.min_compress_bytes
                 )
-    # The other ranks are idle meanwhile.
+    # The other ranks wait here, idle.
     dist.barrier()
     return seconds
 
 
 def main() -> None:
-    """Runs the job of the only argument."""
+    """Runs the job in the only argument."""
     job = Job.from_json(sys.argv[1])
     join(job.timeout, job.gloo_port)
     answer = measure(job)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systems of sync.py. Each averages a list of float32 tensors over all ranks, in place.
+"""The systems of sync.py. Each system averages a list of float32 tensors over all ranks, in place.
 
 HiPress is here; the peers are in torch_peers.py and horovod_peer.py. A new codec or topology of HiPress needs no change
 here.
@@ -35,7 +35,7 @@ class System(ABC):
 
 
 class Ours(System):
-    """HiPress, as `DistributedOptimizer` uses it."""
+    """HiPress' engine, used as `DistributedOptimizer` uses it."""
 
     topology: str
 

@@ -49,7 +49,7 @@ class Bucket:
         return self.views
 
     def is_last(self) -> bool:
-        """Whether none comes after it in a backward pass."""
+        """Whether it is the last bucket of a backward pass."""
         return self.last
 
 
@@ -103,7 +103,7 @@ class Bucketed(System):
 
 
 class GlooFp32(Bucketed):
-    """Without a communication hook: gradients are divided while they are copied, and then summed."""
+    """DDP without a communication hook: gradients are divided while they are copied, and then summed."""
 
     name = "gloo-fp32"
     codec = "none"
@@ -117,7 +117,7 @@ class GlooFp32(Bucketed):
 
 
 class GlooFp16(Bucketed):
-    """With DDP's fp16_compress_hook."""
+    """DDP with its fp16_compress_hook."""
 
     name = "gloo-fp16"
     codec = "fp16"
@@ -129,7 +129,7 @@ class GlooFp16(Bucketed):
 
 
 class PowerSgd(Bucketed):
-    """With DDP's powerSGD_hook of rank 1, its usual one, from the first synchronisation on.
+    """DDP with its powerSGD_hook of rank 1, the usual rank, from the first synchronisation on.
 
     It averages one bucket at a time: the hook starts its later operations in Gloo's threads, and with two buckets their
     order would differ between ranks.

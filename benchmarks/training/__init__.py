@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps and accuracy: benchmarks/train.py and accuracy.py."""
+"""Measures training steps and accuracy: benchmarks/train.py and accuracy.py."""

@@ -10,7 +10,7 @@ benchmark. A row per framework, topology and codec has the columns
 
     accuracy_percent        on the test images, after the last epoch: the mean of the seeds
     accuracy_min_percent, accuracy_max_percent      the smallest and the largest
-    bytes                   sent per step and rank, on average
+    bytes                   bytes sent per step and rank, on average
     ranks, epochs, seeds    the settings
 """
 
@@ -96,7 +96,7 @@ def row(python: str, framework: str, codec: str, topology: str, seeds: int) -> R
 
 
 def main() -> int:
-    """Trains. Returns the exit code."""
+    """Runs the trainings of the command line. Returns the exit code."""
     given = arguments().parse_args()
     try:
         pythons = {framework: str(framework_environment.python(framework)) for framework in given.framework}

@@ -8,7 +8,7 @@
 
 The command makes the cluster (needs root) and starts the ranks; without --nodes the ranks are processes of this
 machine. benchmarks/README.md describes the measurement and the columns. Exit code 77: no cluster can be made here; 3: a
-system could not be measured, and only the others were.
+system could not be measured, and the command has measured only the other systems.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _place(system: str, given: argparse.Namespace) -> Row:
 
 
 def row(measured: Measured, given: argparse.Namespace, first: float | None) -> Row:
-    """The row of one system. `first`: the time that the speedup refers to."""
+    """The row of one system. `first`: the time to which the speedup refers."""
     times = {**spread("time", measured.seconds), **spread("alone", measured.alone_seconds)}
     return {
         **_place(measured.system, given),
@@ -151,7 +151,7 @@ def _measure(job: Job, given: argparse.Namespace, network: Network | None) -> tu
 
 
 def main() -> int:
-    """Measures as the command line says. Returns the exit code."""
+    """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     check(parser, given)

@@ -35,7 +35,8 @@ class KvstoreProcesses:
     def __init__(self, meeting: Meeting, interface: str) -> None:
         self._rank = meeting.rank
         address = os.environ["NODE_ADDRESS"] if interface else "127.0.0.1"
-        # As many servers as workers, as in the published experiments: each holds its share of the parameters.
+        # There are as many servers as workers, as in the published experiments. Each server has its share of the
+        # parameters.
         self._variables = {
             "DMLC_PS_ROOT_URI": os.environ["MASTER_ADDR"] if interface else "127.0.0.1",
             "DMLC_PS_ROOT_PORT": str(meeting.gather(_free_port(address))[0]),
@@ -81,7 +82,7 @@ def deadline(seconds: float) -> Iterator[None]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time of a running process, or of one that was not waited for yet."""
+    """User and system time of a process that runs, or that has ended but was not waited for."""
     _, _, fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
     user, system = fields.split()[11:13]
     return (int(user) + int(system)) / _TICKS

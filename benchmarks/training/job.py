@@ -23,8 +23,9 @@ APART = (*DIST_SYNC, "horovod")
 
 @dataclass(frozen=True)
 class Job:
-    """The settings, equal on all ranks. `interface`: over which Horovod talks; empty: the loopback. `gloo_port`:
-    where the ranks of a job on this machine meet; 0: the environment says where. `result`: where rank 0 leaves it."""
+    """The settings, equal on all ranks. `interface`: the network device for Horovod; empty: the loopback. `gloo_port`:
+    the port of the rendezvous on this machine; 0: the environment has the address. `result`: the file of rank 0's
+    answer."""
 
     model: str
     batch_size: int
@@ -47,8 +48,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of each step of the slowest rank, seconds of the steps that only compute, in turn with them, and mean
-    processor seconds of the ranks."""
+    """The figures of a system: seconds of each step of the slowest rank, seconds of the steps that only compute and
+    alternate with them, and mean processor seconds of the ranks."""
 
     system: str
     seconds: list[float]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the steps of a system in turn with steps that only compute, in any framework."""
+"""Measures the steps of a system, in turn with steps that only compute, in any framework."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Trial:
 
 
 def measure(job: Job, system: str, trial: Trial, meeting: Meeting) -> Measured:
-    """The figures of all ranks for one system, on every rank. Raises RuntimeError if the ranks' parameters differ:
-    their batches differ, so the system has not averaged gradients."""
+    """The figures of all ranks for one system, on every rank. Raises RuntimeError if the ranks' parameters differ: then
+    the system has not averaged gradients, because the ranks' batches differ."""
     for _ in range(WARM_UPS):
         trial.alone()
         trial.step()

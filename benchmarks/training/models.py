@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-50 and BERT-base in plain torch operations, with random batches: the cost of a step does not depend on values.
+"""ResNet-50 and BERT-base in plain torch operations, with random batches, as a step's cost does not depend on values.
 
 The models have as many parameters as in models/*.json; in BERT torch keeps queries, keys and values in one tensor.
 """
@@ -17,7 +17,7 @@ CLASSES = 1000
 IMAGE = 224
 TOKENS = 128
 VOCABULARY = 30522
-#: Of BERT-base: width, layers, heads, width of the feed-forward part.
+#: BERT-base's width, number of layers, number of heads, and width of the feed-forward part.
 WIDTH, LAYERS, HEADS, INNER = 768, 12, 12, 3072
 
 
@@ -45,12 +45,12 @@ class Bottleneck(nn.Module):
         )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """[N, C, H, W] → [N, 4·width, H/stride, W/stride]."""
+        """Maps [N, C, H, W] to [N, 4·width, H/stride, W/stride]."""
         return functional.relu(self.inner(images) + self.shortcut(images))
 
 
 def resnet50() -> nn.Module:
-    """25,557,032 parameters in 161 tensors."""
+    """ResNet-50, with 25,557,032 parameters in 161 tensors."""
     layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
     layers.append(nn.MaxPool2d(3, 2, 1))
     inputs = 64
@@ -78,7 +78,7 @@ class Bert(nn.Module):
         self.pooler = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """[N, tokens] → [N, WIDTH]."""
+        """Maps [N, tokens] to [N, WIDTH]."""
         places = torch.arange(tokens.shape[1])
         values = self.norm(self.words(tokens) + self.positions(places) + self.kinds(torch.zeros_like(tokens)))
         for layer in self.layers:

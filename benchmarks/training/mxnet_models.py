@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-50 in Gluon, layer by layer that of models.py: the same 161 parameters."""
+"""ResNet-50 in Gluon, with the same layers and 161 parameters as in models.py."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Bottleneck(nn.HybridBlock):  # type: ignore[misc]
                 self.shortcut.add(_convolution(inputs, outputs, 1, stride), nn.BatchNorm(in_channels=outputs))
 
     def hybrid_forward(self, F: Any, images: Any) -> Any:  # noqa: N803 -- MXNet's name
-        """[N, C, H, W] → [N, 4·width, H/stride, W/stride]."""
+        """Maps [N, C, H, W] to [N, 4·width, H/stride, W/stride]."""
         return F.Activation(self.inner(images) + self.shortcut(images), act_type="relu")
 
 
 def resnet50(classes: int) -> nn.HybridBlock:
-    """25,557,032 parameters in 161 arrays, for 1000 classes."""
+    """ResNet-50, with 25,557,032 parameters in 161 arrays for 1000 classes."""
     network = nn.HybridSequential()
     network.add(_convolution(3, 64, 7, 2, 3), nn.BatchNorm(in_channels=64), nn.Activation("relu"))
     network.add(nn.MaxPool2D(3, 2, 1))

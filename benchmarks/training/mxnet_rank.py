@@ -42,7 +42,7 @@ def _measured(job: Job, system: str, meeting: Meeting, servers: KvstoreProcesses
 
 
 def main() -> None:
-    """Runs the job of the only argument."""
+    """Runs the job in the only argument."""
     job = Job.from_json(sys.argv[1])
     hp.init(timeout=job.timeout)
     meeting = HipressMeeting()
@@ -52,7 +52,7 @@ def main() -> None:
         if set(DIST_SYNC) & set(job.systems):
             servers = stack.enter_context(KvstoreProcesses(meeting, job.interface))
         if "horovod" in job.systems:
-            # Only the environment of Horovod has it.
+            # Only the environment of Horovod has this module.
             import horovod.mxnet as hvd
 
             from benchmarks.harness.horovod_start import start

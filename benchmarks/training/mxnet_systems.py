@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: disable-error-code="import-not-found"
-"""The systems of MXNet, each as a user writes it: from a network and a trainer to a step."""
+"""The systems of MXNet. Each makes a training step from a network and a trainer, as users' code does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.training.mxnet_models import resnet50
 
 CLASSES = 1000
 IMAGE = 224
-#: Of plain SGD, as in systems.py.
+#: The arguments of plain SGD, as in systems.py.
 SGD = ("sgd", {"learning_rate": 1e-3})
 #: The default of MXNet's 2-bit compression.
 THRESHOLD = 0.5
@@ -69,7 +69,7 @@ def _training(batch: Batch, make_trainer: Trainer, timeout: float) -> Training:
 
 
 def alone(parameters: Any) -> gluon.Trainer:
-    """Computing alone, the lower bound of all systems."""
+    """The trainer that only computes: the lower bound of all systems."""
     return gluon.Trainer(parameters, *SGD, kvstore=None)
 
 
@@ -91,7 +91,7 @@ def dist_sync(parameters: Any) -> gluon.Trainer:
 
 
 class _PushingTrainer(gluon.Trainer):  # type: ignore[misc]
-    """Pushes a gradient and pulls its parameter, as Trainer did before MXNet 1.6. The pushpull() that it calls since
+    """Pushes a gradient and pulls its parameter, as Trainer did before MXNet 1.6. Later versions call pushpull(), which
     refuses compression: "Compression not supported with PushPull"."""
 
     def _allreduce_grads(self) -> None:
@@ -102,13 +102,13 @@ class _PushingTrainer(gluon.Trainer):  # type: ignore[misc]
 
 
 def dist_sync_2bit(parameters: Any) -> gluon.Trainer:
-    """The same with gradients of two bits; parameters return uncompressed."""
+    """dist_sync() with gradients of two bits; parameters return uncompressed."""
     compression = {"type": "2bit", "threshold": THRESHOLD}
     return _PushingTrainer(parameters, *SGD, kvstore="dist_sync", compression_params=compression)
 
 
 def horovod(parameters: Any) -> Any:
-    """horovod.mxnet.DistributedTrainer; Horovod runs already."""
+    """horovod.mxnet.DistributedTrainer. Horovod must run."""
     import horovod.mxnet as hvd
 
     hvd.broadcast_parameters(parameters, root_rank=0)
@@ -124,7 +124,7 @@ TRAINERS: dict[str, Trainer] = {
 
 
 def make(system: str, batch: Batch, timeout: float) -> Training:
-    """Training with a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"; a step may take `timeout` s."""
+    """The training with a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY". A step may take `timeout` s."""
     if system in TRAINERS:
         return _training(batch, TRAINERS[system], timeout)
     _, codec, topology = system.split(" ")

@@ -43,7 +43,7 @@ def _measured(job: Job, system: str, meeting: Meeting) -> Measured:
 
 
 def main() -> None:
-    """Runs the job of the only argument."""
+    """Runs the job in the only argument."""
     job = Job.from_json(sys.argv[1])
     ours = any(system.startswith("hipress") for system in job.systems)
     if ours:
@@ -53,7 +53,7 @@ def main() -> None:
     join(job.timeout, job.gloo_port)
     meeting = TorchMeeting()
     if "horovod" in job.systems:
-        # Only the environment of Horovod has it.
+        # Only the environment of Horovod has this module.
         import horovod.torch as hvd
 
         from benchmarks.harness.horovod_start import start

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: disable-error-code="import-not-found"
-"""The systems of PyTorch, each as a user writes it: from a model and an optimizer to a step."""
+"""The systems of PyTorch. Each makes a training step from a model and an optimizer, as users' code does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _sgd(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def alone(workload: Workload) -> Training:
-    """Computing alone, the lower bound of all systems."""
+    """The training that only computes: the lower bound of all systems."""
     model = workload.make()
     return _training(model, _sgd(model), workload)
 
@@ -63,14 +63,14 @@ def ddp(workload: Workload) -> Training:
 
 
 def ddp_fp16(workload: Workload) -> Training:
-    """The same with its fp16_compress_hook."""
+    """DistributedDataParallel over Gloo with its fp16_compress_hook."""
     model = DistributedDataParallel(workload.make())
     model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     return _training(model, _sgd(model), workload)
 
 
 def horovod(workload: Workload) -> Training:
-    """horovod.torch.DistributedOptimizer; Horovod runs already."""
+    """horovod.torch.DistributedOptimizer. Horovod must run."""
     import horovod.torch as hvd
 
     model = workload.make()
@@ -87,7 +87,7 @@ PEERS: dict[str, Callable[[Workload], Training]] = {
 
 
 def make(system: str, workload: Workload) -> Training:
-    """Training with a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"."""
+    """The training with a system: "alone", a peer's name, or "hipress CODEC TOPOLOGY"."""
     if system == "alone":
         return alone(workload)
     if system in PEERS:

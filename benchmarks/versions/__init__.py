@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two installed versions of HiPress, compared in turns: benchmarks/versions.py."""
+"""Compares two installed versions of HiPress in turns: benchmarks/versions.py."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares two installed versions of HiPress: how long their jobs of two ranks take to average tensors.
+"""Compares two installed versions of HiPress by the time in which their jobs of two ranks average tensors.
 
     python benchmarks/versions.py OLD/.venv NEW/.venv --json FILE
     python benchmarks/versions.py OLD/.venv NEW/.venv --size 800,12K --codec onebit --tensors 161
@@ -7,7 +7,7 @@
 Both jobs live at the same time and take turns, so that disturbances of the machine affect both. An environment needs
 torch and the version's own `hipress run`. A row for each size has the columns
 
-    size_bytes, tensors, codec          of a synchronisation
+    size_bytes, tensors, codec          the settings of a synchronisation
     old_us, new_us                      median time of one synchronisation, in microseconds
     wall_ratio                          median of the turns' ratios: new divided by old, below 1 if the new is faster
     old_cpu_us, new_cpu_us, cpu_ratio   the same of the processor time of both ranks
@@ -32,9 +32,9 @@ from typing import TextIO
 from benchmarks.harness.report import Row, parse_names, parse_size, print_table, write_json
 
 _RANK = Path(__file__).with_name("rank.py")
-#: Deadlines (seconds): of a job's start, and of a turn.
+#: Deadlines of a job's start and of a turn (seconds).
 START, TURN = 120.0, 120.0
-#: Seconds of wall and of processor time, of one synchronisation.
+#: Seconds of wall time and of processor time of one synchronisation.
 Times = tuple[float, float]
 
 
@@ -43,14 +43,14 @@ class VersionFailed(Exception):
 
 
 class Job:
-    """Two ranks of one version, which wait for their turn."""
+    """The job of one version: two ranks that wait for their turn."""
 
     def __init__(self, environment: Path, peer: TextIO) -> None:
         self._environment = environment
         self._peer = peer
 
     def turn(self, size: int) -> Times:
-        """Averages tensors of `size` bytes as often as the job was told to. Raises VersionFailed."""
+        """Runs one turn, which averages tensors of `size` bytes repeatedly. Raises VersionFailed."""
         try:
             self._peer.write(f"{size}\n")
             self._peer.flush()
@@ -103,10 +103,10 @@ def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("old", type=Path, help="the virtual environment of one version")
-    parser.add_argument("new", type=Path, help="that of the other")
+    parser.add_argument("new", type=Path, help="the virtual environment of the other version")
     parser.add_argument("--size", type=parse_names, default=["800", "12K", "12M"], help="by commas")
-    parser.add_argument("--codec", default="none", help="of all tensors (default: none)")
-    parser.add_argument("--tensors", type=int, default=1, help="averaged at a time (default: 1)")
+    parser.add_argument("--codec", default="none", help="codec of all tensors (default: none)")
+    parser.add_argument("--tensors", type=int, default=1, help="number of tensors averaged at a time (default: 1)")
     parser.add_argument("--repeats", type=int, default=200, help="synchronisations in a turn (default: 200)")
     parser.add_argument("--turns", type=int, default=15, help="default: 15")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
@@ -124,7 +124,7 @@ def row_of(turns: Sequence[tuple[Times, Times]]) -> Row:
 
 
 def main() -> int:
-    """Measures as the command line says. Returns the exit code."""
+    """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
     given = parser.parse_args()
     if min(given.tensors, given.repeats, given.turns) < 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of versions.py. It uses only what versions of HiPress have in common, and runs in the environment of one."""
+"""A rank of versions.py. It uses only functions that all versions of HiPress have, and runs in one environment."""
 
 import json
 import socket
@@ -10,7 +10,7 @@ import torch
 
 import hipress.torch as hp
 
-#: Synchronisations before the first turn.
+#: Number of synchronisations before the first turn.
 WARM_UPS = 50
 
 
@@ -32,7 +32,7 @@ def main() -> None:
             average(size)
     peer = socket.create_connection(("127.0.0.1", given["port"])).makefile("rw") if hp.rank() == 0 else None
     while True:
-        # Rank 0 is told the size, and rank 1 waits for it without using a processor.
+        # Rank 0 reads the size, and rank 1 waits for it without using a processor.
         size = int(peer.readline() or 0) if peer else 0
         size = int(hp.broadcast(torch.tensor([size]), 0, name="size").item())
         if size == 0:

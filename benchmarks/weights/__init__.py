@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long codecs take by themselves: benchmarks/codec.py and codec_gpu.py."""
+"""Measures a stream of weight versions: benchmarks/weight_stream.py."""

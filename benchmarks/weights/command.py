@@ -7,7 +7,7 @@ The model has bfloat16 values. Before each version a share of its elements chang
 through memory, so that no disk is measured; publisher and follower have one thread, whose processor time counts. A row
 per share has the columns
 
-    sent_percent            bytes of a version, of the model's bytes
+    sent_percent            bytes of a version, as a share of the model's bytes
     publish_gbps            model bytes that a core publishes in a second: comparing, checksums, encoding
     follow_gbps             the same for the follower: checking, checksums, applying
     publish_memcpy_ratio    time of publishing divided by the time of memcpy of the model
@@ -45,19 +45,19 @@ class Memory(dict[str, bytes]):
         return "memory"
 
     def names(self) -> Iterable[str]:
-        """As Store."""
+        """See Store."""
         return list(self)
 
     def read(self, name: str) -> bytes:
-        """As Store."""
+        """See Store."""
         return self[name]
 
     def write(self, name: str, parts: Iterable[Buffer]) -> None:
-        """As Store."""
+        """See Store."""
         self[name] = b"".join(parts)
 
     def delete(self, name: str) -> None:
-        """As Store."""
+        """See Store."""
         self.pop(name, None)
 
 
@@ -71,7 +71,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Processor time of one call: other work on the machine hardly changes it."""
+    """Processor time of one call, which other work on the machine hardly changes."""
     start = time.thread_time()
     work()
     return time.thread_time() - start
@@ -125,7 +125,7 @@ def measure(size: int, share: float, repeats: int) -> Row:
 
 
 def main() -> int:
-    """Measures, prints and writes."""
+    """Measures, prints the table and writes the rows."""
     options = arguments().parse_args()
     rows = [measure(options.size, share, options.repeats) for share in SHARES]
     print_table(rows)

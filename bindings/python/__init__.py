@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """HiPress: compression-aware gradient synchronisation for data-parallel training.
 
-Scripts use it through a framework's adapter: `import hipress.torch as hp`. This module has the names that all adapters
-share.
+Scripts use it through a framework's adapter: `import hipress.torch as hp`. This module has the functions that all
+adapters share.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from hipress.runtime import memory_stats
 def __getattr__(name: str) -> str:
     if name != "__version__":
         raise AttributeError(f"module 'hipress' has no attribute '{name}'")
-    # Looked up on demand: it takes longer than everything else `hipress run` imports.
+    # The version is read on demand: that takes longer than all other imports of `hipress run`.
     from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version("hipress")
-    except PackageNotFoundError:  # running from sources that were never installed
+    except PackageNotFoundError:  # the package runs from sources and is not installed
         return "0+unknown"
 
 

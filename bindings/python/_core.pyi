@@ -34,10 +34,10 @@ class Codec:
     def states(self) -> tuple[str, ...]: ...
     @property
     def low_rank(self) -> tuple[int, float, bool, bool] | None:
-        """Of a codec that has no encoding: rank, min_ratio, error_feedback, warm_start."""
+        """(rank, min_ratio, error_feedback, warm_start) of a codec without encoding; None for other codecs."""
     @property
     def kernels(self) -> str | None:
-        """The text of its kernels for GPUs, for NVRTC."""
+        """The text of the codec's GPU kernels, for NVRTC."""
     @property
     def parameters(self) -> list[float]: ...
     def for_aggregate(self) -> Codec: ...
@@ -54,8 +54,8 @@ class Codec:
         scale: float = 1.0,
         threads: int = 1,
     ) -> bytes:
-        """The payload of scale·input. Empty for a non-empty input: something was not finite, the states stay. Otherwise
-        they get their new values in place. Without states encode sees zeros.
+        """The payload of scale·input. Updates `states` in place; without `states`, it encodes as with zero states. If a
+        value of a non-empty input is not finite, the payload is empty and the states are unchanged.
         """
     def encode_into(
         self,
@@ -71,9 +71,9 @@ class Codec:
         scale: float = 1.0,
         threads: int = 1,
     ) -> int:
-        """As the core calls it, without copies: reads the states `before`, writes `after` (in the order of `states`, or
-        both empty: none). Returns how many bytes of `output` are the payload; 0 for a non-empty input: `after` holds
-        garbage.
+        """Encodes without copies, as the core does: reads the states `before` and writes `after`, in the order of
+        `states`; both are empty if no states are kept. Returns the number of payload bytes in `output`. 0 for a
+        non-empty input means that a value is not finite, and `after` is invalid.
         """
     def decode(self, payload: BytesLike, count: int, *, threads: int = 1) -> NDArray[np.float32]: ...
     def decode_into(
@@ -110,7 +110,7 @@ FLAG_TRIMMED: int
 
 def create_codec(text: str) -> Codec: ...
 def describe_codecs(encode: bool = True) -> list[CodecDescription]:
-    """The codecs that encode, or the others."""
+    """The codecs that have an encoding; with `encode` False, the codecs without one."""
 
 def low_rank_left(
     values: NDArray[np.float32],
@@ -123,8 +123,9 @@ def low_rank_left(
     left: NDArray[np.float32],
     threads: int = 1,
 ) -> None:
-    """PowerSGD's step up to the sum of `left`, float32 [rank, rows]: makes `right`, [rank, columns], orthogonal, and
-    writes `matrix` = values + residual, and `left`, its product with `right`. Raises InvalidArgument.
+    """The first part of PowerSGD's step, before ranks sum `left`. Makes `right`, float32 [rank, columns], orthogonal.
+    Writes `matrix` = values + residual, and `left`, float32 [rank, rows], the product of `matrix` with `right`. Raises
+    InvalidArgument.
     """
 
 def low_rank_right(
@@ -135,7 +136,7 @@ def low_rank_right(
     right: NDArray[np.float32],
     threads: int = 1,
 ) -> None:
-    """Up to the sum of `right`: makes `left`, now the sum, orthogonal, and writes `right`."""
+    """The second part, before ranks sum `right`: makes the sum `left` orthogonal, and writes `right`."""
 
 def low_rank_result(
     matrix: NDArray[np.float32],
@@ -148,13 +149,13 @@ def low_rank_result(
     output: NDArray[np.float32],
     threads: int = 1,
 ) -> bool:
-    """The end: `right`, now the sum, becomes the mean, `output` the product multiplied by `factor`, and `matrix` the
-    residual. False, with NaN in all of `output`, if any rank had a value that is not finite.
+    """The last part: turns the sum `right` into the mean, and `matrix` into the residual, and writes the product times
+    `factor` to `output`. Returns False, with NaN in all of `output`, if a rank had a value that is not finite.
     """
 
 def load_codec_library(path: str) -> str:
-    """Adds the codec of a shared library and returns its name. Raises InvalidArgument if it is none, is one for another
-    version, or another codec has its name.
+    """Loads the codec of a shared library and returns its name. Raises InvalidArgument if the file has no codec, if the
+    codec is for another version, or if another codec has the same name.
     """
 
 def pack_header(
@@ -165,7 +166,7 @@ def unpack_header(
 ) -> WireHeader: ...
 def pack_bundle(messages: Sequence[BundledMessage]) -> bytes: ...
 def split_bundle(bundle: BytesLike) -> list[BundledMessage]:
-    """The messages of a bundle with its header. Raises CorruptPayload unless all sizes fit."""
+    """The messages of a bundle, which includes its header. Raises CorruptPayload unless all sizes fit."""
 
 def verify_checksum(header: WireHeader, payload: BytesLike) -> None: ...
 def crc32c(data: BytesLike) -> int: ...
@@ -185,7 +186,7 @@ def set_isa_level(name: str) -> None: ...
 # control
 
 class ControlPlane:
-    """One rank's connection to the others through rank 0. Timeouts are in seconds."""
+    """One rank's control connection with rank 0. Timeouts are in seconds."""
 
     @property
     def rank(self) -> int: ...
@@ -194,16 +195,16 @@ class ControlPlane:
     def allgather(self, key: str, value: bytes, timeout: float) -> list[bytes]: ...
     def declare(self, name: str, specification: str, transient: bool = False, timeout: float = 60.0) -> int: ...
     def abort(self, kind: str, message: str) -> None:
-        """Tells all others that this rank failed; `kind` is the name of an error class."""
+        """Tells all other ranks that this rank has failed; `kind` is the name of an error class."""
     def leave(self, linger: float) -> None: ...
     def close(self) -> None: ...
     def notices(self) -> list[tuple[str, int, int, str, str]]:
-        """(kind, rank, tensor, error class, message) of all notices so far. For tests, and for planes that no engine
-        uses: from the first call on, notices come here. Kinds: "lost", "left", "aborted", "conflict".
+        """All notices so far as (kind, rank, tensor, error class, message), for tests and for connections without an
+        engine: from the first call on, notices arrive here. Kinds: "lost", "left", "aborted", "conflict".
         """
 
 class ControlServer:
-    """Rank 0's server; `close()` or the last reference ends it."""
+    """Rank 0's server of the control connections. It ends with `close()` or with its last reference."""
 
     def __init__(
         self,
@@ -234,14 +235,14 @@ def connect_control(
     heartbeat_limit: float = 7.0,
     stall_warning: float = 60.0,
 ) -> tuple[ControlPlane, str]:
-    """Joins the job. The text is the address of this end: that of the interface that leads to rank 0."""
+    """Joins the job. Also returns this rank's address, the address of the interface that leads to rank 0."""
 
 def make_local_control(world_size: int) -> list[ControlPlane]:
-    """The ranks of a job that are threads of this process."""
+    """The connections of a job whose ranks are threads of this process."""
 
 def network_interfaces() -> list[tuple[str, str, bool, list[str]]]:
-    """Of this network namespace: name, why nothing can travel over it ("is down"; "": something can), whether it is
-    loopback, addresses with their prefix lengths in the kernel's order."""
+    """The interfaces of this network namespace: name, problem ("is down"; "": none), whether it is loopback, and
+    addresses with prefix lengths in the kernel's order."""
 
 # engine
 
@@ -250,22 +251,23 @@ class Device:
     def name(self) -> str: ...
     @property
     def blocks(self) -> int:
-        """Of its memory, allocated now."""
+        """The number of currently allocated blocks of its memory."""
     def array(self, values: NDArray[Any]) -> DeviceArray:
-        """A copy of them, in its memory."""
+        """A copy of the values in the device's memory."""
 
 def cuda_device(
     ordinal: int, *, compiler: Callable[[str, str, int, int], bytes], driver: str = "libcuda.so.1"
 ) -> Device:
-    """The GPU with that number, with streams and pools of its own. `compiler(title, text, major, minor)` returns what
-    NVRTC makes of the text of kernels; any thread calls it. Raises Unsupported that says what is missing.
+    """The GPU with that number, with its own streams and pools. `compiler(title, text, major, minor)` returns the
+    kernels that NVRTC has compiled from the text; any thread may call it. Raises Unsupported, which says what is
+    missing.
     """
 
 def element_kernels() -> list[tuple[str, str]]:
-    """All kernels that come with HiPress beside those of codecs: a title, and the text for NVRTC."""
+    """All built-in kernels except those of codecs: title, and text for NVRTC."""
 
 class SimulatedDevice(Device):
-    """For tests: a device whose work is done late, in memory that nothing else can touch."""
+    """A device for tests. It does its work late, and no other code can access its memory."""
 
     def __init__(self, *, seed: int = 0, delay: float = 2e-4) -> None: ...
     def fail_after(self, work: int) -> None: ...
@@ -335,10 +337,11 @@ class Engine:
     def agree_anew(
         self, list_name: str, handles: Sequence[int], specs: Sequence[TensorSpec]
     ) -> list[tuple[int, NDArray[np.float32] | None]]:
-        """Other specifications for tensors that exist, by name, on all ranks. Returns their handles from now on (the
-        old ones of those that change end), each with what is to be added to the tensor's next values, once: residual
-        that this rank does not encode with error feedback any more. Other residuals go on wherever this rank encodes
-        their elements now. Raises InvalidArgument if one is in flight, and what agree() raises.
+        """Changes the specifications of existing tensors, by name. All ranks call it. Returns each tensor's handle (a
+        changed tensor gets a new handle, and the old one ends) and its unsent residual, which the caller adds to the
+        tensor's next values once. An unsent residual is of elements that this rank no longer encodes with error
+        feedback; all other residuals continue. Raises InvalidArgument if a tensor is in flight, and the errors of
+        agree().
         """
     def submit(
         self,
@@ -357,52 +360,56 @@ class Engine:
     def memory_stats(self) -> MemoryStats: ...
     def allgather(self, key: str, value: bytes, timeout: float | None = None) -> list[bytes]: ...
     def state(self, tensor: str, role: str, state: str) -> NDArray[np.float32]:
-        """A copy of what a codec keeps; role is "worker" or "aggregator". Empty if nothing is kept."""
+        """A copy of a codec state; role is "worker" or "aggregator". Empty if there is no such state."""
     def states(self) -> list[tuple[str, str, str]]: ...
     def kept_states(self, tensor: int) -> tuple[int, int, list[tuple[int, str | None, float]], list[str]]:
-        """How to read what codecs keep of a tensor on this rank, and to restore it: the number of its next step, the
-        number of the tensor in the key of random values, stretches of elements (how many; the role in which this rank
-        encodes them or None; the factor by which they then are the gradient's), and the names of its states. Raises
-        InvalidArgument if it is in flight.
+        """The description of a tensor's codec states on this rank: the number of its next step, the tensor's number in
+        the key of random values, stretches of elements, and the names of its states. A stretch is an element count, the
+        role in which this rank encodes the elements (or None), and the factor of the encoded values relative to the
+        gradient. Raises InvalidArgument if the tensor is in flight.
         """
     def read_state(self, tensor: int, state: str) -> NDArray[np.float32]:
-        """One state of all elements, each of the role in which this rank encodes it; zeros where it does not."""
+        """One state of all elements, from the role in which this rank encodes each; zeros for other elements."""
     def restore_states(
         self,
         tensors: Sequence[int],
         restored: Sequence[tuple[int, int, Sequence[tuple[int, str | None, float]], Mapping[str, NDArray[np.float32]]]],
     ) -> list[NDArray[np.float32] | None]:
-        """Puts values in place of what codecs keep of these tensors. By tensor: the first three values of
-        kept_states(), and the states. No rank is asked. Returns by tensor what is to be added to its next values, once.
-        Raises InvalidArgument if one is in flight, and then changes nothing.
+        """Replaces the codec states of these tensors. `restored` has, for each tensor, the first three values of
+        kept_states() and the states. It asks no other rank. Returns each tensor's unsent residual. Raises
+        InvalidArgument if a tensor is in flight; the states are then unchanged.
         """
     def record_span(self, name: str, start_ns: int, end_ns: int) -> None: ...
     def start_trace(self) -> None: ...
     def stop_trace(self, path: str) -> None: ...
     def fail(self, kind: str, message: str) -> None:
-        """Ends the job: what is in flight and what comes later raises the error of this name, on all ranks."""
+        """Ends the job: on all ranks, operations in flight and later ones raise the error class of this name."""
     def raise_failure(self, doing: str) -> None:
-        """Raises what ended the job, if anything did; after shutdown() NotInitialized. `doing`: for its text."""
+        """Raises the failure that has ended the job, if there is one; after shutdown() NotInitialized. `doing`: the
+        caller's action, for the text.
+        """
     def shutdown(self, linger: float = 5.0, reason: str = "") -> str | None:
-        """`reason`: completes "rank 2 has left (...)". How the other ranks failed while this one had left; or None."""
+        """Leaves the job. `reason` is the text within "rank 2 has left (reason)". Returns the failure of the other
+        ranks after this rank had left, or None.
+        """
 
 class Blocks:
-    """An allgather or alltoall under way."""
+    """An allgather or alltoall in flight."""
 
     def poll(self) -> bool: ...
     def wait(self) -> tuple[NDArray[np.uint8], list[int]]:
-        """The bytes of all blocks, in rank order, and how many rows came from each rank."""
+        """The bytes of all blocks, in rank order, and the number of rows of each rank."""
 
 def move_blocks(
     engine: Engine, spec: TensorSpec, input: NDArray[Any], row_elements: int, rows: Sequence[int]
 ) -> Blocks:
-    """Starts an allgather (rows: how many this rank has) or an alltoall (rows: how many are for each rank)."""
+    """Starts an allgather (`rows`: this rank's number of rows) or an alltoall (`rows`: one number for each rank)."""
 
 def connect_engine(
     control: ControlPlane, local_address: str, options: dict[str, Any], devices: str = "", start_timeout: float = 60.0
 ) -> Engine:
-    """An engine over UCX; all ranks call it, and wait for each other for up to start_timeout seconds. devices: what UCX
-    may use, as UCX_NET_DEVICES has it; without, the interface of local_address."""
+    """Makes an engine over UCX. All ranks call it, and wait for each other for up to start_timeout seconds. `devices`:
+    the devices for UCX, in the format of UCX_NET_DEVICES; empty: the interface of local_address."""
 
 def make_local_engines(
     world_size: int,
@@ -417,7 +424,7 @@ def prepare_trace_file(path: str) -> None:
     """Raises InvalidArgument unless a trace can be written to the file."""
 
 def fail_at_exit() -> None:
-    """The process' exit code will be 1 if it would be 0."""
+    """Changes the exit code of the process to 1 if it would be 0."""
 
 def trace_now() -> int: ...
 def topology_names() -> list[str]: ...
@@ -427,10 +434,10 @@ def build_topology(
     """One rank's task graph: primitive, partition, peer, hop, plain, merged_messages, merged_plain, successors."""
 
 def build_collective(name: str, rank: int, world_size: int) -> list[dict[str, Any]]:
-    """The same of broadcast, allgather, alltoall or reducescatter."""
+    """One rank's task graph of broadcast, allgather, alltoall or reducescatter."""
 
 def host_identity() -> str:
-    """The same on ranks that can share memory: those of one host."""
+    """A text that is equal on all ranks of one host, which can share memory."""
 
 def ucx_info() -> dict[str, Any]: ...
 
@@ -540,17 +547,17 @@ class SlotStateTable:
 
     def __init__(self, device: Device = ...) -> None: ...
     def read(self) -> dict[str, dict[str, NDArray[np.float32]]]:
-        """Copies: by key and state."""
+        """Copies of the states, by key and by state name."""
     def put(self, key: str, state: str, values: NDArray[np.float32]) -> None: ...
 
 class SlotChanges:
-    """The states that encoding a batch has changed."""
+    """The states that the encoding of a batch has changed."""
 
     def __init__(self) -> None: ...
     def undo(self) -> None: ...
 
 class Slot:
-    """A partition of a tensor, and where it travels; core/codec/slots/slot_blocks.h has the fields."""
+    """A partition of a tensor and its slot; core/codec/slots/slot_blocks.h describes the fields."""
 
     def __init__(self, codec: Codec, aggregate_codec: Codec | None) -> None: ...
     name: str
@@ -630,10 +637,10 @@ class DeviceSlotPlan:
         """Raises the first error that is known by now: CorruptPayload, or the device's own."""
 
 class SlotPlan:
-    """What a rank computes in an average over a process group, between two of the group's collectives.
+    """A rank's computations between the collectives of an average over a process group.
 
-    Tensors are arrays without gaps, whose values it reads and writes: of float32, float64, float16, or int16 in place
-    of bfloat16. Raises InvalidArgument if memory has another size than the slots need; CorruptPayload.
+    It reads and writes tensors, which are arrays without gaps of float32, float64, float16, or int16 in place of
+    bfloat16. Raises InvalidArgument if memory has another size than the slots need; CorruptPayload.
     """
 
     def __init__(self, slots: Sequence[Slot], rank: int, world: int, whole: bool) -> None: ...
@@ -651,7 +658,7 @@ class SlotPlan:
         outward: NDArray[np.uint8],
         changed: SlotChanges,
     ) -> None:
-        """Writes the contributions of this rank for the others."""
+        """Writes this rank's contributions for the other ranks."""
     def average(
         self,
         tensors: Sequence[NDArray[Any]],
@@ -662,9 +669,9 @@ class SlotPlan:
         inward: NDArray[np.uint8],
         changed: SlotChanges,
     ) -> None:
-        """Writes the averages of this rank's partitions in place of the contributions, and to the tensors."""
+        """Writes the averages of this rank's partitions over the contributions, and to the tensors."""
     def decode(self, tensors: Sequence[NDArray[Any]], outward: NDArray[np.uint8]) -> None:
-        """Writes the averages of the others' partitions to the tensors."""
+        """Writes the averages of the other ranks' partitions to the tensors."""
     def average_whole(
         self,
         tensors: Sequence[NDArray[Any]],
@@ -672,7 +679,7 @@ class SlotPlan:
         outward: NDArray[np.uint8],
         inward: NDArray[np.uint8],
     ) -> None:
-        """Averages what all ranks have sent to all, and writes it to the tensors."""
+        """Averages the contributions that all ranks have sent to all, and writes the averages to the tensors."""
 
 def simulate_step(
     cluster: SimulatedCluster,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading the compiled part of the package, and saying what to do when it does not load."""
+"""Loads the compiled part of the package. If this fails, the error says what to do."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hipress.errors import TransportError
 
 def load_core() -> ModuleType:
     """The module `hipress._core`. Raises `TransportError` with the reason if it, or UCX, cannot be loaded."""
-    # First, and through its own package: with UCX in the process already the loader does not search for it, and the
-    # package honours RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY (a cluster's own UCX, built for its network).
+    # Load UCX first, through its own package: the loader then does not search for UCX again, and the package honours
+    # RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY (a cluster's own UCX, built for its network).
     without_ucx: Exception | None = None
-    # UCX warns about every request that a failed job gives up; the errors that matter reach the caller.
+    # UCX warns about every request that a failed job gives up. The caller gets the relevant errors from HiPress.
     quiet = {} if "UCX_LOG_LEVEL" in os.environ else {"UCX_LOG_LEVEL": "error"}
-    os.environ.update(quiet)  # UCX reads it when it is loaded
+    os.environ.update(quiet)  # UCX reads the variables when it is loaded
     try:
         importlib.import_module("libucx").load_library()
     except (ImportError, OSError) as error:
-        # Not the end: the system's loader may find a UCX of its own.
+        # Go on: the system's loader may find another UCX.
         without_ucx = error
     finally:
         for name in quiet:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress build tensorflow`: the operators for the TensorFlow that is installed, from the sources that HiPress has.
+"""`hipress build tensorflow`: builds the operators for the installed TensorFlow from the sources in HiPress' wheel.
 
-They are kept like compiled codecs (compll/python/build/cache.py), for each version of TensorFlow and of the sources.
+The cache of compiled codecs (compll/python/build/cache.py) keeps them, by versions of TensorFlow and of the sources.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from hipress.compll.build.cache import cache_folder, cached, found
 from hipress.compll.build.compiler import compile_library, find_toolchain
 from hipress.errors import Unsupported
 
-#: Seconds for the compiler; it takes ten.
+#: Deadline of the compiler (seconds); it usually takes ten.
 COMPILE_TIMEOUT = 600.0
 _INCLUDE = Path(hipress.__path__[0]) / "include"
 _SOURCES = _INCLUDE / "frameworks" / "tensorflow" / "operators"
 
 
 def built_library(version: str) -> Path | None:
-    """The library for TensorFlow `version` that build() has made of these sources; None: it has not."""
+    """The library for TensorFlow `version` that build() has made from these sources, or None."""
     return found(_key(version))
 
 
 def build() -> Path:
-    """Makes it, if it has not been made.
+    """Builds the library unless the cache has it, and returns its path.
 
     Raises Unsupported without TensorFlow or a compiler, HipressError if the compiler finds an error, Timeout, and
     InvalidArgument if the cache cannot be written.
@@ -37,7 +37,7 @@ def build() -> Path:
         raise Unsupported("TensorFlow is not installed here: pip install tensorflow, then build its operators")
     tensorflow = importlib.import_module("tensorflow")
     version = tensorflow.__version__
-    # Its headers are not free of warnings, and C++20 is what HiPress' own are.
+    # TensorFlow's headers cause warnings, so they are system headers here. HiPress' headers need C++20.
     flags = [flag.replace("-I", "-isystem", 1) for flag in tensorflow.sysconfig.get_compile_flags()]
     flags = [flag for flag in flags if "-std=" not in flag]
     toolchain = find_toolchain([*flags, "-DNDEBUG", *tensorflow.sysconfig.get_link_flags()])
@@ -45,7 +45,7 @@ def build() -> Path:
 
     def make(work: Path) -> Path:
         source, library = work / "operators.cc", work / "operators.so"
-        # One file: TensorFlow's headers take longer to compile than the operators.
+        # All sources become one file, because TensorFlow's headers take longer to compile than the operators.
         source.write_text("".join(f'#include "{file}"\n' for file in sorted(_SOURCES.glob("*.cc"))))
         log = cache_folder() / f"{key}.log"
         title = f"HiPress' operators for TensorFlow {version}"
@@ -56,7 +56,7 @@ def build() -> Path:
 
 
 def _key(version: str) -> str:
-    """Of what the library depends on, but for the compiler: it is looked for where there may be none."""
+    """The key of the library in the cache. It has no part for the compiler: built_library() must work without one."""
     digest = hashlib.sha256()
     for file in sorted(_INCLUDE.rglob("*")):
         if file.is_file():

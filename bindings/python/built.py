@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Horovod scripts ask about how it was built. HiPress has its own transport and uses none of these libraries."""
+"""Horovod's functions that tell how it was built. HiPress has its own transport and uses none of these libraries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gloo_enabled() -> bool:
 
 
 def nccl_built() -> int:
-    """NCCL's version; 0: not built with it."""
+    """0: HiPress does not use NCCL."""
     return 0
 
 
@@ -47,7 +47,7 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """Whether tensors on NVIDIA GPUs can be synchronised as they are: NVRTC is there, which compiles the kernels."""
+    """Whether HiPress can synchronise tensors on NVIDIA GPUs directly, which needs NVRTC to compile the kernels."""
     from hipress.compll.build.nvrtc import find_nvrtc
 
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors HiPress raises, and its warnings. Each says what happened, where, and what to do; catch `HipressError` for
-any of the errors."""
+"""The errors that HiPress raises, and its warning. Each text says what happened, where, and what to do. `HipressError`
+is the base of all errors."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ class InvalidArgument(HipressError, ValueError):
 
 
 class Unsupported(HipressError, TypeError):
-    """The call is well formed, but this dtype, device or build cannot do it."""
+    """The call is well formed, but HiPress cannot do it for this dtype, device or build."""
 
 
 class DuplicateName(InvalidArgument):
-    """Two tensors that are in flight at the same time carry one name."""
+    """Two tensors in flight at the same time have the same name."""
 
 
 class NotInitialized(HipressError):
-    """Used before `init()` or after `shutdown()`."""
+    """A function was called before `init()` or after `shutdown()`."""
 
 
 class Mismatch(HipressError):
-    """The ranks disagree: different tensor lists, shapes, dtypes, codecs or world sizes."""
+    """The ranks' tensor lists, shapes, dtypes, codecs or world sizes differ."""
 
 
 class Timeout(HipressError, TimeoutError):
-    """A deadline passed; the message names the rank and the tensor waited for."""
+    """A deadline passed; the text names the rank and the tensor that did not arrive."""
 
 
 class PeerLost(HipressError, ConnectionError):
-    """A rank died, left, or its connection broke; the message names it."""
+    """A rank died or left, or its connection broke; the text names the rank."""
 
 
 class CorruptPayload(HipressError):
-    """A received payload fails validation; nothing of it was applied."""
+    """A received payload fails validation; HiPress has applied none of its values."""
 
 
 class TransportError(HipressError, OSError):
-    """The network or UCX refused: a port in use, an unreachable address, a missing library."""
+    """The network or UCX failed: a port in use, an unreachable address, a missing library."""
 
 
 class Refused(HipressError, PermissionError):
@@ -50,7 +50,7 @@ class Refused(HipressError, PermissionError):
 
 
 class CodecWarning(UserWarning):
-    """A codec and an optimizer that train badly together; the message says what to use instead."""
+    """A codec and an optimizer train badly together; the text says what to use instead."""
 
 
 __all__ = [

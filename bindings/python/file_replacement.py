@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are whole at every moment: a crash while one is written leaves the file that was there before."""
+"""Replaces files as a whole: a crash during writing leaves the old file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Gives another name to write to, beside `path`; at the end the new file is in place of the old one, at once.
+    """Yields the path of a new file beside `path` to write to; at the end it replaces `path` by the new file at once.
 
         with hipress.whole_file("checkpoint.pt") as new:
             torch.save(states, new)
 
-    The new name ends as `path` does, as some formats go by that. The bytes have reached the disk before the name
-    changes. If the block raises, the new file is removed; if the process or the machine dies, a later call for the same
-    path writes over it. Only one process may write to a path at a time. Raises OSError.
+    The new name has the same ending as `path`, because some libraries choose the format by it. The bytes have reached
+    the disk before the name changes. If the block raises, the new file is removed; if the process or the machine dies,
+    a later call for the same path writes over it. Only one process may write to a path at a time. Raises OSError.
     """
     target = Path(path)
     new = target.with_name(f".new-{target.name}")
@@ -32,6 +32,6 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
     folder = os.open(target.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name, too, outlives a crash of the machine
+        os.fsync(folder)  # so that the new name survives a crash of the machine
     finally:
         os.close(folder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank's life from init() to shutdown(): its connections to the other ranks, and its engine."""
+"""A rank's connections to the other ranks and its engine, from init() to shutdown()."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class Runtime:
-    """This rank's connections and engine. To make one is to meet the other ranks: all of them make theirs together.
+    """This rank's connections and engine. All ranks make this object together: the constructor connects them.
 
-    Raises what init() raises.
+    Raises the errors of init().
     """
 
     def __init__(self, options: RuntimeOptions, place: Rendezvous) -> None:
@@ -35,7 +35,7 @@ class Runtime:
         self.place = place
         _forget_earlier_trace(options.trace, place)
         self._server, control, local_address = _meet(options, place)
-        # Before anything else: nothing that follows can be trusted if versions differ.
+        # Compare versions first, because later messages may differ between versions.
         version = load_core().WIRE_VERSION
         compare_settings(control, settings_of(options, hipress.__version__, version), options.start_timeout)
         _check_trace(options.trace, control)
@@ -46,38 +46,38 @@ class Runtime:
         #: Whether all hosts have equally many ranks.
         self.homogeneous = len({numbers.count(number) for number in numbers}) == 1
         self.engine = _connected_engine(options, place, control, local_address)
-        #: Names of single collectives in flight: the script has not waited for them yet.
+        #: Names of single collectives for which the script has not waited yet.
         self.in_flight: set[str] = set()
-        #: Objects that adapters keep as long as this engine runs, by keys of their own.
+        #: Objects that adapters keep as long as this engine runs, under the adapters' keys.
         self.kept: dict[Any, Any] = {}
         #: The adapters' current steps.
         self.steps: weakref.WeakSet[unfinished.Step] = weakref.WeakSet()
         self._counts: Counter[str] = Counter()
         self._gpus: dict[int, _core.Device] = {}
-        self._trace = ""  # the file of the trace; empty: nothing is recorded
+        self._trace = ""  # the file of the trace; empty: no trace is recorded
         if options.trace:
             self.start_trace(options.trace)
         load_core().set_current_engine(self.engine)
 
     def numbered(self, name: str) -> str:
-        """`name` the first time, then `name#2`, `name#3` and so on: alike on all ranks, which ask in the same order."""
+        """`name` in the first call, then `name#2`, `name#3` and so on: equal on all ranks, which call in one order."""
         self._counts[name] += 1
         return name if self._counts[name] == 1 else f"{name}#{self._counts[name]}"
 
     def gpu(self, ordinal: int) -> _core.Device:
-        """The engine's device for a GPU, by CUDA's number. Raises Unsupported that says what is missing."""
+        """The engine's device for the GPU with this CUDA number. Raises Unsupported, which says what is missing."""
         if ordinal not in self._gpus:
-            # Not needed by anyone whose tensors are on the CPU.
+            # Imported here, because programs with CPU tensors do not need it.
             from hipress.compll.build.kernels import compile_kernels
 
             self._gpus[ordinal] = load_core().cuda_device(ordinal, compiler=compile_kernels)
         return self._gpus[ordinal]
 
     def start_trace(self, path: str) -> None:
-        """Records from now on. Raises InvalidArgument if a trace is being recorded or `path` cannot be written."""
+        """Starts a trace. Raises InvalidArgument if a trace is being recorded or `path` cannot be written."""
         if self._trace:
             raise InvalidArgument(f"a trace is being recorded already, for {self._trace}; stop_timeline() ends it")
-        path = os.path.abspath(path)  # the program may change its folder meanwhile
+        path = os.path.abspath(path)  # the program may change its folder before stop_trace()
         load_core().prepare_trace_file(path)
         self.engine.start_trace()
         self._trace = path
@@ -90,7 +90,7 @@ class Runtime:
         self.engine.stop_trace(path)
 
     def close(self, linger: float, *, at_exit: bool) -> None:
-        """Leaves the other ranks, for whom this rank waits `linger` seconds at most, and ends the engine."""
+        """Leaves the job and ends the engine. It waits at most `linger` seconds for the other ranks to leave, too."""
         unfinished.tell_unfinished(self)
         load_core().set_current_engine(None)
         try:
@@ -108,14 +108,14 @@ class Runtime:
 
 
 def _forget_earlier_trace(path: str, place: Rendezvous) -> None:
-    """Removes the trace of an earlier run, because the ranks of this one add to the file."""
+    """Removes the trace of an earlier job, because the ranks of this job add to the file."""
     if path and place.local_rank == 0 and os.path.isfile(path):
-        with contextlib.suppress(OSError):  # which prepare_trace_file() explains
+        with contextlib.suppress(OSError):  # prepare_trace_file() reports such errors
             os.unlink(path)
 
 
 def _meet(options: RuntimeOptions, place: Rendezvous) -> tuple[Any, Any, str]:
-    """The control server, on rank 0 only; the connection to it; this rank's own address of that connection."""
+    """The control server (on rank 0 only), the control connection, and this rank's address on that connection."""
     core = load_core()
     common: dict[str, Any] = {
         "host": place.host,
@@ -139,14 +139,14 @@ def _check_trace(path: str, control: _core.ControlPlane) -> None:
     try:
         load_core().prepare_trace_file(path)
     except InvalidArgument as error:
-        control.abort("InvalidArgument", str(error))  # the other ranks must not wait for this one
+        control.abort("InvalidArgument", str(error))  # so that the other ranks do not wait for this rank
         raise
 
 
 def _connected_engine(
     options: RuntimeOptions, place: Rendezvous, control: _core.ControlPlane, local_address: str
 ) -> _core.Engine:
-    """An engine over the network devices that all ranks have chosen together."""
+    """Makes the engine over the network devices that all ranks have chosen together."""
     chosen = networks.agree(
         lambda key, value: control.allgather(key, value, options.start_timeout),
         place.rank,

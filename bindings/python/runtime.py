@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This process' engine: `init()` makes it, `shutdown()` ends it. Every framework's adapter re-exports these."""
+"""The engine of this process: `init()` makes it, `shutdown()` ends it. Every adapter re-exports these functions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from hipress.options.signatures import takes_all_of
 if TYPE_CHECKING:
     from hipress import _core
 
-#: How long `shutdown()` waits for the other ranks to leave too, in seconds.
+#: Seconds that `shutdown()` waits for the other ranks to leave, too.
 LINGER = 5.0
 
 _lock = threading.Lock()
 _runtime: Runtime | None = None
-#: Whether this process is a forked child (a data loader's worker) of one with an engine: it has the object, but not
-#: the threads behind it. Asking for the process' number instead is a system call in every step of every tensor.
+#: Whether this process was forked (as a data loader's worker is) from a process with an engine: it has the object, but
+#: not its threads. A comparison of process numbers would be a system call for every tensor in every step.
 _is_forked = False
 
 
@@ -41,18 +41,18 @@ os.register_at_fork(after_in_child=_note_fork)
 
 @takes_all_of(RuntimeOptions, RUNTIME_OPTIONS)
 def init(**given: Any) -> None:
-    """Meets the other ranks and starts this process' engine. Does nothing if an engine runs already.
+    """Connects to the other ranks and starts this process' engine. Does nothing if an engine runs.
 
-    The place of this rank comes from the launcher's environment (`hipress run`, `torchrun`); without a launcher this
-    process is a world of its own. An option that is not given, or None, comes from its environment variable, which is
-    HIPRESS_ and its name in capitals (of `network`: HIPRESS_NET), and else has its default.
+    The launcher's environment (`hipress run`, `torchrun`) has the number of this rank; without a launcher this process
+    is the only rank of its job. If an option is not given, or None, init() takes its environment variable, which is
+    HIPRESS_ and the name in capitals (for `network`: HIPRESS_NET), or else its default.
 
     Arguments:
         {options}
 
-    Raises Timeout (a rank never arrived: the message names it), Refused (wrong job token), Mismatch, TransportError
-    (a port in use, no UCX, a network that does not connect), InvalidArgument (an option or a launcher's variable that
-    is wrong, a network that is not there, a trace that cannot be written).
+    Raises Timeout (a rank has not arrived; the text names it), Refused (wrong job token), Mismatch, TransportError (a
+    port in use, no UCX, a network that does not connect), InvalidArgument (a wrong option or launcher's variable, an
+    unknown network device, a trace that cannot be written).
     """
     global _runtime
     with _lock:
@@ -73,9 +73,9 @@ def _default_compute_threads(local_size: int) -> int:
 
 
 def shutdown() -> None:
-    """Says goodbye to the other ranks, writes the trace, stops the engine. Does nothing if none runs.
+    """Says goodbye to the other ranks, writes the trace and stops the engine. Does nothing if no engine runs.
 
-    Raises TransportError if the trace cannot be written; the engine has stopped then, too.
+    Raises TransportError if the trace cannot be written; the engine has stopped nevertheless.
     """
     _shutdown(at_exit=False)
 
@@ -94,13 +94,13 @@ def _shutdown_at_exit() -> None:
     try:
         _shutdown(at_exit=True)
     except HipressError as error:
-        # Python would print a traceback and end with 0.
+        # Without this, Python would print a traceback and exit with 0.
         print(f"hipress: {error}", file=sys.stderr, flush=True)
         load_core().fail_at_exit()
 
 
 def current() -> Runtime:
-    """The running runtime. Raises NotInitialized that says to call `init()`."""
+    """The current runtime. Raises NotInitialized, which says to call `init()`."""
     runtime = _runtime
     if runtime is None or _is_forked:
         raise NotInitialized("HiPress is not initialised in this process; call init() first (and not after shutdown())")
@@ -113,46 +113,46 @@ def is_initialized() -> bool:
 
 
 def rank() -> int:
-    """This process' number, 0 … size() − 1."""
+    """The rank of this process, from 0 to size() − 1."""
     return current().place.rank
 
 
 def size() -> int:
-    """The number of processes that train together."""
+    """The world size: the number of ranks of the job."""
     return current().place.size
 
 
 def local_rank() -> int:
-    """This process' number on its host."""
+    """The local rank of this process: its number among the ranks of its host."""
     return current().place.local_rank
 
 
 def local_size() -> int:
-    """The number of processes on this host."""
+    """The number of ranks on this host."""
     return current().place.local_size
 
 
 def cross_rank() -> int:
-    """The number of this process' host, 0 … cross_size() − 1, among the hosts that have this `local_rank()`."""
+    """The number of this rank's host, from 0 to cross_size() − 1, among the hosts that have this `local_rank()`."""
     return current().counterparts.index(rank())
 
 
 def cross_size() -> int:
-    """The number of hosts that have this `local_rank()`: all hosts, where each has as many processes."""
+    """The number of hosts that have this `local_rank()`. It counts all hosts if all have equally many ranks."""
     return len(current().counterparts)
 
 
 def is_homogeneous() -> bool:
-    """Whether all hosts have equally many processes."""
+    """Whether all hosts have equally many ranks."""
     return current().homogeneous
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Records from now on what this rank does, for a Chrome/Perfetto trace in `file_path`.
+    """Starts to record the tasks of this rank for a Chrome/Perfetto trace in `file_path`.
 
-    Every rank that calls it adds its part to the file, which must not exist; ranks of one machine may name one file.
+    Every rank that calls it adds its part to the file, which must not exist; ranks of one host may give the same file.
     `mark_cycles` is Horovod's and changes nothing, because HiPress has no cycles.
-    Raises InvalidArgument if a trace is being recorded, as with HIPRESS_TRACE, and if the file cannot be written.
+    Raises InvalidArgument if a trace is being recorded (HIPRESS_TRACE records one) or if the file cannot be written.
     """
     current().start_trace(file_path)
 
@@ -160,37 +160,36 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
 def stop_timeline() -> None:
     """Writes the trace that start_timeline() has begun.
 
-    Raises InvalidArgument if that was not called, TransportError if the file cannot be written.
+    Raises InvalidArgument if no trace is being recorded, TransportError if the file cannot be written.
     """
     current().stop_trace()
 
 
 def counters() -> dict[str, int]:
-    """How much this rank has exchanged with the other ranks since `init()`.
+    """The counters of this rank's messages since `init()`.
 
     bytes_sent, bytes_received: payloads and their headers.
-    messages_sent, messages_received: a message counts the same whether it went alone or in a bundle.
+    messages_sent, messages_received: number of messages; a message in a bundle counts as one, too.
     bundles_sent: bundles of small messages.
-    rounds: link rounds in which large messages went; 0: there are no link rounds. rounds_unplanned: link rounds that
-    this rank began before the coordinator had answered.
-    strangers_dropped: messages and packets that came to this rank's data port without the proof that a rank of this job
-    has sent them (docs/security.md).
+    rounds: link rounds with large messages; 0: there are no link rounds. rounds_unplanned: link rounds that this rank
+    began before the coordinator had answered.
+    strangers_dropped: messages and packets that arrived at this rank's data port without the proof that a rank of this
+    job has sent them (docs/security.md).
     """
     counted: dict[str, int] = current().engine.counters()
     return counted
 
 
 def memory_stats() -> _core.MemoryStats:
-    """The memory that this rank's engine holds, in bytes; it has neither gradients nor the frameworks' own memory.
+    """The memory of this rank's engine in bytes, without gradients and without the frameworks' own memory.
 
-    pool_bytes_held, pool_bytes_in_use, pool_peak_bytes_in_use: staging for encoded and partly merged values. The
-    engine gives idle staging back some steps after the last peak that needed it.
+    pool_bytes_held, pool_bytes_in_use, pool_peak_bytes_in_use: staging for payloads and partial sums. The engine frees
+    idle staging some steps after the last peak that needed it.
     state_bytes: residuals and momenta of codecs, with the spare blocks that encoding writes into.
-    scratch_bytes: working memory of codecs, of all threads of this process, kept for their next call.
+    scratch_bytes: working memory of the codecs on all threads of this process, kept for their next call.
     device_pool_bytes_held, device_state_bytes, device_scratch_bytes: the first three in the memory of GPUs.
-    device_staging_bytes_held: memory of the host that GPUs copy from and to.
-    unexpected_bytes, unexpected_peak_bytes: payloads that came before this rank submitted their tensors, now and at
-    the peak.
+    device_staging_bytes_held: host memory that GPUs copy from and to.
+    unexpected_bytes, unexpected_peak_bytes: payloads of early messages, now and at the peak.
     """
     stats: _core.MemoryStats = current().engine.memory_stats()
     return stats

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings that must be the same on all ranks, compared as soon as the ranks have met."""
+"""Compares the settings that must be the same on all ranks, as soon as the ranks are connected."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ from hipress.options.runtime import RUNTIME_OPTIONS, RuntimeOptions
 if TYPE_CHECKING:
     from hipress import _core
 
-#: The options that change values (seed), messages (partition_bytes, pipelining) or what ranks wait for from each other
-#: (rounds, coordinator, check_replicas). The others may differ, as machines and users do: they change how long this
-#: rank waits, the order in which it sends, which threads it has and what it writes; and the wishes of all hosts about
-#: the network are brought together when they meet.
+#: The options that change values (seed), messages (partition_bytes, pipelining) or waits between ranks (rounds,
+#: coordinator, check_replicas). All other options may differ: they change a rank's deadlines, sending order, threads
+#: and output. The ranks combine their settings of the network when they connect.
 SAME_ON_ALL_RANKS = tuple(each for each in RUNTIME_OPTIONS.values() if each.option.same_on_all_ranks)
 
-#: What a rank says of a setting that its version of HiPress does not know.
+#: The value of a setting that a rank's version of HiPress does not know.
 _UNKNOWN = "unknown"
-#: So many ranks of each value are named.
+#: Number of ranks that the error names for each value.
 _SHOWN = 8
 
 
 def settings_of(options: RuntimeOptions, version: str, wire_version: int) -> dict[str, str]:
-    """This rank's values of the settings that ranks compare, by the names that users know."""
+    """This rank's values of the compared settings, by the names that users know."""
     settings = {"the version of HiPress": version, "the version of the wire format": str(wire_version)}
     for each in SAME_ON_ALL_RANKS:
         value = getattr(options, each.name)
         if each.name == "rounds":
-            value = options.rounds or options.coordinator != "none"  # which implies rounds
+            value = options.rounds or options.coordinator != "none"  # the coordinator implies rounds
         settings[each.variable] = str(int(value)) if isinstance(value, bool) else str(value)
     return settings
 
 
 def compare_settings(control: _core.ControlPlane, settings: Mapping[str, str], timeout: float) -> None:
-    """Raises Mismatch, on every rank, that names each setting that differs, its values, and the ranks that have them.
+    """Raises Mismatch, on every rank, with each setting that differs, its values and their ranks.
 
-    All ranks call it together. Raises what ControlPlane.allgather() raises, too.
+    All ranks call it together. Also raises the errors of ControlPlane.allgather().
     """
     everybody = [_read(text) for text in control.allgather("settings", json.dumps(settings).encode(), timeout)]
     names = dict.fromkeys(name for one in everybody for name in one)
@@ -53,7 +52,7 @@ def compare_settings(control: _core.ControlPlane, settings: Mapping[str, str], t
 
 
 def _read(text: bytes) -> dict[str, str]:
-    """Another version's settings may be written in another way."""
+    """The settings of a rank; empty if another version has written them in another format."""
     try:
         read = json.loads(text)
     except ValueError:
@@ -62,7 +61,7 @@ def _read(text: bytes) -> dict[str, str]:
 
 
 def _difference(name: str, everybody: Sequence[Mapping[str, str]]) -> str:
-    """ "HIPRESS_SEED is 0 on ranks 0 and 2, 7 on rank 1"; empty if it is the same on all."""
+    """A text such as "HIPRESS_SEED is 0 on ranks 0 and 2, 7 on rank 1"; empty if all ranks have the same value."""
     ranks_by_value: dict[str, list[int]] = defaultdict(list)
     for rank, one in enumerate(everybody):
         ranks_by_value[one.get(name, _UNKNOWN)].append(rank)

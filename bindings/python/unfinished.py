@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that a rank has begun and, because of an exception, not ended: they become an error of all ranks.
+"""Reports a step that a rank has begun but, because of an exception, not ended: all ranks get an error.
 
-An adapter that hands gradients over keeps a `Step` up to date and adds it to `Runtime.steps`. If the rank ends in the
-middle of one, the other ranks learn why.
+An adapter that hands gradients over adds a `Step` to `Runtime.steps`. If the rank ends in the middle of a step, the
+error of the other ranks says why.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hipress import errors
 if TYPE_CHECKING:
     from hipress.lifetime import Runtime
 
-#: Characters of an exception's text that errors of other ranks repeat.
+#: Number of characters of an exception's text that the errors of other ranks repeat.
 _LONGEST = 1000
 
 
@@ -24,24 +24,24 @@ class Step(Protocol):
     """An adapter's current step."""
 
     def unfinished(self) -> str | None:
-        """The exception of this rank, and its place, if the rank has handed over some gradients and not the rest."""
+        """This rank's exception and its place, if the rank has handed over some gradients but not all; else None."""
 
     def steps_taken(self) -> int:
-        """How many steps this rank has ended well."""
+        """Number of steps that this rank has completed."""
 
 
 def described(error: BaseException) -> str:
-    """Type and text: "ValueError: the text"."""
+    """The type and the text of an exception, such as "ValueError: the text"."""
     text = str(error).strip()
     name = type(error).__name__
     return f"{name}: {text[:_LONGEST]}" if text else name
 
 
 def end_job(process: Runtime, what: str) -> NoReturn:
-    """Raises Mismatch, here and on all other ranks; or the error that has ended the job before.
+    """Raises Mismatch on all ranks; or, on this rank, the error that has already ended the job.
 
     Arguments:
-        what: completes "rank 2 ...": the exception, its place, and what to do.
+        what: the text after "rank 2": the exception, its place, and advice.
     """
     message = f"rank {process.place.rank} {what}"
     process.engine.fail("Mismatch", message)
@@ -50,7 +50,7 @@ def end_job(process: Runtime, what: str) -> NoReturn:
 
 
 def update_raised(process: Runtime, error: BaseException, where: str) -> None:
-    """An update raised: some parameters may be new. All ranks get an error; a world of one goes on."""
+    """Gives all ranks an error if an update raised, which may have changed some parameters. A single rank goes on."""
     if process.place.size == 1:
         return
     process.engine.fail(
@@ -61,7 +61,7 @@ def update_raised(process: Runtime, error: BaseException, where: str) -> None:
 
 
 def reason_of_end(process: Runtime, *, at_exit: bool) -> str:
-    """Completes "rank 2 has left (...)"."""
+    """The reason in a text such as "rank 2 has left (reason)"."""
     if at_exit:
         if error := _uncaught():
             return f"it ended with {error}"
@@ -73,19 +73,19 @@ def reason_of_end(process: Runtime, *, at_exit: bool) -> str:
 
 
 def tell_unfinished(process: Runtime) -> None:
-    """This rank leaves: if it had begun a step, the others wait for the rest of it in vain."""
+    """Reports the unfinished steps of this rank when it leaves: the other ranks would wait for their rest."""
     for step in list(process.steps):
         tell(process, step.unfinished())
 
 
 def tell(process: Runtime, what: str | None) -> None:
-    """The step that `what` describes, if any, cannot end any more: an error of all ranks."""
+    """Gives all ranks an error if `what` describes a step, because the step can never end."""
     if what is not None and process.place.size > 1:
         process.engine.fail("PeerLost", f"rank {process.place.rank} ended in the middle of a step: it {what}")
 
 
 def _uncaught() -> str:
-    """The exception that ended the main thread, or else the last other thread that an exception ended."""
+    """The exception that ended the main thread, or else the last exception that ended another thread."""
     error: BaseException | None = getattr(sys, "last_value", None)
     return _of_threads if error is None else described(error)
 

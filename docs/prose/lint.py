@@ -22,7 +22,7 @@ _PYTHON = ("bindings", "compll", "secopa", "frameworks")
 _CPP = ("core", "bindings", "frameworks")
 #: A whole string literal of C++, on one line.
 _LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-#: A shorter string is no sentence: a name, a format, a piece of code.
+#: Number of words below which a string is no sentence, but a name, a format or a piece of code.
 _SENTENCE = 4
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of our English that a program can check: phrases. docs/glossary.md rules out single words."""
+"""The rules of our English about phrases, which a program can check. docs/glossary.md has the rules about words."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-#: Words of a sentence. A longer one says two things.
+#: The largest number of words of a sentence; a longer sentence states two things.
 LONGEST_SENTENCE = 45
 
-#: What quotes instead of speaking: code, links, comments.
+#: The parts of a text that are no prose: code, links, comments.
 _QUOTED = re.compile(r"```.*?```|`[^`]*`|<!--.*?-->|\]\([^)]*\)|\{[\w, ]+\}", re.DOTALL)
-#: A line that ends before the margin ends its paragraph, or is of a list.
+#: A line that ends before the margin: it ends its paragraph, or belongs to a list.
 _SHORT_LINE = re.compile(r"(?m)^(.{0,79}|.*[^.] {3,}.*)$")
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*[-*|>]|\s\|\s")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Words that a text does not use, and what to do instead."""
+    """Words that a text must not use, and the advice to the writer."""
 
     pattern: re.Pattern[str]
     instead: str
@@ -30,7 +30,7 @@ def _rule(words: str, instead: str) -> Rule:
 
 
 RULES = (
-    # After a word only: between commas, or behind a bracket, it stands for more of a list.
+    # The rule holds only after a word: an ellipsis between commas or after a bracket continues a list.
     _rule(r"(?<=[a-z])(?:…|\.\.\.)(?=$|[\s\"'])", "end the sentence: an ellipsis leaves out what the reader needs"),
     _rule(r"\bthose (?:that|who|of which)\b", "name what it is: the tensors that, the ranks that"),
     _rule(r"\bwho ?ever\b|\bhe who\b", "name the actor: a user, a rank, a process"),
@@ -46,7 +46,7 @@ RULES = (
 
 
 def complaints(text: str) -> Iterator[tuple[str, str]]:
-    """The words of a text that break a rule, each with what to write instead."""
+    """The words of a text that break a rule, each with the advice to the writer."""
     spoken = _QUOTED.sub(" x ", text)
     for rule in RULES:
         for found in rule.pattern.finditer(spoken):

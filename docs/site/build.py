@@ -56,7 +56,7 @@ def stage(staged: Path) -> None:
 
 
 def _without_folders(page: Path, text: str, known: set[Path], staged: Path) -> str:
-    """The text, with its linked files staged. A link to a folder becomes its text: a site lists no folders."""
+    """Stages the linked files, and returns the text. A link to a folder becomes plain text: a site lists no folders."""
     inside_code = [match.span() for match in _CODE.finditer(text) if match.group().startswith("```")]
 
     def with_its_file(match: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options in the reference: a function that is decorated with @takes(Options) is shown with them.
+"""Shows the declared options of functions with the decorator @takes(Options) in the reference.
 
-hipress.options.signatures does the same at run time. The reference is made without importing the package, because no
-environment has all frameworks, so this reads the declarations from the sources.
+hipress.options.signatures does the same at run time. The reference is made without an import of the package, because no
+environment has all frameworks. So this module reads the declarations from the sources.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 import griffe
 
 _MARK = re.compile(r"^( *)\{([\w, ]+)\}$", re.MULTILINE)
-#: Arguments that share a paragraph, up to the next line that is indented as far.
+#: Several arguments with one paragraph, up to the next line with the same indentation.
 _SEVERAL = re.compile(r"^( +)(\w+(?:, \w+)+): (.*(?:\n\1 +.*)*)$", re.MULTILINE)
 _DECORATORS = {"takes", "takes_all_of"}
 
 
 @dataclass(frozen=True)
 class Declared:
-    """One option, as the source text declares it."""
+    """One option of the source text."""
 
     kind: str
     about: str
@@ -34,7 +34,7 @@ class DeclaredOptions(griffe.Extension):
     """Replaces `**options` and "{options}" of every decorated function by the declared options."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Looks at the whole package: a declaration may be in another module than its function."""
+        """Processes the whole package, because a declaration may be in another module than its function."""
         for decorated in _documented(pkg):
             if decorated.docstring is not None:
                 decorated.docstring.value = _SEVERAL.sub(_one_by_one, decorated.docstring.value)
@@ -55,7 +55,7 @@ def _documented(parent: griffe.Module | griffe.Class) -> Iterator[griffe.Functio
 
 
 def _one_by_one(shared: re.Match[str]) -> str:
-    """Each of the arguments with the paragraph: the reference has a row for each."""
+    """Repeats the paragraph for each argument, because the reference has a row for each."""
     return "\n".join(f"{shared[1]}{name}: {shared[3]}" for name in shared[2].split(", "))
 
 
@@ -83,7 +83,7 @@ def _show_keywords(function: griffe.Function, options: dict[str, Declared]) -> N
 
 
 def _words(decorated: griffe.Function | griffe.Class, call: ast.Call) -> dict[str, str]:
-    """What the framework calls things, from the decorator's keywords and dictionaries of keywords."""
+    """The framework's words, from the decorator's keywords and dictionaries of keywords."""
     words: dict[str, str] = {}
     for keyword in call.keywords:
         if keyword.arg is not None:
@@ -134,7 +134,7 @@ def _in_words(text: str, words: dict[str, str]) -> str:
 
 
 def _resolved(place: griffe.Function | griffe.Class, name: str) -> griffe.Object | None:
-    """What a name means at a place; None for what is outside the package."""
+    """The object of a name at a place; None if it is outside the package."""
     try:
         found = place.modules_collection[place.resolve(name)]
         return found.final_target if found.is_alias else found

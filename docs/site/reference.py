@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the reference: one for each module with public names, made from the docstrings."""
+"""Writes the pages of the reference from the docstrings: one page for each module with public names."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@
     python data_parallel_train.py --numprocess 4 --model vgg19 --topo PS --comp-alg onebit --comprplan SeCoPaPlan.txt
 
 The program starts itself once per rank: with `horovodrun` (Horovod's launcher) if --horovodrun is given, otherwise with
-`hipress run`, which gives a job on several hosts to a launcher that is installed. The data are random images, the same
-in every step, as in the original. The program measures images per second.
+`hipress run`, which gives a job on several hosts to an installed launcher. The data are random images, the same in
+every step, as in the original. The program measures images per second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-#: By the original's names.
+#: Topologies by the original's names.
 TOPOLOGIES = {"PS": "ps", "RING": "ring"}
 #: Networks of mxnet.gluon.model_zoo.vision by the original's names.
 MODELS = {"resnet50": "resnet50_v1", "resnet152": "resnet152_v1", "inception-v3": "inceptionv3"}

@@ -5,7 +5,7 @@
     hipress run -np 4 python digits.py --codec onebit           four, on this machine
     hipress run -np 4 python digits.py --codec "dgc(ratio=0.01)" --warmup-epochs 2
 
-Network, data and learning rates are those of examples/torch/digits.py, which says more about them.
+Network, data and learning rates are those of examples/torch/digits.py, which describes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn.model_selection import train_test_split
 
 import hipress.mxnet as hp
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # what the frameworks' programs share
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for digits_training.py
 from digits_training import learning_rate, parse_arguments, warmup_codecs, write_results
 
 
@@ -43,7 +43,7 @@ def load_images() -> tuple[mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDArray, mx.nd.ND
 
 
 def build_network() -> gluon.nn.HybridSequential:
-    """Nearly all of its 417 000 weights are in one layer, as in the networks that gain most from compression."""
+    """A network with nearly all of its 417 000 weights in one layer, as networks that gain most from compression."""
     network = gluon.nn.HybridSequential()
     network.add(
         gluon.nn.Conv2D(32, kernel_size=3, padding=1, activation="relu"),
@@ -116,7 +116,7 @@ def main() -> None:
                 f"epoch {epoch + 1:2}/{arguments.epochs}   loss {mean:.4f}   test accuracy {accuracy:.2%}", flush=True
             )
 
-    # Averages over the ranks: each rank has seen its own images and has aggregated its own share.
+    # Average over the ranks, because each rank has seen its own images and has aggregated its own share.
     mean_losses = hp.allreduce(mx.nd.array(losses), name="losses").asnumpy()
     mean_sent = hp.allreduce(mx.nd.array(sent_by_epoch, dtype=np.float64), name="bytes sent").asnumpy()
     if hp.rank() == 0:

@@ -5,7 +5,7 @@
     hipress run -np 4 python digits.py --codec onebit           four, on this machine
     hipress run -np 4 python digits.py --codec "dgc(ratio=0.01)" --warmup-epochs 2
 
-Network, data and learning rates are those of examples/torch/digits.py, which says more about them.
+Network, data and learning rates are those of examples/torch/digits.py, which describes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 
 import hipress.tensorflow as hp
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # what the frameworks' programs share
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for digits_training.py
 from digits_training import learning_rate, parse_arguments, warmup_codecs, write_results
 
 
@@ -37,7 +37,7 @@ def load_images() -> tuple[Any, Any, Any, Any]:
 
 
 def build_model() -> Any:
-    """Nearly all of its 417 000 weights are in one layer, as in the networks that gain most from compression."""
+    """A network with nearly all of its 417 000 weights in one layer, as networks that gain most from compression."""
 
     def initial(inputs: int) -> dict[str, Any]:
         limit = 1 / math.sqrt(inputs)  # the range from which PyTorch draws first weights
@@ -112,7 +112,7 @@ def main() -> None:
                 f"epoch {epoch + 1:2}/{arguments.epochs}   loss {loss:.4f}   test accuracy {accuracy:.2%}", flush=True
             )
 
-    # Averages over the ranks: each rank has seen its own images and has aggregated its own share.
+    # Average over the ranks, because each rank has seen its own images and has aggregated its own share.
     mean_losses = hp.allreduce(np.array(losses), name="losses").numpy()
     mean_sent = hp.allreduce(np.array(sent_by_epoch, np.float64), name="bytes sent").numpy()
     if hp.rank() == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MergeComp's benchmark, with its command line: the gain of compressing gradients in merged groups.
+"""MergeComp's benchmark, with its command line. It measures the gain of compressing gradients in merged groups.
 
     hipress run -np 4 python compress_benchmark.py --compress --compressor onebit --comm allgather --memory residual \\
         --fusion-num 1 --model resnet50
@@ -34,7 +34,7 @@ from benchmarks.models.vgg19 import Vgg19
 MODELS: dict[str, type[nn.Module]] = {"resnet50": Resnet50, "vgg19": Vgg19}
 #: Topologies by MergeComp's names.
 TOPOLOGIES = {"allreduce": "ring", "allgather": "allgather", "ps": "ps"}
-#: Codecs by other names.
+#: Codecs with another name in MergeComp.
 COMPRESSORS = {"fp32": "none"}
 
 
@@ -72,7 +72,7 @@ def codec_of(compressor: str, memory: str) -> str:
 
 
 def groups_of(gradients: Sequence[Gradient], number: int) -> list[str | None]:
-    """The group of each gradient: consecutive gradients of nearly equal size, from the last one on, as in backward."""
+    """The group of each gradient. Groups have consecutive gradients and nearly equal sizes, the last ones first."""
     if number == 0:
         return [None] * len(gradients)
     total = sum(gradient.elements for gradient in gradients)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decoder of nanoGPT's size that predicts the next character, synchronised by each of HiPress' ways in.
+"""A decoder of nanoGPT's size that predicts the next character, synchronised in each of HiPress' ways.
 
     torchrun --nproc-per-node 2 decoder.py --ways optimizer ddp fsdp diloco --codec int8
 
@@ -21,7 +21,7 @@ import hipress.torch as hp
 
 
 class Block(nn.Module):
-    """Attention to the characters before, then two layers for each character."""
+    """Attention to the earlier characters, then two layers for each character."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Characters in, scores of the next character out."""
+    """The model. It maps characters to scores of the next character."""
 
     def __init__(self, characters: int, length: int, layers: int, heads: int, width: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Decoder(nn.Module):
 
 
 def read_text() -> tuple[Tensor, int]:
-    """The text as numbers, and how many characters there are."""
+    """The text as numbers, and the number of different characters."""
     text = "".join(topics[name] for name in sorted(topics))
     numbers = {character: number for number, character in enumerate(sorted(set(text)))}
     return torch.tensor([numbers[character] for character in text]), len(numbers)

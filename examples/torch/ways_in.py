@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways in: how HiPress synchronises a PyTorch model, by the name of the way. decoder.py and resnet50.py use it.
+"""The ways in which HiPress synchronises a PyTorch model, by name. decoder.py and resnet50.py use this module.
 
-Each function prepares one training; what it returns is all that differs between the ways.
+Each function prepares one training. The ways differ only in the returned object.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MakeOptimizer = Callable[[nn.Module], torch.optim.Optimizer]
 
 @dataclass
 class Training:
-    """A model and an optimizer that are synchronised."""
+    """A model and an optimizer that HiPress synchronises."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -34,21 +34,21 @@ class Training:
 
 
 def own_optimizer(model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Training:
-    """An optimizer that HiPress wraps. Gradients travel over HiPress' engine while backward computes."""
+    """HiPress wraps the optimizer. Gradients travel over HiPress' engine while backward computes."""
     optimizer = hp.DistributedOptimizer(make_optimizer(model), model.named_parameters(), codec=codec)
     hp.broadcast_parameters(model.state_dict(), root_rank=0)
     return Training(model, optimizer, _sent_by_the_engine)
 
 
 def ddp_hook(model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Training:
-    """DistributedDataParallel with a communication hook. Gradients travel over the model's process group."""
+    """DistributedDataParallel has a communication hook. Gradients travel over the model's process group."""
     parallel = DistributedDataParallel(model)
     state = ddp.compress(parallel, codec=codec)
     return Training(parallel, make_optimizer(parallel), lambda: state.sent_bytes)
 
 
 def fsdp2(model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Training:
-    """FSDP2 that shards within a host, here of one rank, and HiPress between the hosts."""
+    """FSDP2 shards within a host, which has one rank here, and HiPress averages over the hosts."""
     mesh = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("replicate", "shard"))
     torch.manual_seed(0)
     fully_shard(model, mesh=mesh["shard"])
@@ -57,7 +57,7 @@ def fsdp2(model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Traini
 
 
 def diloco(model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Training:
-    """Each rank trains alone; every fifth step the ranks exchange how far their parameters moved."""
+    """Each rank trains alone. In every fifth step the ranks average the changes of their parameters."""
     optimizer = make_optimizer(model)
     hp.DiLoCo(model, optimizer, sync_every=5, codec=codec)
     return Training(model, optimizer, _sent_by_the_engine)
@@ -72,7 +72,7 @@ _OVER_GROUPS = ("ddp", "fsdp")
 def synchronised(way: str, model: nn.Module, make_optimizer: MakeOptimizer, codec: str) -> Iterator[Training]:
     """A training by one of WAYS. All ranks begin with the parameters of rank 0."""
     hp.init()
-    # torchrun says where the ranks meet, once: the group serves all trainings of the process.
+    # torchrun's rendezvous works once, so one group serves all trainings of the process.
     if way in _OVER_GROUPS and not dist.is_initialized():
         dist.init_process_group("gloo")
     try:

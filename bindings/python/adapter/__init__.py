@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the adapters of all frameworks share: tensor lists, collectives, options, objects. It knows no framework."""
+"""The code that all adapters share: tensor lists, collectives, options, objects. It imports no framework."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be the same on all ranks, compared before anything depends on it."""
+"""Compares values that must be the same on all ranks, before any code depends on them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hipress.errors import HipressError, Mismatch
 
 
 def agree(describe: Callable[[], Mapping[str, str]]) -> None:
-    """Compares what `describe()` returns on all ranks, which all call this.
+    """Compares the results of `describe()` of all ranks. All ranks call it.
 
-    An error of `describe()` is raised on its rank, and as a Mismatch on all others. Raises Mismatch with the first
-    difference; Timeout if a rank does not call it.
+    If `describe()` raises on a rank, that rank raises the error and all other ranks raise Mismatch. Raises Mismatch
+    with the first difference; Timeout if a rank does not call it.
     """
     agree_among(describe, allgather_object, runtime.rank())
 
@@ -23,7 +23,7 @@ def agree(describe: Callable[[], Mapping[str, str]]) -> None:
 def agree_among(
     describe: Callable[[], Mapping[str, str]], gather: Callable[[Any], Sequence[Any]], own_rank: int
 ) -> None:
-    """agree() among the ranks whose values `gather()` returns, in their order. Raises what it raises, too."""
+    """agree() among the ranks whose values `gather()` returns in rank order. Also raises the errors of `gather()`."""
     error: HipressError | None = None
     own: Mapping[str, str] = {}
     try:

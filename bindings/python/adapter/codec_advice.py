@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns, once, of codecs that do not go with an optimizer, by the measurements in docs/guide/choosing-a-codec.md."""
+"""Warns once of codecs that do not fit an optimizer. docs/guide/choosing-a-codec.md has the measurements behind it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hipress.adapter.optimizer_traits import OptimizerTraits
 from hipress.errors import CodecWarning, InvalidArgument
 
 _PAGE = "docs/guide/choosing-a-codec.md"
-#: Codecs with which AdamW trains as well as with uncompressed gradients, or nearly.
+#: Codecs with which AdamW trains as well, or nearly as well, as with uncompressed gradients.
 _INSTEAD = 'codec="int8" or "terngrad(bitwidth=4)"'
 #: Codecs that send every value, rounded to a level of its block. Their residuals are small, and AdamW trains with them
 #: as with uncompressed gradients.
@@ -23,21 +23,21 @@ _EVERY_VALUE = frozenset({"int8", "int4", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1"})
 
 @dataclass
 class CodecAdvice:
-    """Objections to the codecs of one distributed optimizer; without `optimizer` there are none."""
+    """Objections to the codecs of one distributed optimizer. Without `optimizer` there are no objections."""
 
     optimizer: OptimizerTraits | None = None
     _said: set[str] = field(default_factory=set)
 
     def objection(self, codec: str) -> str:
-        """Why `codec` is not for this optimizer and what to use instead; empty: nothing is against it."""
+        """The reason why `codec` does not fit this optimizer, and what to use instead; empty: there is no objection."""
         if self.optimizer is None or codec == "none":
             return ""
         try:
             name, known = self.optimizer.name, load_core().create_codec(codec)
         except InvalidArgument:
-            return ""  # refused when ranks agree on the tensors
+            return ""  # the agreement of the ranks will refuse it
         doubled = "velocity" in known.states and _momentum_of(known.signature) > 0 and self.optimizer.momentum
-        # powersgd's warm start holds nothing back.
+        # powersgd's warm start is no residual.
         delays = set(known.states) - {"factor"} and known.name not in _EVERY_VALUE
         if self.optimizer.second_moments and delays:
             instead = f'{_INSTEAD}, or "onebit(error_feedback=false)"' if known.name == "onebit" else _INSTEAD
@@ -64,10 +64,10 @@ class CodecAdvice:
         return tuple(codec for codec in codecs if not self.objection(codec))
 
     def warn(self, codecs: Iterable[str], *, left_out: bool = False) -> None:
-        """Warns, where the user's code has called, of each codec that there is an objection to; once of a codec,
-        whatever its options. `left_out`: automatic plans leave the codec out.
+        """Warns of each codec with an objection, at the line of the user's code that called. It warns once per codec
+        name. `left_out`: whether automatic plans leave the codec out.
 
-        All ranks warn: where a filter makes an error of the warning, all ranks raise it.
+        All ranks warn, so if a filter makes the warning an error, all ranks raise it.
         """
         for codec in codecs:
             family = codec.partition("(")[0]
@@ -80,13 +80,13 @@ class CodecAdvice:
 
 
 def _momentum_of(signature: str) -> float:
-    """1 if the codec has a velocity and no option that says how much of it is momentum."""
+    """The option `momentum` of the codec; 1 if the codec has no such option."""
     found = re.search(r"\bmomentum=([^,)]+)", signature)
     return float(found[1]) if found else 1.0
 
 
 def _depth_of_user() -> int:
-    """As warnings.warn() in the caller counts: the innermost function outside of this package."""
+    """The `stacklevel` for warnings.warn() in the caller: the innermost function outside of this package."""
     depth, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hipress":
         depth, frame = depth + 1, frame.f_back

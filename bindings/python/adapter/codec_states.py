@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What codecs keep of a list of tensors, for checkpoints: a flat dict of arrays, so that every format takes it.
+"""Codec states of a list of tensors for checkpoints: a flat dict of arrays, which every file format can store.
 
     "hipress"             int64 [format, ranks, rank]; rank -1: the mean over all ranks
-    "weight:shape"        uint8, the text by which ranks compare the shape of the tensor "weight"
-    "weight:steps"        int64 [steps that it was sent, number that its random values depend on]
-    "weight/residual"     float32 [elements], a state of its codec, in memory order; so for every state
-    "weight:stretches"    float64 [stretches, 3], of one rank only: elements, role, factor; see _ROLES
-    "weight:unsent"       float32 [elements], of one rank only: values that join its next values without a codec
+    "weight:shape"        uint8, the shape of the tensor "weight" as text, as ranks compare it
+    "weight:steps"        int64 [number of steps in which it was sent, number that seeds its random values]
+    "weight/residual"     float32 [elements], a state of its codec, in memory order; the same for every other state
+    "weight:stretches"    float64 [stretches, 3], only in the states of one rank: elements, role, factor; see _ROLES
+    "weight:unsent"       float32 [elements], only in the states of one rank: the unsent residual
 
-A residual is in the unit of the encoded values: factor · gradient. So residual / factor of its own gradients is what a
-rank has not sent, whatever the role in which it encodes them, and the mean over ranks of that is what the average still
-lacks. The mean is saved in that unit. Every rank, of any number of ranks, starts with it as its own: then the next
-averages get all of it.
+A residual has the unit of the encoded values: factor · gradient. So residual / factor is the part of the gradients that
+a rank has not sent yet, in every role. The mean of these parts over all ranks is the part that the average still lacks.
+mean_states() returns the mean in this unit. When a job loads the mean, each of its ranks takes the mean as its own
+residual, so the next averages get all of it, with any number of ranks.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _Result = TypeVar("_Result")
 _FORMAT = 1
 _ABOUT = "hipress"
 _RESIDUAL = "residual"
-#: In "stretches": nobody encodes the elements on this rank, or it does in this role.
+#: The roles in "stretches": None: this rank does not encode the elements; otherwise it encodes them in this role.
 _ROLES = (None, "worker", "aggregator")
 
 
 def own_states(tensors: TensorList) -> dict[str, Array]:
-    """This rank's states, copied. No rank is asked. Raises InvalidArgument within a step, NotInitialized."""
+    """A copy of this rank's states. It asks no other rank. Raises InvalidArgument within a step, NotInitialized."""
     engine = tensors.engine
     states: dict[str, Array] = {_ABOUT: np.array([_FORMAT, engine.world_size, engine.rank], np.int64)}
     for index, tensor in enumerate(tensors.as_saved()):
@@ -50,7 +50,7 @@ def own_states(tensors: TensorList) -> dict[str, Array]:
         states[f"{name}:shape"] = np.frombuffer(tensor.shape.encode(), np.uint8).copy()
         states[f"{name}:steps"] = np.array([steps, random], np.int64)
         rows = [(count, _ROLES.index(role), factor) for count, role, factor in stretches]
-        # One row of no element rather than an empty array, which not every format takes.
+        # One row without elements in place of an empty array, because some file formats take no empty array.
         states[f"{name}:stretches"] = np.array(rows or [(0, 0, 1.0)], np.float64)
         for state in kept:
             states[f"{name}/{state}"] = engine.read_state(handle, state)
@@ -61,16 +61,16 @@ def own_states(tensors: TensorList) -> dict[str, Array]:
 
 
 def mean_states(tensors: TensorList) -> dict[str, Array]:
-    """The mean over all ranks, which all call this between the same steps, for any number of ranks.
+    """The mean of all ranks' states, for any number of ranks. All ranks call it between the same steps.
 
-    Raises InvalidArgument within a step, on the other ranks Mismatch; Mismatch if ranks have done other numbers of
-    steps; Timeout if a rank does not call it; NotInitialized.
+    Raises InvalidArgument within a step; the other ranks then raise Mismatch. Raises Mismatch if the ranks' numbers of
+    steps differ; Timeout if a rank does not call it; NotInitialized.
     """
 
     def described() -> tuple[dict[str, Array], dict[str, dict[str, Array]]]:
         own = own_states(tensors)
         names = _state_names(own)
-        # In place: they are copies already, and a model's states are large.
+        # It works in place, because these arrays are copies and a model's states are large.
         parts = {
             each.name: _of_gradients(own, each.name, each.count, names, in_place=True) for each in tensors.as_saved()
         }
@@ -86,7 +86,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
     (own, parts), gathered = _agreed(tensors.engine, described, compared)
     operations = []
     for index, tensor in enumerate(tensors.as_saved()):
-        # A rank that encodes nothing of the tensor, or holds nothing back, has part in the mean.
+        # A rank without this state takes part in the mean, too, with zeros.
         names = sorted({part for each in gathered for part in each["parts"].get(tensor.name, ())})
         for part in names:
             values = parts[tensor.name].setdefault(part, np.zeros(tensor.count, np.float32))
@@ -114,7 +114,7 @@ def _as_mean(tensors: TensorList, own: States, parts: Mapping[str, dict[str, Arr
 
 
 def _state_names(states: Iterable[str]) -> dict[str, list[str]]:
-    """The states of each tensor, by its name, among such keys."""
+    """The names of the states of each tensor, by the tensor's name, from keys such as "weight/residual"."""
     names: dict[str, list[str]] = {}
     for key in states:
         name, found, state = key.rpartition("/")
@@ -126,9 +126,9 @@ def _state_names(states: Iterable[str]) -> dict[str, list[str]]:
 def _of_gradients(
     own: States, name: str, count: int, names: Mapping[str, list[str]], *, in_place: bool = False
 ) -> dict[str, Array]:
-    """By state, in the unit of gradients: what a rank's own state adds to the mean. "of velocity" has ones where the
-    rank has a velocity, as the mean is over these ranks only. The arrays are new, or those of `own`, which this changes
-    only if it may work `in_place`.
+    """The values that a rank adds to the mean, by state, in the unit of gradients. "of velocity" has ones where the
+    rank has a velocity, because the mean of velocities is over these ranks only. With `in_place` the function changes
+    arrays of `own` and returns them.
     """
     parts: dict[str, Array] = {}
     ranges = _ranges(own[f"{name}:stretches"])
@@ -138,7 +138,7 @@ def _of_gradients(
             values = own[key] if in_place else own[key].copy()
             for part, _, factor in ranges:
                 if factor == 0.0:
-                    values[part] = 0.0  # would never have been sent
+                    values[part] = 0.0  # factor 0: these values are never sent
                 elif factor != 1.0:
                     values[part] /= factor
             parts[state] = values
@@ -167,15 +167,17 @@ def load_states(
     states: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     to_array: Callable[[Any], Array] = np.asarray,
 ) -> None:
-    """Goes on from saved states, in place of the states that it has now. All ranks call it between the same steps.
+    """Replaces the states by saved states. All ranks call it between the same steps.
 
     Arguments:
-        states: what mean_states() returned, on any number of ranks; what own_states() returned on this rank, on as many
-            ranks; or a sequence of what it returned on all ranks, in their order, of any number.
-        to_array: makes an array of a value of `states`; what it raises becomes InvalidArgument.
+        states: the result of mean_states(), for any number of ranks; or the result of own_states() of this rank, for
+            the same number of ranks; or the sequence of all ranks' results of own_states(), in rank order, for any
+            number of ranks.
+        to_array: makes an array of a value of `states`; an exception of it becomes InvalidArgument.
 
-    Raises InvalidArgument, with the first difference, for states of other tensors, and on the other ranks Mismatch;
-    Mismatch if ranks give states of other steps; Timeout if a rank does not call it. Nothing is changed then.
+    Raises InvalidArgument, with the first difference, for states of other tensors; the other ranks then raise Mismatch.
+    Raises Mismatch if ranks give states of different steps; Timeout if a rank does not call it. After an error the
+    states are unchanged.
     """
     load_lists([(tensors, states)], to_array)
 
@@ -184,7 +186,7 @@ def load_lists(
     lists: Sequence[tuple[TensorList, Mapping[str, Any] | Sequence[Mapping[str, Any]]]],
     to_array: Callable[[Any], Array] = np.asarray,
 ) -> None:
-    """load_states() of several lists with their states: of all or of none."""
+    """Does load_states() for several lists, each with its states. After an error all lists are unchanged."""
     made, _ = _agreed(
         lists[0][0].engine,
         lambda: [_checked(tensors, states, to_array) for tensors, states in lists],
@@ -202,17 +204,17 @@ def load_lists(
 def load_own_states(
     tensors: TensorList, states: Mapping[str, Any], to_array: Callable[[Any], Array] = np.asarray
 ) -> None:
-    """Goes on from what own_states() returned on this rank, on as many ranks, and asks no other rank.
+    """Replaces the states by the result of own_states() of this rank, from a job with the same number of ranks.
 
-    For states that are part of a checkpoint of one rank. Raises InvalidArgument as load_states(); nothing is
-    changed then.
+    It is for states in a checkpoint of one rank, and asks no other rank. Raises InvalidArgument as load_states(); the
+    states are then unchanged.
     """
     given, restored = _checked(tensors, states, to_array)
     _restore(tensors, given, restored)
 
 
 def forget_states(tensors: TensorList) -> None:
-    """As if codecs had held nothing back on this rank. No rank is asked. Raises InvalidArgument within a step."""
+    """Sets all states of this rank to zero. It asks no other rank. Raises InvalidArgument within a step."""
     own = own_states(tensors)
     states = {f"{name}/{state}" for name, kept in _state_names(own).items() for state in kept}
     unsent = {f"{tensor.name}:unsent" for tensor in tensors.as_saved()}
@@ -223,7 +225,7 @@ def forget_states(tensors: TensorList) -> None:
 def _checked(
     tensors: TensorList, states: Mapping[str, Any] | Sequence[Mapping[str, Any]], to_array: Callable[[Any], Array]
 ) -> tuple[dict[str, Array], list[Any]]:
-    """What this rank goes on from, and as the engine takes it."""
+    """The states for this rank, and the same in the form that the engine takes. Raises InvalidArgument."""
     for index in range(len(tensors)):
         tensors.engine.kept_states(tensors.handle(index))  # raises within a step
     several = isinstance(states, Sequence)
@@ -250,7 +252,7 @@ def _as_arrays(states: Any, to_array: Callable[[Any], Array]) -> dict[str, Array
     for key in states:
         try:
             arrays[str(key)] = np.asarray(to_array(states[key]))
-        except Exception as error:  # a damaged file raises whatever its format does
+        except Exception as error:  # a damaged file may raise any type
             raise InvalidArgument(f"{key!r} of the codecs' states is no array: {error}") from error
     return arrays
 
@@ -295,9 +297,9 @@ def _mean_of(tensors: TensorList, saved: Sequence[States]) -> dict[str, Array]:
 
 
 def _restored(tensors: TensorList, given: States) -> list[Any]:
-    """As Engine.restore_states() takes it."""
+    """The states in the form that Engine.restore_states() takes."""
     world = int(given[_ABOUT][1])
-    # A sum over other ranks gets all of it, too.
+    # With op=Sum, the sum over another number of ranks must get the same total of the residuals.
     factor = world / tensors.engine.world_size if tensors.options.op.name == "sum" else 1.0
     restored = []
     names = _state_names(given)
@@ -315,7 +317,7 @@ def _restored(tensors: TensorList, given: States) -> list[Any]:
 
 
 def _check(tensors: TensorList, given: dict[str, Array]) -> None:
-    """Raises InvalidArgument, with the first difference, unless these are states of these tensors."""
+    """Raises InvalidArgument, with the first difference, unless `given` has the states of these tensors."""
     about = given.get(_ABOUT)
     if about is None or about.shape != (3,) or about.dtype.kind not in "iu":
         raise InvalidArgument("these are no codecs' states: give the result of codec_states()")
@@ -332,7 +334,7 @@ def _check(tensors: TensorList, given: dict[str, Array]) -> None:
 
 
 def _check_tensor(tensor: TensorDescription, given: States, kept: Iterable[str], *, is_mean: bool) -> set[str]:
-    """The keys of one tensor, which has the states `kept`. Raises InvalidArgument."""
+    """Checks the values of one tensor with the states `kept`, and returns their keys. Raises InvalidArgument."""
     name, count, shape = tensor.name, tensor.count, tensor.shape
     needed = {"shape": "u", "steps": "iu"} if is_mean else {"shape": "u", "steps": "iu", "stretches": "f"}
     for key, kinds in needed.items():
@@ -384,9 +386,10 @@ def _steps_text(states: States, tensors: TensorList) -> str:
 def _agreed(
     engine: _core.Engine, make: Callable[[], _Result], compared: Callable[[_Result], dict[str, Any]]
 ) -> tuple[_Result, list[dict[str, Any]]]:
-    """What `make()` returns, if it raises on no rank and `compared` has the same texts on all; else nobody goes on.
+    """The result of `make()` on this rank and of `compared()` on all ranks. Every rank raises if `make()` raises on one
+    rank, or if the texts in the results of `compared()` differ.
 
-    An error of make() is raised on its rank, and as a Mismatch on all others. Also returns what `compared` has on all.
+    If `make()` raises on a rank, that rank raises the error and all other ranks raise Mismatch.
     """
     made: _Result | None = None
     error: HipressError | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of all-reduces in all frameworks: declared once. Each framework has them in Horovod's order.
+"""The options of all-reduces in all frameworks, declared once. Each framework's functions take them in Horovod's order.
 
 Not `from __future__ import annotations`: hipress.options.declaration reads these at run time.
 """
@@ -19,11 +19,13 @@ class AllreduceOptions(CollectiveOptions, total=False):
     average: Annotated[bool | None, Option("The older form of `op`: True is Average, False is Sum.", default=None)]
     name: Annotated[
         str | None,
-        Option("By which ranks match the operation; None: ranks match it by the order of the calls.", default=None),
+        Option("The name by which ranks match the operation; None: they match it by the order of calls.", default=None),
     ]
-    op: Annotated[ReduceOp | None, Option("How the values are combined; None: Average.", default=None)]
-    prescale_factor: Annotated[float, Option("Values are multiplied by it before they are combined.", default=1.0)]
-    postscale_factor: Annotated[float, Option("The combined values are multiplied by it.", default=1.0)]
+    op: Annotated[ReduceOp | None, Option("The operation that combines the values; None: Average.", default=None)]
+    prescale_factor: Annotated[
+        float, Option("Each rank multiplies its values by it before ranks combine them.", default=1.0)
+    ]
+    postscale_factor: Annotated[float, Option("HiPress multiplies the combined values by it.", default=1.0)]
     process_set: Annotated[ProcessSet, Option("Horovod's; all ranks are the only set.", default=global_process_set)]
 
 

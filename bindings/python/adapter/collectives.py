@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives on buffers: the frameworks' collectives consist of them.
+"""Collectives on buffers. The frameworks' collectives call them.
 
-A buffer is a C-contiguous NumPy array over a framework's own memory. NumPy has no bfloat16: such an array holds the
-bytes as int16, and `dtype` names the element type. Each function starts an operation and returns it at once; its
-`wait()` gives the result: an array of the input's kind.
+A buffer is a C-contiguous NumPy array over a framework's own memory. NumPy has no bfloat16: a bfloat16 buffer is an
+int16 array with the same bytes, and `dtype` names the element type. Each function starts an operation and returns it at
+once; `wait()` of the operation returns the result, an array like the input.
 
     operation = collectives.allgather(array, name="x")
     result = operation.wait()
 
-Every rank starts an operation with the same name, element type and options; those without a name are matched by the
-order of the calls. A buffer must not change before `wait()` has returned. All raise InvalidArgument, Unsupported,
-Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized; `wait()` raises the errors that show later.
+Every rank starts an operation with the same name, element type and options; ranks match operations without a name by
+the order of the calls. A buffer must not change before `wait()` has returned. All raise InvalidArgument, Unsupported,
+Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized; `wait()` raises the errors that occur later.
 
-An adapter whose operators submit tensors themselves (on GPUs, or without a wait) uses declare() with them.
+An adapter whose operators submit tensors themselves (on GPUs, or without a wait) calls declare() with these operators.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def declare(
     order: str = "",
     **options: Any,
 ) -> Operation[_Result]:
-    """Starts a collective with a result whose size is known before.
+    """Starts a collective whose result has a size that is known in advance.
 
     Arguments:
-        kind: "allreduce", "broadcast" or "reducescatter", or "allgather" with all `received` sizes.
-        submit: hands the values to the engine under the handle it is given; returns the operation's number.
+        kind: "allreduce", "broadcast", "reducescatter", or "allgather" with all `received` sizes.
+        submit: submits the values to the engine under the given handle; returns the operation's number.
         result: the result of `wait()`.
-        order: added to the shape if the values are in another order than row-major.
-        options: the rest of TensorSpec.
+        order: text of the memory order, which ranks compare with the shape; empty for row-major.
+        options: the other fields of TensorSpec.
     """
     full_name = in_flight(kind, name)
     try:
@@ -74,7 +74,7 @@ def declare(
 
 
 def check_codec_needs_name(name: str | None, codec: str) -> None:
-    """Raises InvalidArgument if the codec remembers something of each tensor, and this one has no name."""
+    """Raises InvalidArgument if the codec has states, which need a name, and the tensor has no name."""
     if name is None and codec != "none" and load_core().create_codec(codec).states:
         raise InvalidArgument(
             f"codec {codec} keeps the dropped values of each tensor, by its name: give the tensor a name"
@@ -82,7 +82,7 @@ def check_codec_needs_name(name: str | None, codec: str) -> None:
 
 
 def divided_rows(rows: int) -> int:
-    """How many of `rows` rows this rank gets of a reducescatter: lower ranks get one more if they do not divide."""
+    """Number of rows, of `rows`, that a reducescatter gives this rank; lower ranks may get one row more."""
     size, rank = runtime.size(), runtime.rank()
     return rows // size + (rank < rows % size)
 
@@ -106,7 +106,7 @@ def allreduce(
     topology: str = "ps",
     partitions: int = 0,
 ) -> Operation[Buffer]:
-    """The combination of all ranks' values, in `output`, which may be `values`; a new array if it is not given."""
+    """Combines all ranks' values into `output`, which may be `values`; without `output`, into a new array."""
     check_codec_needs_name(name, codec)
     return _submitted(
         "allreduce",
@@ -126,7 +126,7 @@ def allreduce(
 def broadcast(
     values: Buffer, output: Buffer | None = None, *, root_rank: int, dtype: str | None = None, name: str | None = None
 ) -> Operation[Buffer]:
-    """Rank `root_rank`'s values, in `output`, which may be `values`; a new array if it is not given."""
+    """Sends rank `root_rank`'s values into `output`, which may be `values`; without `output`, into a new array."""
     output = np.empty_like(values) if output is None else output
     return _submitted("broadcast", values, output, dtype, name, root=root_rank)
 
@@ -157,14 +157,14 @@ def reducescatter(
 
 
 def allgather(values: Buffer, *, dtype: str | None = None, name: str | None = None) -> Operation[Buffer]:
-    """The rows of all ranks, in the order of the ranks. Ranks may have different numbers of rows, or none."""
+    """The rows of all ranks, in rank order. Ranks may have different numbers of rows, or no rows."""
     return allgather_with_rows(values, dtype=dtype, name=name).then(lambda gathered: gathered[0])
 
 
 def allgather_with_rows(
     values: Buffer, *, dtype: str | None = None, name: str | None = None
 ) -> Operation[tuple[Buffer, list[int]]]:
-    """As allgather(), and a list of how many rows came from each rank."""
+    """Does as allgather(); the result also has a list of the number of rows of each rank."""
     check_has_rows(values.shape, "allgather", name)
     return _moved("allgather", values, [len(values)], dtype, name)
 
@@ -172,10 +172,11 @@ def allgather_with_rows(
 def alltoall(
     values: Buffer, splits: Any = None, *, dtype: str | None = None, name: str | None = None
 ) -> Operation[tuple[Buffer, list[int]]]:
-    """The first `splits[0]` rows to rank 0, the next `splits[1]` to rank 1, and so on; without splits equally many.
+    """Sends the first `splits[0]` rows to rank 0, the next `splits[1]` rows to rank 1, and so on; without `splits`,
+    every rank gets equally many.
 
-    `splits`: a sequence of integers, or an array of an integer type. The result is the rows from all ranks, in the
-    order of the ranks, and a list of how many came from each.
+    `splits`: a sequence of integers, or an array of an integer type. The result is the rows from all ranks, in rank
+    order, and a list of the number of rows of each rank.
     """
     check_has_rows(values.shape, "alltoall", name)
     size = runtime.size()
@@ -240,7 +241,7 @@ def _submitted(
 def _moved(
     kind: str, values: Buffer, rows: Sequence[int], dtype: str | None, name: str | None
 ) -> Operation[tuple[Buffer, list[int]]]:
-    """The result: the rows, and how many came from each rank."""
+    """Starts an allgather or alltoall; the result is the rows, and a list of the number of rows of each rank."""
     core = load_core()
     row = values.shape[1:]
     full_name = in_flight(kind, name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod's `compression=`: Compression.none and Compression.fp16, which are codecs here, and compressors of one's own,
-whose Python runs before and after an operation. Each framework has its own Compression.fp16.
+"""Horovod's `compression=`. Compression.none and Compression.fp16 are codecs here; the Python code of a user's own
+compressor runs before and after an operation. Each framework has its own Compression.fp16.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Compressing(Protocol):
 
 
 class Compressor:
-    """Base of compressors, as in Horovod. Ranks combine what compress() returns, element by element."""
+    """Base class of compressors, as in Horovod. Ranks combine the results of compress() element by element."""
 
-    #: The codec that does the same within an operation; a derived class does not inherit it.
+    #: The codec that does the same within an operation; it does not hold for derived classes.
     codec: ClassVar[str]
 
     @staticmethod
@@ -36,7 +36,7 @@ class Compressor:
 
 
 class NoneCompressor(Compressor):
-    """Leaves tensors as they are."""
+    """Leaves tensors unchanged."""
 
     codec = "none"
 
@@ -55,7 +55,7 @@ _Tensor = TypeVar("_Tensor")
 def codec_of(compression: Compressing, codec: str = "none", *, floating: bool = True, summed: bool = True) -> str:
     """The codec that the two arguments choose; "none" where compressor_of() returns a compressor.
 
-    As in Horovod, `compression` leaves tensors that are not `floating` as they are. Raises InvalidArgument.
+    As in Horovod, `compression` does not change tensors that are not `floating`. Raises InvalidArgument.
     """
     done_by = _codec(compression)
     if done_by == "none":
@@ -66,7 +66,7 @@ def codec_of(compression: Compressing, codec: str = "none", *, floating: bool = 
 
 
 def compressor_of(compression: Compressing, *, summed: bool = True) -> Compressing | None:
-    """The compressor to call in Python; None where a codec does the same. Codecs are for sums and averages (`summed`).
+    """The compressor to call in Python; None if a codec does the same. Codecs are for sums and averages (`summed`).
 
     Raises InvalidArgument.
     """
@@ -77,7 +77,7 @@ def compressor_of(compression: Compressing, *, summed: bool = True) -> Compressi
 def compressed(
     compressor: Compressing | None, tensors: Sequence[_Tensor]
 ) -> tuple[list[_Tensor], Callable[[Sequence[_Tensor]], list[_Tensor]]]:
-    """The tensors to send instead of `tensors`, and a function from their results to the results of the operation."""
+    """The tensors to send instead of `tensors`, and the function that makes the operation's results from theirs."""
     if compressor is None:
         return list(tensors), list
     pairs = [compressor.compress(tensor) for tensor in tensors]
@@ -89,7 +89,7 @@ def compressed(
 
 
 def _codec(compression: Compressing) -> str | None:
-    """The codec that does the same, if there is one. Raises InvalidArgument."""
+    """The codec that does the same as `compression`, or None. Raises InvalidArgument."""
     if isinstance(compression, str):
         raise InvalidArgument(
             f"compression={compression!r}: give Compression.none, Compression.fp16 or a Compressor of your own, "

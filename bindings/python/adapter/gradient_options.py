@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the distributed optimizers of all frameworks: declared once, and checked in one place.
+"""The options of the distributed optimizers of all frameworks, declared and checked in one place.
 
-Not `from __future__ import annotations`: hipress.options.declaration reads these at run time. In the texts
-"{parameter}" is what a framework calls the tensors that have gradients; other words in braces are a framework's, too.
+Not `from __future__ import annotations`: hipress.options.declaration reads these at run time. In the texts,
+"{parameter}" stands for the framework's word for tensors that have gradients. Each framework gives the other words in
+braces, too.
 """
 
 from dataclasses import replace
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class GradientTravel(TravelOptions, total=False):
-    """How gradients travel: what HiPress adds to Horovod's arguments."""
+    """The options that HiPress adds to Horovod's arguments: how gradients travel."""
 
     plan: Annotated[
         PlanArgument,
@@ -86,9 +87,9 @@ def gradient_options(
     optimizer: Any = None,
     **travel: "Unpack[GradientTravel]",
 ) -> SynchronizationOptions:
-    """Checked, for a TensorList of gradients. Raises InvalidArgument, also if the plan cannot be read.
+    """Checks the options and returns those of a TensorList. Raises InvalidArgument, also if the plan cannot be read.
 
-    `optimizer`: of any framework; CodecWarning names the codecs that do not go with it. None: not known.
+    `optimizer`: an optimizer of any framework; CodecWarning names the codecs that do not fit it. None: unknown.
     """
     how = filled(GradientTravel, travel)
     if op not in (Average, Sum):
@@ -117,7 +118,7 @@ def gradient_options(
 
 
 def for_optimizer(options: SynchronizationOptions, optimizer: Any, plan: PlanArgument) -> SynchronizationOptions:
-    """`options` that know the optimizer; warns of the codecs that do not go with it."""
+    """`options` with the optimizer's traits; warns of the codecs that do not fit the optimizer."""
     options = replace(options, advice=CodecAdvice(traits_of(optimizer)))
     warn_of_codecs(plan, options)
     return options

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributed optimizers of all frameworks refuse to be copied."""
+"""Makes copies of distributed optimizers an error, in all frameworks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any object that pickle takes, from one rank to all or from all to all; and plain values, without pickle."""
+"""Sends any object that pickle takes from one rank to all, or from all to all; sends plain values without pickle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hipress.errors import Unsupported
 
 _Object = TypeVar("_Object")
 
-#: The first byte of a message of send_plain(): plain values follow, or the reason why there are none.
+#: The first byte of a message of send_plain(): plain values follow, or the reason why the rank sends no values.
 _VALUES, _REASON = b"=", b"!"
 
 
@@ -32,14 +32,13 @@ def broadcast_object(
     Arguments:
         obj: any object that pickle takes.
         root_rank: the rank that sends.
-        name: for errors; ranks match the calls with one name by their order.
+        name: name in errors; ranks match calls of the same name by their order.
 
-    Unpickling runs the sender's code, so a rank unpickles nothing before the bytes have proven that a rank that knows
-    the job's token has sent them in this call: see `hipress.adapter.sealed`. Everybody who knows the token can run
-    code on the ranks. For tensors and plain values there are `broadcast()` and
-    broadcast_optimizer_state(), which pickle nothing.
+    Unpickling runs the sender's code. So a rank unpickles bytes only with the proof that a rank that knows the job
+    token has sent them in this call: see `hipress.adapter.sealed`. A process that knows the token can run code on the
+    ranks. For tensors and plain values use `broadcast()` and broadcast_optimizer_state(), which pickle nothing.
 
-    Raises CorruptPayload that names the sender for bytes without that proof, and does not unpickle them.
+    Raises CorruptPayload, with the sender, for bytes without that proof, and does not unpickle them.
     """
     process_sets.check(process_set)
     payload = pickle.dumps(obj) if runtime.rank() == root_rank else None
@@ -48,9 +47,9 @@ def broadcast_object(
 
 
 def allgather_object(obj: _Object, name: str | None = None) -> list[_Object]:
-    """The `obj` of every rank, by rank.
+    """The `obj` of every rank, in rank order.
 
-    Arguments and errors are as in broadcast_object(), whose warning about unpickling holds here, too.
+    Arguments, errors and the warning about unpickling are as in broadcast_object().
     """
     payload = pickle.dumps(obj)
     label = name or "object"
@@ -63,9 +62,9 @@ def allgather_object(obj: _Object, name: str | None = None) -> list[_Object]:
 
 
 def broadcast_bytes(payload: bytes | None, root_rank: int, label: str, what: str) -> bytes:
-    """Rank `root_rank`'s `payload`, on every rank; the others give None. `what` names the call in errors.
+    """Rank `root_rank`'s `payload`, on every rank; the other ranks give None. `what` names the call in errors.
 
-    Raises CorruptPayload if it was not sent by that rank in this call.
+    Raises CorruptPayload if that rank has not sent it in this call.
     """
     call = new_call(what, label)
     if payload is not None:
@@ -81,21 +80,22 @@ def broadcast_bytes(payload: bytes | None, root_rank: int, label: str, what: str
 
 
 def send_plain(value: Any, root_rank: int, label: str, what: str, other: EncodeOther, where: str) -> None:
-    """Rank `root_rank` sends plain values, and values that `other` encodes, to the others, which call receive_plain().
+    """Sends plain values, and values that `other` encodes, from rank `root_rank` to all others, which call
+    receive_plain().
 
-    Raises Unsupported, on every rank, naming the first value that is neither.
+    Raises Unsupported, on every rank, with the first value that is neither plain nor encoded by `other`.
     """
     try:
         encoded = plain_values.to_json(value, other, where)
     except Unsupported as error:
-        # The others wait for the values.
+        # The other ranks wait for the values, so they get the reason instead.
         broadcast_bytes(_REASON + str(error).encode(), root_rank, label, what)
         raise _not_plain(what, str(error)) from None
     broadcast_bytes(_VALUES + encoded, root_rank, label, what)
 
 
 def receive_plain(root_rank: int, label: str, what: str, other: DecodeOther) -> Any:
-    """See send_plain(). Raises CorruptPayload, too, if rank `root_rank` has not sent these bytes."""
+    """See send_plain(). Also raises CorruptPayload if rank `root_rank` has not sent these bytes."""
     received = broadcast_bytes(None, root_rank, label, what)
     kind, content = received[:1], received[1:]
     if kind == _REASON:
@@ -113,7 +113,7 @@ def _broadcast(values: bytearray, root_rank: int, name: str) -> None:
 
 
 def _gathered(mine: bytes, name: str) -> list[bytes]:
-    """The bytes of each rank, by rank."""
+    """The bytes of all ranks, in rank order."""
     rows, sizes = collectives.allgather_with_rows(np.frombuffer(mine, np.uint8), name=name).wait()
     parts = np.split(rows, np.cumsum(sizes)[:-1])
     return [part.tobytes() for part in parts]

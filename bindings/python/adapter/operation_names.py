@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names by which ranks match operations. Operations that were given none are matched by the order of the calls."""
+"""The names by which ranks match operations. Ranks match operations without a name by the order of the calls."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _CALLER = "thread of unnamed operations"
 
 
 def operation_name(kind: str, name: str | None, *, foreign_threads: bool = True) -> str:
-    """The name of an operation of this `kind`: the one that it was given, or else the next number of this process.
+    """The name of an operation of this `kind`: the given name, or else the next number of this process.
 
-    One number for all kinds: ranks whose calls come in different orders get a Mismatch, and do not wait for each other.
+    All kinds share one sequence of numbers: ranks with calls in different orders get a Mismatch and do not wait for
+    each other.
 
     Arguments:
-        foreign_threads: threads that Python did not start may call without a name, too. The thread that called first
-            waits for them, as it does for the threads that run backward on a GPU.
+        foreign_threads: whether threads that Python did not start may call without a name, too. The thread that called
+            first waits for them, for example for the threads that run backward on a GPU.
 
-    Raises InvalidArgument without a name in any other thread but the one that called first: several threads call in no
-    order that all ranks share, and an operation of one rank could receive the values that are meant for another
-    operation.
+    Raises InvalidArgument if another thread than the one that called first calls without a name. The order of calls of
+    several threads may differ between ranks, and an operation could receive the values of another operation.
     """
     if name:
         return f"{kind}.{name}"

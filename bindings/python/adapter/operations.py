@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives under way, in every framework: `..._async()` returns one, `poll()` and `synchronize()` take it."""
+"""Operations in flight, in every framework: `..._async()` returns an Operation for `poll()` and `synchronize()`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Part(Protocol):
 
 
 class Submitted:
-    """An operation that the engine has a number for."""
+    """An operation that the engine knows by a number."""
 
     def __init__(self, operation: int) -> None:
         self._operation = operation
@@ -37,12 +37,12 @@ class Submitted:
 
 
 class Operation(Generic[_Result]):
-    """A collective under way. No other has its name until the script has waited for it.
+    """An operation in flight. No other operation can have its name before the script has waited for it.
 
     Arguments:
-        names: the name by which ranks match it; of a group, the names of all parts.
+        names: the name by which ranks match it; for a group, the names of all parts.
         parts: the operations of the core.
-        result: makes the result of the list of values that the parts' `wait()` returns.
+        result: makes the result from the list of the values that the parts' `wait()` returns.
     """
 
     def __init__(self, names: Sequence[str], parts: Sequence[_Part], result: Callable[[list[Any]], _Result]) -> None:
@@ -52,13 +52,13 @@ class Operation(Generic[_Result]):
         self._ended = False
 
     def poll(self) -> bool:
-        """Whether it has ended, so that `wait()` returns (or raises) at once."""
+        """Whether the operation has ended, so that `wait()` returns or raises at once."""
         return all(part.poll() for part in self._parts)
 
     def wait(self) -> _Result:
-        """Waits until it has ended and returns its result; once.
+        """Waits until the operation has ended and returns its result. Call it once.
 
-        Raises what made it fail: PeerLost or Timeout (naming the rank and the tensor), Mismatch, CorruptPayload.
+        Raises the operation's error: PeerLost or Timeout (naming the rank and the tensor), Mismatch, CorruptPayload.
         """
         if self._ended:
             raise InvalidArgument(
@@ -66,7 +66,7 @@ class Operation(Generic[_Result]):
             )
         self._ended = True
         waited, failures = [], []
-        for part in self._parts:  # also if one fails: every part has to be waited for
+        for part in self._parts:  # after a failure, too: every part needs a wait
             try:
                 waited.append(part.wait())
             except HipressError as failure:
@@ -77,7 +77,7 @@ class Operation(Generic[_Result]):
         return self._result(waited)
 
     def __call__(self) -> _Result:
-        """wait(): Horovod's `sparse_allreduce_async()` returns a function."""
+        """Calls wait(), because Horovod's `sparse_allreduce_async()` returns a function."""
         return self.wait()
 
     def then(self, convert: Callable[[_Result], _Other]) -> Operation[_Other]:
@@ -89,15 +89,15 @@ class Operation(Generic[_Result]):
 
 
 def grouped(operations: Sequence[Operation[_Result]]) -> Operation[list[_Result]]:
-    """All of them as one, whose result is the list of theirs."""
+    """One operation for all `operations`. Its result is the list of their results."""
     names = [name for operation in operations for name in operation._names]
     return Operation(names, operations, list)
 
 
 def in_flight(kind: str, name: str | None) -> str:
-    """The operation's name, which is in flight from here on.
+    """The operation's name, which counts as in flight from here on.
 
-    Raises DuplicateName if an operation of that name is in flight already, and what operation_name() raises.
+    Raises DuplicateName if an operation of that name is in flight, and the errors of operation_name().
     """
     process = runtime.current()
     full = operation_name(kind, name)
@@ -108,14 +108,14 @@ def in_flight(kind: str, name: str | None) -> str:
 
 
 def poll(handle: Operation[_Result]) -> bool:
-    """Whether the operation has ended, so that `synchronize(handle)` returns (or raises) at once."""
+    """Whether the operation has ended, so that `synchronize(handle)` returns or raises at once."""
     return _checked(handle).poll()
 
 
 def synchronize(handle: Operation[_Result]) -> _Result:
-    """Waits for an operation and returns its result; once.
+    """Waits for an operation and returns its result. Call it once for each operation.
 
-    Raises what made it fail: PeerLost or Timeout (naming the rank and the tensor), Mismatch, CorruptPayload.
+    Raises the operation's error: PeerLost or Timeout (naming the rank and the tensor), Mismatch, CorruptPayload.
     """
     return _checked(handle).wait()
 

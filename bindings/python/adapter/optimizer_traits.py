@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an optimizer divides by second moments and whether it has momentum: that decides which codecs go with it.
+"""Finds out whether an optimizer divides by second moments and has momentum, which decides which codecs fit it.
 
-Read from the object's class and options, alike for PyTorch's, Keras', TensorFlow's and MXNet's, and for optimizers of
-libraries and users that are derived from them or have the same options.
+It looks at the class and options of the object: an optimizer of PyTorch, Keras, TensorFlow or MXNet, or one of a
+library or user that is derived from them or has the same options.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: In the names of classes of optimizers with second moments, such as Adam, AdamW, Adamax, SparseAdam and FusedAdam.
+#: Parts of the class names of optimizers with second moments, such as Adam, AdamW, Adamax, SparseAdam and FusedAdam.
 _PARTS = ("adam", "adagrad", "adadelta", "adafactor", "adabelief", "rmsprop")
 _NAMES = frozenset({"lamb", "fusedlamb", "lans", "ftrl", "ftml", "yogi", "novograd", "shampoo"})
-#: Has two betas, and takes the sign of its momentum.
+#: Optimizers with two betas but without second moments: Lion takes the sign of its momentum.
 _WITHOUT = frozenset({"lion"})
 
-#: By the framework's module. tf_keras' optimizers have none.
+#: The modules with optimizers made for compression, by the framework's module. tf_keras has none.
 _BELONGING = {
     "torch.optim.": "hipress.torch.optim",
     "keras.": "hipress.tensorflow.keras.optim",
@@ -27,18 +27,18 @@ _BELONGING = {
 
 @dataclass(frozen=True)
 class OptimizerTraits:
-    """`second_moments`: it divides by a running mean (or sum, or maximum) of squared gradients, as Adam does."""
+    """`second_moments`: whether it divides by a running mean, sum or maximum of squared gradients, as Adam does."""
 
     name: str
     second_moments: bool
     momentum: bool
     belonging: str = ""
-    """The module with optimizers that belong to codecs, for the framework whose optimizer it is or derives from."""
+    """The module with HiPress' optimizers made for compression for the same framework; empty: there is none."""
 
 
 def traits_of(optimizer: Any) -> OptimizerTraits:
     """The traits of an optimizer of any framework."""
-    while (inner := getattr(optimizer, "inner_optimizer", None)) is not None:  # of Keras' LossScaleOptimizer
+    while (inner := getattr(optimizer, "inner_optimizer", None)) is not None:  # Keras' LossScaleOptimizer has one
         optimizer = inner
     classes = [kind.__name__.lower().removesuffix("optimizer") for kind in type(optimizer).__mro__]
     options = _options(optimizer)
@@ -59,7 +59,7 @@ def _belonging(kind: type) -> str:
 
 
 def _options(optimizer: Any) -> list[Mapping[str, Any]]:
-    """PyTorch keeps them by group of parameters, the others as attributes."""
+    """The options: PyTorch keeps them by parameter group, the other frameworks as attributes."""
     groups = getattr(optimizer, "param_groups", None)
     return [vars(optimizer)] if groups is None else list(groups)
 
@@ -79,4 +79,4 @@ def _is_positive(value: Any) -> bool:
     try:
         return float(value) > 0
     except (TypeError, ValueError):
-        return True  # a schedule or a tensor: it computes the value while training
+        return True  # a schedule or a tensor has its value only during training

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain values as JSON, exact and with their types: ranks exchange them without unpickling.
+"""Encodes plain values as JSON, exactly and with their types, so that ranks exchange them without pickle.
 
 Plain values are None, bool, int, float (to the last bit), str, bytes, list, tuple, dict, and NumPy's numbers. An
-adapter encodes other values, such as its tensors, as JSON of its own.
+adapter passes a function that encodes its other values, such as tensors, as JSON.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import numpy as np
 
 from hipress.errors import CorruptPayload, Unsupported
 
-#: From a value that is not plain, and its place, to JSON; None: it cannot be encoded either.
+#: Encodes a value that is not plain, found at a place, as JSON; None: it cannot.
 EncodeOther = Callable[[Any, str], Any]
-#: And back.
+#: Undoes EncodeOther.
 DecodeOther = Callable[[Any], Any]
 
 
 def to_json(value: Any, other: EncodeOther = lambda value, where: None, where: str = "") -> bytes:
     """`value` as UTF-8 text. Errors call it `where`, with keys and indices.
 
-    Raises Unsupported that names the first value that is neither plain nor something that `other` takes.
+    Raises Unsupported, with the first value that is neither plain nor encoded by `other`.
     """
     return json.dumps(_encoded(value, other, where)).encode()
 
 
 def from_json(text: bytes, other: DecodeOther = lambda encoded: encoded) -> Any:
-    """The value that to_json() was given. Raises CorruptPayload for a text that to_json() cannot have written."""
+    """The value that to_json() has encoded. Raises CorruptPayload for a text that to_json() cannot have written."""
     try:
         return _decoded(json.loads(text), other)
     except (ValueError, TypeError, IndexError, RecursionError) as error:
@@ -38,7 +38,7 @@ def from_json(text: bytes, other: DecodeOther = lambda encoded: encoded) -> Any:
 
 
 def _encoded(value: Any, other: EncodeOther, where: str) -> Any:
-    # By the exact type: a class of its own may mean more than its base, as an enumeration or a named tuple does.
+    # The exact type counts: a derived class, such as an enumeration or a named tuple, may mean more than its base.
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value

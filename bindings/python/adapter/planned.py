@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from hipress.secopa.online.automatic import AutomaticOptions, AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
 
-#: A plan, or its file; "auto", or options for automatic plans, which ranks make while they train; None: no plan.
+#: A plan or its file; or "auto" or options for automatic plans, which ranks make during training; None: no plan.
 PlanArgument: TypeAlias = "Plan | str | os.PathLike[str] | AutomaticOptions | None"
 
 _AUTO = "auto"
 
 
 def plan_of(argument: PlanArgument, codec: str = "none", topology: str = "ps") -> Plan | None:
-    """None if it is automatic, too. `codec` and `topology` are of files that do not say them: the original's lines.
+    """The plan; None if there is none or if it is automatic. `codec` and `topology`: for files in the original's
+    format, which do not have them.
 
     Raises InvalidArgument if the file cannot be read or is no plan.
     """
@@ -45,7 +46,7 @@ def plan_of(argument: PlanArgument, codec: str = "none", topology: str = "ps") -
 
 
 def is_automatic(argument: PlanArgument) -> bool:
-    """Whether the argument asks for plans that ranks make while they train."""
+    """Whether the argument asks for automatic plans, which ranks make during training."""
     if argument == _AUTO:
         return True
     if argument is None or isinstance(argument, str | os.PathLike):
@@ -56,19 +57,19 @@ def is_automatic(argument: PlanArgument) -> bool:
 
 
 def plan_to_set(argument: PlanArgument) -> Plan | None:
-    """The plan that set_plan() is given. Raises InvalidArgument."""
+    """The plan of a call of set_plan(). Raises InvalidArgument for an automatic one."""
     if is_automatic(argument):
         raise InvalidArgument('set_plan() takes a plan; give plan="auto" to the distributed optimizer')
     return plan_of(argument)
 
 
 def before_planning(argument: PlanArgument, options: SynchronizationOptions) -> SynchronizationOptions:
-    """The options with which a list of tensors begins: before an automatic plan tensors travel as they are."""
+    """The options with which a list of tensors begins. Before an automatic plan tensors travel raw."""
     return replace(options, codec="none", codec_for={}) if is_automatic(argument) else options
 
 
 def warn_of_codecs(argument: PlanArgument, options: SynchronizationOptions) -> None:
-    """Warns of the codecs that do not go with the optimizer, and that automatic plans leave out, when it is wrapped."""
+    """Warns of the codecs that do not fit the optimizer; automatic plans leave these codecs out."""
     if argument is not None and is_automatic(argument):
         asked = _asked(argument, options)
         for_some = [codec for _, codecs in asked.codecs_for for codec in codecs]
@@ -84,10 +85,10 @@ def automatic_planning(
     may_group: Callable[[], bool] = lambda: True,
     settle: Callable[[], None] = lambda: None,
 ) -> AutomaticPlanning | None:
-    """The automatic planning for `tensors`; None if `argument` asks for none. With "auto" its codecs are the codecs of
-    `options`. It leaves out codecs that do not go with the optimizer: a plan must do no harm.
+    """The automatic planning for `tensors`; None if `argument` asks for none. With "auto" it chooses among the codecs
+    of `options`. It leaves out codecs that do not fit the optimizer, because a plan must do no harm.
 
-    `may_group`, `settle`: as of AutomaticPlanning.
+    `may_group`, `settle`: as for AutomaticPlanning.
     """
     if argument is None or not is_automatic(argument):
         return None

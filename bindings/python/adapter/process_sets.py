@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`process_set=`: Horovod's argument. There is one set, of all ranks; others are refused."""
+"""Horovod's argument `process_set=`. The only set has all ranks; other sets raise Unsupported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hipress.errors import Unsupported
 
 
 class ProcessSet:
-    """The ranks that an operation is among."""
+    """The set of ranks that take part in an operation."""
 
     def __init__(self, ranks_or_comm: Any) -> None:
         if not isinstance(ranks_or_comm, list) or ranks_or_comm:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the values of all ranks become one: `op=` of every framework's adapter."""
+"""The values of `op=` of every framework's adapter: the operations that combine the values of all ranks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hipress.errors import InvalidArgument, Unsupported
 
 @dataclass(frozen=True)
 class ReduceOp:
-    """How the ranks' values are combined."""
+    """An operation that combines the ranks' values."""
 
     name: str
-    """As the core calls it."""
+    """The name of the operation in the core."""
 
     def __repr__(self) -> str:
         return self.name.capitalize()
@@ -22,19 +22,19 @@ class ReduceOp:
 Average = ReduceOp("average")
 """The sum over the ranks, divided by their number. Integers are truncated toward zero."""
 Sum = ReduceOp("sum")
-"""The sum over the ranks. Of booleans: whether any is true."""
+"""The sum over the ranks. For booleans: whether any is true."""
 Min = ReduceOp("min")
-"""The smallest of the ranks' values; NaN if one is. Of booleans: whether all are true."""
+"""The smallest of the ranks' values; NaN if one is NaN. For booleans: whether all are true."""
 Max = ReduceOp("max")
-"""The largest of the ranks' values; NaN if one is."""
+"""The largest of the ranks' values; NaN if one is NaN."""
 Product = ReduceOp("product")
 """The product over the ranks."""
 Adasum = ReduceOp("adasum")
-"""Horovod's adaptive sum, by name only: whatever is given it raises Unsupported."""
+"""Horovod's adaptive sum, by name only: every function that gets it raises Unsupported."""
 
 
 def chosen(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
-    """`op`, or what `average`, its older form in Horovod, says; Average if neither is given. Raises InvalidArgument."""
+    """`op`, or the operation for `average`, Horovod's older form; without both, Average. Raises InvalidArgument."""
     if average is not None:
         if op is not None:
             raise InvalidArgument("give either op or average (its older form), not both")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check that all ranks hold the same bytes in every parameter (HIPRESS_CHECK_REPLICAS)."""
+"""Checks that all ranks have the same bytes in every parameter (HIPRESS_CHECK_REPLICAS)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hipress.errors import Mismatch
 
 
 def check_replicas(named_values: Iterable[tuple[str, NDArray[Any]]], step: int) -> None:
-    """Compares each parameter's hash with all other ranks'; every rank calls it after the same step.
+    """Compares the hash of each parameter among all ranks. Every rank calls it after the same step.
 
-    Raises Mismatch, on every rank, naming the first parameter that differs and the ranks that hold it otherwise.
+    Raises Mismatch, on every rank, with the first parameter that differs and the ranks that differ from rank 0.
     """
     names = []
     digests = b""

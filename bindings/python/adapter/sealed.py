@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof that bytes come from a rank of this job and belong to this call. A rank asks for it before it unpickles.
+"""Seals: each proves that bytes come from a rank of this job in this call. A rank checks it before it unpickles.
 
-Only a process that knows the job's token can make a seal. A seal is HMAC-SHA256 over the sender's rank, the number of
-the call, the size and the SHA-256 of the bytes. The key is derived from the token, for this purpose only, and from a
-fresh random number of each rank: a seal of another call, or of a time before the last `init()`, is not accepted. A seal
-does not hide the bytes: everybody who sees the network's packets can read them.
+Only a process that knows the job token can make a seal. A seal is HMAC-SHA256 over the sender's rank, the number of the
+call, the size and the SHA-256 of the bytes. The key is derived, for this purpose only, from the token and from a fresh
+random number of each rank: a rank does not accept a seal of another call, or from before the last `init()`. A seal does
+not hide the bytes: a computer that sees the network's packets can read them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Call:
-    """One call of this engine's life, alike on all ranks: the `number`-th of `what` with this `label`."""
+    """One call, equal on all ranks: the `number`-th call of `what` with this `label` since init()."""
 
     what: str
     label: str
@@ -41,7 +41,7 @@ class Call:
 
 
 def new_call(what: str, label: str) -> Call:
-    """The next call. Every rank begins it before it waits for bytes: in the first call ranks agree on the key."""
+    """The next call. Every rank makes it before it waits for bytes: in the first call ranks agree on the key."""
     kept = runtime.current().kept
     _key()
     with _lock:
@@ -52,31 +52,31 @@ def new_call(what: str, label: str) -> Call:
 
 @dataclass(frozen=True)
 class Seal:
-    """The size and the SHA-256 of bytes, which a rank knows before the bytes come."""
+    """The size and the SHA-256 of bytes, which a rank knows before it receives the bytes."""
 
     size: int
     digest: bytes
 
     def check(self, payload: bytes, sender: int, call: Call) -> bytes:
-        """`payload`, if its sender has sealed it. Raises CorruptPayload that names the sender."""
+        """Returns `payload` if its sender has sealed it. Raises CorruptPayload, with the sender, if not."""
         if len(payload) != self.size or not hmac.compare_digest(hashlib.sha256(payload).digest(), self.digest):
             raise _forged(sender, call)
         return payload
 
 
 def seal(payload: bytes, call: Call) -> bytes:
-    """SEAL_BYTES that prove that this rank sends `payload` in this call."""
+    """The seal (SEAL_BYTES bytes) that proves that this rank sends `payload` in this call."""
     return seal_of(runtime.rank(), payload, call)
 
 
 def seal_of(sender: int, payload: bytes, call: Call) -> bytes:
-    """The seal of any rank: all ranks know the token, so each can make it."""
+    """The seal of any rank. Every rank knows the token, so it can make all seals."""
     digest = hashlib.sha256(payload).digest()
     return _SEAL.pack(len(payload), digest, _code(sender, call, len(payload), digest))
 
 
 def open_seal(sealed: bytes, sender: int, call: Call) -> Seal:
-    """The seal that rank `sender` has made in this call. Raises CorruptPayload, with the rank, if it has made none."""
+    """The seal that rank `sender` has made in this call. Raises CorruptPayload, with the rank, for other bytes."""
     if len(sealed) != SEAL_BYTES:
         raise _forged(sender, call)
     size, digest, code = _SEAL.unpack(sealed)
@@ -91,7 +91,7 @@ def _code(sender: int, call: Call, size: int, digest: bytes) -> bytes:
 
 
 def _key() -> bytes:
-    """The key of this engine's life. The first time all ranks exchange their random numbers."""
+    """The key, valid until shutdown(). In the first call all ranks exchange their random numbers."""
     current = runtime.current()
     with _lock:
         if _KEY not in current.kept:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fixed list of tensors that all ranks agreed on: every framework's distributed optimizer is built on it.
+"""A list of tensors on which all ranks have agreed. Every framework's distributed optimizer is built on it.
 
-An adapter describes its tensors once and hands the values of each step to its own operators, with the list's handles:
+An adapter describes its tensors once. In each step it gives the values and the list's handles to its own operators:
 
     tensors = TensorList([TensorDescription("w", "float32", 6, "[2, 3]")], SynchronizationOptions(codec="onebit"))
     operation = ...                            # its operator gives the core (tensors.handle(0), where the values are)
     any_values = tensors.wait(operation)       # unless the operator has the core call it back
 
-After set_codec() or set_plan() values that the old codec dropped may have to join a tensor's next values, once:
+After set_codec() or set_plan() an adapter must add a tensor's unsent residual to the tensor's next values, once:
 
     if (values := tensors.held_back(0)) is not None:
         ...                                    # add them to the tensor's values, in memory order, before they are sent
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
     from hipress.secopa.plan.choice import Choice
     from hipress.secopa.plan.plan import Plan
 
-#: The name, in errors, of the tensors that ranks compare.
+#: The name of the list in errors.
 _LIST = "the list of tensors"
 
 
 @dataclass(frozen=True)
 class SynchronizationOptions:
-    """How tensors are combined and which way they travel. The same on all ranks."""
+    """The options with which ranks combine and send tensors. They are the same on all ranks."""
 
     codec: str = "none"
-    """A codec's name, with options if there are any: "onebit", "onebit(error_feedback=false)"."""
+    """A codec's name, possibly with options: "onebit", "onebit(error_feedback=false)"."""
     topology: str = "ps"
-    """Which way tensors travel."""
+    """The topology of the tensors."""
     partitions: int = 0
-    """Into how many partitions a tensor is split; 0: by its size."""
+    """Number of partitions of a tensor; 0: HiPress chooses it by the tensor's size."""
     min_compress_bytes: int = MIN_COMPRESS_BYTES
-    """Smaller tensors travel as they are: they gain nothing and lose most, because they are biases and norms."""
+    """Smaller tensors travel raw: they are biases and norms, which gain nothing from a codec and lose most."""
     op: ReduceOp = Average
     prescale_factor: float = 1.0
-    """Every rank's values are multiplied by it before encoding."""
+    """Each rank multiplies its values by it before encoding."""
     postscale_factor: float = 1.0
-    """The combined values are multiplied by it."""
+    """HiPress multiplies the combined values by it."""
     codec_for: Mapping[str, str] = field(default_factory=dict)
-    """Codecs of single tensors, by name; the others get `codec`."""
+    """Codecs of single tensors, by name; all other tensors get `codec`."""
     plan: Plan | None = None
-    """How each tensor travels, in place of codec, topology, partitions, min_compress_bytes and codec_for."""
+    """The plan, in place of codec, topology, partitions, min_compress_bytes and codec_for."""
     advice: CodecAdvice = field(default_factory=CodecAdvice, repr=False, compare=False)
-    """Warns of codecs that do not go with the optimizer."""
+    """Warns of codecs that do not fit the optimizer."""
 
     def codecs(self) -> list[str]:
         """The codecs that tensors may travel with."""
@@ -79,21 +79,21 @@ class SynchronizationOptions:
 
 @dataclass(frozen=True)
 class TensorDescription:
-    """A tensor as ranks compare it, and where this rank has it."""
+    """The properties of a tensor that ranks compare, and the device that holds it on this rank."""
 
     name: str
     dtype: str
     """"float32", "float64", "float16", "bfloat16", "uint8", "int8", "int16", "int32", "int64" or "bool"."""
     count: int
-    """Elements."""
+    """Number of elements."""
     shape: str
-    """The shape as text, `str(list(shape))`; with the memory order if that is another than row-major, because values
-    are combined in memory order.
+    """The shape as text, `str(list(shape))`, followed by the memory order unless it is row-major: ranks combine values
+    in memory order.
     """
     device: _core.Device | None = None
-    """Of the engine, such as `runtime.current().gpu(0)`; None: the host."""
+    """The engine's device, such as `runtime.current().gpu(0)`; None: host memory."""
     has_gradient: bool = True
-    """Whether it is ever synchronised; a tensor without gradient may be missing from a plan."""
+    """Whether the tensor has gradients to synchronise; a plan need not name a tensor without gradient."""
 
 
 def _outlived() -> NotInitialized:
@@ -130,11 +130,11 @@ class TensorList:
     """A list of tensors that all ranks have agreed on, each synchronised at most once at a time.
 
     Arguments:
-        tensors: the same on all ranks, but for their devices. Earlier ones have priority on the network, as the next
-            forward pass needs them first.
-        options: how they are combined and travel.
+        tensors: the same on all ranks, except for their devices. Earlier tensors have a higher priority on the network,
+            because the next forward pass needs them first.
+        options: how ranks combine and send them.
 
-    Raises Mismatch (with the first difference) when the ranks' lists differ, Timeout when a rank gives none,
+    Raises Mismatch, with the first difference, if the ranks' lists differ; Timeout if a rank does not make the list;
     DuplicateName, InvalidArgument, Unsupported.
     """
 
@@ -147,7 +147,7 @@ class TensorList:
         _check_unique(names)
         self._check(options)
         self._engine: _core.Engine = self._process.engine
-        # A second model with the same names, or the same model wrapped again, gets tensors of its own.
+        # A second model with the same names, or the same model wrapped again, gets separate tensors.
         self._own_names = [self._process.numbered(name) for name in names]
         self._options = options
         self._held_back = HeldBack()
@@ -155,10 +155,10 @@ class TensorList:
         self._handles: list[int] = self._engine.agree(self._process.numbered(_LIST), self._specs(options))
 
     def extend(self, tensors: Iterable[TensorDescription]) -> None:
-        """Adds tensors behind the others. On all ranks, with the same ones; they travel as the options say.
+        """Appends tensors, which travel as the options say. All ranks call it with the same tensors.
 
-        A plan that does not name them has them travel uncompressed. Raises what making a list does; the list then stays
-        as it is.
+        Tensors that the plan does not name travel raw. Raises the errors of the constructor; the list is then
+        unchanged.
         """
         process = self._running_process()
         added = list(tensors)
@@ -187,17 +187,17 @@ class TensorList:
         return self._engine
 
     def name(self, index: int) -> str:
-        """The name under which ranks know the tensor at `index`, unlike that of any other tensor of this process."""
+        """The name of the tensor at `index` among the ranks; it is unique in this process."""
         return self._own_names[index]
 
     def handle(self, index: int) -> int:
-        """The core's handle of the tensor at `index`, until set_codec() or set_plan(). Raises NotInitialized."""
+        """The core's handle of the tensor at `index`; set_codec() and set_plan() change it. Raises NotInitialized."""
         if runtime.current() is not self._process:
             raise _outlived()
         return self._handles[index]
 
     def _running_process(self) -> runtime.Runtime:
-        """Raises NotInitialized if the ranks agreed on these tensors before the last shutdown()."""
+        """The process of the list. Raises NotInitialized if the ranks agreed on the list before the last shutdown()."""
         if runtime.current() is not self._process:
             raise _outlived()
         return self._process
@@ -221,30 +221,31 @@ class TensorList:
 
     @property
     def tensors(self) -> Sequence[TensorDescription]:
-        """The descriptions that the list was made of."""
+        """The descriptions of the list's tensors."""
         return self._tensors
 
     def as_saved(self) -> Sequence[TensorDescription]:
-        """The same with the names that tensors have in checkpoints: they outlive the process."""
+        """The descriptions with the tensors' names in checkpoints, which are valid in other processes, too."""
         return self._tensors
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
-        """From now on tensors travel with these codecs, and without a plan. On all ranks, while nothing is in flight.
+        """Replaces the codecs of all tensors, and the plan. All ranks call it while no operation is in flight.
 
-        A state of the old codec is the new one's where both have a state of that name: residuals live on. A
-        residual that the new codec does not have joins the tensor's next values, see held_back(); other states, such
-        as a velocity, are forgotten. Tensors whose codec stays as it is notice nothing.
+        If the old and the new codec have a state of the same name, the new codec goes on with its values: residuals
+        survive. A residual that the new codec does not have becomes the unsent residual, see held_back(); other states,
+        such as a velocity, are lost. Nothing changes for tensors that keep their codec.
 
-        Raises InvalidArgument, also if a tensor is in flight; Mismatch if the ranks' codecs differ, and the old ones
-        stay; Timeout if a rank does not call it.
+        Raises InvalidArgument, also if a tensor is in flight; Mismatch if the ranks' codecs differ (the old codecs
+        stay); Timeout if a rank does not call it.
         """
         self._send_by(replace(self._options, codec=codec, codec_for=dict(codec_for or {}), plan=None))
 
     def set_plan(self, plan: Plan | None) -> None:
-        """From now on tensors travel as the plan says; None: as the options say. On all ranks, as set_codec().
+        """Replaces the plan; None: tensors travel as the options say. All ranks call it, see set_codec().
 
-        No residual is lost, whichever rank encodes an element from now on, and whether any does.
-        Raises what set_codec() does, and InvalidArgument with the first difference between the plan and these tensors.
+        No residual is lost, even if another rank or no rank encodes an element from now on.
+        Raises the errors of set_codec(), and InvalidArgument with the first difference between the plan and these
+        tensors.
         """
         self._send_by(replace(self._options, plan=plan))
 
@@ -266,25 +267,26 @@ class TensorList:
         options.advice.warn(options.codecs())
 
     def held_back(self, index: int) -> Values | None:
-        """Values to add to the next values of the tensor at `index`, in memory order; nearly always None."""
+        """The unsent residual of the tensor at `index`, in memory order, to add to its next values; usually None."""
         return self._held_back.waiting_for(index)
 
     def replace_held_back(self, values: Mapping[int, Values]) -> None:
-        """From now on these values wait, by index, and no others. While nothing is in flight."""
+        """Replaces all unsent residuals, by index. Call it while no operation is in flight."""
         self._held_back.replace(dict(values))
 
     def sent_with(self, operation: Hashable, index: int, is_finite: Callable[[], bool]) -> None:
-        """`operation` carries the values that were held back. `is_finite()` looks at its result when it has arrived."""
+        """Notes that `operation` carries the unsent residual of the tensor. `is_finite()` checks the result later."""
         self._held_back.sent_with(operation, index, is_finite)
 
     def arrived(self, operation: Hashable) -> None:
-        """`operation` has ended well. wait() calls it; an adapter that does not call wait() calls it itself."""
+        """Notes that `operation` has succeeded. wait() calls it; an adapter without wait() calls it itself."""
         self._held_back.arrived(operation)
 
     def wait(self, operation: int) -> bool:
-        """Waits for an operation; whether any rank had values (if none had, the output was not written).
+        """Waits for an operation, and returns whether any rank had values. If no rank had values, the output is
+        unchanged.
 
-        Raises what made it fail: PeerLost, Timeout, CorruptPayload.
+        Raises the operation's error: PeerLost, Timeout, CorruptPayload.
         """
         absent = self._engine.wait(operation)
         self._held_back.arrived(operation)
@@ -311,7 +313,7 @@ class TensorList:
 
 
 def _way(name: str, options: SynchronizationOptions, choice: Choice | None) -> dict[str, Any]:
-    """How the tensor travels: by the plan's choice for it, by the plan's topology alone, or as all tensors do."""
+    """The tensor's codec, topology and partitions: the plan's choice, or only the plan's topology, or the options'."""
     if choice is not None:
         return {
             "codec": choice.codec,

@@ -11,11 +11,11 @@ from hipress.options.warmup import Warmup
 
 
 class WarmingUp:
-    """How the gradients of one optimizer travel until its warm-up is over.
+    """The codecs of one optimizer's gradients during the warm-up.
 
     Arguments:
-        options: after the warm-up.
-        fixed: codecs of single tensors that hold in the warm-up, too.
+        options: the options after the warm-up.
+        fixed: codecs of single tensors that apply in the warm-up, too.
 
     Raises InvalidArgument if there are ratios and the codec has none.
     """
@@ -28,11 +28,13 @@ class WarmingUp:
         self._keeps_codec_for = bool(warmup.ratios)
 
     def before(self, options: SynchronizationOptions) -> SynchronizationOptions:
-        """Of the first step. A codec of the warm-up is for all gradients; ratios are for those without own codec."""
+        """The options of the first step. A codec of the warm-up applies to all gradients; ratios apply to the gradients
+        without an entry in codec_for.
+        """
         return replace(options, codec=self._stages[0], codec_for=self._own_codecs(0))
 
     def starting_at(self, step: int) -> tuple[str, Mapping[str, str]] | None:
-        """codec and codec_for from step `step` on (0 is the first), if they are others than before."""
+        """The codec and codec_for from step `step` on (0 is the first step) if they change there; otherwise None."""
         return (self._stages[step], self._own_codecs(step)) if step > 0 and step in self._stages else None
 
     def _own_codecs(self, step: int) -> Mapping[str, str]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `hipress`: its subcommands, and the doctor with the probes that it runs in processes of their own."""
+"""The command `hipress`: its subcommands, and the doctor, which runs each probe in a separate process."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parts of HiPress work on this machine, which are missing, and how to get them.
+"""Finds out which parts of HiPress work on this machine, which are missing, and how to get them.
 
-Each check stands alone: whatever fails in one becomes its text, and the others go on.
+Checks are independent: an error of one check becomes its text, and the other checks run.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from hipress.network.choice import by_speed
 from hipress.network.devices import LOOPBACK, NO_RDMA, Device, list_text
 from hipress.network.wanted import Wanted
 
-#: ok: works. info: a fact, or something optional that is not there. warning: works, but badly. failed: does not work.
+#: ok: it works. info: a fact, or a missing optional part. warning: it works badly. failed: it does not work.
 Status = Literal["ok", "info", "warning", "failed"]
 
-#: Seconds for one probe: importing a large framework from a slow disk takes its time, a hang takes for ever.
+#: Deadline of one probe (seconds). The import of a large framework from a slow disk is slow; a hang would never end.
 PROBE_TIMEOUT = 60.0
 #: Below this, ranks of one host run out of shared memory for their messages (bytes).
 SMALL_SHARED_MEMORY = 256 << 20
-#: What the codecs' vector code uses, by the names in /proc/cpuinfo.
+#: The instruction sets that the codecs' vector code uses, by their names in /proc/cpuinfo.
 INSTRUCTION_SETS = ("sse4_2", "avx2", "f16c", "fma", "avx512f", "avx512bw", "avx512_bf16", "asimd", "sve")
 FRAMEWORKS = ("torch", "tensorflow", "mxnet")
 _AGAIN = "install it again: pip install --force-reinstall --no-deps and the wheel, or . in the source of HiPress"
@@ -39,7 +39,7 @@ _AGAIN = "install it again: pip install --force-reinstall --no-deps and the whee
 
 @dataclass(frozen=True)
 class Check:
-    """One finding: `detail` says what is, `advice` what to do (empty: nothing), `data` the same for programs."""
+    """One finding. `detail`: the fact. `advice`: what to do (empty: nothing). `data`: the fact for programs."""
 
     name: str
     status: Status
@@ -50,19 +50,19 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings. `ok`: the core library works, so that training is possible."""
+    """All findings. `ok`: the core library works, so training is possible."""
 
     version: str
     checks: tuple[Check, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether the core loads; everything else can be missing."""
+        """Whether the core loads; all other parts may be missing."""
         return any(check.name == "core" and check.status == "ok" for check in self.checks)
 
 
 def examine(version: str, timeout: float = PROBE_TIMEOUT) -> Report:
-    """Look at everything; takes as long as the slowest probe (seconds), `timeout` seconds at most. Never raises."""
+    """Run all checks, in the time of the slowest probe, at most `timeout` seconds. Never raises."""
     with ThreadPoolExecutor() as pool:
         core_facts = pool.submit(run_probe, "core", timeout=timeout)
         checks: list[tuple[str, Callable[[], Check]]] = [
@@ -79,7 +79,7 @@ def examine(version: str, timeout: float = PROBE_TIMEOUT) -> Report:
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
-    """Print for people, coloured on a terminal and plain elsewhere, or as one JSON object."""
+    """Print the report as text, coloured on a terminal, or as one JSON object."""
     if as_json:
         found = [asdict(check) for check in report.checks]
         print(json.dumps({"hipress": report.version, "ok": report.ok, "checks": found}, indent=2, default=str))
@@ -88,7 +88,7 @@ def print_report(report: Report, *, as_json: bool) -> None:
     from rich.text import Text
 
     styles = {"ok": "green", "info": "cyan", "warning": "yellow", "failed": "red"}
-    # Users copy the report: no wrapping and no highlighting.
+    # Users copy the report, so it has no wrapped lines and no highlighting.
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(f"hipress {report.version}", "bold"))
     width = max(len(check.name) for check in report.checks)
@@ -99,8 +99,8 @@ def print_report(report: Report, *, as_json: bool) -> None:
 
 
 def run_probe(*arguments: str, timeout: float) -> dict[str, Any]:
-    """The facts of a probe (hipress.cli.probes), run in a process of its own; the key "error" holds what goes wrong."""
-    # The same search path as here, so that the same files are found.
+    """Runs a probe (hipress.cli.probes) in a separate process and returns its facts; the key "error" has its error."""
+    # The probe gets this process' search path, so that it finds the same files.
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     command = [sys.executable, "-m", "hipress.cli.probes", *arguments]
     try:
@@ -129,7 +129,7 @@ def check_core(facts: dict[str, Any]) -> Check:
 
 
 def check_ucx(facts: dict[str, Any]) -> Check:
-    """Which UCX carries the bytes, from where, over what."""
+    """The version of UCX, the file it was loaded from, and its transports."""
     try:
         package = f"package libucx-cu12 {metadata.version('libucx-cu12')}"
     except metadata.PackageNotFoundError:
@@ -151,7 +151,7 @@ def check_ucx(facts: dict[str, Any]) -> Check:
 
 
 def check_network(facts: dict[str, Any]) -> Check:
-    """Which devices gradients may take to other hosts, the fastest first, at what rates, and which not, and why."""
+    """The network devices for gradients, the fastest first, with their rates; the other devices, with reasons."""
     if "network" not in facts:
         return Check("network", "info", f"unknown: {facts.get('network_error', 'the core is not there to ask')}")
     devices = [Device(**each) for each in facts["network"]]
@@ -179,7 +179,7 @@ def check_codecs(facts: dict[str, Any]) -> Check:
     if "codecs" not in facts:
         return Check("codecs", "info", f"unknown: {facts.get('codecs_error', 'the core does not say')}")
     codecs = facts["codecs"]
-    # A list of names, of objects with a name, or a mapping by name.
+    # `codecs` is a list of names, a list of objects with a name, or a mapping by name.
     names = sorted(str(item.get("name", "?")) if isinstance(item, dict) else str(item) for item in codecs)
     detail = ", ".join(names) or "none"
     if "isa" in facts:
@@ -188,7 +188,7 @@ def check_codecs(facts: dict[str, Any]) -> Check:
 
 
 def check_cpu() -> Check:
-    """Model, cores this process may use, and instruction sets that matter here."""
+    """The processor's model, the cores that this process may use, and the instruction sets that the codecs use."""
     fields: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
         key, _, value = line.partition(":")
@@ -202,7 +202,7 @@ def check_cpu() -> Check:
 
 
 def check_gpus(facts: dict[str, Any]) -> Check:
-    """Which GPUs the driver shows, and whether HiPress can use them."""
+    """The GPUs that the driver shows, and whether HiPress can use them."""
     if "error" in facts:
         return Check("GPUs", "warning", str(facts["error"]), "check the driver with nvidia-smi", facts)
     if facts.get("driver") is None:
@@ -216,7 +216,7 @@ def check_gpus(facts: dict[str, Any]) -> Check:
 
 
 def check_framework(name: str, timeout: float) -> Check:
-    """Whether framework `name` is installed and imports, and whether HiPress' adapter for it does."""
+    """Whether the framework `name` and HiPress' adapter for it are installed and can be imported."""
     if importlib.util.find_spec(name) is None:
         return Check(name, "info", "not installed", data={"installed": False})
     facts = run_probe("framework", name, timeout=timeout)
@@ -234,7 +234,7 @@ def check_framework(name: str, timeout: float) -> Check:
 
 
 def check_shared_memory(path: str = "/dev/shm") -> Check:
-    """Size and free space of the shared memory through which ranks of one host exchange messages."""
+    """Size and free space of the shared memory in which the ranks of a host exchange messages."""
     found = os.statvfs(path)
     size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
     detail = f"{path}: {size / 2**20:.0f} MiB, {free / 2**20:.0f} MiB free"

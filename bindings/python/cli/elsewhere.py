@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subcommands that live in other parts of the package, which are imported only when they are asked for."""
+"""Subcommands of other parts of the package. A part is imported only when the user calls its command."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-#: By name: the module with the command's `app`, and its line in the list of commands.
+#: The module with each command's `app`, and the command's line in the list of commands, by name.
 _ELSEWHERE = {
     "bench": (
         "hipress.secopa.commands.bench",
-        "Tell whether compression pays on these ranks: every codec, losing ones too.",
+        "Measure with every codec whether compression saves time on these ranks.",
     ),
     "compll": ("hipress.compll.cli", "Check, try, run, build and count codecs written in CompLL's language."),
     "plan": (
         "hipress.secopa.commands.plan",
-        "Decide, gradient by gradient, whether to compress it, and how; show, compare and check such plans.",
+        "Decide for each gradient whether and how to compress it; show, compare and check such plans.",
     ),
     "profile": (
         "hipress.secopa.commands.profile",
-        "Measure codecs, links and the engine on the machines of the ranks, to plan with.",
+        "Measure codecs, links and the engine on the ranks' machines, as the input of plans.",
     ),
     "report": (
         "hipress.secopa.commands.report",
-        "Write one page about a run, from its trace, its plan and its profile.",
+        "Write one page about a job, from its trace, its plan and its profile.",
     ),
     "simulate": (
         "hipress.secopa.commands.simulate",
         "Simulate a step on other clusters: more hosts, another network.",
     ),
 }
-#: A limit that no sentence reaches.
+#: A width in characters that is above the length of every sentence.
 _WHOLE = 1000
 
 
 class WithCommandsElsewhere(TyperGroup):
-    """A group of commands that completes the options of the other parts' commands like those of its own."""
+    """A group of commands. It completes the options of the other parts' commands, too."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted([*super().list_commands(ctx), *_ELSEWHERE])
@@ -54,7 +54,7 @@ class WithCommandsElsewhere(TyperGroup):
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Whole sentences: the default cuts them at the width of the terminal. It imports no other part."""
+        """Writes whole sentences, which the default cuts at the width of the terminal. It imports no other part."""
         own = {name: super(WithCommandsElsewhere, self).get_command(ctx, name) for name in super().list_commands(ctx)}
         lines = {name: command.get_short_help_str(limit=_WHOLE) for name, command in own.items() if command is not None}
         lines |= {name: about for name, (_, about) in _ELSEWHERE.items()}

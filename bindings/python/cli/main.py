@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `hipress`. A subcommand imports its modules when it runs: a job starts as fast as Python does."""
+"""The command `hipress`. A subcommand imports its modules only when it runs, so that a job starts fast."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ app = typer.Typer(
     cls=WithCommandsElsewhere,
     help="Compression-aware gradient synchronisation for data-parallel training.",
     no_args_is_help=True,
-    # Rich markup would take the "[rank]" in the help for a style.
+    # Rich markup would read the "[rank]" in the help as a style.
     rich_markup_mode=None,
-    # A pretty traceback shows local variables, and with them the environment of the job.
+    # A pretty traceback shows local variables, which include the environment of the job.
     pretty_exceptions_enable=False,
 )
 
@@ -40,7 +40,7 @@ def _options(
     pass
 
 
-# All words from the first one that is not an option are the command's, untouched.
+# The first word that is not an option and all later words are the command; typer does not parse them.
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
     command: Annotated[
@@ -80,7 +80,7 @@ def run(
 ) -> None:
     """Run CMD as N ranks on this machine.
 
-    Each rank has a process group of its own, and rank 0 reads standard input. When a rank fails, hipress run ends the
+    Each rank leads its own process group, and rank 0 reads standard input. When a rank fails, hipress run ends the
     other ranks and exits with the code of the rank that failed first.
 
     With -H another launcher starts the ranks, on other hosts. That launcher then has the output and the exit code.
@@ -122,7 +122,7 @@ def run(
 def _hand_over(
     command: tuple[str, ...], hosts: str, size: int | None, launcher: str | None, variables: dict[str, str]
 ) -> NoReturn:
-    """Becomes the other launcher, which then handles signals and has the exit code."""
+    """Replaces this process by the other launcher, which then handles signals and returns the exit code."""
     import os
 
     from hipress.launch.handover import HandoverOptions, hand_over
@@ -147,7 +147,7 @@ def doctor(
 
 
 class Buildable(str, enum.Enum):
-    """Frameworks whose operators `build` makes; the others' fit all their versions."""
+    """The frameworks for which `build` makes operators. The other frameworks' operators fit all their versions."""
 
     TENSORFLOW = "tensorflow"
 

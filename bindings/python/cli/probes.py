@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor's probes of native libraries. The doctor runs `python -m hipress.cli.probes NAME ...` for each of them.
+"""The doctor's probes of native libraries. For each probe the doctor runs `python -m hipress.cli.probes NAME ...`.
 
-A broken driver or framework may crash or hang the process that loads it: in a process of its own that is a finding.
-Each probe prints one JSON object as its last line of output.
+A broken driver or framework may crash or hang the process that loads it. In a separate process, this is a finding. Each
+probe prints one JSON object as its last line of output.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Facts = dict[str, Any]
 
 
 def probe_core() -> Facts:
-    """Load hipress._core; its facts about UCX and codecs. Keys are absent where the core does not tell them."""
+    """Load hipress._core and return its facts about UCX and codecs. A key is missing if the core lacks the function."""
     core = load_core()
     facts: Facts = {"file": str(core.__file__)}
     functions = {"ucx": "ucx_info", "codecs": "describe_codecs", "isa": "isa_level"}
     for key, function in functions.items():
         try:
             facts[key] = getattr(core, function)()
-            if key == "codecs":  # and those that have no encoding of their own
+            if key == "codecs":  # codecs without an encoding of their own, too
                 facts[key] += core.describe_codecs(encode=False)
         except AttributeError:
             continue
@@ -46,12 +46,12 @@ def probe_core() -> Facts:
 
 
 def known(device: Device) -> Facts:
-    """The facts about a network device that a host knows alone."""
+    """The facts about a network device that a host knows without other hosts."""
     return {field: value for field, value in asdict(device).items() if field != "leads"}
 
 
 def probe_gpus() -> Facts:
-    """Ask the driver library which GPUs there are; no CUDA toolkit is needed for that."""
+    """Ask the driver library for the GPUs, which needs no CUDA toolkit."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -86,7 +86,7 @@ def _call(driver: ctypes.CDLL, function: str, *arguments: object) -> None:
 
 
 def probe_framework(name: str) -> Facts:
-    """Import HiPress' adapter for framework `name`, which loads its operators; its advice if they cannot be loaded."""
+    """Import HiPress' adapter for the framework `name`, which loads its operators. The facts include advice."""
     facts: Facts = {}
     try:
         importlib.import_module(f"hipress.{name}")

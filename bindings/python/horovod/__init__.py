@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod's names, for scripts written for Horovod 0.28: change the import, and nothing else.
+"""Horovod's names for scripts written for Horovod 0.28: the import is the only line to change.
 
     import hipress.horovod.torch as hvd       # was: import horovod.torch as hvd
 
-There is a module per framework, as in Horovod. What HiPress adds (`codec`, `topology`, `partitions`) are keyword
-arguments.
+There is one module per framework, as in Horovod. HiPress adds keyword arguments: `codec`, `topology`, `partitions`.
 """
 
 from __future__ import annotations

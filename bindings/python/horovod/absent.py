@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of Horovod that HiPress does not have: a module that is asked for one raises Unsupported, with the reason."""
+"""Names of Horovod that HiPress does not have. A module raises Unsupported, with advice, for such a name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BATCH_NORM = "use the framework's layer, with the statistics of each rank's own
 _JOIN = "a job cannot go on without a rank; give every rank the same number of batches"
 _JOBS = "start the job with `hipress run`, torchrun, mpirun, srun or horovodrun"
 
-#: Module of Horovod → name in it → what to do instead.
+#: Module of Horovod → name in it → advice.
 ABSENT: Mapping[str, Mapping[str, str]] = {
     "horovod": {
         "data": "load each rank's part of the data with the framework's own loader",
@@ -39,12 +39,12 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
 
 
 def refusal(module: str, name: str) -> Unsupported:
-    """The error that a module raises in place of the name."""
+    """The error that a module raises for the name."""
     return Unsupported(f"HiPress has no {name} of horovod{_suffix(module)}: {ABSENT[module][name]}")
 
 
 def refusing(module: str) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a module of HiPress that has the names of this one of Horovod's."""
+    """The `__getattr__` for HiPress' module with the names of Horovod's `module`."""
 
     def __getattr__(name: str) -> NoReturn:  # noqa: N807  (a module's)
         if name in ABSENT[module]:

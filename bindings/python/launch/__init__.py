@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting the ranks of a job, and how each rank learns from its launcher where the ranks meet."""
+"""Starts the ranks of a job. Each rank learns from its launcher where to find rank 0 (rendezvous)."""

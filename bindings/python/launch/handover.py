@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs on several machines: `hipress run -H` hands them over to a launcher that is installed here.
+"""Jobs on several machines: `hipress run -H` hands them over to another installed launcher.
 
-These launchers start processes on other machines and end them; ranks find each other under each of them
+These launchers start and end processes on other machines, and ranks find each other under each launcher
 (hipress.launch.rendezvous). This module writes the command line of each launcher.
 """
 
@@ -22,12 +22,12 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class HandoverOptions:
-    """What to run, how often, and where."""
+    """The command of a job, its number of ranks, and its hosts."""
 
     command: tuple[str, ...]
-    hosts: str  # "host1:2,host2:2": so many ranks at most on each.
-    size: int | None = None  # None: as many as the hosts take.
-    launcher: str | None = None  # None: the first of LAUNCHERS that is installed.
+    hosts: str  # "host1:2,host2:2": the largest number of ranks on each host.
+    size: int | None = None  # Number of ranks; None: the sum over the hosts.
+    launcher: str | None = None  # None: the first installed one of LAUNCHERS.
     env: Mapping[str, str] = field(default_factory=dict)  # Variables for all ranks.
 
 
@@ -43,7 +43,7 @@ class _Job:
 
 
 def hand_over(options: HandoverOptions) -> list[str]:
-    """The command that starts the job on its hosts. Raises `InvalidArgument` if there can be none."""
+    """The command that starts the job on its hosts. Raises `InvalidArgument` for options without such a command."""
     if not options.command:
         raise InvalidArgument("there is no command to run; expected one after the options")
     hosts = _parse(options.hosts)
@@ -66,7 +66,7 @@ def _parse(text: str) -> dict[str, int]:
 
 
 def _find(wanted: str | None) -> tuple[str, str]:
-    """Name and path of the launcher."""
+    """The name and the path of the launcher."""
     if wanted is not None and wanted not in LAUNCHERS:
         raise InvalidArgument(f"--launcher {wanted}: expected one of {', '.join(LAUNCHERS)}")
     for name in LAUNCHERS if wanted is None else (wanted,):
@@ -80,7 +80,7 @@ def _find(wanted: str | None) -> tuple[str, str]:
 
 
 def _horovodrun(_path: str, job: _Job) -> list[str]:
-    # It passes its own environment on, whole.
+    # horovodrun passes its whole environment on.
     return ["-np", str(job.size), "-H", job.hosts_text, *_env_command(job)]
 
 
@@ -90,14 +90,14 @@ def _mpirun(path: str, job: _Job) -> list[str]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InvalidArgument(f"{path} does not say which MPI it is of: {error}") from error
     if "Open MPI" in version:
-        # Ranks have threads; it would bind each rank to one core.
+        # By default Open MPI binds each rank to one core, but a rank has several threads.
         arguments = ["-np", str(job.size), "--host", job.hosts_text, "--bind-to", "none"]
         passed_on = [name for name in os.environ if name.startswith("HIPRESS_") or name in ("PATH", "PYTHONPATH")]
         for name in passed_on:
             arguments += ["-x", name]
         return [*arguments, *_env_command(job)]
     if "HYDRA" in version or "Intel(R) MPI" in version:
-        # It passes its own environment on, whole.
+        # MPICH passes its whole environment on.
         return ["-np", str(job.size), "-hosts", job.hosts_text, *_env_command(job)]
     raise InvalidArgument(f"{path} is neither Open MPI's nor MPICH's: start the job with it, without hipress run")
 
@@ -111,11 +111,13 @@ def _srun(_path: str, job: _Job) -> list[str]:
 
 
 def _env_command(job: _Job) -> list[str]:
-    """Sets the variables in each rank: every launcher has another option for it, and some take no commas in values."""
+    """The command that sets the variables in each rank. Launchers have different options for variables, and some take
+    no commas in values.
+    """
     return ["env", *(f"{name}={value}" for name, value in job.env.items())] if job.env else []
 
 
-#: How each is told its hosts, up to the command; in the order in which they are looked for.
+#: The functions that write each launcher's arguments, in the order in which hipress looks for launchers.
 LAUNCHERS: Mapping[str, Callable[[str, _Job], list[str]]] = {
     "horovodrun": _horovodrun,
     "mpirun": _mpirun,

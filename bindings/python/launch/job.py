@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees running ranks through to their end: one loop over their output, signals and deadlines; nothing is polled."""
+"""Watches running ranks to their end: one loop waits for their output, signals and deadlines, without polling."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from pathlib import Path
 from hipress.launch.rank import Rank, signal_name
 from hipress.launch.rank_output import HIGH_WATER, Sink
 
-#: Exit codes, as shells and timeout(1) have them.
+#: Exit codes, with the meaning of shells and timeout(1).
 EXIT_TIMED_OUT = 124
 EXIT_SIGNAL = 128  # Plus the signal's number.
-#: A second Ctrl-C kills, but wrappers and terminals often deliver the first one twice (seconds).
+#: Seconds after which a second Ctrl-C kills: wrappers and terminals often deliver the first Ctrl-C twice.
 _REPEAT_AFTER = 0.5
-#: After a rank has failed the others have this long to notice it and to print their errors (seconds).
+#: Seconds that the other ranks have, after a rank has failed, to notice it and to print their errors.
 LAST_WORDS = 1.0
-#: After Ctrl-C a rank that still imports has this long to end by itself; then SIGTERM ends it (seconds).
+#: Seconds that a rank which still imports has to end after Ctrl-C; then SIGTERM ends it.
 _IMPORTS_END = 1.0
 
 
 class Job:
-    """All ranks of this launcher. `wakeup`: a file descriptor from which the numbers of arriving signals are read;
-    `grace`: seconds between asking a rank to end and killing it; `timeout`: seconds for the whole job, None: any."""
+    """All ranks of this launcher. `wakeup`: a file descriptor to read the numbers of arriving signals from. `grace`:
+    seconds between asking a rank to end and killing it. `timeout`: seconds for the whole job; None: no deadline."""
 
     def __init__(self, wakeup: int, *, grace: float, timeout: float | None) -> None:
         colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self.out = Sink(1, colour=colour)
-        # One sink if both are one file (a terminal, 2>&1): an unfinished line of one then is known to the other.
+        # If both are the same file (a terminal, 2>&1) there is one sink, which knows the unfinished lines of both.
         self.err = self.out if os.path.sameopenfile(1, 2) else Sink(2, colour=colour)
         self._ranks: list[Rank] = []
         self._wakeup = wakeup
         self._grace = grace
         self._timeout = timeout
         self._end_at = None if timeout is None else time.monotonic() + timeout
-        self._exit_code: int | None = None  # Once set, the job is being ended.
+        self._exit_code: int | None = None  # The job is ending if this is not None.
         self._ending_since = 0.0
         self._ask_at: float | None = None  # When to ask the other ranks to end.
         self._give_up_at: float | None = None  # When to forget output that the reader does not take.
-        # -I -S: it needs no packages, and none should run in it.
-        # A socket and not a pipe: writing to it when the guard has died must not raise SIGPIPE in a starting rank.
+        # -I -S: the guard needs no packages, and no package may run code in it.
+        # A socket, not a pipe: if the guard has died, a write must not raise SIGPIPE in a starting rank.
         self._to_guard, guards_end = socket.socketpair()
         with guards_end:
             self._guard = subprocess.Popen(
@@ -57,45 +57,45 @@ class Job:
             )
 
     def add(self, rank: Rank) -> None:
-        """Look after a rank that has just been started."""
+        """Watch a rank that has just been started."""
         self._ranks.append(rank)
 
     def enlist(self) -> None:
-        """Put the calling process, which leads a group of its own, under the guard. For a rank before its exec."""
+        """Put the calling process, which leads its process group, under the guard. A rank calls it before its exec."""
         self._tell_guard(b"+%d\n" % os.getpid())
 
     def say(self, text: str) -> None:
-        """A line of the launcher's own on stderr, between the lines of the ranks."""
+        """Write a line of the launcher to stderr, between the lines of the ranks."""
         self.err.emit(None, f"hipress run: {text}".encode(errors="replace"), b"\n")
 
     def fail(self, exit_code: int) -> None:
-        """A rank has failed: the job ends with this code, once the other ranks have had their last words."""
+        """End the job with this code because a rank has failed. The other ranks first get LAST_WORDS seconds."""
         self._exit_code = exit_code
         self._ending_since = time.monotonic()
         self._ask_at = self._ending_since + LAST_WORDS
 
     def end(self, number: int, exit_code: int) -> None:
-        """Ask all ranks to end with signal `number`, to be killed after the grace time (SIGKILL: at once)."""
+        """Ask all ranks to end with signal `number`; after the grace time they are killed (SIGKILL: at once)."""
         if self._exit_code is None:
             self._exit_code = exit_code
             self._ending_since = time.monotonic()
         self._ask_at = None
         for rank in self._ranks:
             if not rank.over and (not rank.asked or number == signal.SIGKILL):
-                # Asked for first: some import may be over a moment later, with the interrupt swallowed.
+                # Check before the signal: an import may swallow the interrupt and be over a moment later.
                 importing = number == signal.SIGINT and rank.is_importing()
                 rank.signal(number)
                 rank.insist_at = time.monotonic() + _IMPORTS_END if importing else None
                 rank.deadline = time.monotonic() + self._grace
 
     def run(self) -> int:
-        """Wait for all ranks and for their output to be taken; the exit code of the launcher."""
+        """Wait until all ranks have ended and readers have taken their output. Return the launcher's exit code."""
         while self._running() or self.out.pending or self.err.pending:
             self._wait()
         return self._exit_code or 0
 
     def close(self) -> None:
-        """End whatever is left, which is something only after an error in the launcher itself, and the guard."""
+        """End the guard, and the ranks that still run; there are some only after an error in the launcher itself."""
         for rank in self._running():
             self._finish(rank)
         self._to_guard.close()
@@ -112,7 +112,7 @@ class Job:
             stream.fd: (rank, stream)
             for rank in self._running()
             for stream in rank.streams
-            # A sink whose reader is slow is not filled further: the ranks then wait in write(), as they would for it.
+            # While a sink's reader is slow, the launcher reads no more output: the ranks wait in write().
             if not stream.closed and stream.sink.pending < HIGH_WATER
         }
         for fd in sinks:
@@ -128,25 +128,25 @@ class Job:
                 rank, stream = streams[fd]
                 stream.read(now)
                 self._finish_if_silent(rank)
-        # After the output, so that what a rank wrote last is before the report of its end.
+        # Signals come after the output, so that a rank's last lines are before the report of its end.
         if self._wakeup in ready:
             self._take_signals()
         self._take_deadlines(now)
 
     def _milliseconds(self) -> int | None:
-        """How long to wait at most; None: for an event only."""
+        """The longest time to wait; None: until an event."""
         times = [when for rank in self._running() for when in (rank.deadline, rank.insist_at)]
         times += [stream.show_at for rank in self._running() for stream in rank.streams]
         next_time = min(
             (t for t in (*times, self._end_at, self._give_up_at, self._ask_at) if t is not None), default=None
         )
-        # Rounded up: waking a little early would mean to spin.
+        # The time is rounded up, because waking a little early would mean to spin.
         return None if next_time is None else max(0, int((next_time - time.monotonic()) * 1000) + 1)
 
     def _flush(self, sink: Sink) -> None:
         sink.flush()
         if sink.broken and self._exit_code is None:
-            # As if the ranks had written there themselves.
+            # The exit code is that of ranks that had written to the closed pipe themselves.
             self.end(signal.SIGTERM, EXIT_SIGNAL + signal.SIGPIPE)
 
     def _take_signals(self) -> None:
@@ -156,7 +156,7 @@ class Job:
         for number in sorted(numbers - {signal.SIGCHLD}):
             if self._exit_code is None:
                 self.say(f"{signal_name(number)}: ending the ranks")
-                # A reader that has stopped reading is then not waited for much longer than a rank.
+                # The launcher does not wait for a stopped reader much longer than for a rank.
                 self._give_up_at = time.monotonic() + self._grace + 1
                 self.end(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, EXIT_SIGNAL + number)
             elif number == signal.SIGINT and time.monotonic() - self._ending_since > _REPEAT_AFTER:
@@ -168,7 +168,8 @@ class Job:
         ended = [rank for rank in self._ranks if rank.has_just_ended()]
         failed = [rank for rank in ended if rank.status]
         if failed and self._exit_code is None:
-            # Of several at once a killed one is the likelier cause: the others notice its loss, and exit.
+            # If several ranks failed at once, a killed rank is the likelier cause: the others exit when they notice its
+            # loss.
             first = min(failed, key=lambda rank: (rank.status or 0) > 0)
             others = any(rank.status is None for rank in self._ranks)
             self.say(first.describe_end() + ("; ending the other ranks" if others else ""))
@@ -176,7 +177,7 @@ class Job:
             self.fail(status if status > 0 else EXIT_SIGNAL - status)
         for rank in ended:
             if not rank.asked:
-                # Processes that it has left running end with it.
+                # Processes that the rank has left running end with it.
                 rank.signal(signal.SIGTERM)
                 rank.deadline = time.monotonic() + self._grace
             self._finish_if_silent(rank)
@@ -222,10 +223,10 @@ class Job:
             elif not rank.killed:
                 self.say(f"rank {rank.index} has not ended within {self._grace:g} s: killing it")
                 rank.signal(signal.SIGKILL)
-            # Killed, but not gone yet: its end is awaited, then its group is over at once.
+            # A killed rank is not gone yet: when its end arrives, its group ends at once.
             rank.deadline = now + self._grace
 
     def _tell_guard(self, line: bytes) -> None:
-        # Without its guard (killed by someone) the job goes on.
+        # If another process has killed the guard, the job goes on without it.
         with contextlib.suppress(OSError):
             self._to_guard.send(line, socket.MSG_NOSIGNAL)

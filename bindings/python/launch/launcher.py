@@ -21,22 +21,22 @@ from hipress.launch.job import Job
 from hipress.launch.rank import Rank
 from hipress.launch.rank_output import RankStream
 
-#: Exit codes, as shells have them.
+#: Exit codes, with the meaning of shells.
 EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
 
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What to run, `size` times, and how. Times in seconds."""
+    """The command of a job, its number of ranks `size`, and its settings. Times are in seconds."""
 
     command: tuple[str, ...]
     size: int
-    env: Mapping[str, str] = field(default_factory=dict)  # On top of this process' environment.
-    timeout: float | None = None  # For the whole job.
-    grace: float = 5.0  # From asking a rank to end (SIGTERM, SIGINT) to killing it.
+    env: Mapping[str, str] = field(default_factory=dict)  # Added to this process' environment.
+    timeout: float | None = None  # Of the whole job; None: no deadline.
+    grace: float = 5.0  # Time between asking a rank to end (SIGTERM, SIGINT) and killing it.
     prefix: bool = True  # Mark each line with its rank.
-    output_dir: Path | None = None  # Also write each rank's output to rank-R.out and rank-R.err in here.
+    output_dir: Path | None = None  # A folder that also gets each rank's output: rank-R.out, rank-R.err.
 
 
 def launch(options: LaunchOptions) -> int:
@@ -44,9 +44,9 @@ def launch(options: LaunchOptions) -> int:
     130, 143, 129 after SIGINT, SIGTERM, SIGHUP to this process; 124 after `timeout`; 127 or 126 if the command cannot
     be found or run; 141 if the reader of the output has gone.
 
-    Each rank leads a process group, and the group ends with it: processes that a rank has left running are asked to end
-    (SIGTERM), and killed once its outputs are closed or the grace time is over. To be called from the main thread,
-    where Python handles signals. Raises `InvalidArgument` for options that make no sense, before anything is started.
+    Each rank leads a process group, and the group ends with the rank: the launcher asks processes that a rank has left
+    running to end (SIGTERM), and kills them when the rank's outputs are closed or the grace time is over. Call it from
+    the main thread, where Python handles signals. Raises `InvalidArgument` for invalid options before it starts a rank.
     """
     if options.size < 1:
         raise InvalidArgument(f"the number of ranks is {options.size}; expected at least 1")
@@ -76,16 +76,16 @@ def launch(options: LaunchOptions) -> int:
 
 @contextlib.contextmanager
 def _caught_signals() -> Iterator[int]:
-    """While inside, signals become bytes to read from the file descriptor that this yields: one wait sees them all."""
+    """Within this context each signal becomes a byte in the yielded file descriptor, so one wait sees all events."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     os.set_blocking(write_end, False)
 
     def note(_signal: int, _frame: FrameType | None) -> None:
-        """Nothing: the interpreter has written the number to the wake-up descriptor."""
+        """Does nothing: the interpreter has written the number to the wake-up descriptor."""
 
     old_fd = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    # One that is ignored stays ignored: that is how nohup and a shell's background jobs ask for it.
+    # An ignored signal stays ignored, because nohup and a shell's background jobs rely on it.
     wanted = [s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is not signal.SIG_IGN]
     old = {s: signal.signal(s, note) for s in (*wanted, signal.SIGCHLD)}
     try:
@@ -99,19 +99,19 @@ def _caught_signals() -> Iterator[int]:
 
 
 def _start(job: Job, options: LaunchOptions) -> None:
-    """Start all ranks. Raises OSError if one cannot be; those before it are then in the job already."""
+    """Start all ranks. Raises OSError if a rank cannot start; the job then has the ranks before it."""
     base = {**os.environ, **options.env}
     if shutil.which(options.command[0], path=base.get("PATH", os.defpath)) is None:
-        # Asked for here too because a failed exec does not say what a script lacks, see _explain.
+        # Checked here, too, because a failed exec does not say what a script lacks, see _explain.
         path = Path(options.command[0])
         raise PermissionError(path) if path.exists() else FileNotFoundError(path)
-    # An outer job's, if this launcher runs as a rank.
+    # If this launcher runs as a rank, the variable is of the outer job.
     base.pop("HIPRESS_RENDEZVOUS_FD", None)
-    # N ranks with a thread per core each would get in each other's way.
+    # N ranks with one thread per core each would slow each other down.
     base.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // options.size)))
-    # Into a pipe Python would write in blocks: late, out of order, and lost when a rank is killed.
+    # Python would write blocks to a pipe: late, out of order, and lost when a rank is killed.
     base.setdefault("PYTHONUNBUFFERED", "1")
-    # Bound here and inherited by rank 0, so that no other process can take the port in between.
+    # The launcher binds the port and rank 0 inherits it, so that no other process can take the port in between.
     with socket.create_server(("127.0.0.1", 0), backlog=max(128, options.size)) as listener:
         base |= {
             "HIPRESS_SIZE": str(options.size),
@@ -121,13 +121,13 @@ def _start(job: Job, options: LaunchOptions) -> None:
         }
         own = {"HIPRESS_RENDEZVOUS_FD": str(listener.fileno())}
         job.add(_start_rank(job, options, 0, base | own, (listener.fileno(),)))
-    # The listener is closed here by now: connections to it must end with rank 0, which is the only one to hold it.
+    # The launcher has closed the listener: only rank 0 holds it, so connections to it end with rank 0.
     for index in range(1, options.size):
         job.add(_start_rank(job, options, index, base, ()))
 
 
 def _start_rank(job: Job, options: LaunchOptions, index: int, env: dict[str, str], pass_fds: tuple[int, ...]) -> Rank:
-    # Before the process: nothing may fail between its start and its being looked after.
+    # Open the files before the process starts: no step may fail between its start and its registration with the job.
     copies = [_copy(options.output_dir, index, kind) for kind in ("out", "err")]
     process = subprocess.Popen(
         options.command,
@@ -137,11 +137,11 @@ def _start_rank(job: Job, options: LaunchOptions, index: int, env: dict[str, str
         stderr=subprocess.PIPE,
         bufsize=0,
         pass_fds=pass_fds,
-        # A session of its own, not only a group: rank 0 may then read the terminal without being stopped for it, and
-        # Ctrl-C reaches the ranks once, from here, rather than twice.
+        # A new session, not only a new group: rank 0 can read the terminal without being stopped, and Ctrl-C reaches
+        # the ranks once, from the launcher, not twice.
         start_new_session=True,
-        # In the child, before its exec: see orphan_guard. Safe where threads make such code unsafe (locks that are
-        # held at the fork) because it takes none: one getpid() and one send().
+        # It runs in the child before the exec, see orphan_guard. Locks that another thread holds at the fork make such
+        # code unsafe; enlist() takes no lock: it calls getpid() and send() once.
         preexec_fn=job.enlist,
     )
     assert process.stdout is not None
@@ -155,14 +155,14 @@ def _copy(directory: Path | None, index: int, kind: str) -> BinaryIO | None:
     if directory is None:
         return None
     try:
-        # Unbuffered, to be followed while the job runs. Its stream closes it.
+        # Unbuffered, so that a user can follow the file while the job runs. The stream closes the file.
         return open(directory / f"rank-{index}.{kind}", "wb", buffering=0)
     except OSError as error:
         raise InvalidArgument(f"the output file cannot be made: {error}") from error
 
 
 def _explain(command: str, error: OSError) -> str:
-    """Why the command cannot be started, and what to do."""
+    """The reason why the command cannot start, and advice."""
     if isinstance(error, FileNotFoundError):
         return f"command not found: {command}"
     if isinstance(error, PermissionError) or error.errno == 8:  # ENOEXEC

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank as the launcher sees it: a process that leads a process group, and how it ended."""
+"""One rank in the launcher: a process that leads a process group, and its end."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ class Rank:
         self.index = index
         self.process = process
         self.streams = streams
-        self.status: int | None = None  # As subprocess has it: an exit code, or minus a signal. None: it runs.
-        self.asked = False  # It has been told to end.
-        self.killed = False  # Its group has been sent SIGKILL.
+        self.status: int | None = None  # As in subprocess: an exit code, or minus a signal. None: it runs.
+        self.asked = False  # The launcher has asked it to end.
+        self.killed = False  # The launcher has sent SIGKILL to its group.
         self.deadline: float | None = None  # When to kill its group, in monotonic seconds.
-        self.insist_at: float | None = None  # When SIGINT counts as not heard.
-        self.over = False  # Its whole group is gone and it has been waited for.
+        self.insist_at: float | None = None  # When SIGTERM follows an ignored SIGINT.
+        self.over = False  # Its whole group has ended, and the launcher has waited for it.
 
     def signal(self, number: int) -> None:
-        """Send a signal to the group. Safe until `over`: an ended leader not waited for keeps its number."""
+        """Send a signal to the group. This is safe until `over`: the leader's number stays in use until wait()."""
         self.asked = True
         self.killed = self.killed or number == signal.SIGKILL
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
     def is_importing(self) -> bool:
-        """Whether a Python of its group runs and has not loaded HiPress yet: it has nothing to save, and many an import
-        swallows KeyboardInterrupt."""
+        """Whether a Python process of the group has not loaded HiPress yet. Such a process has nothing to save, and an
+        import may swallow KeyboardInterrupt."""
         loaded = [_loaded(pid) for pid in self._group()]
         return any("python" in os.path.basename(executable) for executable, _ in loaded) and not any(
             "libhipress.so" in libraries for _, libraries in loaded
@@ -46,7 +46,7 @@ class Rank:
         ]
 
     def has_just_ended(self) -> bool:
-        """Whether the leader is found to have ended, the first time. Leaves it a zombie, see `signal`."""
+        """Whether the leader has ended since the last call. It stays a zombie, see `signal`."""
         if self.status is not None:
             return False
         info = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -56,7 +56,7 @@ class Rank:
         return True
 
     def describe_end(self) -> str:
-        """How it ended, in words."""
+        """The end of the rank in words."""
         if self.status is not None and self.status < 0:
             hint = " (out of memory?)" if self.status == -signal.SIGKILL else ""
             return f"rank {self.index} was killed by {signal_name(-self.status)}{hint}"
@@ -71,7 +71,7 @@ def _group_of(pid: int) -> int | None:
 
 
 def _loaded(pid: int) -> tuple[str, str]:
-    """A process' executable, and the files that are mapped into its memory; empty if it has gone."""
+    """A process' executable, and the files mapped into its memory; empty if the process has ended."""
     try:
         with open(f"/proc/{pid}/maps", errors="replace") as maps:
             return os.readlink(f"/proc/{pid}/exe"), maps.read()
@@ -80,7 +80,7 @@ def _loaded(pid: int) -> tuple[str, str]:
 
 
 def signal_name(number: int) -> str:
-    """SIGKILL for 9; "signal N" for those without a name (real-time signals)."""
+    """The signal's name, such as SIGKILL for 9; "signal N" for real-time signals, which have no name."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of several ranks merged into one stream: whole lines, each marked with its rank.
+"""Merges the output of several ranks into one stream of whole lines, each marked with its rank.
 
-Bytes pass through unchanged, whatever their encoding; only line ends are looked at. Nothing here blocks: a `Sink` keeps
-what its file does not take yet, so that the launcher still hears signals when its reader has stopped reading.
+Bytes pass through unchanged in every encoding; the code looks only at line ends. No call blocks: a `Sink` keeps the
+bytes that its file does not take yet, so that the launcher handles signals even when its reader has stopped reading.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import os
 import select
 from typing import IO, BinaryIO
 
-#: A line longer than this is broken in two, so that a rank that never ends its line cannot fill memory (bytes).
+#: Bytes after which a line is broken in two, so that a rank that never ends its line cannot fill memory.
 LONGEST_LINE = 8 << 20
-#: What a sink keeps before its ranks are no longer read; they then wait, as they would for a slow terminal (bytes).
+#: Bytes in a sink above which the launcher reads no more output: the ranks wait, as for a slow terminal.
 HIGH_WATER = 256 << 10
-#: On a terminal an unfinished line (a prompt) is shown when its rank has been quiet for this long (seconds).
+#: Seconds without output of a rank after which a terminal shows its unfinished line (a prompt).
 PROMPT_DELAY = 0.1
-#: A pipe that polls as writable takes this much without blocking (bytes; POSIX's PIPE_BUF on Linux).
+#: Bytes that a writable pipe takes without blocking (POSIX's PIPE_BUF on Linux).
 _CHUNK = 4096
 _COLOURS = (b"36", b"33", b"32", b"35", b"34", b"31")
 
 
 class Sink:
-    """Where merged lines go: one file descriptor of the launcher."""
+    """One file descriptor of the launcher that receives merged lines."""
 
     def __init__(self, fd: int, *, colour: bool) -> None:
         self.fd = fd
@@ -36,7 +36,7 @@ class Sink:
 
     @property
     def pending(self) -> int:
-        """Bytes that wait for the file to take them."""
+        """Number of bytes that wait until the file takes them."""
         return len(self._pending)
 
     def emit(self, stream: RankStream | None, text: bytes, end: bytes) -> None:
@@ -47,7 +47,7 @@ class Sink:
             if self._unfinished is not None:
                 self._pending += b"\n"
             if self._at_return and self.tty:
-                # A progress line is about to be overwritten by one that may be shorter.
+                # The next state of a progress line may be shorter, so the rest of the line is erased.
                 self._pending += b"\x1b[K"
             if stream is not None:
                 self._pending += stream.prefix
@@ -57,23 +57,23 @@ class Sink:
         self._at_return = end == b"\r"
 
     def has_unfinished(self, stream: RankStream) -> bool:
-        """Whether the last thing written is a line of `stream` that has not ended."""
+        """Whether the last bytes written are an unfinished line of `stream`."""
         return self._unfinished is stream
 
     def flush(self) -> None:
-        """Write what the file takes now. To be called when it polls as writable; marks the sink broken on an error."""
+        """Write the bytes that the file takes now, when it is writable. An error marks the sink broken."""
         try:
             del self._pending[: os.write(self.fd, self._pending[:_CHUNK])]
         except BlockingIOError:
             pass
         except OSError:
-            # The reader has gone (`| head`, a closed terminal).
+            # The reader has closed its end (`| head`, a closed terminal).
             self.broken = True
         if self.broken:
             self._pending.clear()
 
     def give_up(self) -> None:
-        """Write what the file takes now, forget the rest and whatever comes later."""
+        """Write the bytes that the file takes now, and drop the rest and all later bytes."""
         if self._pending and select.select([], [self.fd], [], 0)[1]:
             self.flush()
         self.broken = True
@@ -81,7 +81,7 @@ class Sink:
 
 
 class RankStream:
-    """One output of one rank, read without blocking and cut into lines for its sink."""
+    """One output of one rank. It reads without blocking and cuts the bytes into lines for its sink."""
 
     def __init__(self, pipe: IO[bytes], sink: Sink, rank: int, *, prefix: bool, copy: BinaryIO | None) -> None:
         os.set_blocking(pipe.fileno(), False)
@@ -91,7 +91,7 @@ class RankStream:
         self._pipe = pipe
         self._copy = copy
         self._rest = bytearray()
-        # In a file or a pipe each state of a progress bar becomes a line; with no prefix the bytes stay as they are.
+        # In a file or a pipe each state of a progress bar becomes a line; without prefix the bytes stay unchanged.
         self._return = b"\r" if sink.tty or not prefix else b"\n"
 
     @property
@@ -101,11 +101,11 @@ class RankStream:
 
     @property
     def closed(self) -> bool:
-        """Whether everything has been read and written."""
+        """Whether all bytes have been read and passed to the sink."""
         return self._pipe.closed
 
     def read(self, now: float) -> bool:
-        """Take the bytes that have come. `now`: monotonic seconds. False if none came; closes itself at the end."""
+        """Read the available bytes. `now`: monotonic seconds. Returns False if there are none; closes at the end."""
         try:
             data = os.read(self.fd, 65536)
         except BlockingIOError:
@@ -126,15 +126,15 @@ class RankStream:
         return True
 
     def drain(self, now: float) -> None:
-        """Take the bytes that have come and close, although other processes may still hold the other end."""
+        """Read the available bytes and close, although other processes may still hold the other end."""
         while not self.closed and self.read(now):
             pass
         self.close()
 
     def show_unfinished(self) -> None:
-        """Show a line that has not ended: perhaps a prompt, whose answer the rank waits for."""
+        """Show an unfinished line: it may be a prompt, and the rank waits for an answer."""
         self.show_at = None
-        # A \r at the end stays until it is known whether \n follows.
+        # A \r at the end waits until the next byte tells whether it is \r\n.
         held = b"\r" if self._rest.endswith(b"\r") else b""
         text = bytes(self._rest).removesuffix(b"\r")
         if text:
@@ -142,7 +142,7 @@ class RankStream:
             self._rest = bytearray(held)
 
     def close(self) -> None:
-        """End the last line, if it did not end itself, and close."""
+        """End the last line, if it is unfinished, and close."""
         if self.closed:
             return
         self.show_at = None
@@ -155,7 +155,7 @@ class RankStream:
             self._copy.close()
 
     def _cut(self, data: bytes) -> None:
-        # Only the new bytes are searched; a long line that comes in pieces would otherwise be searched again each time.
+        # Search only the new bytes: otherwise a long line in many pieces would be searched again for each piece.
         searched = max(len(self._rest) - 1, 0)
         self._rest += data
         if b"\r" not in self._rest[searched:] and b"\n" not in data:
@@ -163,7 +163,7 @@ class RankStream:
                 self._emit(bytes(self._rest), b"\n")
                 self._rest.clear()
             return
-        # A \r at the very end is kept back until it is known whether \n follows.
+        # A \r at the end waits until the next byte tells whether it is \r\n.
         held = b"\r" if self._rest.endswith(b"\r") else b""
         text = bytes(self._rest).removesuffix(b"\r").replace(b"\r\n", b"\n")
         *lines, rest = text.split(b"\n")
@@ -178,7 +178,7 @@ class RankStream:
         self._rest = bytearray(rest + held)
 
     def _progress(self, state: bytes) -> None:
-        # Progress bars write \r first; that must not become an empty line.
+        # Progress bars write \r first, which must not become an empty line.
         if state or self.sink.has_unfinished(self):
             self._emit(state, self._return)
 

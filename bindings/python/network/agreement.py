@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exchange through which all ranks come to the same choice of devices."""
+"""The exchange by which all ranks make the same choice of devices."""
 
 from __future__ import annotations
 
@@ -21,35 +21,37 @@ from hipress.network.routes import led_to, subnets_of, with_ways
 from hipress.network.wanted import EXPECTED, KINDS, Wanted, describe, matches
 
 AllGather = Callable[[str, bytes], Sequence[bytes]]
-#: The user's own setting of UCX, which wins.
+#: UCX' own variable; if the user has set it, HiPress chooses no devices.
 _UCX_DEVICES = "UCX_NET_DEVICES"
-#: How many hosts a message describes.
+#: Number of hosts that an error describes.
 _DESCRIBED = 8
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """devices: for UCX; "": the device of the control connection. summary: for the log. advice: for an error of UCX."""
+    """devices: the devices for UCX; "": the device of the control connection. summary: a log line. advice: a text that
+    is added to an error of UCX.
+    """
 
     devices: str
     summary: str
     advice: str = ""
 
     def explained(self, error: TransportError) -> TransportError:
-        """The error of a network that does not connect, with its devices and what to do."""
+        """The error of a network that does not connect, with its devices and advice."""
         return TransportError(f"{error}. {self.advice}") if self.advice else error
 
 
 def agree(allgather: AllGather, rank: int, wanted: str, met_at: str) -> Chosen:
-    """Which devices this rank is to use. All ranks call it.
+    """The devices that this rank uses. All ranks call it.
 
     Arguments:
-        allgather: values of all ranks, by rank, under a key.
+        allgather: returns the values of all ranks for a key, in rank order.
         wanted: the value of HIPRESS_NET or `network`; it may differ between ranks.
         met_at: this rank's own address of its connection to rank 0.
 
-    Raises InvalidArgument (no rank has a device of that name; a rank has none that is allowed) and TransportError (no
-    device leads to all; a network does not connect), on all ranks.
+    Raises on all ranks: InvalidArgument if no rank has a device of that name, or if a rank has no allowed device;
+    TransportError if no device leads to all ranks, or if a network does not connect.
     """
     members = [json.loads(each) for each in allgather("network.hosts", json.dumps(_introduce(wanted)).encode())]
     _refuse_problems(members)
@@ -61,7 +63,7 @@ def agree(allgather: AllGather, rank: int, wanted: str, met_at: str) -> Chosen:
 
 
 def _introduce(text: str) -> dict[str, Any]:
-    """The first message of a rank: its host, which elements of its wish name a device of the host, its problem."""
+    """The first message of a rank: its host, the elements of its setting with a device here, and its problem."""
     namespace = os.stat("/proc/self/ns/net")
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()
     host = hashlib.sha256(f"{boot} {namespace.st_dev}:{namespace.st_ino}".encode()).hexdigest()[:16]
@@ -73,7 +75,7 @@ def _introduce(text: str) -> dict[str, Any]:
         devices = local_devices()
         known["elements"] = {element: any(matches(element, each) for each in devices) for element in wanted.elements}
         known["there"] = f"{list_text(devices)} and the wish {describe(text)}"
-        # One host alone may well be told to use its loopback.
+        # A job on one host may use loopback.
         if not any(wanted.allows(each) and each.problem in ("", LOOPBACK) for each in devices):
             raise InvalidArgument(
                 f"{describe(text)} names no device of this host that works; there are {list_text(devices)}"
@@ -89,7 +91,7 @@ def _refuse_problems(members: Sequence[dict[str, Any]]) -> None:
             raise InvalidArgument(f"rank {number} ({member['name']}): {member['problem']}")
     for number, member in enumerate(members):
         for element in member.get("elements", ()):
-            # "rdma,tcp" is a fair wish where there is no RDMA.
+            # The setting "rdma,tcp" is valid on a host without RDMA.
             if element.lower() not in KINDS and not any(other.get("elements", {}).get(element) for other in members):
                 raise InvalidArgument(
                     f"rank {number} ({member['name']}): no rank has the {element!r} of its HIPRESS_NET or network=; "
@@ -113,7 +115,7 @@ def _among_hosts(
     subnets = subnets_of(hosts)
     speaks = hosts[own].rank == rank
     interfaces = {device.name: device.interface for device in allowed}
-    # Hexadecimal numbers are short, and every rank gets the numbers of all hosts.
+    # Every rank gets the numbers of all hosts, so they are in hexadecimal, which is short.
     ways = {
         each.name: f"{led_to(replace(each, interface=interfaces[each.name]), hosts[own], hosts, subnets):x}"
         for each in (hosts[own].devices if speaks else ())
@@ -133,13 +135,13 @@ def _among_hosts(
 
 
 def _packed(devices: Sequence[Device], met_at: str) -> bytes:
-    """A few dozen bytes for each device, because every rank gets the devices of all ranks."""
+    """The devices as a short text, because every rank gets the devices of all ranks."""
     told = [[each.name, each.kind, each.address, each.fabric, each.rate] for each in devices]
     return json.dumps({"devices": told, "met_at": met_at.removeprefix("::ffff:")}, separators=(",", ":")).encode()
 
 
 def _hosts(members: Sequence[dict[str, Any]], values: Sequence[dict[str, Any]]) -> list[Host]:
-    """In the order of their first ranks, each with the devices that all its ranks may use."""
+    """The hosts in the order of their first ranks, each with the devices that all its ranks may use."""
     ranks: dict[str, list[int]] = {}
     for number, member in enumerate(members):
         ranks.setdefault(member["host"], []).append(number)
@@ -166,7 +168,7 @@ def _best(
     measured = {number: result for number, result in results.items() if not isinstance(result, Unconnected)}
     for number, result in results.items():
         met = any(device.ip == host.met_at for device, host in zip(found[number].devices, hosts, strict=True))
-        # A firewall may well leave nothing open on the network of the control connection but that.
+        # On the network of the control connection, a firewall may allow only the control connection itself.
         if isinstance(result, Unconnected) and not (met and measured):
             raise TransportError(f"{result.reason}. {_blocked(found, number)}")
     return [found[decide(hosts, found, measured)]], measured
@@ -179,7 +181,7 @@ def _blocked(found: Sequence[Network], number: int) -> str:
 
 
 def _refuse_hosts(hosts: Sequence[Host], members: Sequence[dict[str, Any]]) -> NoReturn:
-    """Names the devices: all devices of a host that has a wish, else the devices that UCX can use."""
+    """Raises an error with the devices: all devices of a host with a setting, else the devices that UCX can use."""
     described = [
         f"rank {host.rank} ({host.name}) has {members[host.rank].get('there') or list_text(host.devices)}"
         for host in hosts[:_DESCRIBED]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which networks join all hosts of a job, and which of them carries the gradients: pure functions.
+"""Pure functions that find the networks that join all hosts of a job, and choose the one that carries the gradients.
 
-A network is one device per host such that the kernel of each host reaches every other host's device through its own.
+A network is a set of one device per host: the kernel of each host reaches every other host's device through its own
+device.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from functools import cached_property
 
 from hipress.network.devices import Device, Kind
 
-#: How many times as fast as the network by which the ranks have met another one must be measured to be preferred: two
-#: measurements of one network differ by less.
+#: HiPress leaves the network of the control connection only for a network that is measured as faster by this factor.
+#: Two measurements of one network differ by less.
 CLEARLY_FASTER = 1.25
 
 
@@ -26,7 +27,7 @@ class Host:
     rank: int
     devices: tuple[Device, ...]
     met_at: str = ""
-    """The host's own address of its connection to rank 0."""
+    """The host's address on its connection to rank 0."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +38,19 @@ class Network:
 
     @property
     def kind(self) -> Kind:
-        """Of all its devices."""
+        """The kind of all its devices."""
         return self.devices[0].kind
 
     @cached_property
     def rate(self) -> float | None:
-        """Of its slowest device, in Mbit/s; None if the rate of one is unknown."""
+        """The rate of its slowest device in Mbit/s; None if the rate of a device is unknown."""
         rates = [device.rate for device in self.devices]
         known = [rate for rate in rates if rate is not None]
         return min(known) if len(known) == len(rates) else None
 
 
 def networks(hosts: Sequence[Host]) -> list[Network]:
-    """Every network that joins all hosts, best first."""
+    """All networks that join all hosts, the best first."""
     found: dict[tuple[str, ...], Network] = {}
     for seed in hosts[0].devices:
         devices = _joined(hosts, seed)
@@ -59,15 +60,15 @@ def networks(hosts: Sequence[Host]) -> list[Network]:
 
 
 def by_speed(one: Device | Network) -> tuple[bool, float]:
-    """Sorts the best first: RDMA before TCP, then by rate, unknown rates last."""
+    """A sort key that puts the best first: RDMA before TCP, then by rate, unknown rates last."""
     return one.kind != "rdma", -(one.rate or 0.0)
 
 
 def contenders(found: Sequence[Network]) -> list[Network]:
-    """The networks of `found`, which is not empty, that may be the fastest, by the rates that the drivers tell.
+    """The networks of `found` (not empty) that may be the fastest, according to the drivers' rates.
 
-    Several RDMA networks are all to be used: UCX spreads a message over as many as UCX_MAX_RNDV_RAILS says and takes
-    each process' nearest. Of several TCP networks one is to be used: decide() chooses it.
+    HiPress uses all RDMA networks of this list: UCX spreads a message over UCX_MAX_RNDV_RAILS devices and takes those
+    nearest to the process. It uses one TCP network of this list, which decide() chooses.
     """
     best = found[0]
     if best.kind == "rdma":
@@ -76,9 +77,9 @@ def contenders(found: Sequence[Network]) -> list[Network]:
 
 
 def decide(hosts: Sequence[Host], found: Sequence[Network], measured: Mapping[int, float]) -> int:
-    """The number of the network to use, of `found`, from their measured rates in Mbit/s, by number.
+    """The number in `found` of the network to use. `measured`: rates in Mbit/s by that number.
 
-    The network by which the ranks have met stays, unless another is clearly faster.
+    The network of the control connection stays, unless another network is clearly faster.
     """
     fastest = max(measured, key=lambda number: measured[number])
     for number in measured:
@@ -89,7 +90,7 @@ def decide(hosts: Sequence[Host], found: Sequence[Network], measured: Mapping[in
 
 
 def _joined(hosts: Sequence[Host], seed: Device) -> tuple[Device, ...] | None:
-    """The network that the first host's device `seed` is part of; None if it does not lead to all hosts."""
+    """The network that contains the first host's device `seed`; None if the device does not lead to all hosts."""
     devices = [seed]
     for host in hosts[1:]:
         reached = [device for device in host.devices if _reach_each_other(seed, device)]
@@ -113,7 +114,7 @@ def _likeness(seed: Device, device: Device) -> tuple[bool, float, bool]:
 
 
 def _is_network(devices: Sequence[Device]) -> bool:
-    """Whether all devices reach each other, not only the first one and each other one."""
+    """Whether every two devices reach each other. The caller has checked this only for the first device."""
     if devices[0].fabric:
         return True
     members = Counter(device.subnet for device in devices)

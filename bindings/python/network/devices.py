@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network devices of this host, as UCX names them, and why some of them cannot be used."""
+"""The network devices of this host with their names in UCX, and the reasons why some cannot be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Literal
 from hipress._library import load_core
 
 Kind = Literal["rdma", "tcp"]
-#: An interface: name, why nothing can travel over it, whether it is loopback, addresses with prefix lengths.
+#: An interface: name, problem (empty: none), whether it is loopback, addresses with prefix lengths.
 Interface = tuple[str, str, bool, Sequence[str]]
 
 LOOPBACK = "is loopback"
@@ -27,12 +27,12 @@ _ACTIVE = "ACTIVE"
 class Device:
     """One network device of one host.
 
-    name: as UCX_NET_DEVICES has it: "eth1"; for RDMA with the port: "mlx5_0:1".
-    address: the one that UCX uses, with its prefix length: "10.0.0.1/24". InfiniBand has none.
-    fabric: of an InfiniBand port: the prefix of its subnet.
-    rate: Mbit/s, as the driver says; None: it does not say.
-    problem: why it cannot carry gradients to other hosts; "": it can.
-    interface: the kernel's interface below; not known of other hosts.
+    name: the name in UCX_NET_DEVICES: "eth1"; for RDMA with the port: "mlx5_0:1".
+    address: the address that UCX uses, with its prefix length: "10.0.0.1/24". InfiniBand has none.
+    fabric: the prefix of the subnet of an InfiniBand port.
+    rate: the driver's rate in Mbit/s; None: unknown.
+    problem: the reason why it cannot carry gradients to other hosts; "": it can.
+    interface: the kernel's interface of the device; unknown for other hosts.
     leads: the job's subnets that the kernel reaches through this device.
     """
 
@@ -47,7 +47,7 @@ class Device:
 
     @cached_property
     def ip(self) -> str:
-        """The address alone."""
+        """The address without the prefix length."""
         return self.address.partition("/")[0]
 
     @cached_property
@@ -68,7 +68,7 @@ def rate_text(rate: float | None) -> str:
 
 
 def list_text(devices: Iterable[Device]) -> str:
-    """For messages: what there is."""
+    """The devices as text, for errors."""
     return "; ".join(map(str, devices)) or "none"
 
 
@@ -78,10 +78,10 @@ def local_devices(
     """All devices of this host, RDMA first.
 
     Arguments:
-        transports: what UCX offers, as `_core.ucx_info()` has it ("tcp/eth0", "rc_mlx5/mlx5_0:1"). A device that
-            is not among them has a problem. None: UCX is not asked.
-        interfaces: None: the kernel's.
-        sysfs: where the kernel describes devices.
+        transports: UCX' transports from `_core.ucx_info()` ("tcp/eth0", "rc_mlx5/mlx5_0:1"). A device that is not among
+            them has a problem. None: the function does not check it.
+        interfaces: the interfaces; None: the kernel's.
+        sysfs: the folder in which the kernel describes devices.
     """
     known = load_core().network_interfaces() if interfaces is None else interfaces
     addresses = {name: _address_for_ucx(found) for name, _, _, found in known}
@@ -95,7 +95,7 @@ def _subnet(address: str) -> str:
 
 
 def _address_for_ucx(addresses: Sequence[str]) -> str:
-    """UCX takes an interface's first address that is not link-local, of the family that UCX_TCP_AF_PRIO prefers."""
+    """The address that UCX takes: the first one that is not link-local, of the family that UCX_TCP_AF_PRIO prefers."""
     parsed = [ipaddress.ip_interface(address) for address in addresses]
     families = {"inet": 4, "inet6": 6}
     for family in os.environ.get("UCX_TCP_AF_PRIO", "inet,inet6").split(","):
@@ -113,7 +113,7 @@ def _tcp_device(interface: Interface, sysfs: Path) -> Device:
     elif not problem and not address:
         problem = "has link-local addresses only" if addresses else "has no address"
     speed = _read(sysfs / "class/net" / name / "speed")
-    # The kernel says -1 for unknown, 2^32 - 1 in old versions.
+    # For an unknown speed the kernel writes -1, and old versions write 2^32 - 1.
     rate = float(speed) if speed.isdigit() and 0 < int(speed) < 2**32 - 1 else None
     return Device(name, "tcp", address, "", rate, problem, name)
 
@@ -139,7 +139,7 @@ def _rdma_ports(sysfs: Path, addresses: Mapping[str, str]) -> list[Device]:
 
 
 def _interface_of(port: Path) -> str:
-    """The Ethernet interface of a port that speaks RoCE: that of its first address that is in use."""
+    """The Ethernet interface of a RoCE port: the interface of its first address in use."""
     entries = sorted((port / "gid_attrs/ndevs").glob("*"), key=lambda path: int(path.name))
     return next((found for entry in entries if (found := _read(entry))), "")
 
@@ -162,5 +162,5 @@ def _checked(device: Device, transports: set[str]) -> Device:
 def _read(path: Path) -> str:
     try:
         return path.read_text().strip()
-    except OSError:  # an entry that is empty; the speed of an interface that is down
+    except OSError:  # an empty entry, or the speed of an interface that is down
         return ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast networks are whose drivers do not say it, or say the same: a short stream over each.
+"""Measures networks whose drivers give no rate or the same rate, by a short stream over each.
 
-The hosts form a ring: each sends to the next and receives from the one before. A network is as fast as its slowest
-link.
+The hosts form a ring: each sends to the next host and receives from the previous one. The rate of a network is the rate
+of its slowest link.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from hipress.errors import TransportError
 from hipress.network.choice import Host, Network
 
-#: Seconds of a stream, and how many of them pass before what counts: a stream starts slowly, and a link lets pass at
-#: first what fits into its buffers.
+#: Seconds of a stream, and the seconds at its start that do not count: a stream starts slowly, and at first the buffers
+#: of a link take bytes.
 STREAM, START = 0.1, 0.03
-#: How often each network is measured, in turn: the best counts, as whatever else happens only slows a stream down.
+#: Number of measurements of each network, in turn. The best counts, because other activity only slows a stream down.
 ROUNDS = 2
-#: Seconds for a connection, in which a lost packet is repeated once, and for the receiver to take the bytes.
+#: Deadline in seconds for a connection (TCP repeats a lost packet once in this time), and for the receiver to read.
 CONNECT = 3.0
 _PIECE = 256 << 10
 _TICKET = 16
@@ -36,7 +36,7 @@ AllGather = Callable[[str, bytes], Sequence[bytes]]
 
 @dataclass(frozen=True)
 class Unconnected:
-    """One host does not get to the next over a network."""
+    """A host cannot connect to the next host over a network."""
 
     reason: str
 
@@ -44,11 +44,11 @@ class Unconnected:
 def measure(
     allgather: AllGather, hosts: Sequence[Host], own: int | None, found: Sequence[Network]
 ) -> list[float | Unconnected]:
-    """The rates of networks in Mbit/s. All ranks call it, and get the same.
+    """The rates of networks in Mbit/s. All ranks call it and get the same rates.
 
     Arguments:
-        allgather: values of all ranks, by rank, under a key.
-        own: the number of the host that this rank measures for; None: another rank of the host does.
+        allgather: returns the values of all ranks for a key, in rank order.
+        own: the number of this rank's host if this rank measures for it; None: another rank of the host measures.
     """
     if own is None:
         for key in ("network.ports", "network.sent"):
@@ -69,13 +69,13 @@ def measure(
 
 
 def _of_network(ends: Sequence[tuple[str | None, float]]) -> float | Unconnected:
-    """Of one network, from what each host says of its sending and its receiving."""
+    """The result for one network, from each host's reason of failed sending and its rate of receiving."""
     reason = next((reason for reason, _ in ends if reason), None)
     return Unconnected(reason) if reason else min(rate for _, rate in ends)
 
 
 def _send_to_next(hosts: Sequence[Host], own: int, found: Sequence[Network], offer: dict[str, object]) -> list[str]:
-    """Per network: why the next host was not reached; "": it was."""
+    """For each network, the reason why this host did not reach the next host; "": it did."""
     ports, ticket = offer["ports"], bytes.fromhex(str(offer["ticket"]))
     assert isinstance(ports, list)
     reasons = [""] * len(found)
@@ -95,7 +95,7 @@ def _send_to_next(hosts: Sequence[Host], own: int, found: Sequence[Network], off
 
 
 def _send(source: str, destination: tuple[str, int], ticket: bytes) -> None:
-    """A stream until the receiver has had enough of it. From the device's address, as UCX does."""
+    """Sends a stream until the receiver closes it. Like UCX, it sends from the device's address."""
     piece = bytes(_PIECE)
     with socket.create_connection(destination, CONNECT, (source, 0)) as stream:
         stream.sendall(ticket)
@@ -106,7 +106,9 @@ def _send(source: str, destination: tuple[str, int], ticket: bytes) -> None:
 
 @contextlib.contextmanager
 def _receiving(addresses: Sequence[str]) -> Iterator[tuple[bytes, list[float]]]:
-    """Receives streams while inside: where to send them to, for the host before, and the best rate per address."""
+    """Receives streams within this context. Yields the message with the ports for the previous host, and the list of
+    the best rate per address.
+    """
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(_listener(address)) for address in addresses]
         ticket = secrets.token_bytes(_TICKET)
@@ -140,13 +142,13 @@ def _pipe() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def _receive(listener: socket.socket, ticket: bytes) -> float:
-    """The rate of one stream; 0 for a connection that sends none."""
+    """The rate of one stream; 0 for a connection without a valid stream."""
     try:
         with listener.accept()[0] as stream:
             stream.settimeout(CONNECT)
             if hmac.compare_digest(stream.recv(_TICKET, socket.MSG_WAITALL), ticket):
                 return _rate_of(stream)
-    except OSError:  # It has gone, or says nothing.
+    except OSError:  # The sender has closed the connection, or sends nothing.
         pass
     return 0.0
 
@@ -162,7 +164,7 @@ def _listener(address: str) -> socket.socket:
 
 
 def _rate_of(stream: socket.socket) -> float:
-    """Mbit/s of what arrives between START and STREAM."""
+    """The rate in Mbit/s of the bytes that arrive between START and STREAM."""
     buffer = bytearray(_PIECE)
     begun = time.perf_counter()
     counted, since = 0, begun

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By which interface the kernel sends: asked of rtnetlink(7), which knows rules that depend on the source, too."""
+"""Asks the kernel for the interface by which it sends. rtnetlink(7) also follows rules that depend on the source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hipress.network.choice import Host
 from hipress.network.devices import Device
 
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
-_ROUTE = struct.Struct("=BBBBBBBBI")  # family, bits of the destination, of the source, then what we leave open
+_ROUTE = struct.Struct("=BBBBBBBBI")  # family, bits of the destination, bits of the source, unused fields
 _ATTRIBUTE = struct.Struct("=HH")  # length, type
 _NEW_ROUTE, _GET_ROUTE = 24, 26
 _REQUEST = 1
@@ -23,15 +23,15 @@ _DESTINATION, _SOURCE, _OUTGOING = 1, 2, 4
 
 
 def subnets_of(hosts: Sequence[Host]) -> list[str]:
-    """The subnets of all hosts' devices, alike on all ranks."""
+    """The subnets of all hosts' devices, equal on all ranks."""
     return sorted({device.subnet for host in hosts for device in host.devices if device.subnet})
 
 
 def led_to(device: Device, own: Host, hosts: Sequence[Host], subnets: Sequence[str]) -> int:
-    """Which subnets the kernel reaches through a device of this host, from the device's address: a bit for each.
+    """The subnets that the kernel reaches through a device of this host, from the device's address: one bit per subnet.
 
-    One address of each subnet is asked for, that of another host's device. Raises TransportError if the kernel cannot
-    be asked.
+    It asks the kernel for one address of each subnet, the address of another host's device. Raises TransportError if
+    the kernel does not answer.
     """
     if not device.address:
         return 0
@@ -53,7 +53,7 @@ def with_ways(device: Device, ways: int, subnets: Sequence[str]) -> Device:
 
 
 def outgoing(source: str, destination: str) -> int | None:
-    """The index of the interface by which the kernel sends from one address to another; None: it has no way."""
+    """The index of the interface by which the kernel sends from one address to another; None: there is no route."""
     ends = ipaddress.ip_address(source), ipaddress.ip_address(destination)
     if ends[0].version != ends[1].version:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which network the user wants gradients to take: the option `network` of init(), HIPRESS_NET."""
+"""The user's setting of the network for gradients: the option `network` of init(), HIPRESS_NET."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ KINDS = ("rdma", "tcp")
 
 @dataclass(frozen=True)
 class Wanted:
-    """Devices, subnets, addresses and kinds; without any, every device is allowed."""
+    """The allowed devices, subnets, addresses and kinds. An empty setting allows every device."""
 
     text: str
     elements: tuple[str, ...] = ()
 
     @staticmethod
     def parse(text: str) -> Wanted:
-        """From "eth1", "mlx5_0:1", "10.0.0.0/16", "rdma", "tcp", several separated by commas.
+        """Reads elements such as "eth1", "mlx5_0:1", "10.0.0.0/16", "rdma" and "tcp", separated by commas.
 
         Raises InvalidArgument for a malformed subnet.
         """
@@ -39,7 +39,7 @@ class Wanted:
         return Wanted(text, elements)
 
     def allows(self, device: Device) -> bool:
-        """Whether gradients may take this device."""
+        """Whether gradients may use this device."""
         return not self.elements or any(matches(element, device) for element in self.elements)
 
 
@@ -47,12 +47,12 @@ EXPECTED = "expected devices (eth1, mlx5_0:1), subnets (10.0.0.0/16) or kinds (r
 
 
 def describe(text: str) -> str:
-    """The wish, as messages name it."""
+    """The setting as errors show it."""
     return f"network={text!r} (HIPRESS_NET)"
 
 
 def matches(element: str, device: Device) -> bool:
-    """Whether one element of a wish names this device."""
+    """Whether an element of the setting matches this device."""
     if element.lower() in KINDS:
         return element.lower() == device.kind
     if element in (device.name, device.name.partition(":")[0]):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a declaration says of an option, and how a class with declared options is read.
+"""The declaration of an option, and functions that read a class with declared options.
 
-A class declares its options as annotated fields. A dataclass gives the default as Python does; a TypedDict, which types
-the keyword arguments of a function, gives it in the Option:
+A class declares its options as annotated fields. A dataclass gives the default in the usual way; a TypedDict, which
+types the keyword arguments of a function, gives it in the Option:
 
     @dataclass(frozen=True, kw_only=True)
     class Settings:
@@ -25,30 +25,30 @@ from typing import Any, ForwardRef, get_args, get_origin
 
 from hipress.errors import InvalidArgument
 
-#: In Option.default: the field has its default itself, or the option has none.
+#: The value of Option.default if the dataclass field has the default, or if the option has none.
 _NOT_HERE = object()
 
 
 @dataclass(frozen=True)
 class Option:
-    """What a declaration says of an option, beside its name and its type."""
+    """The declaration of an option, without its name and its type."""
 
     about: str
     """The meaning, for docstrings and tables: sentences without the name."""
     default: Any = _NOT_HERE
-    """Of an option that a TypedDict declares."""
+    """The default of an option in a TypedDict."""
     above: float | None = None
-    """Every value is larger."""
+    """Values must be larger than this."""
     at_least: float | None = None
-    """No value is smaller."""
+    """The smallest valid value."""
     at_most: float | None = None
-    """No value is larger."""
+    """The largest valid value."""
     one_of: tuple[str, ...] = ()
-    """The possible texts; empty: any."""
+    """The valid texts; empty: all."""
     variable: str = ""
-    """The environment variable; empty: "HIPRESS_" and the name in capitals, where options have variables."""
+    """The environment variable; empty: "HIPRESS_" and the name in capitals. Only options of init() have variables."""
     default_text: str = ""
-    """What tables show as default where it depends on other things."""
+    """The default in tables, if it is not a fixed value."""
     same_on_all_ranks: bool = False
     """Whether init() compares the values of all ranks."""
     of_engine: bool = False
@@ -61,7 +61,7 @@ class Declared:
 
     name: str
     kind: Any
-    """The type, as the class annotates it."""
+    """The type in the annotation of the class."""
     default: Any
     option: Option
 
@@ -72,7 +72,7 @@ class Declared:
 
     @property
     def has_range(self) -> bool:
-        """Whether some values are not possible."""
+        """Whether some values are invalid."""
         option = self.option
         return bool(option.one_of) or not option.above is option.at_least is option.at_most is None
 
@@ -86,9 +86,9 @@ class Declared:
         return str(self.kind).replace("typing.", "").replace("collections.abc.", "")
 
     def check(self, value: Any, said: str = "") -> None:
-        """Raises InvalidArgument, with the possible values, if `value` is out of range.
+        """Raises InvalidArgument, with the valid values, if `value` is out of range.
 
-        `said`: how the message repeats what the user gave; "name=value" if it is not given.
+        `said`: the option and value as the error repeats them; default: "name=value".
         """
         option = self.option
         if not self.has_range:
@@ -108,7 +108,7 @@ class Declared:
 
 
 def _number(value: Any) -> float | None:
-    """None for what has no range."""
+    """The value as a number; None for a value that has no range."""
     try:
         return None if isinstance(value, str | bool) else float(value)
     except OverflowError:
@@ -119,7 +119,7 @@ def _number(value: Any) -> float | None:
 
 @functools.cache
 def declared(kind: type) -> Mapping[str, Declared]:
-    """The options that `kind` and its bases declare, by name, in their order. Other fields are left out."""
+    """The options that `kind` and its bases declare, by name, in order of declaration. Other fields are left out."""
     found: dict[str, Declared] = {}
     for base in reversed(_bases(kind)):
         for name, annotation in inspect.get_annotations(base).items():
@@ -132,14 +132,14 @@ def declared(kind: type) -> Mapping[str, Declared]:
 
 
 def _bases(kind: type) -> tuple[type, ...]:
-    """A TypedDict has the annotations of its bases, too, and is no class derived from them."""
+    """The classes with annotations. A TypedDict has its bases' annotations itself and is not derived from them."""
     return (kind,) if hasattr(kind, "__total__") else kind.__mro__
 
 
 def filled(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of `kind`: those of `given`, and the defaults of the others. Every value is in its range.
+    """All options of `kind` with the values of `given`, or else their defaults. Checks the range of every value.
 
-    Raises InvalidArgument for a value that is out of range, TypeError for a name that `kind` does not declare.
+    Raises InvalidArgument for a value out of range, TypeError for a name that `kind` does not declare.
     """
     defaults, bounded = _prepared(kind)
     if unknown := given.keys() - defaults.keys():
@@ -152,6 +152,6 @@ def filled(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _prepared(kind: type) -> tuple[Mapping[str, Any], Sequence[Declared]]:
-    """The defaults, which are in range, and the options that have a range: an all-reduce asks for them in each call."""
+    """The defaults, which are in range, and the options with a range; cached, as each all-reduce needs them."""
     options = declared(kind)
     return {name: each.default for name, each in options.items()}, [each for each in options.values() if each.has_range]

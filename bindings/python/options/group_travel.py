@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tensors travel over a process group: the options of hipress.torch.ddp and hipress.torch.fsdp.
+"""The options of tensors over a process group, for hipress.torch.ddp and hipress.torch.fsdp.
 
 Not `from __future__ import annotations`: hipress.options.declaration reads these at run time.
 """
@@ -13,7 +13,7 @@ from hipress.options.warmup import Warmup
 
 
 class BesideCodec(TypedDict, total=False):
-    """What functions take beside the codec, which they also take by position."""
+    """The options without `codec`, which functions also take by position."""
 
     topology: Annotated[
         str,
@@ -38,7 +38,7 @@ class BesideCodec(TypedDict, total=False):
         Mapping[str, str] | None,
         Option(
             "Codecs of single parameters, by name: {codec_for_example}. They hold for vectors and small {gradient}s, "
-            "too. The others get `codec`.",
+            "too. All others get `codec`.",
             default=None,
         ),
     ]
@@ -54,7 +54,7 @@ class BesideCodec(TypedDict, total=False):
 
 
 class GroupTravel(BesideCodec, total=False):
-    """How a list of tensors travels over a process group."""
+    """The options of a list of tensors over a process group."""
 
     codec: Annotated[
         str,

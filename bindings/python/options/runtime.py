@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of init(): declared once. Signature, validation, variables, docstring and the guide's table follow.
+"""The options of init(). Signature, checks, variables, docstring and the guide's table come from this declaration.
 
 Not `from __future__ import annotations`: hipress.options.declaration reads these at run time.
 """
@@ -12,13 +12,13 @@ from typing import Annotated, Any
 from hipress.errors import InvalidArgument
 from hipress.options.declaration import Declared, Option, declared
 
-#: What heartbeat and heartbeat_limit may be, in seconds.
+#: The range of heartbeat and heartbeat_limit in seconds.
 _SHORTEST_BEAT, _LONGEST_BEAT = 0.01, 86400
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions:
-    """How this rank's engine runs. init() takes each option by its name, and else from its environment variable."""
+    """The options of this rank's engine. init() takes each from an argument, or else from its environment variable."""
 
     timeout: Annotated[
         float,
@@ -89,8 +89,8 @@ class RuntimeOptions:
     bundle_linger: Annotated[
         float,
         Option(
-            "Most seconds that a small message waits for others, while an earlier message to the same peer is under "
-            "way.",
+            "The longest time in seconds that a small message waits for further small messages, while an earlier "
+            "message to the same peer is in flight.",
             above=0,
             of_engine=True,
         ),
@@ -106,7 +106,7 @@ class RuntimeOptions:
     ] = False
     round_bytes: Annotated[
         int,
-        Option("Most bytes of a link round, unless one message is larger.", above=0, of_engine=True),
+        Option("The most bytes of a link round; a single message may be larger.", above=0, of_engine=True),
     ] = 1 << 20
     coordinator: Annotated[
         str,
@@ -121,7 +121,7 @@ class RuntimeOptions:
     heartbeat: Annotated[
         float,
         Option(
-            "Seconds between two signs of life of a host.",
+            "Seconds between two beats, by which each host shows that it is alive.",
             above=0,
             default_text="1, or a quarter of `heartbeat_limit` if that is less",
         ),
@@ -129,7 +129,7 @@ class RuntimeOptions:
     heartbeat_limit: Annotated[
         float,
         Option(
-            "Seconds after which a host that answers nothing is lost; give more on networks that stall longer.", above=0
+            "Seconds without an answer after which a host is lost; give more on networks that stall longer.", above=0
         ),
     ] = 7.0
     network: Annotated[
@@ -179,9 +179,9 @@ class RuntimeOptions:
 
     @staticmethod
     def from_environment(**given: Any) -> "RuntimeOptions":
-        """Options from `given`, where they are not None, else from the environment, else the defaults.
+        """Takes each option from `given` if it is not None there, else from the environment, else from the defaults.
 
-        Raises InvalidArgument that names an option or a variable whose value has the wrong type or is out of range.
+        Raises InvalidArgument, with the option or variable, for a value of a wrong type or out of range.
         """
         values = _read(given, os.environ)
         if "timeout" in values:
@@ -190,7 +190,7 @@ class RuntimeOptions:
         return options._with_heartbeat(given="heartbeat" in values)
 
     def _with_heartbeat(self, *, given: bool) -> "RuntimeOptions":
-        """Several beats must go unanswered within the limit: one may be lost, and TCP repeats it only after a while."""
+        """Fills and checks the heartbeat. The limit must be several beats, because TCP repeats a lost beat late."""
         if min(self.heartbeat, self.heartbeat_limit) < _SHORTEST_BEAT or self.heartbeat_limit > _LONGEST_BEAT:
             raise InvalidArgument(
                 f"heartbeat={self.heartbeat:g} and heartbeat_limit={self.heartbeat_limit:g}: both are seconds from "
@@ -214,7 +214,7 @@ RUNTIME_OPTIONS: Mapping[str, Declared] = declared(RuntimeOptions)
 
 
 def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """The values that an argument or a variable gives, checked, with the type of their option."""
+    """The values that arguments or variables give, checked and converted to the option's type."""
     if unknown := sorted(set(given) - set(RUNTIME_OPTIONS)):
         raise TypeError(f"init() has no option '{unknown[0]}'; the options are {', '.join(RUNTIME_OPTIONS)}")
     values: dict[str, Any] = {}
@@ -233,7 +233,7 @@ def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any
 
 
 def _switch(value: object) -> bool:
-    """True and False as arguments, 1 and 0 in variables."""
+    """A switch: True or False as an argument, 1 or 0 in a variable."""
     if value in (True, "1"):
         return True
     if value in (False, "0"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures and docstrings of functions whose options are declared elsewhere.
+"""Writes the signatures and docstrings of functions from their declared options.
 
-Type checkers see the declaration itself (`**how: Unpack[TravelOptions]`, or the dataclass' own parameters). What
-inspect.signature() and help() show is written here, from the same declaration.
+Type checkers see the declaration itself (`**how: Unpack[TravelOptions]`, or the dataclass' own parameters). This module
+writes from the same declaration the texts that inspect.signature() and help() show.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WIDTH = 120
 def takes_all_of(
     kind: Callable[_P, Any], options: Mapping[str, Declared]
 ) -> Callable[[Callable[..., _Result]], Callable[_P, _Result]]:
-    """The decorated function takes the fields of the dataclass `kind`, by keyword; "{options}" describes them."""
+    """A decorator: the function takes the fields of the dataclass `kind` by keyword; "{options}" describes them."""
 
     def decorate(function: Callable[..., _Result]) -> Callable[_P, _Result]:
         @functools.wraps(function)
@@ -45,11 +45,11 @@ def takes_all_of(
 
 
 def takes(kind: type, **words: str) -> Callable[[_Function], _Function]:
-    """The decorated function has `**how: Unpack[kind]`, where `kind` is a TypedDict with declared options.
+    """A decorator for a function with `**how: Unpack[kind]`, where `kind` is a TypedDict with declared options.
 
-    inspect.signature() then shows these options as keywords. In the docstring a line "{options}" becomes a paragraph
-    for each of them, and a line "{name, name}" those of the named ones. `words` replace "{parameter}" and the like in
-    texts.
+    inspect.signature() then shows these options as keywords. In the docstring a line "{options}" becomes the paragraphs
+    of all options, and a line "{name, name}" the paragraphs of the named options. `words` replace placeholders such as
+    "{parameter}" in the texts.
     """
     options = declared(kind)
 
@@ -67,9 +67,9 @@ def takes(kind: type, **words: str) -> Callable[[_Function], _Function]:
 
 
 def in_order(order: str) -> Callable[[_Function], _Function]:
-    """The decorated function takes positional arguments in this `order`, as Horovod has it: names, between spaces.
+    """A decorator: the function takes positional arguments in this `order` (names separated by spaces), as in Horovod.
 
-    Type checkers see what the function says itself: its leading parameters by position, the others by keyword.
+    Type checkers see the function's own signature: its leading parameters by position, the others by keyword.
     """
     names = order.split()
 
@@ -103,7 +103,7 @@ def in_order(order: str) -> Callable[[_Function], _Function]:
 
 
 def described(docstring: str, options: Mapping[str, Declared], **words: str) -> str:
-    """The docstring, with the paragraphs of options in place of its marks."""
+    """The docstring with the paragraphs of options in place of the marks."""
 
     def paragraphs(found: re.Match[str]) -> str:
         names = list(options) if found[2] == "options" else [name.strip() for name in found[2].split(",")]
@@ -113,7 +113,7 @@ def described(docstring: str, options: Mapping[str, Declared], **words: str) -> 
 
 
 def about(option: Declared, words: Mapping[str, str]) -> str:
-    """The option's text, in the words of a framework."""
+    """The option's text with the words of a framework."""
     text = option.option.about
     for word, meant in words.items():
         text = text.replace("{" + word + "}", meant)

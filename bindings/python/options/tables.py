@@ -11,7 +11,7 @@ from hipress.options.signatures import about
 
 
 def table_of_variables(options: Mapping[str, Declared]) -> str:
-    """A row for each option: its variable, its default, its meaning, and whether it must be the same on all ranks."""
+    """A table with a row for each option: variable, default, meaning, and whether it must be the same on all ranks."""
     lines = ["| Variable | Default | Meaning | Same on all ranks |", "|---|---|---|---|"]
     for each in options.values():
         same = "yes" if each.option.same_on_all_ranks else ""
@@ -20,7 +20,7 @@ def table_of_variables(options: Mapping[str, Declared]) -> str:
 
 
 def table_of_arguments(options: Mapping[str, Declared], **words: str) -> str:
-    """A row for each option: its name, its default, its meaning."""
+    """A table with a row for each option: name, default, meaning."""
     lines = ["| Argument | Default | Meaning |", "|---|---|---|"]
     lines += [f"| `{name}` | {_default(each)} | {_cell(about(each, words))} |" for name, each in options.items()]
     return "\n".join(lines) + "\n"
@@ -35,7 +35,7 @@ def _default(option: Declared) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A variable's text where it has one: 0 and 1 of a switch."""
+    """A default as text; a switch is 0 or 1, as in its variable."""
     if isinstance(value, bool):
         return str(int(value))
     if value == "" or value is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tensors travel: the options that every all-reduce and every distributed optimizer takes.
+"""The options of how tensors travel, which every all-reduce and every distributed optimizer takes.
 
 Not `from __future__ import annotations`: hipress.options.declaration reads these at run time. "{parameter}" in a text
-is what a framework calls the tensors that have gradients.
+stands for the framework's word for tensors that have gradients.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from typing import Annotated, TypedDict
 from hipress.options.declaration import Option
 
 MIN_COMPRESS_BYTES = 4096
-"""Smaller gradients gain nothing from a codec, and lose most: they are biases and norms."""
+"""Bytes below which gradients travel raw: they are biases and norms, which gain nothing from a codec and lose most."""
 
 
 class CollectiveOptions(TypedDict, total=False):
-    """How the values of one operation travel."""
+    """The options of one operation's values."""
 
     codec: Annotated[
         str,
@@ -36,7 +36,7 @@ class CollectiveOptions(TypedDict, total=False):
 
 
 class TravelOptions(CollectiveOptions, total=False):
-    """How a list of gradients travels."""
+    """The options of a list of gradients."""
 
     min_compress_bytes: Annotated[
         int,
@@ -44,5 +44,5 @@ class TravelOptions(CollectiveOptions, total=False):
     ]
     codec_for: Annotated[
         Mapping[str, str] | None,
-        Option("Codecs of single {parameter}s, by name: {codec_for_example}. The others get `codec`.", default=None),
+        Option("Codecs of single {parameter}s, by name: {codec_for_example}. All others get `codec`.", default=None),
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first steps of a training, in which gradients travel with another codec or with more of their values."""
+"""The warm-up: in the first steps of a training, ranks use another codec or send more values."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from dataclasses import dataclass
 from hipress._library import load_core
 from hipress.errors import InvalidArgument
 
-#: Of deep gradient compression (Lin et al., 2018, section 3.3): sparsity 75 %, 93.75 %, 98.4375 %, 99.6 %, 99.9 %.
+#: The ratios of deep gradient compression (Lin et al., 2018, section 3.3), where they are sparsities of 75 %, 93.75 %,
+#: 98.4375 %, 99.6 % and 99.9 %.
 DGC_RATIOS = (0.25, 0.0625, 0.015625, 0.004, 0.001)
 """The warm-up of deep gradient compression (Lin et al., section 3.3): the share of values in each stage."""
 
 
 @dataclass(frozen=True)
 class Warmup:
-    """How gradients travel in the first steps; then as codec, or ratio, says. The same on all ranks.
+    """The codec or the ratios of the first steps. It is the same on all ranks.
 
     Raises InvalidArgument.
     """
 
     steps: int
-    """In all, 1 or more."""
+    """Number of steps of the warm-up, 1 or more."""
     codec: str = "none"
-    """Of every gradient in these steps."""
+    """The codec of every gradient in these steps."""
     ratios: Sequence[float] = ()
-    """In place of `codec`: the shares of the values that are sent in turn, each for as many of the steps; of a codec
-    with an option `ratio`. DGC_RATIOS are those of deep gradient compression."""
+    """In place of `codec`: the ratios that a codec with an option `ratio` has one after the other, each for the same
+    number of steps. DGC_RATIOS are the ratios of deep gradient compression."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.steps, int) or isinstance(self.steps, bool) or self.steps < 1:
@@ -42,7 +43,7 @@ class Warmup:
         load_core().create_codec(self.codec)
 
     def stages(self, codec: str) -> list[tuple[int, str]]:
-        """From which step on (0 is the first) gradients travel with which codec; the last is `codec`.
+        """Pairs of a first step (from 0) and the codec from there on; the last codec is `codec`.
 
         Raises InvalidArgument if there are ratios and `codec` has none.
         """
@@ -53,14 +54,14 @@ class Warmup:
         return [*zip(starts, texts, strict=True), (self.steps, codec)]
 
     def codec_at(self, step: int, codec: str) -> str:
-        """With which codec gradients travel in step `step` (0 is the first)."""
+        """The codec in step `step` (0 is the first step)."""
         return [text for start, text in self.stages(codec) if start <= step][-1]
 
     def ratio_at(self, step: int, ratio: float) -> float:
-        """The share of the values that is sent in step `step` (0 is the first), with `ratio` after the warm-up."""
+        """The ratio in step `step` (0 is the first step); `ratio` after the warm-up."""
         if step >= self.steps:
             return ratio
-        # The last stage that has begun: see stages().
+        # Take the last stage that has begun, see stages().
         return [
             each
             for place, each in enumerate(self.ratios or (1.0,))
@@ -69,7 +70,10 @@ class Warmup:
 
 
 def warmup_of(given: int | Warmup | None) -> Warmup | None:
-    """A number of steps is a warm-up without codec; None and 0: there is none. Raises InvalidArgument."""
+    """The warm-up of an argument. A number of steps means no codec in these steps; None and 0: there is no warm-up.
+
+    Raises InvalidArgument.
+    """
     if given is None or isinstance(given, Warmup):
         return given
     if isinstance(given, bool) or not isinstance(given, int):
@@ -78,7 +82,7 @@ def warmup_of(given: int | Warmup | None) -> Warmup | None:
 
 
 def with_ratio(codec: str, ratio: float) -> str:
-    """The codec's text with this option in place of its own `ratio`. Raises InvalidArgument if it has none."""
+    """The codec's text with another `ratio`. Raises InvalidArgument if the codec has no option `ratio`."""
     if not re.search(r"\bratio=", load_core().create_codec(codec).signature):
         raise InvalidArgument(f"codec {codec!r} has no option ratio, which a warm-up with ratios changes: give codec=")
     name, _, rest = codec.partition("(")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions of a model's weights, from one publisher to many followers: a version has what changed since the last one.
+"""Versions of a model's weights from one publisher to many followers. A version has the changes since the last one.
 
-weight.py      one tensor as the stream sees it: name, element type, shape, bytes
+weight.py      one tensor of a stream: name, element type, shape, bytes
 version.py     one version as a file (docs/wire-format.md)
-store.py       where versions lie: a folder, or any store of named bytes
+store.py       the store of versions: a folder, or any store of named bytes
 publisher.py   writes versions
 follower.py    applies versions
 """

@@ -14,12 +14,12 @@ from hipress.weights.store import Store, name_of, versions
 from hipress.weights.version import Version, read
 from hipress.weights.weight import Weight, check_names, check_same_model
 
-#: Between two looks at the store (seconds): from the first to the longest.
+#: Seconds between two requests to the store: the first pause, and the longest.
 _PAUSES = (0.02, 1.0)
 
 
 class Follower:
-    """A reader of a stream: brings weights to the newest version, in place.
+    """A reader of a stream. It brings weights to the newest version, in place.
 
     A stream has any number of followers. They read the store and write nothing there.
     """
@@ -31,18 +31,18 @@ class Follower:
 
     @property
     def version(self) -> int:
-        """The version that the weights have; 0: none yet."""
+        """The version of the weights; 0: none yet."""
         return self._version
 
     def follow(self, weights: Sequence[Weight], timeout: float, *, from_anchor: bool = False) -> int:
         """Brings the weights to the newest version, and returns its number.
 
-        Waits up to `timeout` seconds for a version newer than the last one. `from_anchor` takes all values anew: the
-        weights may have been changed since the last call.
+        Waits up to `timeout` seconds for a version newer than the last one. `from_anchor` reads all values again,
+        because other code may have changed the weights since the last call.
 
         Raises Timeout; Mismatch with the first difference if the stream is of another model; CorruptPayload with the
-        name of a file that is cut off or altered; InvalidArgument if the weights are not those of the last call;
-        Unsupported. The weights are then as before the call.
+        name of a truncated or altered file; InvalidArgument if the weights are not those of the last call; Unsupported.
+        The weights are unchanged then.
         """
         check_names(weights)
         deadline = time.monotonic() + timeout
@@ -63,7 +63,7 @@ class Follower:
             pause = min(2 * pause, _PAUSES[1])
 
     def _chain(self, found: list[int], from_anchor: bool) -> list[Version] | None:
-        """The versions to apply, the oldest first. None: one was deleted meanwhile."""
+        """The versions to apply, the oldest first. None: the publisher has deleted one of them in between."""
         chain: list[Version] = []
         number = found[-1]
         while True:

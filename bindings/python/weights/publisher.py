@@ -16,11 +16,12 @@ from hipress.weights.weight import Weight, check_names, check_same_model
 
 
 class Publisher:
-    """The one writer of a stream. It keeps a copy of the last version, to see what changed.
+    """The only writer of a stream. It keeps a copy of the last version to find the changes.
 
     Arguments:
-        store: where the versions go. A stream that is there already goes on with its next number, as an anchor.
-        anchor_every: one of this many versions has all values, for followers that begin or missed versions.
+        store: the store of the versions. If it has versions, the stream goes on with the next number, as an anchor.
+        anchor_every: one of this many versions is an anchor with all values, for followers that begin or missed
+            versions.
         keep_anchors: number of anchors to keep; older versions are deleted.
 
     Raises InvalidArgument.
@@ -38,7 +39,7 @@ class Publisher:
 
     @property
     def version(self) -> int:
-        """The last version; 0: there is none yet."""
+        """The last version; 0: none yet."""
         return self._version
 
     def publish(self, weights: Sequence[Weight]) -> int:
@@ -51,7 +52,7 @@ class Publisher:
         kinds = [(weight.name, weight.kind) for weight in weights]
         if self._kinds:
             check_same_model(kinds, self._kinds, "the version before")
-        copies, self._copies = self._copies, {}  # an error leaves copies that followers may not have
+        copies, self._copies = self._copies, {}  # after an error, followers may lack values of these copies
         version = self._version + 1
         anchor = not copies or version - self._anchors[-1] >= self._anchor_every
         entries, payload = [], []
@@ -80,7 +81,7 @@ class Publisher:
 
 
 def _entry(weight: Weight, old: NDArray[np.uint8] | None, copies: dict[str, NDArray[np.uint8]]) -> tuple[Entry, Buffer]:
-    """A tensor's entry and its part of the payload. Its copy becomes what it is now."""
+    """A tensor's entry and its part of the payload. The tensor's copy gets the current values."""
     core = load_core()
     after = core.crc32c(weight.bytes)
     changes = None
@@ -89,7 +90,7 @@ def _entry(weight: Weight, old: NDArray[np.uint8] | None, copies: dict[str, NDAr
         changes = core.encode_changes(old, weight.bytes, weight.element_bytes, max(0, weight.bytes.size - 1))
     else:
         copies[weight.name] = weight.bytes.copy()
-    # All values are the copy's: the caller may train on while a store writes.
+    # All values come from the copy, because training may change the tensor while the store writes.
     part: Buffer = copies[weight.name].data if changes is None else changes
     encoding: Encoding = "raw" if changes is None else "changes" if changes else "same"
     entry = Entry(

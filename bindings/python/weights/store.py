@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a stream's versions lie. A store keeps bytes by name; a name is written once."""
+"""The stores of a stream's versions. A store keeps bytes by name; each name is written once."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from hipress.errors import InvalidArgument
 from hipress.weights.version import Buffer
 
 _SUFFIX = ".weights"
-#: File systems without hard links say one of these.
+#: The errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 class Store(Protocol):
-    """A place for versions. For an object store: a class with these methods over its client."""
+    """A store of versions. For an object store, write a class with these methods over its client."""
 
     def names(self) -> Iterable[str]:
-        """The names that are there, in any order."""
+        """The existing names, in any order."""
 
     def read(self, name: str) -> bytes:
-        """The bytes of a name. Raises FileNotFoundError if it is not there."""
+        """The bytes of a name. Raises FileNotFoundError if the name does not exist."""
 
     def write(self, name: str, parts: Iterable[Buffer]) -> None:
         """Makes the joined parts readable under a name, all at once. Raises FileExistsError if the name is taken."""
 
     def delete(self, name: str) -> None:
-        """Removes a name; nothing happens if it is not there."""
+        """Removes a name. Does nothing if the name does not exist."""
 
 
 class FolderStore:
-    """A folder of one file per version, which may be a network file system.
+    """A folder with one file per version; the folder may be on a network file system.
 
-    A file has its name only when it is complete and on the disk, so a publisher that dies leaves no cut file.
+    A file gets its name only when it is complete and on the disk, so a publisher that dies leaves no truncated file.
 
     Raises InvalidArgument if the folder cannot be made.
     """
@@ -54,15 +54,15 @@ class FolderStore:
         return str(self._folder)
 
     def names(self) -> Iterator[str]:
-        """As Store."""
+        """See Store."""
         return (entry.name for entry in os.scandir(self._folder) if not entry.name.startswith("."))
 
     def read(self, name: str) -> bytes:
-        """As Store."""
+        """See Store."""
         return (self._folder / name).read_bytes()
 
     def write(self, name: str, parts: Iterable[Buffer]) -> None:
-        """As Store."""
+        """See Store."""
         descriptor, unfinished = tempfile.mkstemp(prefix=f".{name}-", dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -78,12 +78,12 @@ class FolderStore:
                 os.unlink(unfinished)
 
     def delete(self, name: str) -> None:
-        """As Store."""
+        """See Store."""
         (self._folder / name).unlink(missing_ok=True)
 
     def _name(self, unfinished: Path, name: Path) -> None:
         try:
-            os.link(unfinished, name)  # unlike a renaming it never replaces what another publisher wrote
+            os.link(unfinished, name)  # unlike rename(), it never replaces another publisher's file
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
@@ -100,11 +100,11 @@ class FolderStore:
 
 
 def name_of(version: int) -> str:
-    """The name of a version; names have the versions' order."""
+    """The name of a version. The order of the names is the order of the versions."""
     return f"{version:012d}{_SUFFIX}"
 
 
 def versions(store: Store) -> list[int]:
-    """The versions in a store, ascending. Other names are left alone."""
+    """The versions in a store, ascending. Other names are ignored."""
     found = (name.removesuffix(_SUFFIX) for name in store.names() if name.endswith(_SUFFIX))
     return sorted(int(number) for number in found if number.isdecimal() and len(number) == 12)

@@ -17,7 +17,7 @@ MAGIC = b"HPWEIGHT"
 FORMAT = 1
 #: Magic, format, CRC-32C of the header, bytes of the header, bytes of the payload.
 _PREFIX = struct.Struct("<8sIIQQ")
-#: A header of more bytes is no header: 100,000 tensors need a quarter.
+#: The largest valid header (bytes). 100,000 tensors need a quarter of it.
 _LONGEST_HEADER = 64 << 20
 
 Buffer: TypeAlias = bytes | memoryview
@@ -35,7 +35,7 @@ class Entry(BaseModel):
     element_bytes: int = Field(ge=1, le=16)
     encoding: Encoding
     bytes: NonNegativeInt
-    """Of its part of the payload."""
+    """Number of bytes of its part of the payload."""
     crc: NonNegativeInt
     """CRC-32C of its part of the payload."""
     after: NonNegativeInt
@@ -43,12 +43,12 @@ class Entry(BaseModel):
 
     @property
     def kind(self) -> str:
-        """As Weight.kind."""
+        """See Weight.kind."""
         return f"{self.dtype}{list(self.shape)}"
 
     @property
     def tensor_bytes(self) -> int:
-        """Of the whole tensor."""
+        """Number of bytes of the whole tensor."""
         elements = 1
         for extent in self.shape:
             elements *= extent
@@ -56,19 +56,19 @@ class Entry(BaseModel):
 
 
 class Header(BaseModel):
-    """What a version says of itself."""
+    """The header of a version."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: int = Field(ge=1)
     base: int | None = Field(default=None, ge=1)
-    """The version that this one changes; None: an anchor, which needs none."""
+    """The version to which the changes apply; None: this version is an anchor."""
     tensors: tuple[Entry, ...]
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version that was read and found whole."""
+    """A version that was read and checked."""
 
     header: Header
     payload: memoryview
@@ -96,9 +96,9 @@ def written(header: Header, payload: Sequence[Buffer]) -> Iterator[Buffer]:
 
 
 def read(data: bytes, where: str) -> Version:
-    """The version in `data`. Every sum is checked, and that changes fit their tensors.
+    """The version in `data`. It checks every checksum, and that changes fit their tensors.
 
-    Raises CorruptPayload with `where`; Unsupported for the format of a newer HiPress.
+    Raises CorruptPayload with `where`; Unsupported for the format of a newer version of HiPress.
     """
     core = load_core()
     if len(data) < _PREFIX.size or not data.startswith(MAGIC):

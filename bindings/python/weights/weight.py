@@ -18,7 +18,7 @@ class Weight:
 
     name: str
     dtype: str
-    """As its framework calls it, without a prefix: "bfloat16"."""
+    """The framework's name of the type, without a prefix: "bfloat16"."""
     shape: tuple[int, ...]
     element_bytes: int
     bytes: NDArray[np.uint8]
@@ -26,12 +26,12 @@ class Weight:
 
     @property
     def kind(self) -> str:
-        """What two versions of a tensor have in common, for messages."""
+        """The type and shape, which two versions of a tensor have in common, as text."""
         return f"{self.dtype}{list(self.shape)}"
 
 
 def check_names(weights: Sequence[Weight]) -> None:
-    """Raises InvalidArgument if there is no tensor, or if two have one name."""
+    """Raises InvalidArgument if there is no tensor, or if two tensors have the same name."""
     if not weights:
         raise InvalidArgument("there are no weights: give the tensors of a model by name, as model.state_dict() does")
     names = [weight.name for weight in weights]
@@ -43,7 +43,7 @@ def check_names(weights: Sequence[Weight]) -> None:
 def check_same_model(ours: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]], where: str) -> None:
     """Raises Mismatch with the first difference between two lists of names and kinds.
 
-    `where` says whose the second list is.
+    `where` names the source of the second list.
     """
     here, there = dict(ours), dict(theirs)
     for name, kind in here.items():

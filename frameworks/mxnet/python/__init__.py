@@ -7,7 +7,7 @@
     hp.broadcast_parameters(net.collect_params(), root_rank=0)
     trainer = hp.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.1}, codec="onebit")
 
-Names of Horovod have Horovod's meaning; `codec`, `topology`, `partitions` and `plan` are new.
+Names that Horovod has, too, have Horovod's meaning; HiPress adds `codec`, `topology`, `partitions` and `plan`.
 """
 
 from __future__ import annotations

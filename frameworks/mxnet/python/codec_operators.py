@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs as operators, of mx.nd and mx.sym alike. After `import hipress.mxnet.codec_operators`, for each codec:
+"""Codecs as operators of mx.nd and mx.sym. After `import hipress.mxnet.codec_operators` there are, for each codec:
 
     message, length = mx.nd.hipress_<codec>_encode(gradient, <state>, ..., step, options="", seed=0, tensor=0, scale=1)
     mx.nd.hipress_<codec>_decode(message, length, count=count, options="")
     mx.nd.hipress_<codec>_decode_accumulate(message, length, values, options="", out=values)
 
-A gradient is a float32 array of any shape on the CPU. MXNet must know shapes before values: a message is at the
-beginning of a uint8 array that has room for the longest, and `length`, one int64, says how much of it is the message.
-Every state of the codec is passed, has the gradient's size and is updated in place. `step` is an array of one int64.
-`options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor`
-choose the random numbers; the gradient is multiplied by `scale` first. Decoding returns `count` values, or adds to
-`values`. None has a derivative.
+A gradient is a float32 array of any shape on the CPU. MXNet must know shapes before values: the payload `message` is at
+the beginning of a uint8 array that has room for the longest payload, and `length`, one int64, is the payload's length.
+The caller passes every state of the codec; a state has the gradient's size, and encoding updates it in place. `step` is
+an array of one int64. `options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`,
+`step` and `tensor` choose the random numbers; encoding first multiplies the gradient by `scale`. Decoding returns
+`count` values, or adds to `values`. No operator has a derivative.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _load() -> None:
 
 
 def register(name: str) -> None:
-    """Makes the operators of the codec `name`, which may be a loaded one. Raises InvalidArgument if there is none."""
+    """Makes the operators of a built-in or loaded codec. Raises InvalidArgument if there is no such codec."""
     if hasattr(mx.nd, f"hipress_{name}_encode"):
         return
     known = [codec["name"] for codec in _core.describe_codecs()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collective operations on single arrays, with Horovod's names and meaning.
 
-They return at once, with the array that receives the result: MXNet lets nothing use it before it is there. The call
-that waits for the array raises the error of the operation.
+They return at once, with the array that receives the result. MXNet lets no operation use the array before it has the
+result. The call that waits for the array raises the error of the operation.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _start(kind: str, tensor: mx.nd.NDArray, output: mx.nd.NDArray, name: str | 
         **options,
     )
     (declared,) = process.engine.declare([spec])
-    if described.count == 0:  # MXNet takes its shape for one that it does not know yet
+    if described.count == 0:  # MXNet would take its shape for an unknown shape
         nothing = np.empty(0, described.dtype)
         process.engine.wait(process.engine.submit(declared, nothing, nothing))
     else:
@@ -59,7 +59,7 @@ def _start(kind: str, tensor: mx.nd.NDArray, output: mx.nd.NDArray, name: str | 
 
 
 def _allreduce(tensor: mx.nd.NDArray, output: mx.nd.NDArray | None, options: MxnetAllreduceOptions) -> mx.nd.NDArray:
-    """Into `output`, or a new array if it is None."""
+    """All-reduces into `output`, or into a new array if `output` is None."""
     given = filled(MxnetAllreduceOptions, options)
     process_sets.check(given["process_set"])
     compression, name = given["compression"], given["name"]
@@ -98,9 +98,9 @@ def _allreduce(tensor: mx.nd.NDArray, output: mx.nd.NDArray | None, options: Mxn
 def allreduce(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) -> mx.nd.NDArray:
     """The combination of all ranks' `tensor`, as a new array.
 
-    Every rank calls it with the same name, shape, dtype and options; unnamed calls are matched by their order. Higher
-    `priority` goes first. `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs need a name, under
-    which they remember what they dropped.
+    Every rank calls it with the same name, shape, dtype and options; ranks match calls without a name by their order.
+    An operation with a higher `priority` goes first. `codec` compresses the values, e.g. "fp16" or "onebit"; biased
+    codecs need a name, under which they keep the residual.
 
     Raises InvalidArgument, Unsupported, Mismatch, NotInitialized; the call that waits for the result raises PeerLost,
     Timeout, CorruptPayload.
@@ -120,7 +120,7 @@ def allreduce_(tensor: mx.nd.NDArray, **options: Unpack[MxnetAllreduceOptions]) 
 def grouped_allreduce(
     tensors: Sequence[mx.nd.NDArray], **options: Unpack[MxnetAllreduceOptions]
 ) -> list[mx.nd.NDArray]:
-    """allreduce() of each, with its arguments."""
+    """Calls allreduce() for each array, with the same options."""
     return [allreduce(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
 
 
@@ -129,7 +129,7 @@ def grouped_allreduce(
 def grouped_allreduce_(
     tensors: Sequence[mx.nd.NDArray], **options: Unpack[MxnetAllreduceOptions]
 ) -> list[mx.nd.NDArray]:
-    """allreduce_() of each, with its arguments."""
+    """Calls allreduce_() for each array, with the same options."""
     return [allreduce_(tensor, **of_part(options, part)) for part, tensor in enumerate(tensors)]
 
 
@@ -152,13 +152,13 @@ def broadcast_(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> mx.nd.NDArray:
-    """`broadcast()` in place. Waits until `tensor` may be used."""
+    """`broadcast()` in place. It first waits until MXNet has computed `tensor`."""
     process_sets.check(process_set)
     operators.order_values(tensor)
     return _start("broadcast", tensor, tensor, name, root=root_rank, priority=priority)
 
 
 def synchronize(tensor: mx.nd.NDArray) -> mx.nd.NDArray:
-    """Waits for an array that an operation writes, and returns it. Raises what made the operation fail."""
+    """Waits for an array that an operation writes, and returns it. Raises the operation's error."""
     tensor.wait_to_read()
     return tensor

@@ -10,7 +10,7 @@ from hipress.adapter.compression import Compressor, NoneCompressor
 
 
 class FP16Compressor(Compressor):
-    """Sends floating-point tensors as float16; others stay as they are."""
+    """Sends floating-point arrays as float16; arrays of other types stay as they are."""
 
     codec = "fp16"
 
@@ -25,7 +25,7 @@ class FP16Compressor(Compressor):
 
 
 class Compression:
-    """Choices for `compression=`. Every other codec is given by name: `codec="onebit"`."""
+    """Values for `compression=`. All other codecs are given by name: `codec="onebit"`."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes MXNet raise the errors of a synchronisation with their types, wherever it raises them.
+"""Makes MXNet raise the errors of a synchronisation with HiPress' types.
 
-An operation of MXNet's engine that fails leaves its error with the arrays it was to write and with everything computed
-from them; the next call that waits for one of these raises it: asnumpy(), wait_to_read(), waitall(). MXNet knows the
-type by the text's first word, for which a class can be registered.
+If an operation of MXNet's engine fails, MXNet keeps the error with the operation's output arrays and with all arrays
+computed from them. The next call that waits for one of these raises it: asnumpy(), wait_to_read(), waitall(). MXNet
+finds the class of the error by the first word of its text; register() registers these words.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _raised_as(kind: type[errors.HipressError], word: str) -> Callable[[str], er
 
 
 def register() -> None:
-    """For every error of hipress.errors."""
+    """Registers every error class of hipress.errors with MXNet."""
     for name in errors.__all__:
         kind = getattr(errors, name)
         if issubclass(kind, errors.HipressError):

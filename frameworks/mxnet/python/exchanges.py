@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives whose results have other shapes than their inputs. MXNet must know a shape before it takes an array, so
-these wait until they have ended, for the values first.
+"""Collectives whose results have other shapes than their inputs. MXNet must know the shape of an array when it makes
+it, so these functions wait for their input values and for the end of the operation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _array(values: Any, like: mx.nd.NDArray) -> mx.nd.NDArray:
 def allgather(
     tensor: mx.nd.NDArray, name: str | None = None, priority: int = 0, process_set: ProcessSet = global_process_set
 ) -> mx.nd.NDArray:
-    """The rows of all ranks' `tensor`, in the order of the ranks, which may have different numbers of rows."""
+    """The rows of all ranks' `tensor`, in rank order. Ranks may have different numbers of rows."""
     return _array(collectives.allgather(_values(tensor, name, process_set), name=name).wait(), tensor)
 
 
@@ -42,7 +42,7 @@ def grouped_allgather(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> list[mx.nd.NDArray]:
-    """allgather() of each, under way at the same time."""
+    """allgather() of each array; all run at the same time."""
     started = [
         collectives.allgather(_values(tensor, name, process_set), name=part_name(name, part))
         for part, tensor in enumerate(tensors)
@@ -57,9 +57,10 @@ def alltoall(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> mx.nd.NDArray | tuple[mx.nd.NDArray, mx.nd.NDArray]:
-    """The first `splits[0]` rows to rank 0, the next `splits[1]` to rank 1, and so on; without splits equally many.
+    """Sends the first `splits[0]` rows to rank 0, the next `splits[1]` rows to rank 1, and so on; without `splits`
+    every rank gets equally many.
 
-    Returns the rows from all ranks, in their order; with splits also an array of how many came from each.
+    Returns the rows from all ranks, in rank order; with `splits` also an array of the number of rows of each rank.
     """
     numbers = splits.asnumpy() if isinstance(splits, mx.nd.NDArray) else splits
     rows, received = collectives.alltoall(_values(tensor, name, process_set), numbers, name=name).wait()
@@ -76,7 +77,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> mx.nd.NDArray:
-    """This rank's rows of the combination of all ranks' `tensor`. Lower ranks get one more if need be."""
+    """This rank's rows of the combination of all ranks' `tensor`. Lower ranks may get one row more."""
     started = _reducescatter(tensor, op, name, process_set, prescale_factor, postscale_factor)
     return _array(started.wait(), tensor)
 
@@ -90,7 +91,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[mx.nd.NDArray]:
-    """reducescatter() of each, under way at the same time."""
+    """reducescatter() of each array; all run at the same time."""
     started = [
         _reducescatter(tensor, op, part_name(name, part), process_set, prescale_factor, postscale_factor)
         for part, tensor in enumerate(tensors)
@@ -99,7 +100,7 @@ def grouped_reducescatter(
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when every rank has called it. Values that MXNet still computes are not waited for."""
+    """Returns when every rank has called it. It does not wait for values that MXNet still computes."""
     process_sets.check(process_set)
     collectives.barrier().wait()
 

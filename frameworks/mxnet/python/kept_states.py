@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What codecs remember, in checkpoints: `codec_states()` and `load_codec_states()`."""
+"""Codec states (residuals and others) in checkpoints: `codec_states()` and `load_codec_states()`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hipress.mxnet.trainer import DistributedTrainer
 
 
 def codec_states(trainer: DistributedTrainer, *, exact: bool = False) -> dict[str, mx.nd.NDArray]:
-    """What codecs remember of the gradients, as float32 arrays by name, beside small arrays that say of what.
+    """The codec states of the gradients, as float32 arrays by name, with small arrays that describe them.
 
-    By default the mean over all ranks: **every rank calls it**, between the same steps, and all get the same. It serves
-    any number of ranks, any codec and topology, so rank 0 saves it:
+    By default it returns the mean over all ranks: **every rank calls it**, between the same steps, and all ranks get
+    the same values. Any number of ranks can load the mean, with any codec and topology, so rank 0 saves it:
 
         states = hp.codec_states(trainer)          # on every rank
         if hp.rank() == 0:
@@ -26,8 +26,9 @@ def codec_states(trainer: DistributedTrainer, *, exact: bool = False) -> dict[st
             trainer.save_states("trainer.states")
             mx.nd.save("codecs.params", states)
 
-    With `exact=True` it is what this rank alone remembers. No other rank is asked, and every rank saves its own. With
-    as many ranks, and the same codecs and plan, training goes on to the bit as if it had not ended.
+    With `exact=True` it returns the states of this rank alone. It asks no other rank, and every rank saves its own
+    states. A job with the same number of ranks, the same codecs and the same plan then goes on with the same bits as if
+    the first job had not ended.
 
     Raises InvalidArgument if shapes of parameters are not known yet; Mismatch if another rank has refused, or has done
     another number of steps; Timeout if a rank does not call it; NotInitialized.
@@ -38,19 +39,20 @@ def codec_states(trainer: DistributedTrainer, *, exact: bool = False) -> dict[st
 
 
 def load_codec_states(trainer: DistributedTrainer, states: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-    """Goes on from what codec_states() returned, in place of what codecs remember now. **Every rank calls it**.
+    """Replaces the codec states by the result of codec_states(). **Every rank calls it**.
 
     With another codec, topology, plan or number of ranks the next averages still get every residual. A momentum
-    goes on only where a rank encodes an element in the same role.
+    continues only where a rank encodes an element in the same role.
 
     Arguments:
-        trainer: of a net with the same parameters, by their names.
-        states: the mean, such as mx.nd.load() gives it; or, with exact=True, this rank's own, on as many ranks; or the
-            list of all ranks' own, in their order, on any number of ranks.
+        trainer: a trainer of a net with the same parameter names.
+        states: the mean, as mx.nd.load() returns it, for any number of ranks; or this rank's states (exact=True), for
+            the same number of ranks; or the list of all ranks' states (exact=True), in rank order, for any number of
+            ranks.
 
-    Raises InvalidArgument, with the first difference, for states of other parameters or damaged ones, and if shapes are
-    not known yet; Mismatch on the other ranks then, and if ranks load states after different steps; Timeout if a rank
-    does not call it. Nothing is changed then.
+    Raises InvalidArgument, with the first difference, for damaged states or states of other parameters, and if shapes
+    of parameters are not known yet; the other ranks then raise Mismatch. Raises Mismatch if ranks load states of
+    different steps, and Timeout if a rank does not call it. After an error the states are unchanged.
     """
     adapter.load_states(_list_of(trainer, "load_codec_states"), states, _as_array)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that come by key, one after the other, as an optimizer or a kvstore gets them: there is no list before."""
+"""Synchronises arrays that an optimizer or a kvstore gets one after the other by key, without a list in advance."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hipress.mxnet.synchronizer import GradientSynchronizer
 
 
 class KeyedSynchronizer:
-    """Synchronises arrays in place, by name. Ranks agree on the arrays that come together when they come first.
+    """Synchronises arrays in place, by name. Ranks agree on the arrays of a call when these names first occur together.
 
-    With `in_order` every call must be the other ranks' call of the same number: one that a rank left out is a Mismatch.
-    With a compressor the arrays travel as it makes them.
+    With `in_order` the n-th call of every rank must belong together: if a rank leaves out a call, Mismatch is raised.
+    With a compressor, the arrays travel as the compressor returns them.
     """
 
     def __init__(
@@ -30,9 +30,10 @@ class KeyedSynchronizer:
         self._calls = 0
 
     def synchronize(self, arrays: Mapping[str, mx.nd.NDArray]) -> None:
-        """Starts it and returns; nothing may use one of the arrays before all are there. Ranks call it alike.
+        """Starts the synchronisation and returns. MXNet lets no operation use one of the arrays before all have
+        results. All ranks make the same calls.
 
-        Raises InvalidArgument, Unsupported; for names that are new Mismatch and Timeout, too.
+        Raises InvalidArgument, Unsupported; for new names also Mismatch and Timeout.
         """
         given = list(arrays.values())
         sent, decompressed = compressed(self._compressor, given)

@@ -26,10 +26,10 @@ def _listed(value: Any) -> list[mx.nd.NDArray]:
 
 @KVStoreBase.register
 class Hipress(KVStoreBase):  # type: ignore[misc]
-    """For `Trainer(..., kvstore="hipress", compression_params={"codec": "onebit"})` and for Module.
+    """The store for `Trainer(..., kvstore="hipress", compression_params={"codec": "onebit"})` and for Module.
 
-    As in MXNet's other stores values are added up, not averaged: `trainer.step(batch_size * kv.num_workers)`. Keys are
-    synchronised one by one as soon as they are ready. Parameters are updated by each worker, not in the store.
+    Like MXNet's other stores it adds values up and does not average: `trainer.step(batch_size * kv.num_workers)`. Each
+    key is synchronised as soon as its value is ready. Each worker updates the parameters itself, not the store.
     """
 
     def __init__(self) -> None:
@@ -39,10 +39,10 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
         self._used = False
 
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
-        """How values travel; before the first pushpull().
+        """Sets the codec and the other options of the values. Call it before the first pushpull().
 
-        Takes codec, topology, partitions, min_compress_bytes and codec_for (by key) as DistributedTrainer does; and
-        MXNet's own {"type": "2bit", "threshold": 0.5}, which is the codec tbq.
+        Takes codec, topology, partitions, min_compress_bytes and codec_for (by key), as DistributedTrainer does. It
+        also takes MXNet's own {"type": "2bit", "threshold": 0.5}, which means the codec tbq.
         """
         if self._used:
             raise InvalidArgument("set_gradient_compression() comes before the first pushpull()")
@@ -62,7 +62,7 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
         self._synchronizer = KeyedSynchronizer(self._options, in_order=False)
 
     def advise(self, optimizer: mx.optimizer.Optimizer) -> None:
-        """Warns (CodecWarning) of codecs that do not go with the optimizer of a Trainer or Module."""
+        """Warns (CodecWarning) of codecs that do not fit the optimizer of a Trainer or Module."""
         self._options = for_optimizer(self._options, optimizer, None)
 
     def broadcast(self, key: str | int, value: Any, out: Any, priority: int = 0) -> None:
@@ -76,11 +76,11 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
             first.copyto(other)
 
     def init(self, key: str | int, value: Any) -> None:
-        """broadcast() in place; Module calls it."""
+        """Calls broadcast() in place, for Module."""
         self.broadcast(key, value, value)
 
     def pushpull(self, key: str | int, value: Any, out: Any = None, priority: int = 0) -> None:
-        """`out` (default: `value`) := the sum of all ranks' `value`; of a list the sum of its arrays."""
+        """`out` (default: `value`) := the sum of all ranks' `value`. The arrays of a list are added up first."""
         self._used = True
         values = _listed(value)
         first, *others = values if out is None else _listed(out)
@@ -107,11 +107,11 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
         raise InvalidArgument(f"MXNet has no capability '{capability}'")
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Raises Unsupported: the state is the worker's."""
+        """Raises Unsupported: the worker has the optimizer's state."""
         raise Unsupported("the kvstore 'hipress' has no optimizer: use trainer.save_states() or the updater's states")
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Raises Unsupported: the state is the worker's."""
+        """Raises Unsupported: the worker has the optimizer's state."""
         raise Unsupported("the kvstore 'hipress' has no optimizer: use trainer.load_states() or the updater's states")
 
     @property
@@ -121,12 +121,12 @@ class Hipress(KVStoreBase):  # type: ignore[misc]
 
     @property
     def rank(self) -> int:
-        """This process' number."""
+        """The rank of this process."""
         return self._process.place.rank
 
     @property
     def num_workers(self) -> int:
-        """The number of processes that train together."""
+        """The world size."""
         return self._process.place.size
 
 
@@ -141,7 +141,7 @@ def _taking_hipress_by_name(create: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _whole_or_error(step: Callable[..., None]) -> Callable[..., None]:
-    """A Trainer's step that raises may have updated some parameters: an error of all ranks."""
+    """Reports an error of Trainer.step() to all ranks: the step may have updated some parameters."""
 
     @functools.wraps(step)
     def step_of_all(self: mx.gluon.Trainer, *args: Any, **kwargs: Any) -> None:
@@ -157,13 +157,13 @@ def _whole_or_error(step: Callable[..., None]) -> Callable[..., None]:
 
 mx.gluon.Trainer.step = _whole_or_error(mx.gluon.Trainer.step)
 
-# MXNet does without a kvstore, and says nothing, where there is one device and the name has no "dist" in it.
+# With one device and a name without "dist", MXNet silently makes no kvstore.
 for _module in (mx.model, mx.gluon.trainer, mx.module.module):
     _module._create_kvstore = _taking_hipress_by_name(_module._create_kvstore)
 
 
 def _advised(init: Callable[..., Any]) -> Callable[..., Any]:
-    """A store never sees the optimizer: Trainer and Module have both."""
+    """Calls advise() after `init`. A store never sees the optimizer; Trainer and Module have both."""
 
     @functools.wraps(init)
     def init_and_advise(owner: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""init() and shutdown() of a process whose synchronisations MXNet's engine begins and waits for."""
+"""init() and shutdown() for MXNet, whose engine begins the synchronisations and waits for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _beside_mxnet(begin: Callable[_P, None]) -> Callable[_P, None]:
                 "unset it"
             )
         begin(*args, **kwargs)
-        # Before the engine's own end: pushed operations that have not begun still need it.
+        # This must run before HiPress' engine ends: pushed operations that have not begun still need the engine.
         atexit.unregister(_finish_at_exit)
         atexit.register(_finish_at_exit)
 
@@ -49,12 +49,12 @@ def _finish_at_exit() -> None:
     try:
         _finish()
     except HipressError as error:
-        # Python would print the same with a traceback of this module, which is of no use.
+        # Python would print the same text with a useless traceback of this module.
         print(f"hipress: the last pushed operations failed: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def shutdown() -> None:
-    """Waits for the pushed operations, raising their error; then leaves the other ranks and stops the engine."""
+    """Waits for the pushed operations and raises their error; in either case it leaves the job and stops the engine."""
     try:
         _finish()
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model's gradients in a file: what `hipress plan` begins with."""
+"""Writes a model's gradients (names, sizes) into a file, the input of `hipress plan`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_gradients(model: Any, path: str | os.PathLike[str]) -> None:
     Arguments:
         model: a Gluon block whose shapes are known. Names and order are as in `model.collect_params()`, which
             DistributedTrainer takes, without parameters that need no gradient.
-        path: a .json file gets everything; another one lines `name,number_of_float32`.
+        path: a .json file gets all fields. Another file gets lines `name,number_of_float32`.
 
     Raises InvalidArgument if the model trains no parameters, their shapes are not known yet, or the file cannot be
     written.
@@ -29,7 +29,7 @@ def write_gradients(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def gradients_of(model: Any) -> GradientSet:
-    """What write_gradients() writes."""
+    """The gradients that write_gradients() writes."""
     from hipress.secopa.profile.model_gradients import gradients_of_tensors
 
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ operators behind the adapter: what arrays they take, and errors with their types."""
+"""The C++ operators behind the adapter: the checks of their arrays, and their errors as typed exceptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ error_types.register()
 
 
 def describe(name: str, shape: Sequence[int], dtype: object, *, has_gradient: bool = True) -> TensorDescription:
-    """An array as ranks compare it. Raises Unsupported."""
+    """The description of an array that ranks compare. Raises Unsupported for an unknown element type."""
     type_name = str(np.dtype(dtype))  # type: ignore[call-overload]
     if type_name not in _DTYPES:
         raise Unsupported(
@@ -44,7 +44,7 @@ def describe(name: str, shape: Sequence[int], dtype: object, *, has_gradient: bo
 
 
 def check_array(array: mx.nd.NDArray, name: str) -> None:
-    """Raises Unsupported or InvalidArgument, saying what to do, for an array that cannot be synchronised."""
+    """Raises Unsupported or InvalidArgument for an array that HiPress cannot synchronise; the text says what to do."""
     if not isinstance(array, mx.nd.NDArray):
         raise InvalidArgument(f"'{name}' is a {type(array).__name__}, not an NDArray of MXNet")
     if array.stype != "default":
@@ -72,18 +72,19 @@ def synchronize(
     number: int = 0,
     updates: int = -1,
 ) -> None:
-    """Has MXNet's engine synchronise arrays as soon as they are ready; returns at once.
+    """Pushes the synchronisation of arrays to MXNet's engine, which starts it as soon as they are ready; returns at
+    once.
 
     Arguments:
-        inputs: the values of this rank; None: it has none in this step. Where one is its output, in place.
-        outputs: receive the result. MXNet lets nothing else use them before.
-        tensors: the handles under which ranks have agreed on them.
-        together: nothing may use any output before all are there, and if one fails, all do.
-        number: under which skipped() counts the arrays that MXNet does not begin with; 0: they are not counted.
-        updates: how often this rank has updated the parameters, below 0: it does not count. A rank with another number
-            makes it a Mismatch.
+        inputs: the values of this rank; None: this rank is absent. An input may be its own output (in place).
+        outputs: the arrays that receive the results. MXNet lets no other operation use them before.
+        tensors: the handles of the tensors on which the ranks have agreed.
+        together: True: no operation may use an output before all have results, and if one fails, all fail.
+        number: the number under which skipped() counts the arrays that MXNet does not synchronise; 0: not counted.
+        updates: number of updates of the parameters on this rank; the operation fails with Mismatch if another rank has
+            another number. Below 0: not compared.
 
-    The call that waits for the output raises a later error. Raises NotInitialized.
+    Raises NotInitialized. The call that waits for an output raises an error of the synchronisation.
     """
     count = len(outputs)
     result = _library.hipress_mxnet_synchronize(
@@ -101,20 +102,20 @@ def synchronize(
 
 
 def skipped(number: int) -> int:
-    """How many arrays MXNet did not synchronise, because the operation that computes them failed."""
+    """Number of arrays that MXNet did not synchronise because the operation that computes them failed."""
     return int(_library.hipress_mxnet_skipped(ctypes.c_int64(number)))
 
 
 def last_error() -> str:
-    """What MXNet has raised last in this thread, without its own stack; empty: nothing."""
+    """The text of the last error that MXNet has raised in this thread, without its stack trace; empty: none."""
     text = _LIB.MXGetLastError()
     return "" if not text else text.decode(errors="replace").split("\nStack trace:")[0].strip()
 
 
 def order_values(array: mx.nd.NDArray) -> None:
-    """Waits for the array, and has its values in their own order: inference leaves weights in oneDNN's.
+    """Waits for the array, and puts its values into row-major order: inference leaves weights in oneDNN's order.
 
-    An inference that still reads them pushes the operation that reorders them, so it is waited for, too.
+    It also waits for an inference that still reads the array, because that one pushes the reordering operation.
     """
     check_call(_LIB.MXNDArrayWaitToWrite(array.handle))
     array.wait_to_read()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainers for Gluon that belong to codecs: they synchronise what they may compress, over HiPress' engine.
+"""Trainers for Gluon made for compression: each synchronises the values that its algorithm may compress.
 
-Each takes the place of DistributedTrainer: backward() leaves every rank its own gradients, and step() exchanges.
+Each replaces DistributedTrainer: backward() leaves every rank its own gradients, and step() exchanges values with all
+ranks over HiPress' engine.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ class _Steps(Protocol):
 
 
 class SynchronizingTrainer(NotCopied):
-    """What both share: parameters, rates, steps, states.
+    """The base class of both trainers: parameters, rates, steps, states.
 
     A parameter's `lr_mult` and `wd_mult` count as in Gluon's Trainer. All ranks begin with the same parameters: call
-    broadcast_parameters() first, after a forward pass if shapes are not known before.
+    broadcast_parameters() first; if shapes are unknown before the first forward pass, call it after that pass.
     """
 
     _steps: _Steps
@@ -68,23 +69,24 @@ class SynchronizingTrainer(NotCopied):
 
     @property
     def steps(self) -> int:
-        """Steps so far; those before load_states() count, too."""
+        """Number of steps so far; steps before load_states() count, too."""
         return self._number
 
     @property
     def learning_rate(self) -> float:
-        """Of the next step."""
+        """The learning rate of the next step."""
         return self._learning_rate
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """From the next step on; the same on all ranks."""
+        """Sets the learning rate from the next step on. All ranks set the same value."""
         self._learning_rate = checked_number("learning_rate", learning_rate, 0.0)
 
     def step(self, batch_size: int) -> None:
-        """One step, of gradients divided by `batch_size` (this rank's). It waits for them and for all ranks.
+        """Takes one step on gradients divided by `batch_size` (this rank's). It waits for the gradients and for all
+        ranks.
 
-        Raises PeerLost, Timeout, CorruptPayload, TransportError; InvalidArgument: see the class. Nothing has changed
-        then.
+        Raises PeerLost, Timeout, CorruptPayload, TransportError; the class says when InvalidArgument. After an error
+        nothing has changed.
         """
         given = {
             name: Parameter(
@@ -102,7 +104,7 @@ class SynchronizingTrainer(NotCopied):
         self._number += 1
 
     def save_states(self, path: str) -> None:
-        """This rank's state: every rank saves its own. Residuals of the engine's codecs are no part of it."""
+        """Saves this rank's state; every rank saves its own. The file has no residuals of the engine's codecs."""
         arrays: dict[str, Any] = {
             f"{name}/{key}": each for name, state in self._states.items() for key, each in state.items()
         }
@@ -113,8 +115,8 @@ class SynchronizingTrainer(NotCopied):
     def load_states(self, path: str) -> None:
         """Goes on from save_states() of this rank.
 
-        Raises InvalidArgument, with the first difference, for a file of another trainer or other parameters, a damaged
-        one, and that of another rank where states are each rank's own. Nothing has changed then.
+        Raises InvalidArgument, with the first difference, for a damaged file, for a file of another trainer or other
+        parameters, and for a file of another rank if each rank has its own states. After an error nothing has changed.
         """
         states: dict[str, dict[str, Floats]] = {name: {} for name in self._params}
         try:
@@ -122,7 +124,7 @@ class SynchronizingTrainer(NotCopied):
                 arrays = {key: file[key] for key in file.files}
         except OSError:
             raise
-        except Exception as error:  # zipfile and zlib have errors of their own
+        except Exception as error:  # zipfile and zlib raise their own types
             raise InvalidArgument(f"{path} has no states of {self._kind}, or is damaged: {error}") from error
         about = arrays.pop(f"hipress:{self._kind}", None)
         if about is None or about.shape != (3,):
@@ -147,22 +149,23 @@ class SynchronizingTrainer(NotCopied):
             raise InvalidArgument(f"{path} lacks '{missing[0]}': it is of another net")
         self._states, self._number = states, number
 
-    #: Whether each rank has states of its own.
+    #: Whether each rank has its own states.
     _own_states = False
 
 
 class OneBitAdam(SynchronizingTrainer):
-    """1-bit Adam: as AdamW for `freeze_step` steps; then the variance stays, and ranks average compressed momentum.
+    """1-bit Adam: AdamW for `freeze_step` steps; afterwards the variance is frozen and ranks average compressed
+    momentum.
 
     See hipress.torch.optim.OneBitAdam, which takes the same steps.
 
     Arguments:
         params: `net.collect_params()`; float32 on the CPU.
         learning_rate, wd: `wd` is decoupled, as in AdamW.
-        freeze_step, beta1, beta2, epsilon, codec, codec_for, min_compress_bytes: as there.
+        freeze_step, beta1, beta2, epsilon, codec, codec_for, min_compress_bytes: as for hipress.torch.optim.OneBitAdam.
 
     Raises InvalidArgument, Unsupported, NotInitialized; Mismatch, with the first difference, if the ranks' parameters
-    or options differ; Timeout if a rank makes none.
+    or options differ; Timeout if a rank does not make the trainer.
     """
 
     def __init__(
@@ -193,10 +196,11 @@ class DGCSGD(SynchronizingTrainer):
 
     Arguments:
         params: `net.collect_params()`; float32 on the CPU.
-        learning_rate, momentum, wd: as of MXNet's SGD, but `wd` has momentum of its own.
-        ratio, warmup, nesterov, clip_norm, momentum_masking, min_compress_bytes, compress_vectors: as there.
+        learning_rate, momentum, wd: as for MXNet's SGD, except that `wd` has its own momentum.
+        ratio, warmup, nesterov, clip_norm, momentum_masking, min_compress_bytes, compress_vectors: as for
+            hipress.torch.optim.DGCSGD.
 
-    Raises as OneBitAdam.
+    Raises the errors of OneBitAdam.
     """
 
     _own_states = True

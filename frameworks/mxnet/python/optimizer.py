@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
     _Optimizer: Any
 else:
-    _Optimizer = object  # the class that the optimizer had is the base
+    _Optimizer = object  # the optimizer's original class is the base
 
 
 class DistributedMxnetOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
-    """What DistributedOptimizer() returns: the optimizer that it was given, of a class derived from this one, too."""
+    """The class that DistributedOptimizer() adds to the given optimizer: the object gets a class derived from both."""
 
     synchronizes_gradients = True
     _hipress: KeyedSynchronizer
     _hipress_updating: bool
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """The optimizer's own update, on synchronised gradients: of one parameter, or of several at once."""
+        """Runs the optimizer's own update of one or several parameters on synchronised gradients."""
         self._update(super().update, index, weight, grad, state)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """As update(), also for weights in float16."""
+        """Does as update(), also for float16 weights."""
         self._update(super().update_multi_precision, index, weight, grad, state)
 
     def _update(self, own: Any, index: Any, weight: Any, grad: Any, state: Any) -> None:
@@ -66,7 +66,7 @@ class DistributedMxnetOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
         return str(own.idx2name.get(index, f"parameter.{index}"))
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Saved, it is the plain optimizer, of the class that it had."""
+        """Pickles the plain optimizer of the original class."""
         own_class: Any = type(self).__bases__[1]
         plain = own_class.__new__(own_class)
         plain.__dict__ = {name: value for name, value in self.__dict__.items() if not name.startswith("_hipress")}
@@ -86,15 +86,15 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
 ) -> DistributedMxnetOptimizer:
     """Makes `optimizer` update from gradients combined over all ranks; returns it, now also of a distributed class.
 
-    For the Module API and loops of your own. Gluon users take DistributedTrainer: it sees all gradients of a step
-    together, so that a step that fails changes no parameter. Here, parameters that MXNet updates one by one are
-    synchronised one by one.
+    Use it for the Module API and for your own loops. With Gluon use DistributedTrainer: it sees all gradients of a step
+    together, so a step that fails changes no parameter. This optimizer synchronises parameters one by one if MXNet
+    updates them one by one.
 
-    `codec_for` and the plan take the names that the optimizer knows (`param_idx2name`), and a plan's groups are of
-    parameters that are updated together. Every rank calls update() for the same parameters in the same order.
+    `codec_for` and the plan use the optimizer's names (`param_idx2name`); MXNet must update all members of a plan's
+    group together. Every rank calls update() for the same parameters in the same order.
 
     Arguments:
-        optimizer: any of MXNet's.
+        optimizer: any optimizer of MXNet.
         {options}
     """
     runtime.current()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trainer's optimizer from one rank to all: arrays travel as arrays, everything else as plain values. No pickle."""
+"""Sends a trainer's optimizer from one rank to all. Arrays travel as arrays, all else as plain values; no pickle."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hipress.errors import InvalidArgument, Unsupported
 from hipress.mxnet.collectives import broadcast_
 
 _WHAT, _LABEL = "broadcast_optimizer_state()", "optimizer_state"
-#: What each rank keeps: its parameters, and a reference to one of the other dictionaries.
+#: Attributes that each rank keeps: its parameters, and a reference to another attribute's dictionary.
 _OWN = ("param_dict", "_index_update_count")
 
 
 def broadcast_optimizer_state(trainer: mx.gluon.Trainer, root_rank: int = 0) -> None:
     """Gives every rank's trainer rank `root_rank`'s optimizer: its options, step counts and momenta.
 
-    All ranks then hold the same bits, and each keeps its own optimizer and learning-rate scheduler, with the root's
-    values in them. These must be dense arrays and plain values (None, bool, int, float, str, bytes, list, tuple, dict).
+    All ranks then have the same bits: each keeps its own optimizer and learning-rate scheduler objects, which get the
+    root's values. Values must be dense arrays or plain values (None, bool, int, float, str, bytes, list, tuple, dict).
     Nothing is unpickled.
 
     Raises InvalidArgument if the ranks' optimizers or schedulers are of different classes; Unsupported, on every rank,
-    naming the first value of another type; CorruptPayload if the state does not come from that rank.
+    with the first value of another type; CorruptPayload if the state does not come from that rank.
     """
     if not trainer._kv_initialized:
         trainer._init_kvstore()
@@ -49,7 +49,7 @@ def broadcast_optimizer_state(trainer: mx.gluon.Trainer, root_rank: int = 0) -> 
     trainer._optimizer._set_current_context(0)
     for updater in trainer._updaters:
         updater.states = received["states"]
-        updater.states_synced = dict.fromkeys(updater.states, False)  # copied to where the parameters are
+        updater.states_synced = dict.fromkeys(updater.states, False)  # MXNet then copies them to the parameters' device
 
 
 def _described(trainer: mx.gluon.Trainer) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _attributes(thing: Any) -> dict[str, Any]:
 
 
 def _take(own: Any, described: dict[str, Any], what: str, root_rank: int) -> None:
-    """Puts what _attributes() has described into `own`."""
+    """Sets the attributes of `own` to the values that _attributes() has described."""
     if described["class"] != _class_of(own):
         raise InvalidArgument(
             f"{_WHAT}: the {what} of rank {root_rank} is a {described['class']}, that of rank {runtime.rank()} is a "

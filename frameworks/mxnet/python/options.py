@@ -10,7 +10,7 @@ from hipress.adapter.collective_options import CompressedAllreduceOptions
 from hipress.adapter.gradient_options import GradientOptions
 from hipress.options.declaration import Option
 
-#: What the texts of all frameworks say here.
+#: The words that fill the placeholders of the option texts of all frameworks.
 WORDS = {
     "parameter": "parameter",
     "codec_for_example": '{"dense0_weight": "fp16"}',
@@ -24,15 +24,15 @@ class TrainerOptions(GradientOptions, total=False):
 
     prefix: Annotated[
         str | None,
-        Option("Put before the parameters' names in errors and traces, to tell two trainers apart.", default=None),
+        Option("Prefix of the parameters' names in errors and traces; it distinguishes two trainers.", default=None),
     ]
     sparse_as_dense: Annotated[
         bool,
-        Option("Row-sparse gradients are synchronised as dense ones; otherwise they are refused.", default=False),
+        Option("Row-sparse gradients are synchronised as dense ones; False: HiPress refuses them.", default=False),
     ]
 
 
 class MxnetAllreduceOptions(CompressedAllreduceOptions, total=False):
     """The options of an all-reduce."""
 
-    priority: Annotated[int, Option("Operations with a higher one go first.", default=0)]
+    priority: Annotated[int, Option("Operations with a higher priority go first.", default=0)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting all ranks from one rank's parameters."""
+"""Broadcasts one rank's parameters to all ranks at the start."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def broadcast_parameters(
     """Gives every rank rank `root_rank`'s values, in place.
 
     Arguments:
-        params: `net.collect_params()`, or a dict of arrays. Parameters whose shape is not known before the first
-            forward pass get the values then, when they are initialised, on every rank.
-        root_rank: whose values.
-        prefix: put before the names in errors and traces.
+        params: `net.collect_params()`, or a dict of arrays. A parameter whose shape is unknown before the first forward
+            pass gets the root's values in that pass, when MXNet initialises it on every rank.
+        root_rank: the rank that sends its values.
+        prefix: prefix of the names in errors and traces.
 
     Every rank calls it with the same names.
     """

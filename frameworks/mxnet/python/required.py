@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what to install where MXNet, or a NumPy that it runs with, is not there."""
+"""Raises an error that says what to install if MXNet, or a NumPy that it can use, is missing."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def import_mxnet() -> None:
             raise
         raise Unsupported(f"hipress.mxnet needs MXNet, which is not installed: {_INSTALL}") from error
     except AttributeError as error:
-        # MXNet uses names, numpy.bool among them, that NumPy has removed.
+        # MXNet uses names that NumPy has removed, such as numpy.bool.
         raise Unsupported(f"MXNet does not run with this NumPy ({error}): {_INSTALL}") from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synchronises a fixed list of arrays again and again: DistributedTrainer is built on it."""
+"""Synchronises a fixed list of arrays in every step; DistributedTrainer is built on it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _numbers = itertools.count(1)
 
 
 class GradientSynchronizer(TensorList):
-    """A TensorList whose values are MXNet's arrays; MXNet's engine knows when they are ready.
+    """A TensorList whose values are MXNet's arrays. MXNet's engine starts the synchronisation when they are ready.
 
-    If an operation that computes one fails, MXNet does not synchronise it, and the other ranks wait for it. The
-    call that waits for its values raises the reason; if the script then goes on, the next synchronize() raises
-    Mismatch, on all ranks.
+    If an operation that computes an array fails, MXNet does not synchronise the array, and the other ranks wait. The
+    call that waits for the array's values raises the error. If the script catches it and goes on, the next
+    synchronize() raises Mismatch on all ranks.
     """
 
     def __init__(self, tensors: Iterable[TensorDescription], options: SynchronizationOptions | None = None) -> None:
@@ -34,12 +34,12 @@ class GradientSynchronizer(TensorList):
         weakref.finalize(self, _forget, self._process, self._number, len(self)).atexit = False
 
     def synchronize(self, arrays: dict[int, mx.nd.NDArray], absent: Sequence[int] = (), updates: int = -1) -> None:
-        """Starts synchronising values in place, of the tensors at the keys; returns at once.
+        """Starts synchronising `arrays` in place and returns at once. The keys are the tensors' indices in the list.
 
-        Nothing may use one of them before all are there. If one fails none is usable: whatever waits for one raises
-        PeerLost, Timeout, Mismatch or CorruptPayload, and an update that was to use one does not happen. Of the tensors
-        in `absent` this rank has no values: the arrays receive what the other ranks have. `updates`: how often this
-        rank has updated the parameters.
+        MXNet lets no operation use one of them before all have results. If one fails, all fail: a call that waits for
+        one raises PeerLost, Timeout, Mismatch or CorruptPayload, and an update that needs one does not run. This rank
+        is absent for the tensors in `absent`: their arrays receive the other ranks' result. `updates`: number of
+        updates of the parameters on this rank.
         """
         what = self.unfinished()
         if what is not None:
@@ -61,7 +61,7 @@ class GradientSynchronizer(TensorList):
             updates=updates,
         )
         self._steps += 1
-        for index in added:  # in the first step after set_codec() only
+        for index in added:  # there are some only in the first step after set_codec()
             self.sent_with((self._steps, index), index, functools.partial(_is_finite, arrays[index]))
             arrays[index].wait_to_read()
             self.arrived((self._steps, index))

@@ -33,28 +33,30 @@ if TYPE_CHECKING:
 
 @takes(TrainerOptions, **WORDS)
 class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
-    """Steps on gradients combined over all ranks. The loop stays as it is:
+    """A Gluon Trainer that steps on gradients combined over all ranks. The training loop does not change:
 
         with autograd.record():
             loss = criterion(net(data), label)
         loss.backward()
         trainer.step(batch_size)      # of this rank
 
-    `step()` hands every gradient to MXNet's engine and returns: each is synchronised as soon as backward has computed
-    it, and no parameter changes before all are there. If one fails, none changes, and the next call that waits for a
-    value computed from the parameters (`loss.asnumpy()`) raises the reason. All ranks make it with the same arguments.
+    `step()` hands every gradient to MXNet's engine and returns. Each gradient is synchronised as soon as backward has
+    computed it, and no parameter changes before all gradients are synchronised. If one fails, no parameter changes, and
+    the next call that waits for a value computed from the parameters (`loss.asnumpy()`) raises the error. All ranks
+    make the trainer with the same arguments.
 
     Arguments:
-        params: `net.collect_params()`. Their order is their priority on the network: first what forward needs first.
-        optimizer: as of Gluon's Trainer. A DistributedOptimizer is refused: this is one.
-        optimizer_params: as of Gluon's Trainer.
+        params: `net.collect_params()`. Their order is their priority on the network: parameters that forward needs
+            first come first.
+        optimizer: as for Gluon's Trainer, but not a DistributedOptimizer: the trainer already synchronises.
+        optimizer_params: as for Gluon's Trainer.
         {options}
 
-    Warns (CodecWarning) of a codec that does not go with the optimizer, as error feedback does not go with Adam, and
-    says what to use instead; plan="auto" leaves such codecs out.
+    Warns (CodecWarning) of a codec that does not fit the optimizer, such as a codec with error feedback for Adam, and
+    says what to use instead; plan="auto" does not choose such codecs.
 
-    Raises InvalidArgument, Unsupported, NotInitialized; the first step DuplicateName, Mismatch with the first
-    difference if the ranks' parameters differ, and Timeout if a rank makes none.
+    Raises InvalidArgument, Unsupported, NotInitialized. The first step raises DuplicateName; Mismatch, with the first
+    difference, if the ranks' parameters differ; Timeout if a rank does not take it.
     """
 
     @in_order(
@@ -84,7 +86,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
             op=given["op"],
         )
         compressor = compressor_of(compression)
-        #: By name, as a Compressor makes them; None: as the options say.
+        #: Synchronises the gradients with a Compressor, by name; None: there is no Compressor.
         self._compressed = None if compressor is None else KeyedSynchronizer(self._options, compressor, in_order=True)
         self._plan: PlanArgument = plan
         self._planning: AutomaticPlanning | None = None
@@ -94,7 +96,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         self._ignore_stale = False
         self._steps = 0
         self._updates = 0
-        # Gluon's Trainer sorts by name: "conv10" comes before "conv2".
+        # Gluon's Trainer would sort by name, and "conv10" would come before "conv2".
         ordered = list(params.values() if isinstance(params, Mapping | mx.gluon.ParameterDict) else params)
         super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
         self._options = for_optimizer(self._options, self._optimizer, plan)
@@ -102,10 +104,11 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         self._check_parameters()
 
     def step(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
-        """One update of the parameters, from gradients divided by `batch_size` (this rank's) and combined.
+        """Updates the parameters once from combined gradients, divided by `batch_size` (this rank's).
 
-        With `ignore_stale_grad`, gradients that backward did not compute since the last step count as zero where others
-        have some; parameters for which no rank has one are skipped. This alone makes step() wait for the other ranks.
+        With `ignore_stale_grad`, a gradient that backward has not computed since the last step counts as zeros if
+        another rank has computed it; if no rank has computed it, the parameter does not change. Only this option makes
+        step() wait for the other ranks.
         """
         self._ignore_stale = ignore_stale_grad
         try:
@@ -127,14 +130,15 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         )
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
-        """From the next step on gradients travel with these codecs, as if given to DistributedTrainer.
+        """Replaces the codecs of all gradients from the next step on.
 
-        Every rank calls it between the same steps; it waits until the last one has ended. It replaces both `codec` and
-        `codec_for`. A state of the old codec lives on where the new codec has a state of that name: residuals survive
-        when a ratio falls, or when onebit becomes graddrop. A residual that the new codec does not have joins the next
-        gradient; momentum that it does not have (dgc's velocity) is forgotten.
+        Every rank calls it between the same steps; it waits until the last step has ended. It replaces both `codec` and
+        `codec_for` of DistributedTrainer. If the old and the new codec have a state of the same name, the new codec
+        goes on with its values: residuals survive when a ratio falls, or when onebit becomes graddrop. A residual that
+        the new codec does not have is added to the next gradient; momentum that the new codec does not have (dgc's
+        velocity) is lost.
 
-        Raises InvalidArgument; Mismatch if the ranks' codecs differ (the old ones stay); Timeout if a rank does not
+        Raises InvalidArgument; Mismatch if the ranks' codecs differ (the old codecs stay); Timeout if a rank does not
         call it.
         """
         self._check_codecs("set_codec")
@@ -143,14 +147,14 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         self._agreed().set_codec(codec, self._prefixed(codec_for))
 
     def set_plan(self, plan: PlanArgument) -> None:
-        """From the next step on gradients travel as the plan says; None: as without one.
+        """Follows the plan from the next step on; None: gradients travel as without a plan.
 
         Every rank calls it between the same steps, with the same plan: a file or a hipress.secopa Plan; it waits until
-        the last step has ended. No dropped value is lost, whichever rank encodes a gradient from now on, or none;
-        momentum (dgc's velocity) is forgotten where another rank encodes.
+        the last step has ended. No residual is lost, even if another rank or no rank encodes a gradient from now on;
+        momentum (dgc's velocity) is lost where another rank encodes.
 
         Raises InvalidArgument with the first difference between plan and parameters; Mismatch if the ranks' plans
-        differ (the old way stays); Timeout if a rank does not call it.
+        differ (the old plan stays); Timeout if a rank does not call it.
         """
         self._check_codecs("set_plan")
         self._wait_for_gradients()
@@ -158,7 +162,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         self._agreed().set_plan(plan_to_set(plan))
 
     def between_steps(self, doing: str) -> GradientSynchronizer:
-        """The list of gradients, when the last step has ended. Raises InvalidArgument if shapes are not known yet."""
+        """Waits for the last step and returns the list of gradients. Raises InvalidArgument for unknown shapes."""
         for parameter in self._ordered:
             if parameter.shape is None or (0 in parameter.shape and parameter._deferred_init):
                 raise InvalidArgument(
@@ -197,7 +201,7 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
                 )
 
     def _agreed(self) -> GradientSynchronizer:
-        """Agreed on with the other ranks when shapes are known: after the first forward pass at the latest."""
+        """The list of gradients. Its first call agrees on the list with the other ranks, when all shapes are known."""
         if self._synchronizer is None:
             described = [
                 operators.describe(
@@ -239,12 +243,12 @@ class DistributedTrainer(NotCopied, mx.gluon.Trainer):  # type: ignore[misc]
         self._updates += 1
 
     def _without_stale(self, indices: list[int]) -> tuple[list[int], list[int]]:
-        """Those for which any rank has a new gradient, and of these those for which this rank has none."""
+        """The parameters for which any rank has a new gradient, and those among them for which this rank has none."""
         data = {index: self._ordered[index].data() for index in indices}
         own = bytes(data[index]._fresh_grad for index in indices)
         gathered = runtime.current().engine.allgather("fresh gradients", own)
         fresh = [index for place, index in enumerate(indices) if any(ranks[place] for ranks in gathered)]
-        # With a member that is fresh its whole group travels.
+        # If one member of a group has a new gradient, the whole group travels.
         groups = {self._agreed().group(index) for index in fresh} - {None}
         fresh = [index for index in indices if index in set(fresh) or self._agreed().group(index) in groups]
         absent = [index for index in fresh if not data[index]._fresh_grad]

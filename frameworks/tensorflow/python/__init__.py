@@ -10,8 +10,8 @@
         loss = ...
     gradients = hp.DistributedGradientTape(tape, codec="onebit").gradient(loss, model.trainable_variables)
 
-or, instead of the tape, `hp.DistributedOptimizer`; what `model.fit()` needs besides is in hipress.tensorflow.keras.
-Names of Horovod have Horovod's meaning; `codec`, `topology`, `partitions` and `plan` are new.
+or `hp.DistributedOptimizer` instead of the tape. hipress.tensorflow.keras has the callbacks for `model.fit()`. Names
+that Horovod has, too, have Horovod's meaning; HiPress adds `codec`, `topology`, `partitions` and `plan`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs as operators, eagerly, in tf.function and in graphs; for every codec that HiPress knows or has loaded.
+"""Every built-in or loaded codec as operators: eager, in tf.function and in graphs.
 
     message, states = encode("onebit", gradient, {"residual": residual})
     values = decode("onebit", message, tf.size(gradient))
     sums = decode_accumulate("onebit", message, sums)
 
-A gradient is a float32 tensor of any shape, a message a uint8 tensor of just its length. TensorFlow's operators change
-no input: encode() takes states and returns the new ones; a state that is not given is zeros, and is not returned.
-`options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor`
-choose the random numbers; the gradient is multiplied by `scale` first. None has a derivative.
+A gradient is a float32 tensor of any shape, a payload (`message`) a uint8 tensor of exactly its length. TensorFlow's
+operators change no input: encode() takes states and returns the new ones. For a state that is not given, encode() uses
+zeros and returns nothing. `options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true".
+`seed`, `step` and `tensor` choose the random numbers; encoding first multiplies the gradient by `scale`. No operator
+has a derivative.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def encode(
     tensor: int = 0,
     scale: float = 1.0,
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """The message, and the given states after it. Raises InvalidArgument."""
+    """The payload, and the new values of the given states. Raises InvalidArgument."""
     names = _states_of(codec)
     given = dict(states or {})
     unknown = sorted(set(given) - set(names))
@@ -58,14 +59,14 @@ def encode(
 
 @as_written
 def decode(codec: str, payload: Any, count: Any, *, options: str = "") -> tf.Tensor:
-    """The `count` values of a message."""
+    """The `count` values of a payload."""
     _states_of(codec)
     return operators.decode(payload, tf.cast(count, tf.int64), codec, options)
 
 
 @as_written
 def decode_accumulate(codec: str, payload: Any, values: Any, *, options: str = "") -> tf.Tensor:
-    """`values` plus the values of a message."""
+    """`values` plus the values of a payload."""
     _states_of(codec)
     return operators.decode_accumulate(payload, tf.convert_to_tensor(values, tf.float32), codec, options)
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective operations with Horovod's names and meaning; eagerly, in tf.function and in graphs.
+"""Collective operations with Horovod's names and meaning: eager, in tf.function and in graphs.
 
-Every rank calls them with the same names, element types and options; those without a name are matched by the order in
-which one thread of each rank calls them, or by their order in the graph of the tf.function that has them. All raise
-InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized, which are errors of
-TensorFlow's, too (failures.py); a graph raises TensorFlow's error alone, see own_error().
+Every rank calls them with the same names, element types and options. Ranks match calls without a name by their order:
+the order of eager calls in one thread of each rank, or the order in the graph of a tf.function. All raise
+InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized; these classes are errors of
+TensorFlow, too (failures.py). A graph raises TensorFlow's error alone, see own_error().
 `device_dense`, `device_sparse` and `ignore_name_scope` are Horovod's and change nothing: operators run on the CPU, and
-their names are no names of scopes.
+their names do not depend on name scopes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _tensors(values: Sequence[Any], names: Sequence[str], dtypes: frozenset[tf.D
 
 
 def _rows(values: Sequence[Any], names: Sequence[str], dtypes: frozenset[tf.DType] = operators.MOVED) -> list[Any]:
-    """_tensors() that have rows, which ranks exchange."""
+    """Converts as _tensors(), for collectives that exchange rows. Raises InvalidArgument for a scalar."""
     tensors = _tensors(values, names, dtypes)
     for tensor, name in zip(tensors, names, strict=True):
         if tensor.shape.rank == 0:  # an unknown rank: the operator raises the error
@@ -75,10 +75,10 @@ def _checked_codec(
 @as_written
 @takes(TensorflowAllreduceOptions)
 def allreduce(tensor: Any, **options: Unpack[TensorflowAllreduceOptions]) -> tf.Tensor | tf.IndexedSlices:
-    """The combination of all ranks' `tensor`; of IndexedSlices all ranks' slices (Average or Sum).
+    """The combination of all ranks' `tensor`. For IndexedSlices: the slices of all ranks (Average or Sum).
 
-    `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs need a name, under which they remember what
-    they dropped. Differentiable.
+    `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs need a name, under which they keep the
+    residual. Differentiable.
     """
     return _allreduce([tensor], options, single=True)[0]
 
@@ -92,7 +92,7 @@ def allreduce(tensor: Any, **options: Unpack[TensorflowAllreduceOptions]) -> tf.
 def grouped_allreduce(
     tensors: Sequence[Any], **options: Unpack[TensorflowAllreduceOptions]
 ) -> list[tf.Tensor | tf.IndexedSlices]:
-    """`allreduce()` of several tensors, which travel together."""
+    """`allreduce()` of several tensors, as one operation."""
     return _allreduce(tensors, options, single=False)
 
 
@@ -137,7 +137,7 @@ def _gathered(slices: tf.IndexedSlices, name: str, op: ReduceOp, factors: tuple[
     factor = factors[0] * factors[1] / (runtime.size() if op == Average else 1)
     if op == Average or factor != 1:
         if not values.dtype.is_floating:
-            values = values / tf.ones([], values.dtype)  # float32 or float64, as Horovod's averages of whole numbers
+            values = values / tf.ones([], values.dtype)  # floats, as Horovod's averages of whole numbers
         values = values * factor
     return tf.IndexedSlices(values, indices, slices.dense_shape)
 
@@ -149,7 +149,7 @@ def allgather(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor:
-    """The rows of all ranks, in the order of the ranks; they may have different numbers of them. Differentiable."""
+    """The rows of all ranks, in rank order. Ranks may have different numbers of rows. Differentiable."""
     process_sets.check(process_set)
     names = _names("allgather", name, None)
     return differentiable.allgather(names, _rows([tensor], names))[0]
@@ -162,7 +162,7 @@ def grouped_allgather(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> list[tf.Tensor]:
-    """`allgather()` of several tensors, which travel together."""
+    """`allgather()` of several tensors, as one operation."""
     process_sets.check(process_set)
     names = _names("allgather", name, len(tensors))
     return differentiable.allgather(names, _rows(tensors, names)) if names else []
@@ -186,7 +186,7 @@ def broadcast(
 def broadcast_(
     variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[tf.Variable]:
-    """Rank `root_rank`'s values of these tf.Variables, in place; returns them."""
+    """Assigns rank `root_rank`'s values to these tf.Variables, and returns them."""
     process_sets.check(process_set)
     names = graph_names.own_names(_names("broadcast", name, len(variables)))
     values = operators.broadcast(names, _tensors(variables, names), root_rank)
@@ -201,9 +201,10 @@ def alltoall(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
-    """The rows that each rank has for this one, in the order of the ranks; with `splits`, also how many came from each.
+    """The rows that each rank has sent to this rank, in rank order; with `splits`, also the number of rows of each
+    rank.
 
-    `splits`: how many rows are for each rank; without it, equally many. Differentiable.
+    `splits`: the number of rows for each rank; without it, every rank gets equally many. Differentiable.
     """
     process_sets.check(process_set)
     names = _names("alltoall", name, None)
@@ -234,8 +235,8 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> tf.Tensor:
-    """This rank's rows of the combination of all ranks' `tensor`: as evenly divided as rows can be, lower ranks have
-    one more. Differentiable.
+    """This rank's rows of the combination of all ranks' `tensor`. If rows do not divide evenly, lower ranks get one
+    more. Differentiable.
     """
     return _reducescatter(
         [tensor],
@@ -260,7 +261,7 @@ def grouped_reducescatter(
     *,
     name: str | None = None,
 ) -> list[tf.Tensor]:
-    """`reducescatter()` of several tensors, which travel together."""
+    """`reducescatter()` of several tensors, as one operation."""
     names = _names("reducescatter", name, len(tensors))
     if not names:
         return []
@@ -278,7 +279,7 @@ def _reducescatter(
 ) -> list[Any]:
     process_sets.check(process_set)
     codec_of(compression)
-    # A reducescatter has no codecs: Python compresses.
+    # The engine's reducescatter has no codecs: the compressor runs in Python.
     given = _rows(tensors, names, operators.COMBINED)
     sent, decompressed = compressed(compressor_of(compression, summed=False), given)
     results = differentiable.reducescatter(

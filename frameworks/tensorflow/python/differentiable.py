@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective operations on lists of tensors that travel together, with Horovod's derivatives.
+"""Collective operations on lists of tensors, with Horovod's derivatives.
 
-In a graph each operator has names of its own, and so has each of its derivatives: they run in any order.
+In a graph, operators and their derivatives run in any order, so each has its own names.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ _ONE = (1.0, 1.0)
 
 
 def _differentiable(forward: Any, tensors: _Tensors) -> list[Any]:
-    """`forward(*tensors)` gives the results and a function from their gradients to the tensors'."""
+    """The results of `forward(*tensors)`, which also returns the function that maps their gradients to the tensors'
+    gradients.
+    """
     results: list[Any] = tf.nest.flatten(tf.custom_gradient(forward)(*tensors))
     return results
 
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def _zeros_after(tensor: Any) -> tuple[Any, Any]:
-    """Zeros like the tensor, which is computed first, and so in derivatives of any order: a Session leaves out what no
-    result needs, and the other ranks would wait for this one.
+    """Zeros like the tensor, which depend on the tensor, also in derivatives of any order. Without this dependency, a
+    Session would not compute the tensor, and the other ranks would wait for this rank.
     """
     with tf.control_dependencies(None if tf.executing_eagerly() else [tensor]):
         return tf.zeros_like(tensor), _zeros_after
@@ -55,7 +57,7 @@ def _average(names: _Names, gradients: _Tensors) -> list[Any]:
 
 
 def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
-    """The root has the average of all ranks' derivatives, the others have none."""
+    """A broadcast. In its derivative the root gets the average of all ranks' gradients, the other ranks get zeros."""
     names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
@@ -69,7 +71,7 @@ def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
 
 
 def allgather(names: _Names, tensors: _Tensors) -> list[Any]:
-    """A rank has its own rows of the average of all ranks' derivatives."""
+    """An allgather. In its derivative a rank gets its own rows of the average of all ranks' gradients."""
     names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:
@@ -89,7 +91,7 @@ def allgather(names: _Names, tensors: _Tensors) -> list[Any]:
 
 
 def alltoall(name: str, tensor: Any, splits: Any) -> tuple[Any, Any]:
-    """The rows received, and how many came from each rank. Derivatives go back to where the rows came from."""
+    """The received rows, and the number of rows of each rank. The gradient of a row goes back to its sender."""
     received: list[Any] = []
     (name,) = own_names([name])
 
@@ -103,7 +105,7 @@ def alltoall(name: str, tensor: Any, splits: Any) -> tuple[Any, Any]:
 
 
 def reducescatter(names: _Names, tensors: _Tensors, factors: tuple[float, float], reduction: str) -> list[Any]:
-    """Each rank's derivative is that of its rows, gathered."""
+    """A reducescatter. Its derivative gathers the gradients of all ranks' rows."""
     names = own_names(names)
 
     def forward(*inputs: Any) -> tuple[list[Any], Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that are HiPress' and TensorFlow's at once, as scripts for Horovod catch them."""
+"""Error classes that derive from both HiPress' and TensorFlow's errors, because Horovod scripts catch TensorFlow's."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ import tensorflow as tf
 
 from hipress import errors
 
-#: Where a status carries the error's name (frameworks/tensorflow/operators/status.h).
+#: The key of a status' payload that has the error's name (frameworks/tensorflow/operators/status.h).
 _PAYLOAD = b"hipress/error"
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-#: How lines of a graph's error begin that say where it was traced.
+#: Beginnings of those lines in a graph's error that describe where it was traced.
 _STACK = ("  File", "Graph execution error", "Detected at node", "\t [[")
-#: Characters of an error's text that errors of other ranks repeat.
+#: Number of characters of an error's text that the errors of other ranks repeat.
 _LONGEST = 1000
 
 
 def _both(own: type[errors.HipressError], *others: type[BaseException]) -> type[errors.HipressError]:
-    """A class that is `own` and all of `others`, the first of which is TensorFlow's; with the name of `own`."""
+    """A class that derives from `own` and all of `others` and has the name of `own`. The first of `others` is
+    TensorFlow's.
+    """
     theirs = others[0]
 
-    # AutoGraph and pickle make errors of TensorFlow anew, by arguments with these names.
+    # AutoGraph and pickle recreate TensorFlow's errors, with arguments of these names.
     def __init__(self: Any, node_def: Any, op: Any, message: str, *payloads: Any) -> None:  # noqa: N807
         theirs.__init__(self, node_def, op, message, *payloads)
         self.args = (message,)
@@ -41,7 +43,7 @@ def _both(own: type[errors.HipressError], *others: type[BaseException]) -> type[
     return type(own.__name__, (own, *others), members)
 
 
-#: As statusCode() in operators/status.h.
+#: The same pairs as in statusCode() of operators/status.h.
 InvalidArgument = _both(errors.InvalidArgument, tf.errors.InvalidArgumentError)
 DuplicateName = _both(errors.DuplicateName, tf.errors.InvalidArgumentError)
 Unsupported = _both(errors.Unsupported, tf.errors.UnimplementedError, NotImplementedError)
@@ -71,17 +73,17 @@ _BOTH = {
 
 
 def own_error(error: BaseException) -> errors.HipressError | None:
-    """The HiPress error that ended a tf.function, a Session or model.fit() with `error`; None if another operator
-    failed. It is an error of TensorFlow's, too: a Mismatch is a tf.errors.FailedPreconditionError.
+    """The HiPress error behind the `error` of a tf.function, a Session or model.fit(); None if another operator failed.
+    Its class is TensorFlow's, too: a Mismatch is a tf.errors.FailedPreconditionError.
     """
     cause: BaseException | None = error
-    # A Session raises an error of its own while it handles the one that says whose it is.
+    # A Session raises another error while it handles the error that has the payload.
     while isinstance(cause, tf.errors.OpError):
         if isinstance(cause, errors.HipressError):
             return cause
         name = cause.experimental_payloads.get(_PAYLOAD)
         if name is not None:
-            # TensorFlow adds its name of the operator; the core's sentence comes first or last.
+            # TensorFlow adds its name of the operator before or after the core's sentence.
             return _made(name.decode(), cause)
         cause = cause.__context__
     return None
@@ -96,7 +98,7 @@ def _made(name: str, error: tf.errors.OpError) -> errors.HipressError:
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Within it operators that run at once, and HiPress' own checks, raise errors that are TensorFlow's, too."""
+    """Within this context eager operators and HiPress' own checks raise errors that are TensorFlow's, too."""
     try:
         yield
     except errors.HipressError as error:
@@ -112,7 +114,7 @@ def own_errors() -> Iterator[None]:
 
 
 def with_own_errors(function: _Function) -> _Function:
-    """`function` within own_errors()."""
+    """Wraps `function` into own_errors()."""
 
     @wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -123,9 +125,10 @@ def with_own_errors(function: _Function) -> _Function:
 
 
 def tell_what_is_raised(tell: Callable[[str], None]) -> None:
-    """Has every error that TensorFlow makes for an operator or a graph told, as "InvalidArgumentError: ...".
+    """Calls `tell` with the text of every error that TensorFlow makes for an operator or a graph, such as
+    "InvalidArgumentError: reason".
 
-    A script may catch it and go on; the kernels of the next step then can name the error.
+    If a script catches the error and goes on, the kernels of the next step can report this text.
     """
     own = tf.errors.OpError.__init__
 

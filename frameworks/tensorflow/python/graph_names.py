@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names under which ranks match the operators of a graph.
+"""The names by which ranks match the operators of a graph.
 
-The operators of a graph run in no order that all ranks share, so each has a name of its own. It depends on the function
-that is traced and on nothing that was traced before: ranks may trace functions at other times, or more often. The
+Each rank may run the operators of a graph in another order, so each operator has its own name. The name depends only on
+the traced function, not on functions traced before: ranks may trace functions at different times, or more often. The
 kernel adds the iteration of loops (operators/operator_names.h).
 """
 
@@ -21,16 +21,16 @@ from tensorflow.python.ops.control_flow_v2_func_graphs import (
     WhileCondFuncGraph,
 )
 
-#: The numbers of functions in TensorFlow's names of them: "cond_1_true_12_grad_40".
+#: The numbers in TensorFlow's names of functions, such as "cond_1_true_12_grad_40".
 _NUMBER = re.compile(r"_\d+(?=_grad|_rewritten|$)")
-#: TensorFlow's names of the branches of one tf.cond(), tf.switch_case(), and their derivatives.
+#: The part of TensorFlow's names that tells the branches of one tf.cond() or tf.switch_case() apart, derivatives too.
 _BRANCH = re.compile(r"_(true|false|branch\d+)((_grad|_rewritten)*)$")
-#: In TensorFlow's name of the function that has the derivatives of another one.
+#: The beginning of TensorFlow's name of a function that has the derivatives of another function.
 _DERIVATIVE = "__backward_"
 
 
 class _Names:
-    """The names that are taken in one graph."""
+    """The names in use in one graph."""
 
     def __init__(self) -> None:
         self._taken: dict[str, int] = {}
@@ -43,15 +43,15 @@ class _Names:
         return name if self._taken[name] == 1 else f"{name}#{self._taken[name]}"
 
     def place_of(self, inner: Any) -> str:
-        """How a loop, a branch or derivatives in this graph are called.
+        """The name of a loop, a branch or a derivative function `inner` of this graph.
 
-        All branches of one tf.cond() are called the same: one of them runs, perhaps another one on each rank.
+        All branches of one tf.cond() have the same name: only one branch runs, perhaps another branch on each rank.
         """
         if inner not in self._places:
             branch = _NUMBER.sub("", inner.name)
             construct = _BRANCH.sub(r"\2", branch) if isinstance(inner, CondBranchFuncGraph) else branch
             seen = self._constructs.setdefault(construct, [set()])
-            if branch in seen[-1]:  # of another construct: a derivative taken a second time
+            if branch in seen[-1]:  # the branch is of another construct: a second derivative
                 seen.append(set())
             seen[-1].add(branch)
             self._places[inner] = construct if len(seen) == 1 else f"{construct}#{len(seen)}"
@@ -62,8 +62,8 @@ _names: weakref.WeakKeyDictionary[Any, _Names] = weakref.WeakKeyDictionary()
 
 
 def own_names(names: Sequence[str]) -> list[str]:
-    """For an operator that is made in the current graph, names that no other operator of this graph has; eagerly,
-    where operations come one after the other, `names` as they are.
+    """Unique names, in the current graph, for an operator that is made now. Eager operations run one after the other,
+    so for them `names` stay unchanged.
     """
     if tf.executing_eagerly():
         return list(names)
@@ -73,7 +73,7 @@ def own_names(names: Sequence[str]) -> list[str]:
 
 
 def unnamed() -> str:
-    """The name, before own_names(), of an operator of the current graph that was given none."""
+    """The name, before own_names(), of an operator of the current graph for which the script gave none."""
     graph = tf.compat.v1.get_default_graph()
     while _is_control_flow(graph):
         graph = graph.outer_graph
@@ -81,7 +81,7 @@ def unnamed() -> str:
 
 
 class _Effects(list[Any]):
-    """All operators of a graph that have effects, when TensorFlow makes a function of it."""
+    """All operators with effects of a graph; TensorFlow iterates over them when it makes a function of the graph."""
 
     def __init__(self, graph: Any) -> None:
         super().__init__()
@@ -93,9 +93,10 @@ class _Effects(list[Any]):
 
 
 def end_with_effects(graph: Any) -> None:
-    """A function of derivatives that has an operator in `graph` ends when its operators have.
+    """Makes the derivative function around `graph` end only after its operators with effects have ended.
 
-    TensorFlow lets it end when its results are there; a second call, which has the same names, could overlap.
+    Otherwise TensorFlow lets the function end when its results are there; a second call with the same names could
+    overlap.
     """
     around = [graph]
     while _is_control_flow(around[-1]):
@@ -103,14 +104,14 @@ def end_with_effects(graph: Any) -> None:
     if not getattr(around[-1], "name", "").startswith(_DERIVATIVE):
         return
     for each in around:
-        # TensorFlow does it itself where it keeps operators with effects in order.
+        # TensorFlow does the same in graphs where it keeps operators with effects in order.
         orders = getattr(each, "experimental_acd_manager", None) is not None
         if not orders and not isinstance(each.control_outputs, _Effects):
             each.control_outputs = _Effects(each)
 
 
 def loops() -> int:
-    """How many loops of its function an operator that is made now is in."""
+    """Number of loops, in its function, around an operator that is made now."""
     count = 0
     graph = tf.compat.v1.get_default_graph()
     while True:
@@ -131,12 +132,12 @@ def _names_in(graph: Any) -> _Names:
 
 
 def _is_control_flow(graph: Any) -> bool:
-    """Whether it is a loop's or a branch's, and no function's."""
+    """Whether the graph is of a loop or a branch, not of a function."""
     return isinstance(graph, (CondBranchFuncGraph, WhileBodyFuncGraph, WhileCondFuncGraph))
 
 
 def _is_derivative(graph: Any) -> bool:
-    """Whether it is of derivatives that a graph around it calls, and not eager code."""
+    """Whether the graph is of a derivative function that an outer graph calls, not eager code."""
     if not getattr(graph, "name", "").startswith(_DERIVATIVE):
         return False
     return isinstance(graph.outer_graph, FuncGraph) or not tf.compat.v1.executing_eagerly_outside_functions()

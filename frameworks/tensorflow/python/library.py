@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library of operators for the TensorFlow that is installed: the one that came with HiPress, or one built here."""
+"""Loads the library of operators for the installed TensorFlow: the shipped library, or one built on this machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hipress.compll.build.cache import opened
 from hipress.errors import Unsupported
 
 
-@cache  # TensorFlow finds no operators in a library that is in the process already under another name
+@cache  # TensorFlow finds no operators in a library that the process has loaded under another name
 def load_operators() -> tuple[Any, ctypes.CDLL]:
-    """TensorFlow's module of the operators, and the library itself. Raises Unsupported that says how to build them."""
+    """TensorFlow's module of the operators, and the library. Raises Unsupported, which says how to build it."""
     load_core()  # libhipress, which the operators link to, is in the process from here on
     version = tf.__version__
     shipped = shipped_library(version)
@@ -45,6 +45,6 @@ def _loaded(library: str, version: str) -> tuple[Any, ctypes.CDLL]:
 
 
 def shipped_library(version: str) -> Path | None:
-    """The one for TensorFlow `version` that HiPress was installed with."""
+    """The library for TensorFlow `version` that HiPress' wheel contains, or None."""
     library = Path(__file__).with_name(f"libhipress_tensorflow-{version}.so")
     return library if library.exists() else None

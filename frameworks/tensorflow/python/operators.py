@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ operators behind the adapter: eagerly, in tf.function and in graphs."""
+"""The C++ operators behind the adapter: eager, in tf.function and in graphs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ for _function in (
     _function.restype = ctypes.c_bool
 _lists.hipress_steps.restype = ctypes.c_int64
 _lists.hipress_forget_held_back.restype = None
-# No update of a variable has to wait for it. (HipressUpdated waits for all of them, so that it is not read-only.)
+# HipressObserve only reads variables, so their updates need not wait for it. HipressUpdated is not read-only: it must
+# wait for all updates.
 register_read_only_resource_op("HipressObserve")
 failures.tell_what_is_raised(lambda what: _lists.hipress_note_raised(what.encode()))
 
@@ -52,12 +53,12 @@ COMBINED = frozenset(
         tf.bool,
     }
 )
-#: Element types of values that go from rank to rank as they are.
+#: Element types of values that ranks send unchanged.
 MOVED = COMBINED | {tf.uint16, tf.uint32, tf.uint64}
 
 
 def check_dtype(dtype: tf.DType, name: str, dtypes: frozenset[tf.DType] = COMBINED) -> None:
-    """Raises Unsupported for element types that are not of `dtypes`."""
+    """Raises Unsupported for an element type that is not among `dtypes`."""
     if dtype not in dtypes:
         known = ", ".join(sorted(known.name for known in dtypes))
         what = "combines" if dtypes is COMBINED else "sends"
@@ -67,7 +68,9 @@ def check_dtype(dtype: tf.DType, name: str, dtypes: frozenset[tf.DType] = COMBIN
 def synchronize(
     values: Sequence[tf.Tensor], number: int, indices: Sequence[int], *, step_count: int
 ) -> list[tf.Tensor]:
-    """The tensors at `indices` of the list `number`, combined over all ranks; of `step_count` in the same step."""
+    """Combines `values`, the tensors at `indices` of the list `number`, over all ranks. `step_count`: number of tensors
+    in this step.
+    """
     with tf.device("CPU:0"), own_errors():
         outputs = _operators.hipress_synchronize(
             list(values), list_number=number, indices=list(indices), step_count=step_count
@@ -76,7 +79,7 @@ def synchronize(
 
 
 def observe(variables: Sequence[Any], number: int, indices: Sequence[int]) -> Any:
-    """Notes which of these resource variables, at `indices` of the list `number`, have changed; the operator."""
+    """The operator that notes which of these resource variables, at `indices` of the list `number`, have changed."""
     with tf.device("CPU:0"), own_errors():
         return _operators.hipress_observe(
             [each.handle for each in variables], list_number=number, indices=list(indices)
@@ -84,19 +87,19 @@ def observe(variables: Sequence[Any], number: int, indices: Sequence[int]) -> An
 
 
 def count_updates(number: int) -> None:
-    """Updates of the variables of the list `number` are told by updated() from here on, and not observed."""
+    """From now on updated() reports the updates of the list's variables, and observe() is not used."""
     _checked(_lists.hipress_count_updates(ctypes.c_int64(number)))
 
 
 def updated(variables: Sequence[Any], number: int, indices: Sequence[int]) -> None:
-    """An optimizer has updated the variables at `indices`. In a tf.function it runs after these resources' writes."""
+    """Reports that an optimizer has updated the variables at `indices`. In a tf.function it runs after their writes."""
     with tf.device("CPU:0"), own_errors():
         handles = [each.handle for each in variables]
         _operators.hipress_updated(handles, list_number=number, indices=list(indices))
 
 
 def forget_values() -> None:
-    """All variables have new values, equal on all ranks, which are no update of an optimizer's."""
+    """Tells the operators that all variables have new values, equal on all ranks, without an optimizer's update."""
     _lists.hipress_forget_values()
 
 
@@ -109,12 +112,12 @@ def unfinished(number: int) -> str | None:
 
 
 def steps(number: int) -> int:
-    """How many steps of the list `number` have had all of their gradients."""
+    """Number of steps in which all gradients of the list `number` were handed over."""
     return int(_lists.hipress_steps(ctypes.c_int64(number)))
 
 
 def reduced(kind: str, names: _Names, tensors: _Tensors, factors: tuple[float, float], **options: Any) -> list[Any]:
-    """An "allreduce" or "reducescatter" of each tensor, which ranks match by name. `factors`: before and after."""
+    """An "allreduce" or "reducescatter" of each tensor; ranks match tensors by name. `factors`: prescale, postscale."""
     operator = _operators.hipress_allreduce if kind == "allreduce" else _operators.hipress_reducescatter
     options["loops"] = _loops(options.get("codec", "none"))
     with tf.device("CPU:0"), own_errors():
@@ -123,28 +126,28 @@ def reduced(kind: str, names: _Names, tensors: _Tensors, factors: tuple[float, f
 
 
 def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
-    """Each tensor as rank `root_rank` has it."""
+    """Rank `root_rank`'s values of each tensor."""
     with tf.device("CPU:0"), own_errors():
         outputs = _operators.hipress_broadcast(list(names), list(tensors), root_rank=root_rank, loops=_loops())
     return _independent(outputs)
 
 
 def allgather(names: _Names, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
-    """The rows of all ranks, and for each tensor how many came from each rank."""
+    """The rows of all ranks, and for each tensor the number of rows of each rank."""
     with tf.device("CPU:0"), own_errors():
         gathered, rows = _operators.hipress_allgather(list(names), list(tensors), N=len(names), loops=_loops())
     return _independent(gathered), rows
 
 
 def alltoall(names: _Names, splits: Any, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
-    """The rows that all ranks have for this one, and for each tensor how many came from each rank."""
+    """The rows that all ranks have sent to this rank, and for each tensor the number of rows of each rank."""
     with tf.device("CPU:0"), own_errors():
         received, rows = _operators.hipress_alltoall(list(names), splits, list(tensors), N=len(names), loops=_loops())
     return _independent(received), rows
 
 
 def encode(gradient: Any, states: _Tensors, step: Any, **options: Any) -> tuple[Any, list[Any]]:
-    """The message, and the states as they are after it."""
+    """The payload, and the new values of the states."""
     with tf.device("CPU:0"), own_errors():
         message, after = _operators.hipress_encode(gradient, list(states), step, **options)
     return message, after
@@ -161,27 +164,27 @@ def decode_accumulate(payload: Any, values: Any, codec: str, options: str) -> An
 
 
 def _loops(codec: str = "none") -> int:
-    """An operator's attribute `loops`, by which its kernel tells iterations apart."""
+    """The operator's attribute `loops`, by which its kernel distinguishes iterations."""
     if tf.executing_eagerly():
         return 0
-    # What a codec remembers it remembers by name: it goes on from one iteration of a loop to the next.
+    # A codec finds its states by name: the name must be equal in all iterations, so that states continue.
     remembers = codec != "none" and load_core().create_codec(codec).states
     return _SAME_IN_EVERY_ITERATION if remembers else graph_names.loops()
 
 
 def define_list(number: int, handles: Sequence[int]) -> None:
-    """The list `number` of this process has these handles from now on, also in graphs that exist."""
+    """Sets the handles of the list `number` of this process, also for existing graphs."""
     values = (ctypes.c_uint32 * len(handles))(*handles)
     _checked(_lists.hipress_define_tensor_list(ctypes.c_int64(number), values, ctypes.c_size_t(len(handles))))
 
 
 def forget_list(number: int) -> None:
-    """No graph that uses the list `number` will run any more."""
+    """Drops the list `number`; no graph that uses it may run afterwards."""
     _lists.hipress_forget_tensor_list(ctypes.c_int64(number))
 
 
 def hold_back(number: int, index: int, values: NDArray[np.float32]) -> None:
-    """`values` join the next values of the tensor at `index` of the list `number`."""
+    """Stores an unsent residual: the operator adds `values` to the next values of the tensor at `index` of the list."""
     values = np.ascontiguousarray(values, np.float32)
     data = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
     size = ctypes.c_size_t(values.size)
@@ -189,7 +192,7 @@ def hold_back(number: int, index: int, values: NDArray[np.float32]) -> None:
 
 
 def held_back(number: int, index: int, count: int) -> NDArray[np.float32] | None:
-    """A copy of the values, `count` elements, that join the next values of the tensor; None: there are none."""
+    """A copy of the tensor's unsent residual, `count` elements; None: there is none."""
     values = np.zeros(count, np.float32)
     data = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
     waits = _lists.hipress_copy_held_back(ctypes.c_int64(number), ctypes.c_size_t(index), data, ctypes.c_size_t(count))
@@ -197,7 +200,7 @@ def held_back(number: int, index: int, count: int) -> NDArray[np.float32] | None
 
 
 def forget_held_back(number: int, index: int) -> None:
-    """No values wait for the next values of the tensor."""
+    """Drops the tensor's unsent residual."""
     _lists.hipress_forget_held_back(ctypes.c_int64(number), ctypes.c_size_t(index))
 
 
@@ -207,7 +210,7 @@ def _checked(well: bool) -> None:
 
 
 def _independent(outputs: list[tf.Tensor]) -> list[tf.Tensor]:
-    """In a tf.function: operators with side effects run one after the other, unless they say that they need not."""
+    """Removes the order that tf.function gives to operators with side effects, so that these run at the same time."""
     if not tf.executing_eagerly():
         graph, operator = outputs[0].graph, outputs[0].op
         manager = getattr(graph, "experimental_acd_manager", None)

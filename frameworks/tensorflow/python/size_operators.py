@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rank() and size() as tensors, as Horovod has them for graphs."""
+"""rank() and size() as tensors, with Horovod's names, for graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
 
 
 def local_size_op(name: str | None = None) -> tf.Tensor:
-    """How many ranks this host has, as an int32 scalar."""
+    """Number of ranks on this host, as an int32 scalar."""
     return tf.constant(runtime.local_size(), tf.int32, name=name)
 
 
@@ -30,5 +30,5 @@ def local_rank_op(name: str | None = None) -> tf.Tensor:
 
 
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
-    """1: this rank is in the set of all ranks."""
+    """Always 1, because the only process set has all ranks, as an int32 scalar."""
     return tf.constant(int(global_process_set.included()), tf.int32, name=name)

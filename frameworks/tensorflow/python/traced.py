@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tf.function does with HiPress' functions."""
+"""Keeps AutoGraph from converting HiPress' functions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def as_written(function: _Function) -> _Function:
-    """Called while a tf.function is traced, `function` is ordinary Python, which AutoGraph leaves as it is. It runs
-    within own_errors().
-    """
+    """Wraps `function` so that AutoGraph does not convert it in a tf.function. It runs within own_errors()."""
     plain: _Function = tf.autograph.experimental.do_not_convert(with_own_errors(function))
     return plain

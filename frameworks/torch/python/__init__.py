@@ -7,7 +7,7 @@
     optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec="onebit")
     hp.broadcast_parameters(model.state_dict(), root_rank=0)
 
-Names of Horovod have Horovod's meaning; `codec`, `topology`, `partitions` and `plan` are new.
+Names that Horovod has, too, have Horovod's meaning; HiPress adds `codec`, `topology`, `partitions` and `plan`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When gradients are synchronised: hooks that submit each one as backward produces it, and the end of backward."""
+"""Hooks that submit each gradient as soon as backward has produced it, and the wait at the end of backward."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from hipress.secopa.plan.plan import Plan
 
 
-#: Seconds for which a rank that leaves a round open waits for the others to do the same: ranks that raise alike do so
-#: together.
+#: Seconds for which a rank that has left a synchronisation round open waits for the other ranks to do the same. Ranks
+#: whose code raises the same exception leave it open at the same time.
 _PATIENCE = 2.0
 
 
 class _PassEnd:
-    """What torch calls at the end of a backward pass. It lives as long as the pass, or as the error that it raised."""
+    """The callback that torch runs at the end of a backward pass. The object lives as long as the pass, or as the error
+    that the callback raised.
+    """
 
     def __init__(self, target: BackwardSynchronization) -> None:
         self._target = weakref.ref(target)
@@ -51,14 +53,14 @@ class _PassEnd:
 class BackwardSynchronization:
     """Keeps `.grad` of a list of parameters synchronised.
 
-    One round synchronises every parameter that requires a gradient exactly once, on every rank: those whose gradient
-    backward computes are submitted by their hooks; when backward ends, the others follow (with their accumulated
-    `.grad`, or as absent) and all are waited for. A rank whose backward touches no parameter has its round in `step()`.
-    Synchronised gradients that another backward adds to before the step are synchronised again: the old part is equal
-    on all ranks, so averaging it once more changes nothing.
+    One synchronisation round synchronises every parameter that requires a gradient exactly once, on every rank. A hook
+    submits each gradient that backward computes. When backward ends, this class submits the other gradients (their
+    accumulated `.grad`, or as absent) and waits for all. A rank whose backward touches no parameter has its round in
+    `step()`. If another backward adds to a synchronised gradient before the step, the gradient is synchronised again:
+    its old part is equal on all ranks, so the second average does not change that part.
 
-    A backward pass that raises leaves its round open if some of its gradients were handed over: the other ranks wait
-    for the rest. The next method but skip(), which ends the round, then raises Mismatch on all ranks, with the
+    A backward pass that raises leaves its round open if it has handed over some gradients: the other ranks wait for the
+    rest. skip() ends such a round. Every other method then raises Mismatch on all ranks, with the text of the
     exception.
     """
 
@@ -82,26 +84,27 @@ class BackwardSynchronization:
         self._passes_done = 0
         self._paused = False
         self._backward_pass = -1  # torch's number of the backward pass that runs now; -1: none
-        self._pass_end: weakref.ref[_PassEnd] | None = None  # dead: that pass is over, well or not
-        self._handed_over: set[int] = set()  # in this round: parameters' indices
-        self._raised = ""  # what ended this round early
-        self._left_open = 0  # rounds
-        self._steps = 0  # updates from synchronised gradients
+        self._pass_end: weakref.ref[_PassEnd] | None = None  # dead: that pass has ended or raised
+        self._handed_over: set[int] = set()  # indices of parameters, in this round
+        self._raised = ""  # the exception that ended this round early
+        self._left_open = 0  # number of rounds left open
+        self._steps = 0  # number of optimizer updates
         self._backward_started = 0
         self._clean = False  # .grad is synchronised and unchanged since
         self._handles: dict[int, int] = {}  # parameter's index → operation in flight
-        self._sent: dict[int, tuple[torch.Tensor, int]] = {}  # their gradients, and torch's counts of changes
-        self._sparse: set[int] = set()  # parameters' indices: their gradients are sparse
-        self._made_dense: dict[int, int] = {}  # parameter's index → sparse dimensions that its gradient had
-        #: By parameter's index: their results become `.grad`. Of sparse gradients, and with a compressor.
+        self._sent: dict[int, tuple[torch.Tensor, int]] = {}  # gradients in flight, with torch's change counts
+        self._sparse: set[int] = set()  # indices of parameters with sparse gradients
+        self._made_dense: dict[int, int] = {}  # parameter's index → number of sparse dimensions
+        #: Operations of sparse gradients, and of all gradients with a compressor, by parameter's index. Each result
+        #: becomes the parameter's `.grad`.
         self._operations: dict[int, Operation[torch.Tensor]] = {}
-        self._absent: dict[int, torch.Tensor] = {}  # parameter's index → where the others' gradient arrives
+        self._absent: dict[int, torch.Tensor] = {}  # parameter's index → buffer for the other ranks' result
         self._hooks: dict[int, Any] = {}
         #: Makes plans from the times of steps; None: there are no automatic plans.
         self.planning: AutomaticPlanning | None = None
-        #: Which codecs the first steps have; None: those of all steps.
+        #: The codecs of the first steps; None: no warm-up.
         self.warming_up: WarmingUp | None = None
-        self._round_s = 0.0  # from a round's first gradient to its last average
+        self._round_s = 0.0  # seconds from a round's first gradient to its last average
         self._core = load_core()
         self._process = runtime.current()
         self._engine = self._process.engine
@@ -113,7 +116,7 @@ class BackwardSynchronization:
         return self._named
 
     def extend(self, named_parameters: list[tuple[str, torch.nn.Parameter]]) -> None:
-        """These are synchronised, too, from the next backward on. On all ranks; see TensorList.extend()."""
+        """Synchronises these parameters, too, from the next backward on. All ranks call it; see TensorList.extend()."""
         self._check_idle("add_param_group")
         if self.planning is not None:
             raise InvalidArgument(
@@ -125,13 +128,15 @@ class BackwardSynchronization:
         self._attach()
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None) -> None:
-        """From the next round on: see GradientSynchronizer.set_codec(). Raises InvalidArgument within backward."""
+        """Changes the codecs from the next round on, see TensorList.set_codec(). Raises InvalidArgument within
+        backward."""
         self._check_idle("set_codec")
         self.planning = self.warming_up = None
         self._synchronizer.set_codec(codec, codec_for)
 
     def set_plan(self, plan: Plan | None) -> None:
-        """From the next round on: see GradientSynchronizer.set_plan(). Raises InvalidArgument within backward."""
+        """Changes the plan from the next round on, see TensorList.set_plan(). Raises InvalidArgument within
+        backward."""
         self._check_idle("set_plan")
         self.planning = self.warming_up = None
         self._synchronizer.set_plan(plan)
@@ -157,19 +162,19 @@ class BackwardSynchronization:
             )
 
     def follow_horovod(self) -> None:
-        """From now on rounds leave in `.grad` what Horovod leaves: zeros where no rank had a gradient, and sparse what
-        came sparse, with `sparse_as_dense` too.
+        """From now on a round leaves in `.grad` what Horovod leaves there: zeros where no rank had a gradient, and a
+        sparse gradient for each parameter whose own gradient was sparse, with `sparse_as_dense`, too.
         """
         self._as_horovod = True
 
     def set_passes(self, passes: int) -> None:
-        """From the next round on: so many backward passes for each."""
+        """From the next round on, one round has the gradients of `passes` backward passes."""
         self._passes = passes
         self._passes_done = 0
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Within it gradients only accumulate."""
+        """Within this context gradients only accumulate on this rank."""
         before, self._paused = self._paused, True
         try:
             yield
@@ -177,7 +182,7 @@ class BackwardSynchronization:
             self._paused = before
 
     def synchronize(self) -> None:
-        """One round, unless `.grad` is synchronised already."""
+        """Runs one round, unless `.grad` is synchronised already."""
         self._check_open_round()
         if self._clean:
             return
@@ -188,7 +193,9 @@ class BackwardSynchronization:
             raise
 
     def skip(self) -> None:
-        """Ends the round without the gradients not handed over. Does nothing if `.grad` is synchronised already."""
+        """Ends the round; gradients that this rank has not handed over are left out. Does nothing if `.grad` is
+        synchronised already.
+        """
         if self._clean:
             return
         if self._process.place.size > 1:
@@ -205,7 +212,7 @@ class BackwardSynchronization:
                 parameter.grad = None
         self._finish_round()
         for index, gradient in sent.items():
-            self._named[index][1].grad = gradient  # zero_grad() may have put it away
+            self._named[index][1].grad = gradient  # zero_grad() may have set it to None
 
     def backward_raised(self, error: BaseException) -> None:
         """See backward_errors.Listener."""
@@ -234,7 +241,7 @@ class BackwardSynchronization:
         return self._steps
 
     def _check_open_round(self) -> None:
-        """Raises Mismatch, on all ranks, if something raised and left a round open."""
+        """Raises Mismatch, on all ranks, if an exception has left a round open."""
         if self._within_backward():
             return
         what = self.unfinished()
@@ -247,7 +254,7 @@ class BackwardSynchronization:
             )
 
     def _within_backward(self) -> bool:
-        """Whether a backward pass runs now that has begun this round."""
+        """Whether the backward pass that has begun this round still runs."""
         end = None if self._pass_end is None else self._pass_end()
         return end is not None and not end.raised
 
@@ -292,12 +299,12 @@ class BackwardSynchronization:
             self._check_open_round()
             self._backward_pass = current_pass
             self._backward_started = self._core.trace_now()
-            self._wait()  # operations of the backward pass within which this one runs (checkpointing)
-            # torch calls this once, when the backward pass that runs now has ended, and forgets it if that raises.
+            self._wait()  # for operations of the outer backward pass (checkpointing runs one backward within another)
+            # torch calls `end` once, when the current backward pass has ended, and drops it if that pass raises.
             end = _PassEnd(self)
             self._pass_end = weakref.ref(end)
             torch.autograd.Variable._execution_engine.queue_callback(end)
-            del end  # the traceback of what raises below keeps this frame, and would keep the pass alive
+            del end  # a traceback from the calls below keeps this frame, and so would keep `end` alive
         self._clean = False
         if self._paused or self._passes_done + 1 < self._passes or index in self._handed_over:
             return
@@ -307,7 +314,7 @@ class BackwardSynchronization:
 
     def _on_backward_end(self) -> None:
         if self._backward_pass == -1:
-            return  # a backward pass within this one (checkpointing) made torch call this twice
+            return  # checkpointing ran a backward pass within this one: torch calls this method twice
         self._backward_pass = -1
         if self._paused:
             return
@@ -342,32 +349,32 @@ class BackwardSynchronization:
             self._handed_over.add(index)
             return
         if is_dense(gradient) and gradient.is_contiguous() != parameter.is_contiguous():
-            # Ranks combine elements in memory order: it must be the parameter's on all of them.
+            # Ranks combine elements in memory order: on every rank it must be the memory order of the parameter.
             gradient = parameter.grad = torch.empty_like(parameter).copy_(gradient)
         self._handles[index] = self._synchronizer.submit(index, gradient, self._steps)
         self._sent[index] = gradient, gradient._version
         self._handed_over.add(index)
 
     def _all_raised_alike(self) -> bool:
-        """Whether every rank has left its round open, with the same gradients handed over: then all have those."""
+        """Whether every rank has left its round open with the same gradients handed over, which it then completes."""
         self._left_open += 1
         key = f"round {self._left_open} left open of {self._synchronizer.name(0)}"
         handed_over = ",".join(map(str, sorted(self._handed_over))).encode()
         try:
             gathered = self._engine.allgather(key, handed_over, _PATIENCE)
         except Timeout:
-            return False  # the others wait for the rest of the round
+            return False  # the other ranks wait for the rest of the round
         if any(other != handed_over for other in gathered):
             return False
         self._wait()
         return True
 
     def _takes_part(self, index: int) -> bool:
-        """A group travels when all of its members are there, its frozen members among them."""
+        """Whether the round has this parameter. A group waits for all of its members, frozen ones too."""
         return self._named[index][1].requires_grad or self._synchronizer.group(index) is not None
 
     def _is_sparse(self, index: int, gradient: torch.Tensor | None) -> bool:
-        """Whether it is; without a gradient, whether it was when there was one."""
+        """Whether the gradient is sparse. Without a gradient: whether the parameter's last gradient was sparse."""
         if gradient is not None:
             if gradient.layout == torch.sparse_coo and not self._sparse_as_dense:
                 self._sparse.add(index)
@@ -415,7 +422,8 @@ class BackwardSynchronization:
         self._clean = True
 
     def _wait(self) -> None:
-        """Ends the round. An exception leaves it open, with the operations that were not waited for."""
+        """Waits for all operations, and ends the round. If one raises, the round stays open with the other
+        operations."""
         leaves_zeros = self._as_horovod and runtime.size() > 1
         for index, handle in list(self._handles.items()):
             try:

@@ -11,7 +11,7 @@ import torch
 
 
 class Listener(Protocol):
-    """An object that is told of backward passes that raise."""
+    """An object whose backward_raised() is called for every backward pass that raises."""
 
     def backward_raised(self, error: BaseException) -> None:
         """A backward pass of this process has ended with `error`."""
@@ -21,7 +21,7 @@ _listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
 
 
 def listen(listener: Listener) -> None:
-    """`listener` is told of every backward pass that raises, as long as it lives."""
+    """Calls `listener.backward_raised()` for every backward pass that raises, as long as `listener` lives."""
     _listeners.add(listener)
     own = torch.autograd.backward
     if getattr(own, "tells_hipress", False):

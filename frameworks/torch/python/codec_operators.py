@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs as operators, eagerly and under torch.compile. After `import hipress.torch`, for each codec:
+"""Codecs as torch operators, eager and under torch.compile. After `import hipress.torch` there are, for each codec:
 
     torch.ops.hipress.<codec>_encode(gradient, <state>=None, ..., *, options="", seed=0, step=0, tensor=0, scale=1.0)
     torch.ops.hipress.<codec>_decode(payload, count, *, options="")
     torch.ops.hipress.<codec>_decode_accumulate(payload, output, *, options="")
 
-A gradient is a contiguous float32 CPU tensor of any shape, a message a uint8 tensor of just its length. States have
-the gradient's size and are updated in place; None stands for zeros that are not kept. `options` is the text between
-the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor` choose the random numbers; the
-gradient is multiplied by `scale` first. Decoding adds to `output`, or returns `count` values. None has a derivative.
+A gradient is a contiguous float32 CPU tensor of any shape, a payload a uint8 tensor of exactly its length. States have
+the gradient's size, and encoding updates them in place; for a state given as None, encoding uses zeros and keeps
+nothing. `options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and
+`tensor` choose the random numbers; encoding first multiplies the gradient by `scale`. Decoding adds to `output`, or
+returns `count` values. No operator has a derivative.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ except OSError as error:
 
 
 def register(name: str) -> None:
-    """Makes the operators of the codec `name`, unless it has them. Raises InvalidArgument if there is no such codec."""
+    """Makes the operators of the codec `name`, unless they exist. Raises InvalidArgument if there is no such codec."""
     if hasattr(torch.ops.hipress, f"{name}_encode"):
         return
     known = [codec["name"] for codec in _core.describe_codecs()]
@@ -46,7 +47,7 @@ def register(name: str) -> None:
 def register_fakes(name: str) -> None:
     """Tells torch.compile what the operators of the codec `name` return.
 
-    register() does so; for operators that `hipress compll build` wrote it is to be called after loading them.
+    register() calls it. After loading operators that `hipress compll build` wrote, call it yourself.
     """
     torch.library.register_fake(f"hipress::{name}_encode", _encoded)
     torch.library.register_fake(f"hipress::{name}_decode", _decoded)
@@ -54,7 +55,7 @@ def register_fakes(name: str) -> None:
 
 
 def _encoded(gradient: torch.Tensor, *states: torch.Tensor | None, **arguments: Any) -> torch.Tensor:
-    size = torch.library.get_ctx().new_dynamic_size()  # the message's length depends on the values
+    size = torch.library.get_ctx().new_dynamic_size()  # the payload's length depends on the values
     return gradient.new_empty(size, dtype=torch.uint8)
 
 

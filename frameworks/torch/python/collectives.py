@@ -4,10 +4,10 @@
 Every rank calls a function with the same name, dtype and options; calls without a name are matched by their order.
 Tensors must not be changed until `synchronize()`, which returns the result. `codec`, `topology` and `partitions` of an
 all-reduce are keyword arguments beside Horovod's: `codec` compresses the values, e.g. "fp16" or "onebit"; biased codecs
-need a name, under which they remember what they dropped.
+need a name, under which they keep the residual.
 
-All raise InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized. Functions that wait
-and have a derivative are in differentiable.py.
+All raise InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized. The functions that
+wait and have a derivative are in differentiable.py.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def allreduce_async_(tensor: torch.Tensor, **options: Unpack[AllreduceOptions]) 
 @in_order(_ONE)
 @takes(AllreduceOptions)
 def allreduce_(tensor: torch.Tensor, **options: Unpack[AllreduceOptions]) -> torch.Tensor:
-    """`allreduce_async_()`, and waits."""
+    """Calls `allreduce_async_()` and waits for the result."""
     return allreduce_async_(tensor, **options).wait()
 
 
@@ -132,15 +132,15 @@ def grouped_allreduce_async_(
 @in_order(_SEVERAL)
 @takes(AllreduceOptions)
 def grouped_allreduce_(tensors: Sequence[torch.Tensor], **options: Unpack[AllreduceOptions]) -> list[torch.Tensor]:
-    """`grouped_allreduce_async_()`, and waits."""
+    """Calls `grouped_allreduce_async_()` and waits for the result."""
     return grouped_allreduce_async_(tensors, **options).wait()
 
 
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str, op: ReduceOp | None = None, process_set: ProcessSet = global_process_set
 ) -> Operation[torch.Tensor]:
-    """Starts adding up (or averaging) sparse tensors: every rank gets the entries of all as a sparse tensor, in which
-    an element may be named more than once.
+    """Starts adding up (or averaging) sparse tensors. Every rank gets the elements of all ranks as one sparse tensor,
+    in which an index may occur more than once.
     """
     op = reduce_ops.chosen(op)
     if op not in (Average, Sum):
@@ -180,7 +180,7 @@ def broadcast_async_(
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """`broadcast_async_()`, and waits."""
+    """Calls `broadcast_async_()` and waits for the result."""
     return broadcast_async_(tensor, root_rank, name, process_set).wait()
 
 
@@ -192,8 +192,8 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Operation[torch.Tensor]:
-    """Starts combining `tensor` over all ranks; this rank gets its rows of the result, the lower ranks one more if they
-    do not divide evenly.
+    """Starts combining `tensor` over all ranks; this rank gets its rows of the result. If the rows do not divide
+    evenly, the lower ranks get one row more.
     """
     process_sets.check(process_set)
     collectives.check_has_rows(tuple(tensor.shape), "reducescatter", name)
@@ -230,7 +230,7 @@ def grouped_reducescatter_async(
 def allgather_async(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Operation[torch.Tensor]:
-    """Starts collecting the rows of all ranks, which may have different numbers of them.
+    """Starts collecting the rows of all ranks. Ranks may have different numbers of rows.
 
     Tensors on GPUs pass through the host's memory.
     """
@@ -241,7 +241,7 @@ def allgather_async(
 def allgather_with_rows_async(
     tensor: torch.Tensor, name: str | None = None
 ) -> Operation[tuple[torch.Tensor, list[int]]]:
-    """As `allgather_async()`; the result is the rows, and a list of how many came from each rank."""
+    """Does as `allgather_async()`; the result is the rows, and a list of the number of rows of each rank."""
     values = _on_host(tensor, name or "allgather without a name")
     dtype = operators.DTYPE_NAMES[tensor.dtype]
     return collectives.allgather_with_rows(values, dtype=dtype, name=name).then(
@@ -264,8 +264,8 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Operation[tuple[torch.Tensor, torch.Tensor]]:
-    """Starts sending the first `splits[0]` rows to rank 0, the next `splits[1]` to rank 1, and so on; without splits
-    equally many to each. The result is the rows from all ranks, and how many came from each.
+    """Starts sending the first `splits[0]` rows to rank 0, the next `splits[1]` rows to rank 1, and so on; without
+    `splits` every rank gets equally many. The result is the rows from all ranks, and the number of rows of each rank.
 
     Tensors on GPUs pass through the host's memory.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective operations that wait for their result and have Horovod's derivatives; see collectives.py for the rest."""
+"""Collectives that wait for their result and have Horovod's derivatives; all others are in collectives.py."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _Names = Sequence[str | None]
 
 
 class _Collective(torch.autograd.Function):
-    """`forward_all(tensors)` gives the results, `backward_all(gradients)` the gradients, of all tensors of a group.
+    """A collective on several tensors: `forward_all(tensors)` returns all results, `backward_all(gradients)` all
+    gradients.
 
     The operations in `backward_all` have derivatives, too: a collective can be differentiated any number of times.
     """
@@ -49,9 +50,9 @@ def _apply(forward_all: Any, backward_all: Any, tensors: _Tensors) -> list[torch
 
 
 class _Derivatives:
-    """Names for the operations by which one call is differentiated.
+    """Names of the operations that compute the derivatives of one call.
 
-    autograd runs them in an order of its own, perhaps another one on each rank, and perhaps in another thread: so their
+    autograd runs these operations in an order that may differ between ranks, and perhaps in another thread. So their
     names depend on the call alone.
     """
 
@@ -60,13 +61,13 @@ class _Derivatives:
         self._times = 0
 
     def differentiated(self) -> _Derivatives:
-        """The names for the derivatives' derivatives; a call can be differentiated several times."""
+        """The names for the derivatives' derivatives. A program can differentiate one call several times."""
         self._times += 1
         return _Derivatives([f"{name}.gradient#{self._times}" for name in self.names])
 
 
 def _derivatives(kind: str, names: _Names, codec: str = "none") -> _Derivatives:
-    """Of a call that is made now. A codec finds its states by name, so there each step has the same name."""
+    """The names for a call that starts now. A codec finds its states by name, so each step then uses the same name."""
     process = runtime.current()
     own = [f"{name or f'unnamed {kind}'}.gradient" for name in names]
     remembers = codec != "none" and bool(load_core().create_codec(codec).states)
@@ -138,8 +139,8 @@ def broadcast(
         return [collectives.broadcast_async(given[0], root_rank, name, process_set).wait()]
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
-        # All ranks have the root's values: the root gets the average of all ranks' gradients, the others get none.
-        # The others take part in its derivative all the same.
+        # All ranks have the root's values: the root gets the average of all ranks' gradients, the other ranks get
+        # zeros. Yet the derivative of this average is a collective, in which all ranks take part.
         (average,) = _averaged(gradients, derivatives)
         is_root = runtime.rank() == root_rank
         return [average if is_root else average.masked_fill(torch.ones_like(average, dtype=torch.bool), 0)]
@@ -178,7 +179,7 @@ def _allgathered(tensors: _Tensors, names: _Names, derivatives: _Derivatives) ->
 def allgather(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """The rows of all ranks, in the order of the ranks; they may have different numbers of them."""
+    """The rows of all ranks, in rank order. Ranks may have different numbers of rows."""
     (result,) = _allgather([tensor], [name], process_set)
     return result
 
@@ -207,7 +208,8 @@ def alltoall(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """The rows that each rank has for this one, in the order of the ranks; with `splits`, also how many came from each.
+    """The rows that each rank has sent to this rank, in rank order; with `splits`, also the number of rows of each
+    rank.
 
     See `alltoall_async()`.
     """
@@ -227,7 +229,7 @@ def _exchanged(
         return [result]
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
-        # Gradients go back to where the rows came from.
+        # The gradient of a row goes back to the rank that sent the row.
         (own,) = derivatives.names
         return [_exchanged(gradients[0], received[0], own, derivatives.differentiated())[0]]
 
@@ -250,12 +252,12 @@ def _reducescatter(
         return results
 
     def backward(gradients: _Tensors) -> list[torch.Tensor]:
-        # Every rank's gradient, of the rows it got, reaches all ranks: times their number unless they were averaged.
+        # Each rank has the gradient of its rows and sends it to all ranks, times their number unless `op` is Average.
         factor = prescale * postscale * (runtime.size() if op == Sum else 1)
         scaled = [gradient * factor for gradient in gradients]
         return _allgathered(scaled, derivatives.names, derivatives.differentiated())
 
-    # A reducescatter has no codecs: Python compresses.
+    # The engine's reducescatter has no codecs: the compressor runs in Python.
     sent, decompressed = compressed(compressor_of(compression, summed=False), tensors)
     return decompressed(_apply(forward, backward, sent))
 

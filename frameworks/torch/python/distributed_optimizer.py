@@ -22,11 +22,11 @@ from hipress.torch.replicas import check_replicas
 if TYPE_CHECKING:
     _Optimizer = torch.optim.Optimizer
 else:
-    _Optimizer = object  # the class that the optimizer had is the base
+    _Optimizer = object  # the optimizer's original class is the base
 
 
 class DistributedTorchOptimizer(NotCopied, _Optimizer):
-    """What DistributedOptimizer() returns: the optimizer that it was given, of a class derived from this one, too."""
+    """The class that DistributedOptimizer() adds to the given optimizer: the object gets a class derived from both."""
 
     _hipress: BackwardSynchronization
     _hipress_skip: bool
@@ -37,21 +37,21 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
     def synchronize(self) -> None:
         """Waits until every gradient is the combination of all ranks' gradients.
 
-        After `backward()` this is the case already, and nothing is done; call it to be sure before clipping. After
-        `no_sync()` it synchronises the accumulated gradients. As in Horovod, the next `step()` belongs within
-        `skip_synchronize()`; else it warns, once.
+        After `backward()` the gradients are already combined, and this method does nothing; Horovod scripts call it
+        before clipping. After `no_sync()` it synchronises the accumulated gradients. As in Horovod, call the next
+        `step()` within `skip_synchronize()`; otherwise `step()` warns, once.
         """
         self._hipress.synchronize()
         self._hipress_synchronized = True
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Horovod's: from now on gradients are accumulated over so many backward passes. Raises InvalidArgument."""
+        """As in Horovod: from now on gradients accumulate over `passes` backward passes. Raises InvalidArgument."""
         declared(TorchOptions)["backward_passes_per_step"].check(passes)
         self._hipress.set_passes(passes)
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Within it `step()` does not synchronise: for use after `synchronize()`, as in Horovod scripts."""
+        """Within this context `step()` does not synchronise. Horovod scripts use it after `synchronize()`."""
         self._hipress_skip = True
         try:
             yield
@@ -61,7 +61,7 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
     def skip_batch(self) -> None:
         """Leaves this rank's batch out of the current step; call `step()` after it, as on every other rank.
 
-        For an exception that is caught, in forward, in backward or before them:
+        Call it where the program catches an exception of forward, of backward or of the code before them:
 
             try:
                 criterion(model(inputs), labels).backward()
@@ -71,18 +71,18 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
 
         Gradients that this rank has not handed over count as zero in the average; gradients that backward handed over
         before it raised count. skip_batch() waits for the other ranks' gradients; after a `backward()` that ended well
-        it does nothing.
+        skip_batch() does nothing.
         """
         self._hipress.skip()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds parameters, whose gradients are synchronised from the next backward on, as those before with `codec`.
+        """Adds parameters. Their gradients are synchronised from the next backward on, with the optimizer's `codec`.
 
         Every rank calls it between the same steps, and waits in it until all have agreed on the parameters. In
         `codec_for` and errors a parameter has the name that the group gives it ("params": [("head.weight", weight)]),
-        or "parameter.7" if it is the optimizer's eighth. A plan that does not name it has it travel uncompressed. The
-        group is not added if this raises InvalidArgument, also while gradients are in flight; DuplicateName; Mismatch,
-        with the first difference between the ranks' groups; Timeout if a rank does not call it.
+        or "parameter.7" if it is the optimizer's eighth. The gradient of a parameter that the plan does not name
+        travels raw. Raises InvalidArgument, also while gradients are in flight; DuplicateName; Mismatch, with the first
+        difference between the ranks' groups; Timeout if a rank does not call it. The group is not added then.
         """
         own: Any = super()
         groups: list[dict[str, Any]] = vars(self)["param_groups"]
@@ -97,48 +97,50 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled, it is the plain optimizer of the class that it had; what loads it wraps it again."""
+        """Pickles the plain optimizer of the original class. The program that loads it wraps it again."""
         own: Any = super()
         return _plain, (type(self).__bases__[1], own.__getstate__())
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within it `backward()` accumulates gradients on this rank only; the next one outside synchronises them."""
+        """Within this context `backward()` accumulates gradients on this rank only; the next one synchronises them."""
         with self._hipress.paused():
             yield
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
-        """From the next backward on gradients travel with these codecs, as if given to DistributedOptimizer.
+        """Replaces the codecs of all gradients from the next backward on.
 
-        Every rank calls it between the same steps. It replaces both `codec` and `codec_for`. A state of the old codec
-        lives on where the new codec has a state of that name: residuals survive when a ratio falls, or when onebit
-        becomes graddrop. A residual that the new codec does not have joins the next gradient; momentum that it does not
-        have (dgc's velocity) is forgotten.
+        Every rank calls it between the same steps. It replaces both `codec` and `codec_for` of DistributedOptimizer. If
+        the old and the new codec have a state of the same name, the new codec goes on with its values: residuals
+        survive when a ratio falls, or when onebit becomes graddrop. A residual that the new codec does not have is
+        added to the next gradient; momentum that the new codec does not have (dgc's velocity) is lost.
 
-        Raises InvalidArgument, also while gradients are in flight; Mismatch if the ranks' codecs differ (the old ones
+        Raises InvalidArgument, also while gradients are in flight; Mismatch if the ranks' codecs differ (the old codecs
         stay); Timeout if a rank does not call it.
         """
         self._hipress.set_codec(codec, codec_for)
 
     def set_plan(self, plan: PlanArgument) -> None:
-        """From the next backward on gradients travel as the plan says; None: as without one.
+        """Follows the plan from the next backward on; None: gradients travel as without a plan.
 
-        Every rank calls it between the same steps, with the same plan: a file or a hipress.secopa Plan. No dropped
-        value is lost, whichever rank encodes a gradient from now on, or none; momentum (dgc's velocity) is forgotten
-        where another rank encodes.
+        Every rank calls it between the same steps, with the same plan: a file or a hipress.secopa Plan. No residual is
+        lost, even if another rank or no rank encodes a gradient from now on; momentum (dgc's velocity) is lost where
+        another rank encodes.
 
         Raises InvalidArgument, with the first difference between plan and parameters, and while gradients are in
-        flight; Mismatch if the ranks' plans differ (the old way stays); Timeout if a rank does not call it.
+        flight; Mismatch if the ranks' plans differ (the old plan stays); Timeout if a rank does not call it.
         """
         self._hipress.set_plan(plan_to_set(plan))
 
     def step(  # type: ignore[override]
         self, closure: Callable[[], Any] | None = None, *args: object, **kwargs: object
     ) -> float | torch.Tensor | None:
-        """The optimizer's own step, on synchronised gradients. Raises, and changes no parameter, if they are not."""
+        """Runs the optimizer's own step on synchronised gradients. If synchronisation fails, it raises the error and
+        changes no parameter.
+        """
         evaluation = None
         if closure is not None:
-            # Its backward passes synchronise; a rank whose backward touched no parameter does so after it.
+            # The closure's backward passes synchronise; a rank whose backward touched no parameter does so afterwards.
             evaluation = _Evaluation(closure, None if self._hipress_skip else self._hipress)
             args = (evaluation, *args)
         elif not self._hipress_skip:
@@ -148,7 +150,7 @@ class DistributedTorchOptimizer(NotCopied, _Optimizer):
         try:
             result: float | torch.Tensor | None = super().step(*args, **kwargs)  # type: ignore[call-overload]
         except BaseException as error:
-            # Before the closure has returned once, no optimizer has touched a parameter.
+            # Optimizers change parameters only after the closure has returned once.
             if evaluation is None or evaluation.returned:
                 self._hipress.update_raised(error)
             raise
@@ -186,7 +188,7 @@ class _Evaluation:
 
 
 def _plain(own_class: Any, state: Any) -> torch.optim.Optimizer:
-    """What a pickled distributed optimizer is when it is loaded."""
+    """The plain optimizer that unpickling a distributed optimizer gives."""
     optimizer: torch.optim.Optimizer = own_class.__new__(own_class)
     optimizer.__setstate__(state)
     return optimizer
@@ -195,7 +197,7 @@ def _plain(own_class: Any, state: Any) -> torch.optim.Optimizer:
 def made_distributed(
     optimizer: torch.optim.Optimizer, synchronization: BackwardSynchronization
 ) -> DistributedTorchOptimizer:
-    """Gives the object itself a derived class: its state, and schedulers that refer to it, stay as they are."""
+    """Replaces the optimizer's class by a derived one. The object, its state and its schedulers stay the same."""
     own = optimizer.__class__
     patched = optimizer.__dict__.get("step")
     optimizer.__class__ = type(f"Distributed{own.__name__}", (DistributedTorchOptimizer, own), {})
@@ -204,7 +206,7 @@ def made_distributed(
     optimizer.__dict__["_hipress_steps"] = 0
     weakref.finalize(optimizer, synchronization.detach)
     if patched is not None:
-        # A learning-rate scheduler made before has put its own step() into the object, around the undistributed one.
+        # An earlier learning-rate scheduler has put its own step() into the object; that one calls the plain step().
         del optimizer.__dict__["step"]
         reference = weakref.ref(optimizer)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GRACE's way in: `grace_from_params({...})` with GRACE's names gives an object whose `step()` averages a tensor.
+"""GRACE's interface: `grace_from_params({...})` takes GRACE's names and returns an object whose `step()` averages a
+tensor.
 
     from hipress.torch.grace import grace_from_params
 
@@ -25,9 +26,9 @@ from hipress.adapter.reduce_ops import Average
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.torch.collectives import allreduce_async
 
-#: GRACE's communicators, and the topology of each. A broadcast from every rank sends what an allgather sends.
+#: The topology of each of GRACE's communicators. A broadcast from every rank sends the same bytes as an allgather.
 TOPOLOGIES = {"allreduce": "ps", "allgather": "allgather", "broadcast": "allgather"}
-#: GRACE's compressors with a codec: the codec's text, where `{name}` stands for a parameter of GRACE.
+#: The codec of each of GRACE's compressors that has one; `{name}` stands for a parameter of GRACE.
 COMPRESSORS = {
     "none": "none",
     "fp16": "fp16",
@@ -43,7 +44,7 @@ COMPRESSORS = {
     "topk": "topk(ratio={compress_ratio})",
 }
 MEMORIES = ("none", "residual", "efsignsgd", "dgc", "powersgd")
-#: Compressors and memories of GRACE that are no codecs, with what to take instead.
+#: GRACE's compressors and memories without a codec, and the codec that the error text recommends.
 WITHOUT_CODEC = {
     "signsgd": "efsignsgd, which sends the signs and a magnitude",
     "signum": "efsignsgd, or onebit",
@@ -68,22 +69,23 @@ DEFAULTS: dict[str, Any] = {
     "threshold": 0.01,
     "lr": 0.1,
 }
-#: Codecs that keep a residual if they are asked to; the others of COMPRESSORS have none.
+#: Compressors whose codecs can keep a residual; the other codecs of COMPRESSORS have none.
 _WITH_RESIDUAL = ("efsignsgd", "natural", "onebit", "powersgd", "qsgd", "randomk", "threshold", "topk")
 
 
 @dataclass(frozen=True)
 class Grace:
-    """What `grace_from_params()` returns. `codec` and `topology` are also what `hipress.torch.DistributedOptimizer`
-    takes, which overlaps the exchange with backward."""
+    """The object that `grace_from_params()` returns. `hipress.torch.DistributedOptimizer` takes the same `codec` and
+    `topology`, and overlaps synchronisation with backward."""
 
     codec: str
     topology: str
 
     def step(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
-        """The average of `tensor` over all ranks, as a new tensor; the memory is kept under `name`.
+        """The average of `tensor` over all ranks, as a new tensor. `name` identifies the codec's states.
 
-        Raises Unsupported, Mismatch, DuplicateName, PeerLost, Timeout and NotInitialized, as `hipress.torch.allreduce`.
+        Raises the errors of `hipress.torch.allreduce`: Unsupported, Mismatch, DuplicateName, PeerLost, Timeout and
+        NotInitialized.
         """
         return self.receive_step(self.send_step(tensor, name))
 
@@ -94,15 +96,15 @@ class Grace:
         )
 
     def receive_step(self, started: Operation[torch.Tensor]) -> torch.Tensor:
-        """Waits for what `send_step()` has started, and returns the average."""
+        """Waits for the operation that `send_step()` has started, and returns the average."""
         return started.wait()
 
 
 def grace_from_params(params: Mapping[str, Any]) -> Grace:
     """The codec and topology that GRACE's `params` name.
 
-    Raises Unsupported, which lists what there is, for a name of GRACE that has no codec or a memory that the compressor
-    cannot have; InvalidArgument for an unknown name or parameter, and for a value out of range.
+    Raises Unsupported for a name of GRACE that has no codec, and for a memory that the compressor cannot have; the text
+    lists the valid names. Raises InvalidArgument for an unknown name or parameter, and for a value out of range.
     """
     unknown = sorted(set(params) - set(DEFAULTS))
     if unknown:
@@ -117,12 +119,12 @@ def grace_from_params(params: Mapping[str, Any]) -> Grace:
         _refuse("communicator", communicator, tuple(TOPOLOGIES))
     _check_values(given)
     codec = _codec(compressor, memory, given)
-    load_core().create_codec(codec)  # names the option that is out of range
+    load_core().create_codec(codec)  # raises InvalidArgument for an option out of range
     return Grace(codec, TOPOLOGIES[communicator])
 
 
 def _codec(compressor: str, memory: str, given: Mapping[str, Any]) -> str:
-    """The codec's text. A memory is the codec's error feedback, or for momentum the codec dgc."""
+    """The codec's text. GRACE's memory becomes the codec's error feedback; a momentum memory becomes the codec dgc."""
     if memory == "powersgd" and compressor != "powersgd":
         raise _no_memory(compressor, memory, "powersgd")
     if memory == "dgc" or compressor == "dgc":
@@ -154,7 +156,7 @@ def _no_memory(compressor: str, memory: str, others: str) -> Unsupported:
 
 
 def _check_values(given: Mapping[str, Any]) -> None:
-    """Raises InvalidArgument where a value of GRACE's has another meaning here; codecs check their own options."""
+    """Raises InvalidArgument for a value that has another meaning in GRACE; codecs check their own options."""
     if given["gradient_clipping"]:
         raise InvalidArgument(
             "grace_from_params: gradient_clipping is not part of a memory; clip before step(), "

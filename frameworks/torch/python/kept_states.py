@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What codecs remember, in checkpoints: `codec_states()` and `load_codec_states()`."""
+"""Codec states (residuals and others) in checkpoints: `codec_states()` and `load_codec_states()`."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from hipress.torch.distributed_optimizer import DistributedTorchOptimizer
 from hipress.torch.optim.synchronizing import SynchronizingOptimizer
 from hipress.torch.synchronizer import GradientSynchronizer
 
-#: What keeps states of codecs.
+#: The objects that have codec states.
 Keeper: TypeAlias = "DistributedTorchOptimizer | GradientSynchronizer | DiLoCo | SynchronizingOptimizer"
 
 
 def codec_states(optimizer: Keeper, *, exact: bool = False) -> dict[str, torch.Tensor]:
-    """What codecs remember of the gradients, as float32 tensors by name, beside small tensors that say of what.
+    """The codec states of the gradients, as float32 tensors by name, with small tensors that describe them.
 
-    By default the mean over all ranks: **every rank calls it**, between the same steps, and all get the same. It serves
-    any number of ranks, any codec and topology, so rank 0 saves it:
+    By default it returns the mean over all ranks: **every rank calls it**, between the same steps, and all ranks get
+    the same values. Any number of ranks can load the mean, with any codec and topology, so rank 0 saves it:
 
         states = hp.codec_states(optimizer)          # on every rank
         if hp.rank() == 0:
             torch.save({"optimizer": optimizer.state_dict(), "codecs": states}, path)
 
-    With `exact=True` it is what this rank alone remembers. No other rank is asked, and every rank saves its own. With
-    as many ranks, and the same codecs and plan, training goes on to the bit as if it had not ended.
+    With `exact=True` it returns the states of this rank alone. It asks no other rank, and every rank saves its own
+    states. A job with the same number of ranks, the same codecs and the same plan then goes on with the same bits as if
+    the first job had not ended.
 
     Arguments:
-        optimizer: of DistributedOptimizer(); or a GradientSynchronizer or DiLoCo; or an optimizer of
+        optimizer: an optimizer of DistributedOptimizer(), a GradientSynchronizer, a DiLoCo, or an optimizer of
             hipress.torch.optim over the engine.
-        exact: see above.
+        exact: True: this rank's states; False: the mean over all ranks.
 
     Raises InvalidArgument within a step; Mismatch if another rank has refused, or has done another number of steps;
     Timeout if a rank does not call it; NotInitialized.
@@ -49,23 +50,24 @@ def codec_states(optimizer: Keeper, *, exact: bool = False) -> dict[str, torch.T
 
 
 def load_codec_states(optimizer: Keeper, states: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-    """Goes on from what codec_states() returned, in place of what codecs remember now. **Every rank calls it**.
+    """Replaces the codec states by the result of codec_states(). **Every rank calls it**.
 
     With another codec, topology, plan or number of ranks the next averages still get every residual. A momentum
-    goes on only where a rank encodes an element in the same role.
+    continues only where a rank encodes an element in the same role.
 
     Arguments:
-        optimizer: as of codec_states(), with the same parameters.
-        states: the mean; or, with exact=True, this rank's own, on as many ranks; or the list of all ranks' own, in
-            their order, on any number of ranks. Tensors, or arrays of NumPy.
+        optimizer: as for codec_states(), with the same parameters.
+        states: the mean, for any number of ranks; or this rank's states (exact=True), for the same number of ranks; or
+            the list of all ranks' states (exact=True), in rank order, for any number of ranks. The values are tensors
+            or NumPy arrays.
 
-    Raises InvalidArgument within a step and, with the first difference, for states of other parameters or damaged ones;
-    Mismatch on the other ranks then, and if ranks load states after different steps; Timeout if a rank does not call
-    it. Nothing is changed then.
+    Raises InvalidArgument within a step and, with the first difference, for damaged states or states of other
+    parameters; the other ranks then raise Mismatch. Raises Mismatch if ranks load states of different steps, and
+    Timeout if a rank does not call it. After an error the states are unchanged.
     """
     first, *others = _lists_of(optimizer, "load_codec_states")
 
-    def is_of_first(key: str) -> bool:  # also what belongs to none: the list refuses it
+    def is_of_first(key: str) -> bool:  # also keys of no list: the first list refuses them
         return not any(_is_of(key, each) for each in others)
 
     loaded = [(first, _parted(states, is_of_first))]
@@ -103,5 +105,5 @@ def _lists_of(optimizer: Any, doing: str) -> list[GradientSynchronizer]:
 
 
 def as_array(value: Any) -> Any:
-    """A tensor, on any device, as an array of NumPy."""
+    """A tensor, on any device, as a NumPy array; other values unchanged."""
     return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value

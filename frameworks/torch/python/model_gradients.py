@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model's gradients in a file: what `hipress plan` begins with."""
+"""Writes a model's gradients (names, sizes, times) into a file, the input of `hipress plan`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def write_gradients(
     Names and order are as in `model.named_parameters()`, without parameters that need no gradient. Needs no init().
 
     Arguments:
-        path: a .json file gets everything; another one lines `name,number_of_float32`, without times.
+        path: a .json file gets all fields. Another file gets lines `name,number_of_float32`, without times.
         backward: computes a loss of the model and calls its backward(). If given, it is called `steps` + 1 times, and
-            the file says when backward has each gradient (seconds after the model's forward() has returned; medians of
-            all calls but the first), so that a plan knows which transfers backward hides. Call it with the batch size
-            and the number of threads of the training. The model's gradients are None afterwards.
+            the file has each gradient's release time (seconds after the model's forward() has returned; medians of all
+            calls but the first). From these times the planner computes which transfers backward hides. Use the batch
+            size and the number of threads of the training. The model's gradients are None afterwards.
 
     Raises InvalidArgument if the model trains no parameters, their shapes are not known yet, or the file cannot be
     written.
@@ -43,7 +43,7 @@ def write_gradients(
 
 
 def gradients_of(model: torch.nn.Module) -> GradientSet:
-    """What write_gradients() writes without times."""
+    """The gradients of a model, without times."""
     from hipress.secopa.profile.model_gradients import gradients_of_tensors
 
     trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
@@ -68,7 +68,7 @@ def _timed(model: torch.nn.Module, gradients: GradientSet, backward: Callable[[]
         for number in range(steps + 1):
             backward()
             times.ended()
-            if number == 0:  # it warms up
+            if number == 0:  # the first call warms up
                 times = ReleaseTimes(names)
     finally:
         for hook in hooks:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ operators behind the adapter: what tensors they take, and errors with their types."""
+"""The C++ operators behind the adapter: the checks of their tensors, and their errors as typed exceptions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ except OSError as error:
 
 
 def check_tensor(tensor: torch.Tensor, name: str) -> None:
-    """Raises Unsupported or InvalidArgument, saying what to do, for a tensor that cannot be synchronised."""
+    """Raises Unsupported or InvalidArgument for a tensor that HiPress cannot synchronise; the text says what to do."""
     if tensor.layout != torch.strided:
         raise InvalidArgument(
             f"tensor '{name}' is sparse ({tensor.layout}); call .to_dense() first, or sparse_allreduce_async(); "
@@ -63,8 +63,8 @@ def check_tensor(tensor: torch.Tensor, name: str) -> None:
 
 
 def device_of(tensor: torch.Tensor, name: str) -> Any:
-    """The device of the engine on which the tensor is; None: it is on the host. Raises Unsupported that says what is
-    missing.
+    """The engine's device that holds the tensor; None: the tensor is in host memory. Raises Unsupported; its text names
+    the missing part.
     """
     if tensor.device.type == "cpu":
         return None
@@ -84,29 +84,30 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def shape_text(tensor: torch.Tensor) -> str:
-    """The shape as ranks compare it: also the memory order, because values are combined in that order."""
+    """The shape and the memory order, which ranks compare because they combine values in memory order."""
     return str(list(tensor.shape)) + memory_order(tensor)
 
 
 def memory_order(tensor: torch.Tensor) -> str:
-    """What shape_text() adds to the shape."""
+    """The memory order as text: empty for row-major."""
     return "" if tensor.is_contiguous() else " channels last"
 
 
 def stream_of(tensor: torch.Tensor) -> int:
-    """The CUDA stream on which torch computes the tensor: synchronisation begins after its current work. 0: on none."""
+    """The CUDA stream on which torch computes the tensor; synchronisation waits for its current work. 0: no stream."""
     return int(torch.cuda.current_stream(tensor.device).cuda_stream) if tensor.is_cuda else 0
 
 
-#: Start synchronising a tensor and return the operation's handle, or -1 if it is refused: then raise_refusal(). Their
-#: arguments after the tensors: the handle that ranks agreed on, the caller's number of updates, and stream_of().
+#: The operators start synchronising a tensor and return the operation's handle. They return -1 if they refuse the
+#: tensor; the caller then calls raise_refusal(). Their arguments after the tensors are the handle on which the ranks
+#: agreed, the caller's number of updates, and stream_of().
 submit_in_place = torch.ops.hipress.submit_.default
 submit = torch.ops.hipress.submit.default
 submit_absent = torch.ops.hipress.submit_absent.default
 
 
 def raise_refusal(tensor: torch.Tensor, name: str) -> NoReturn:
-    """Raises why an operator has refused the tensor."""
+    """Raises the error for which an operator has refused the tensor."""
     check_tensor(tensor, name)
     _core.raise_kept_error()
     raise HipressError("an operator failed without saying why")

@@ -35,7 +35,7 @@ def _named(
     """The optimizer's parameters with names, in the order given. Raises InvalidArgument."""
     of_optimizer = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
-        # Horovod's names.
+        # These are Horovod's names.
         return [
             (f"allreduce.noname.{group}.{index}", parameter)
             for group, options in enumerate(optimizer.param_groups)
@@ -80,20 +80,21 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
 ) -> DistributedTorchOptimizer:
     """Makes `optimizer` step on gradients combined over all ranks; returns it, now also of a distributed class.
 
-    Gradients are submitted as backward produces them, so that synchronisation overlaps the rest of backward. When
-    `backward()` returns, every `.grad` holds the combined gradient: clipping and GradScaler need no special recipe
-    (Horovod's, with `synchronize()` and `skip_synchronize()`, works too). Parameters that a rank did not use in a step
-    count as zero there; if no rank used one, its `.grad` stays as it is.
+    A hook submits each gradient as soon as backward has produced it, so synchronisation overlaps the rest of backward.
+    When `backward()` returns, every `.grad` holds the combined gradient: clipping and GradScaler need no special recipe
+    (Horovod's recipe with `synchronize()` and `skip_synchronize()` works, too). If a rank did not use a parameter in a
+    step, its gradient counts as zeros; if no rank used it, its `.grad` stays as it is.
 
-    Every rank calls it with the same arguments and calls `backward()` the same number of times between steps.
+    Every rank calls it with the same arguments, and calls `backward()` the same number of times between steps.
 
     Arguments:
         optimizer: any torch optimizer.
-        named_parameters: `model.named_parameters()`; names appear in errors and traces and key what codecs remember.
+        named_parameters: `model.named_parameters()`; the names appear in errors and traces, and codec states have them
+            as keys.
         {options}
 
-    Warns (CodecWarning) of a codec that does not go with the optimizer, as error feedback does not go with Adam, and
-    says what to use instead; plan="auto" leaves such codecs out.
+    Warns (CodecWarning) of a codec that does not fit the optimizer, such as a codec with error feedback for Adam, and
+    says what to use instead; plan="auto" does not choose such codecs.
 
     Raises InvalidArgument, Unsupported, DuplicateName; Mismatch with the first difference if the ranks' parameters
     differ; Timeout if a rank does not call it; NotInitialized.

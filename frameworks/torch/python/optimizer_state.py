@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An optimizer's state from one rank to all: tensors travel as tensors, everything else as plain values. No pickle."""
+"""Sends an optimizer's state from one rank to all. Tensors travel as tensors, all else as plain values; no pickle."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WHAT, _LABEL = "broadcast_optimizer_state()", "optimizer_state"
 
 
 def send_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
-    """Rank `root_rank` gives the others the state of `optimizer`. Raises Unsupported, on every rank, naming the first
-    value that is neither a tensor, dense or sparse (COO), nor plain.
+    """Sends the state of rank `root_rank`'s `optimizer` to all other ranks. Raises Unsupported, on every rank, with the
+    first value that is neither a tensor (dense or sparse COO) nor a plain value.
     """
     tensors: list[tuple[str, torch.Tensor]] = []
 
@@ -55,7 +55,7 @@ def send_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
 
 
 def receive_state(root_rank: int) -> dict[str, Any]:
-    """The state_dict() of rank `root_rank`'s optimizer, on another rank. Raises what send_state() does, and
+    """Receives the state_dict() of rank `root_rank`'s optimizer on another rank. Raises the errors of send_state(), and
     CorruptPayload if that rank has not sent it.
     """
     tensors: list[tuple[str, torch.Tensor]] = []
@@ -72,7 +72,7 @@ def receive_state(root_rank: int) -> dict[str, Any]:
                 torch.zeros(described["values"], dtype=dtype),
             )
             tensors.extend([(f"{described['name']}.indices", indices), (f"{described['name']}.values", values)])
-            # It shares the memory of both, which the root's arrive in.
+            # The sparse tensor shares the memory of `indices` and `values`, which the broadcast fills later.
             return torch.sparse_coo_tensor(
                 indices, values, described["shape"], is_coalesced=described["coalesced"], check_invariants=False
             )
@@ -90,7 +90,7 @@ def _broadcast(tensors: list[tuple[str, torch.Tensor]], root_rank: int) -> None:
     for where, tensor in tensors:
         if tensor.numel() == 0:
             continue
-        # Types that HiPress does not know, such as complex ones, as their bytes.
+        # Elements of types that HiPress does not know, such as complex numbers, travel as bytes.
         known = tensor.dtype in operators.DTYPE_NAMES
         values = tensor if known else tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
         started.append(broadcast_async_(values, root_rank, name=f"{_LABEL}.{where}"))
@@ -99,13 +99,13 @@ def _broadcast(tensors: list[tuple[str, torch.Tensor]], root_rank: int) -> None:
 
 
 def keep_bits(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:
-    """After load_state_dict(state_dict): undoes its conversions, such as of tensors to their parameter's dtype; tensors
-    stay on the devices that it has chosen.
+    """Undoes conversions of load_state_dict(state_dict), such as of tensors to their parameter's dtype. Tensors stay on
+    the devices that load_state_dict() has chosen.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, received in state_dict["state"].items():
         if not isinstance(index, int) or not isinstance(received, dict):
-            continue  # not of a parameter: it is loaded as it is
+            continue  # not the state of a parameter: torch loads it unchanged
         own = optimizer.state[parameters[index]]
         for key, value in received.items():
             loaded = own.get(key)

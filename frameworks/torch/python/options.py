@@ -13,7 +13,7 @@ from hipress.adapter.gradient_options import GradientOptions
 from hipress.options.declaration import Option
 from hipress.options.warmup import Warmup
 
-#: What the texts of all frameworks say here.
+#: The words that fill the placeholders of the option texts of all frameworks.
 WORDS = {
     "parameter": "parameter",
     "codec_for_example": '{"embedding.weight": "fp16"}',

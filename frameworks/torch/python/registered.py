@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the codecs' operators part of torch when `hipress.torch` is imported."""
+"""Registers the codecs' operators with torch when a program imports `hipress.torch`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from torch.torch_version import TorchVersion
 
 
 def register_codecs() -> None:
-    """Loads torch.ops.hipress.<codec>_encode and so on, where HiPress was built with them and torch can take them.
+    """Loads the operators torch.ops.hipress.<codec>_encode and others, if this build of HiPress has them and torch can
+    load them.
 
-    The operators need torch 2.10, the rest of hipress.torch 2.9: there, `import hipress.torch.codec_operators` says so.
+    The operators need torch 2.10; the rest of hipress.torch needs 2.9. With torch 2.9, `import
+    hipress.torch.codec_operators` raises Unsupported.
     """
     built = Path(__file__).with_name("libhipress_torch_codecs.so").exists()
     if built and TorchVersion(torch.__version__) >= TorchVersion("2.10"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of parameters, for the check that all ranks hold the same (HIPRESS_CHECK_REPLICAS)."""
+"""Checks that all ranks have the same bytes of the parameters (HIPRESS_CHECK_REPLICAS)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what to install where PyTorch is not there."""
+"""Raises an error that says what to install if PyTorch is missing."""
 
 from __future__ import annotations
 

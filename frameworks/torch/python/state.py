@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting all ranks from one rank's state: parameters, optimizer state, any object."""
+"""Broadcasts one rank's state to all ranks at the start: parameters and optimizer state."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def broadcast_parameters(
 ) -> None:
     """Gives every rank rank `root_rank`'s values, in place.
 
-    `params`: `model.state_dict()`, `model.named_parameters()` or `model.parameters()`, which are told apart by their
-    order. Entries that are not tensors are left alone. Raises InvalidArgument for anything else.
+    `params`: `model.state_dict()`, `model.named_parameters()`, or `model.parameters()`, whose tensors are matched by
+    their order. Values of other types than tensors stay as they are. Raises InvalidArgument for another `params`.
     """
     items = _named(params)
     handles = []
@@ -34,7 +34,7 @@ def broadcast_parameters(
                 continue
             tensor = value.detach()
             if tensor.layout == torch.strided and not operators.is_dense(tensor):
-                # A view with gaps or a transposed one: its values travel in a copy.
+                # The values of a view with gaps, or of a transposed one, travel in a copy.
                 copy = tensor.contiguous()
                 copies.append((tensor, copy))
                 tensor = copy
@@ -65,13 +65,13 @@ def broadcast_optimizer_state(
 ) -> None:
     """Gives every rank's optimizer rank `root_rank`'s state: options of the parameter groups, step counts, moments.
 
-    Works for any optimizer whose `state_dict()` consists of tensors and plain values (None, bool, int, float,
-    str, bytes, list, tuple, dict, dtypes), whatever the others hold before; all ranks then hold the same bits. Nothing
-    is unpickled. If the root has no state yet, `.grad` is zeros afterwards instead of None, as Horovod leaves it; the
-    step that Horovod takes is not taken. `model` says which of these zeros are sparse for SGD: the zeros
-    of its `nn.Embedding(..., sparse=True)`.
-    Raises InvalidArgument if the optimizers have different parameter groups; Unsupported, on every rank, naming the
-    first value of another type; CorruptPayload if the state does not come from that rank.
+    Works for any optimizer whose `state_dict()` consists of tensors and plain values (None, bool, int, float, str,
+    bytes, list, tuple, dict, dtypes). Afterwards all ranks have the same bits, whatever state they had before. Nothing
+    is unpickled. If the root has no state yet, every `.grad` that was None becomes zeros, as Horovod leaves it; unlike
+    Horovod, HiPress takes no step for this. `model`: for SGD, the zeros of its `nn.Embedding(..., sparse=True)` layers
+    are sparse.
+    Raises InvalidArgument if the optimizers have different parameter groups; Unsupported, on every rank, with the first
+    value of another type; CorruptPayload if the state does not come from that rank.
     """
     if runtime.rank() == root_rank:
         _leave_zeros(optimizer, optimizer.state_dict(), model)
@@ -92,7 +92,9 @@ def broadcast_optimizer_state(
 def _leave_zeros(
     optimizer: torch.optim.Optimizer, state_of_root: Mapping[str, Any], model: torch.nn.Module | None
 ) -> None:
-    """All ranks go by the root's state: a gradient must not be sparse on one and dense on another."""
+    """Sets zero gradients if the root has no state. All ranks decide by the root's state: no gradient may be sparse on
+    one rank and dense on another.
+    """
     if state_of_root["state"]:
         return
     layers = () if model is None else model.modules()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synchronises a fixed list of tensors again and again: what DistributedOptimizer is built on."""
+"""Synchronises a list of tensors in every step; DistributedOptimizer is built on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _described(name: str, tensor: torch.Tensor) -> TensorDescription:
 
 
 class GradientSynchronizer(TensorList):
-    """A TensorList of (name, tensor) pairs, whose shapes and dtypes are taken from the tensors."""
+    """A TensorList of (name, tensor) pairs; the tensors give the shapes and dtypes."""
 
     def __init__(
         self,
@@ -39,8 +39,9 @@ class GradientSynchronizer(TensorList):
     def submit(self, index: int, tensor: torch.Tensor, updates: int = -1) -> int:
         """Starts synchronising the values of the tensor at `index`, in place; returns a handle for `wait()`.
 
-        Returns at once. `tensor` must not be touched until `wait()`. `updates`: how many steps this rank has taken with
-        earlier results, below 0: it does not count; a rank with another number makes it a Mismatch.
+        Returns at once. Do not read or write `tensor` before `wait()`. `updates`: number of steps that this rank has
+        taken with earlier results; the operation raises Mismatch if another rank has another number. Below 0: not
+        compared.
         """
         held_back = self.held_back(index)
         if held_back is not None:
@@ -53,14 +54,14 @@ class GradientSynchronizer(TensorList):
         return operation
 
     def submit_absent(self, index: int, output: torch.Tensor, updates: int = -1) -> int:
-        """Takes part without values: `output` receives what the other ranks have."""
+        """Takes part without values (absent): `output` receives the result of the other ranks."""
         return self._started(operators.submit_absent, index, output, updates)
 
     def _started(self, operator: Callable[..., int], index: int, tensor: torch.Tensor, updates: int) -> int:
-        """The operator checks the tensor. What is wrong is found out afterwards: most tensors are right."""
+        """Calls the operator, which checks the tensor. Only after a refusal does Python look for the reason."""
         declared = self.handle(index)
         try:
-            # On the host without a stream: torch takes time to convert each argument.
+            # A tensor in host memory has no stream: torch takes time to convert each argument.
             operation = (
                 operator(tensor, declared, updates, operators.stream_of(tensor))
                 if tensor.is_cuda

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions of a model's weights through a folder or an object store, from a trainer to any number of followers."""
+"""Sends versions of a model's weights from a trainer to any number of followers, through a folder or object store."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class WeightStream:
         stream = hipress.torch.WeightStream("/shared/weights")     # in each follower
         stream.follow(model.state_dict(), timeout=600)
 
-    Followers get the trainer's bytes exactly. A version has only the elements whose bytes changed since the version
-    before, and their new values (as PULSE, arXiv 2602.03839); of bfloat16 weights few change in a step of training. Now
-    and then a version has all values, so a follower may begin late or miss versions. No engine and no other rank is
-    needed.
+    Followers get the trainer's bytes exactly. A version has only the indices and new values of the elements whose bytes
+    changed since the last version (as PULSE, arXiv 2602.03839); few bfloat16 weights change in a training step. One of
+    `anchor_every` versions has all values, so a follower may begin late or miss versions. A stream needs no engine and
+    no other rank.
 
     Arguments:
         store: a folder, or an object with the methods of `hipress.weights.Store`, for an object store.
         anchor_every: one of this many versions has all values.
-        keep_anchors: number of these to keep; older versions are deleted.
+        keep_anchors: number of versions with all values to keep; older versions are deleted.
 
     Raises InvalidArgument.
     """
@@ -51,9 +51,9 @@ class WeightStream:
             weights: dense tensors by name, on any device, such as `model.state_dict()`. They keep their names, types
                 and shapes from version to version. The call copies them: training may go on when it returns.
 
-        Raises InvalidArgument, also if another process publishes to the same store; Mismatch if the tensors are others
-        than those of the last version; Unsupported for sparse and quantised tensors; OSError of the store. After an
-        error the next version has all values.
+        Raises InvalidArgument, also if another process publishes to the same store; Mismatch if the names, types or
+        shapes differ from the last version; Unsupported for sparse and quantised tensors; OSError of the store. After
+        an error the next version has all values.
         """
         return self._publisher.publish([_weight(name, _on_host(name, tensor)) for name, tensor in weights.items()])
 
@@ -62,12 +62,12 @@ class WeightStream:
 
         Arguments:
             weights: the tensors of the same model, such as `model.state_dict()`.
-            timeout: how long to wait for a version newer than the last one (seconds).
-            from_anchor: read all values anew, because something else wrote to the weights since the last call.
+            timeout: seconds to wait for a version newer than the last one.
+            from_anchor: read all values again; needed if other code wrote to the weights after the last call.
 
-        Raises Timeout; Mismatch with the first difference if the stream is of another model; CorruptPayload, with its
-        name, for a file that is cut off or altered; InvalidArgument if the weights are not those of the last call;
-        Unsupported. The weights are then as they were.
+        Raises Timeout; Mismatch with the first difference if the stream is of another model; CorruptPayload, with the
+        file's name, for a truncated or altered file; InvalidArgument if the weights are not those of the last call;
+        Unsupported. The weights are unchanged then.
         """
         hosts = {name: _on_host(name, tensor) for name, tensor in weights.items()}
         version = self._follower.follow(
@@ -80,7 +80,7 @@ class WeightStream:
 
 
 def _on_host(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself if its memory is contiguous and the processor's, else a copy."""
+    """The tensor itself if it is contiguous in host memory, else a copy."""
     if not isinstance(tensor, torch.Tensor):
         raise InvalidArgument(f"'{name}' is a {type(tensor).__name__}: a stream has tensors only")
     if tensor.layout != torch.strided or tensor.is_quantized:

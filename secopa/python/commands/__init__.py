@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SeCoPa's commands, a file each; hipress.cli imports one when it is run."""
+"""SeCoPa's commands, one file per command; hipress.cli imports a file only when its command runs."""

@@ -87,7 +87,7 @@ def _gradients(model: str, backward: str | None) -> GradientSet:
     from hipress.secopa.profile.quantities import parse_seconds
 
     if is_known(model):
-        # Only the order and the proportions of the times hold on another machine.
+        # The times are of another machine: only their order and proportions hold here.
         found = known_model(model)
         found = found.with_backward(0.0) if backward is None else found
     elif Path(model).exists():
@@ -97,7 +97,7 @@ def _gradients(model: str, backward: str | None) -> GradientSet:
 
         found = gradients_of_named(model)
     else:
-        found = known_model(model)  # which says what it expected
+        found = known_model(model)  # its error names the valid values
     return found if backward is None else found.with_backward(parse_seconds(backward))
 
 
@@ -115,7 +115,7 @@ def _tell(worth: Worth, picture: Path) -> None:
     from hipress.secopa.whatif.worth_table import worth_table
 
     console = Console()
-    # A file or a pipe has no width.
+    # A file or a pipe has no width, so the table gets a fixed one.
     (console if console.is_terminal else Console(width=160)).print(worth_table(worth))
     sentence = advice(worth)
     typer.echo(sentence)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error messages of commands."""
+"""Prints the errors of commands without a traceback."""
 
 from __future__ import annotations
 

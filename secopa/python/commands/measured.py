@@ -50,7 +50,7 @@ def measured(
 
 
 def warn_if_busy(command: str) -> None:
-    """Says so if other programs use the cores: then computing seems slower than it is, and compression dearer."""
+    """Warns if other programs use the cores: computing then seems slower than it is, and compression more expensive."""
     load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
     if load > cores:
         typer.echo(

@@ -44,7 +44,7 @@ def _model(target: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module exists, and one of its own imports is missing
+            raise  # the module exists, but one of its imports is missing
         raise InvalidArgument(f"{target}: there is no module {error.name} in {folder}, nor an installed one") from None
     found: Any = module
     for part in name.split("."):

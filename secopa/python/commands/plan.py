@@ -20,7 +20,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-#: The profile without --profile.
+#: The profile that is used without --profile.
 _PUBLISHED = "sosp21-56g"
 
 
@@ -171,7 +171,7 @@ def show(
 
     plan = _read(file, codec, nnodes)
     console = Console()
-    # A file or a pipe has no width.
+    # A file or a pipe has no width, so the table gets a fixed one.
     (console if console.is_terminal else Console(width=240)).print(table_of(plan))
     typer.echo(_predicted(plan))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Task
     from rich.progress_bar import ProgressBar
 
-#: Seconds without a sign of life that a reader does not take for a hang, before the first line and between two lines.
+#: Seconds before the first line and between two lines: a reader does not take a shorter silence for a hang.
 _QUIET_S = 2.0
 _BETWEEN_S = 5.0
 
@@ -40,7 +40,7 @@ def progress(command: str, seconds: float | None = None) -> Iterator[Stage]:
 
 @contextmanager
 def _lines(command: str, seconds: float | None) -> Iterator[Stage]:
-    """No line from a command that takes less than two seconds."""
+    """Writes lines. A command that takes less than two seconds writes none."""
     start = time.monotonic()
     due = start + _QUIET_S
     of = "" if seconds is None else f" of about {seconds:.0f} s"
@@ -63,7 +63,7 @@ def _bar(command: str, seconds: float | None) -> Iterator[Stage]:
     from rich.progress_bar import ProgressBar
 
     class Passed(ProgressColumn):
-        """Fills with time, because the stages of a measurement share a budget of seconds."""
+        """A bar that fills with time, because the stages of a measurement share a budget of seconds."""
 
         def render(self, task: Task) -> ProgressBar:
             passed = task.elapsed or 0.0

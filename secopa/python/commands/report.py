@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `hipress report`: a page about a run."""
+"""The command `hipress report`: a page about a traced job."""
 
 from __future__ import annotations
 

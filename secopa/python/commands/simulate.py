@@ -120,7 +120,7 @@ def simulate(
             rows.append(simulate_uniform(costs, gradients, scenario, UniformChoice(one, name), computing))
     title = f"{gradients.model or 'gradients'}, {costs.machine.text}"
     console = Console()
-    # A file or a pipe has no width.
+    # A file or a pipe has no width, so the table gets a fixed one.
     (console if console.is_terminal else Console(width=160)).print(table_of(rows, title))
     if coordinator:
         for row in _largest(rows):
@@ -144,7 +144,7 @@ def _gradients(profile: Profile, model: Path | None, backward_s: float | None) -
 
 
 def _counts(text: str) -> list[int]:
-    """Numbers of nodes: "4,8", or "2..64" for 2, 4, 8, 16, 32, 64."""
+    """The numbers of hosts in a text: "4,8", or "2..64" for 2, 4, 8, 16, 32, 64."""
     first, dots, last = text.partition("..")
     try:
         if not dots:
@@ -176,7 +176,7 @@ def _pointless(
     compressing = [codec for codec in codecs if codec != "none"]
     if not compressing:
         raise InvalidArgument("--pointless: expected a codec besides none")
-    # The search is over networks, so each number of nodes counts once.
+    # The search is over networks, so each number of hosts counts once.
     for scenario in {one.nodes: one for one in scenarios}.values():
         if scenario.nodes == 1:
             continue

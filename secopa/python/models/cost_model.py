@@ -17,9 +17,9 @@ class GradientTimes:
     """Seconds from the start of backward. All members of a group have the times of the group."""
 
     start_s: float
-    """When backward released the gradient, or the last member of its group."""
+    """The time at which backward releases the gradient, or the last member of its group."""
     end_s: float
-    """When every rank has the average."""
+    """The time at which every rank has the average."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class StepPrediction:
     step_s: float
     backward_s: float
     gradients: tuple[GradientTimes, ...]
-    """In the order of the gradients of the question."""
+    """The times of the gradients, in the order of the given gradient set."""
     sent_bytes: tuple[int, ...]
     """Bytes that each rank sends to other hosts."""
     cpu_s: tuple[float, ...]
@@ -41,7 +41,7 @@ class StepPrediction:
 
 
 class CostModel(Protocol):
-    """A model is made for one profile and one number of ranks."""
+    """A cost model. One object is for one profile and one number of ranks."""
 
     @property
     def name(self) -> str:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost model of the paper (SOSP'21, §3.3, equations 1 and 2, Table 3), for aggregators on the workers' nodes.
+"""The cost model of the paper (SOSP'21, §3.3, equations 1 and 2, Table 3), for aggregators on the workers' hosts.
 
     T_orig(m, K) = α·T_send(m/K)
     T_cpr (m, K) = α·T_send(r·m/K) + β·T_enc(m/K) + γ·T_dec(r·m/K)
 
     ring: α = 2(N−1), β = γ = N          ps: α = 2(N−1), β = K, γ = N
 
-K partitions on N < K nodes form ⌈K/N⌉ batches, and each batch costs as much as K = N partitions at most. The model
-omits merging, as the paper does. m is in bytes; r is the compression rate of the profile's codec at this size.
+K partitions on N < K hosts form ⌈K/N⌉ batches, and a batch costs at most as much as K = N partitions. The model omits
+merging, as the paper does. m is in bytes; r is the compression rate of the profile's codec at this size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class PaperModel(SerialModel):
     """The equations of the module's docstring."""
 
     name = "paper"
-    #: Most batches that are tried: more batches lengthen every term but the first, and hardly shorten that one.
+    #: The largest number of batches to try: more batches lengthen every term except the first, and hardly shorten the
+    #: first.
     BATCHES = 4
 
     def __init__(self, profile: Profile, world: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost models by name, as `--model` takes them. A new model gets an entry in MODELS."""
+"""The cost models by the names that `--model` takes. A new model needs an entry in MODELS."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formulas of the script that was released with the paper (src/SeCoPa/SeCoPa.py), for any number of nodes.
+"""The formulas of the script released with the paper (src/SeCoPa/SeCoPa.py), for any number of hosts.
 
     ps:    gather(m/K) + broadcast(m/K) + (N−1)·sum(m/K)
            gather(r·m/K) + broadcast(r·m/K) + min(K+1, N)·enc(m/K) + min(N−1+K, 2(N−1))·dec(r·m/K) + (N−1)·sum(m/K)
     ring:  2(N−1)·send(m/K) + (N−1)·sum(m/K)
            2(N−1)·send(r·m/K) + N·enc(m/K) + N·dec(r·m/K) + (N−1)·sum(m/K)
 
-with K from 1 to N. The script has measured costs of gathering and broadcasting for some numbers of nodes. For another
-number each constant is interpolated linearly between the nearest smaller and larger number of nodes, or extrapolated
+with K from 1 to N. The script has measured costs of gathering and broadcasting for some numbers of hosts. For other
+numbers the model interpolates each constant linearly between the nearest smaller and larger number, or extrapolates it
 from the nearest two.
 """
 
@@ -64,7 +64,7 @@ class ReleasedModel(SerialModel):
 
 
 def curve_for(curves: Mapping[int, PublishedCurve], nodes: int) -> PublishedCurve:
-    """The measured curve of `nodes`, or one between or beyond the measured ones; see the module."""
+    """The measured curve for `nodes` hosts, or one interpolated or extrapolated from the measured curves."""
     if nodes in curves:
         return curves[nodes]
     if len(curves) < 2:
@@ -88,6 +88,6 @@ def curve_for(curves: Mapping[int, PublishedCurve], nodes: int) -> PublishedCurv
 
 
 def _of_link(link: LinkCosts, messages: int) -> PublishedCurve:
-    """A curve from a measured link, over which one node exchanges `messages` messages in a row."""
+    """A curve from a measured link, over which one host exchanges `messages` messages in a row."""
     fixed_s = link.latency_s
     return PublishedCurve(s_per_byte=messages / link.bandwidth_bytes_per_s, fixed_s=fixed_s, overhead_s=fixed_s)

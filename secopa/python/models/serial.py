@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of the published models: a formula per gradient, and gradients that are synchronised one after the other.
+"""The base of the published models: a formula per gradient; gradients are synchronised one after the other.
 
-Only backward overlaps with synchronisation: the exchange of a gradient begins when backward has released it and the
-previous exchange has ended. So the shortest step has the shortest exchange of each gradient.
+Only backward overlaps with synchronisation: the synchronisation of a gradient begins when backward has released it and
+the previous synchronisation has ended. So the shortest step has the shortest synchronisation of each gradient.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hipress.secopa.profile.profile import CodecCosts, CodecTimes, Profile
 
 
 class SerialModel(ABC):
-    """A model with a formula for one gradient. `world`: number of ranks; the model takes each rank for a node."""
+    """A model with a formula for one gradient. `world`: number of ranks; the model takes each rank for a host."""
 
     name: str
     topologies: tuple[str, ...] = ("ps", "ring")
@@ -40,7 +40,7 @@ class SerialModel(ABC):
 
     @abstractmethod
     def max_partitions(self) -> int:
-        """The largest number of partitions that is worth a question to this model."""
+        """The largest number of partitions that is worth a prediction by this model."""
 
     def gradient_s(self, elements: int, choice: Choice) -> float:
         return self._exchange_s(4 * elements, elements, choice)
@@ -91,7 +91,7 @@ class SerialModel(ABC):
         return 2 * size * (self.world - 1) / self.world
 
     def _cpu_s(self, one: SynchronizedTensor) -> float:
-        """K encodes and K(2N−1)/N decodes, as docs/algorithms.md has them for ps and ring."""
+        """The seconds of K encodes and K(2N−1)/N decodes, the numbers of docs/algorithms.md for ps and ring."""
         costs = self._costs(one.choice)
         partitions, world = one.choice.partitions, self.world
         if world == 1:

@@ -22,7 +22,7 @@ class SynchronizedTensor(NamedTuple):
     bytes: int
     """Bytes of the uncompressed values."""
     release_s: float
-    """When backward has released the last member."""
+    """The time at which backward has released the last member."""
     choice: Choice
 
 

@@ -31,7 +31,7 @@ class TimelineOptions:
     backward_threads: int = 0
     """Threads with which backward computes on the cores of each rank; 0: backward runs on an accelerator."""
     exact_up_to: int = 8
-    """Up to so many ranks are simulated one by one. With more equal ranks one rank stands for all."""
+    """The largest number of ranks that are simulated one by one. If there are more, equal ranks, one stands for all."""
 
 
 class TimelineModel:

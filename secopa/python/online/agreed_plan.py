@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One plan for all ranks. Rank 0 makes it, because predicted times may differ in the last bit between ranks."""
+"""Gives all ranks one plan, which rank 0 makes, because predicted times may differ in the last bit between ranks."""
 
 from __future__ import annotations
 

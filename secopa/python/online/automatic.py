@@ -60,12 +60,12 @@ class PlannedTensors(Protocol):
 
 @dataclass(frozen=True)
 class AutomaticOptions:
-    """Options of automatic planning; all ranks give the same."""
+    """The options of automatic planning; they are the same on all ranks."""
 
     codecs: tuple[str, ...] = ()
     """Codecs that a plan may use besides none."""
     codecs_for: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """As in PlanningOptions."""
+    """Codecs of matching gradients, see PlanningOptions."""
     min_compress_bytes: int = MIN_COMPRESS_BYTES
     interval: int = 10
     """Steps between two comparisons of step times, and steps before the first plan."""
@@ -74,8 +74,8 @@ class AutomaticOptions:
     links_s: float = 3.0
     """Seconds of later measurements, which measure only links."""
     slower: float = 1.03
-    """The ranks give up a plan that replaced uncompressed steps if its steps take more than this multiple of their
-    time."""
+    """If a plan replaces uncompressed steps, and its steps take more than this multiple of their time, the ranks give
+    the plan up."""
     compute_threads: int = 1
     """Compute threads of each rank."""
     model: str = "timeline"
@@ -84,9 +84,9 @@ class AutomaticOptions:
 class AutomaticPlanning:
     """Automatic planning as the module describes it. All ranks create one, and call its methods in the same steps.
 
-    Rank 0 asks `may_group` before it plans: it returns whether every gradient comes in every step, because a group
-    waits for all its members. `settle` returns when no operation is in flight; it is called before measurements and
-    changes.
+    Rank 0 calls `may_group` before it plans: `may_group` returns whether every step has every gradient, because a group
+    waits for all its members. `settle` returns when no operation is in flight; each rank calls it before measurements
+    and changes.
     """
 
     def __init__(
@@ -123,15 +123,15 @@ class AutomaticPlanning:
         return self._profile
 
     def released(self, index: int) -> None:
-        """Backward has completed the tensor at `index`."""
+        """Notes that backward has completed the tensor at `index`."""
         self._releases.released(self._tensors.tensors[index].name)
 
     def backward_ended(self) -> None:
-        """Backward has ended."""
+        """Notes that backward has ended."""
         self._releases.ended()
 
     def step_ended(self, seconds: float) -> None:
-        """A step has ended after `seconds`. This call may measure, and change the plan."""
+        """Notes that a step has ended after `seconds`. This call may measure and change the plan."""
         self._steps += 1
         if not self._watch.add(seconds):
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The differences between two plans, a line each."""
+"""The differences between two plans, one line per difference."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hipress.secopa.plan.plan import Decision, Plan
 
 
 def differences(one: Plan, other: Plan) -> list[str]:
-    """The differences that the runtime would see, in the order of the first plan. Predictions and reasons do not
+    """The differences that change the runtime's work, in the order of the first plan. Predictions and reasons do not
     count."""
     found = []
     if one.world != other.world:

@@ -15,7 +15,7 @@ from hipress.secopa.plan.partitions import MOST_PARTITIONS
 from hipress.secopa.profile.document import Document, Part, shown
 from hipress.secopa.profile.gradients import MOST_ELEMENTS, MOST_GRADIENTS, GradientSet
 
-#: Most ranks of a plan: planners need memory for each rank.
+#: The largest number of ranks of a plan, because planners need memory for each rank.
 MOST_RANKS = 1 << 16
 
 
@@ -34,7 +34,7 @@ class Decision(Part):
     predicted_s: float | None = None
     """Seconds from the release of this gradient, or of its group, until all ranks have the average."""
     predicted_uncompressed_s: float | None = None
-    """The same for a step without compression."""
+    """`predicted_s` of a step without compression."""
     reason: str = ""
 
     @property

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The original's plan files: a line `name,size,y|n,K` per gradient, with the size in elements of float32.
 
-The lines hold neither codec nor topology, which are options of the run, nor groups, predictions and reasons. JSON files
-hold all of them.
+The lines have no codec and no topology, which are options of the program that follows the plan, and no groups,
+predictions or reasons. JSON files have all of these.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LINE = re.compile(r"(.+),\s*([0-9]{1,18})\s*,\s*([yn])\s*,\s*([1-9][0-9]{0,17})
 
 @dataclass(frozen=True)
 class TextPlanOptions:
-    """What the lines of a text plan leave open."""
+    """The facts that the lines of a text plan do not have."""
 
     codec: str
     """The codec of the compressed gradients."""

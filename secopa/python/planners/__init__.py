@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planners: they search for the plan with which a cost model predicts the shortest step. planner.py chooses one."""
+"""Planners: they search for the plan with the shortest step in a cost model. planner.py chooses a planner."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the result of a search into a plan file."""
+"""Turns the result of a search into a plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hipress.secopa.profile.gradients import GradientSet
 def plan_of(
     gradients: GradientSet, model: CostModel, found: Found, reasons: Sequence[str], raw: Found, made_by: str
 ) -> Plan:
-    """`reasons`: one for each unit of `found`; `raw`: the best candidate without compression."""
+    """The plan of a result `found`. `reasons`: one per unit of `found`; `raw`: the best uncompressed candidate."""
     count = len(gradients.gradients)
     choices = choices_of_gradients(found.units, found.choices, count)
     reason_of = {member: reason for unit, reason in zip(found.units, reasons, strict=True) for member in unit.members}

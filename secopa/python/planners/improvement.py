@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Improves a plan step by step: it changes large blocks of gradients, then smaller ones, at last pairs."""
+"""Improves a plan step by step: it changes large blocks of gradients, then smaller blocks, and at last pairs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hipress.secopa.planners.units import Unit, fuse
 
 #: A candidate must cost less than this share of the current cost to count as better.
 _SHORTER = 1 - 1e-4
-#: Sizes of groups that are tried; gradients of up to a quarter of the size are fused.
+#: The sizes of groups to try; only gradients of up to a quarter of the size are fused.
 _FUSED_BYTES = (1 << 18, 1 << 20, 1 << 22)
-#: Choices that are tried per unit, the shortest uncontended ones first: at first few, at the end all.
+#: The number of choices to try per unit, at first few and at the end all. The shortest uncontended choices come first.
 _FIRST_CHOICES, _ALL_CHOICES = 4, 1000
 
 
@@ -29,7 +29,7 @@ class Improvement:
     codecs: Sequence[str]
 
     def of(self, found: Found, stop_at: int) -> Found:
-        """Improves until no change helps, or only `stop_at` predictions are left."""
+        """Improves `found` until no change helps, or only `stop_at` predictions are left."""
         spare = max(0, self.trials.left - stop_at) // 4
         found = self._descend(found, _FIRST_CHOICES, stop_at + spare)
         if self.trials.options.grouping:
@@ -64,7 +64,7 @@ class Improvement:
             yield [one[min(place, len(one) - 1)] for one in ways]
 
     def _in_pairs(self, found: Found, most: int, stop_at: int) -> Found:
-        """Changes two units at once, the largest first: a pair may help where neither single change does."""
+        """Changes two units at once, the largest units first: a pair may help where no single change helps."""
         begun = None
         while begun is not found and self.trials.left > stop_at:
             begun = found
@@ -104,7 +104,7 @@ def _blocks(units: Sequence[Unit]) -> list[tuple[int, ...]]:
 
 
 def _halves(units: Sequence[Unit], block: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The earlier and the later released half of a block; nothing for a block of one unit, which was tried."""
+    """The earlier and the later released half of a block. A block of one unit has no halves."""
     if len(block) > 1:
         order = sorted(block, key=lambda index: (units[index].release_s, index))
         yield tuple(order[: len(order) // 2])

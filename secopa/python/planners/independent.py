@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The original's planner: it chooses for each gradient by itself the codec, topology and partitions of least time.
+"""The original's planner: for each gradient alone it chooses the codec, topology and partitions with the least time.
 
-In the published models exchanges do not overlap, so these choices make the shortest step. For the timeline model use
-search.py.
+In the published models synchronisations do not overlap, so these choices give the shortest step. For the timeline model
+use search.py.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _decide(gradient: Gradient, model: SerialModel, options: PlanningOptions) ->
 def _best(
     gradient: Gradient, codecs: Iterable[str], model: SerialModel, options: PlanningOptions
 ) -> tuple[float, Choice]:
-    """The choice of least time, with the fewest partitions among equals."""
+    """The choice with the least time; among equals, the one with the fewest partitions."""
     taken = ((model.exchange_s(gradient, choice), choice) for choice in _ways(gradient, codecs, model, options))
     return min(taken, key=lambda pair: pair[0])
 

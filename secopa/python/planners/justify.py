@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reason of each decision: the difference that the opposite decision would make to the step.
+"""Finds the reason of each decision: the change of the step's time under the opposite decision.
 
-If compressing a block of gradients does not shorten the step, the block becomes uncompressed and keeps its precision.
+If the compression of a block of gradients does not shorten the step, the block becomes uncompressed, for its precision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hipress.secopa.planners.options import PlanningOptions
 from hipress.secopa.planners.trials import Found, Trials
 from hipress.secopa.profile.quantities import seconds
 
-#: A step may become longer by this factor if gradients keep their precision thereby.
+#: The factor by which a step may become longer if gradients then keep their precision.
 _HARDLY_LONGER = 1 + 1e-3
 
 
@@ -23,11 +23,11 @@ _HARDLY_LONGER = 1 + 1e-3
 class Justified:
     found: Found
     reasons: list[str]
-    """A reason for each unit."""
+    """One reason for each unit of `found`."""
 
 
 def justify(trials: Trials, expected: Trials, best: Found) -> Justified:
-    """Undoes compression that does not shorten the step, and gives a reason for each unit.
+    """Undoes compression that does not shorten the step, and finds a reason for each unit.
 
     The reasons quote the predictions of `expected`, which has the measured backward; `trials` has a shorter one.
     """
@@ -55,7 +55,7 @@ def justify(trials: Trials, expected: Trials, best: Found) -> Justified:
 
 
 def _opposite(found: Found, block: tuple[int, ...], codec: str, world: int) -> list[Choice]:
-    """The choices with the compressed units of the block uncompressed, and the uncompressed ones compressed."""
+    """The choices in which the block's compressed units are uncompressed and its uncompressed units are compressed."""
     ways = list(found.choices)
     for index in block:
         unit, choice = found.units[index], ways[index]
@@ -77,7 +77,7 @@ def _longer(expected: Trials, found: Found, other: Found) -> str:
 
 
 def _alike(found: Found) -> list[tuple[int, ...]]:
-    """Blocks of units of similar size with the same codec, the smallest first: these gain least by compression."""
+    """Blocks of units of similar size with the same codec, the smallest first, because these gain least."""
     alike: dict[tuple[int, str, str, tuple[str, ...]], list[int]] = {}
     for index, (unit, choice) in enumerate(zip(found.units, found.choices, strict=True)):
         key = (unit.bytes.bit_length() // 2, choice.codec, unit.dtype, unit.codecs)

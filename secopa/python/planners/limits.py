@@ -16,7 +16,7 @@ from hipress.secopa.profile.profile import Profile
 def within(
     units: Sequence[Unit], choices: Sequence[Choice], profile: Profile, world: int, options: PlanningOptions
 ) -> bool:
-    """Whether these choices keep the limits of `options`."""
+    """Whether these choices are within the limits of `options`."""
     if options.max_relative_error is not None and relative_error(units, choices, profile) > options.max_relative_error:
         return False
     if options.max_memory_bytes is None:

@@ -3,7 +3,7 @@
 
 The gradients keep the order of their release, and a group is a run of consecutive gradients. With two groups the
 duration of a step first falls and then rises as the boundary between them moves, so an interval search finds the best
-boundary. For more groups the planner adds one boundary at a time, and then moves each boundary where that helps. It
+boundary. For more groups the planner adds one boundary at a time, and then moves each boundary to its best place. It
 adds groups as long as one more group saves a twentieth of the time that the step takes beyond backward.
 """
 
@@ -18,16 +18,16 @@ from hipress.secopa.plan.partitions import by_size
 from hipress.secopa.planners.trials import Found, Trials, shortest
 from hipress.secopa.planners.units import Unit, joined, units_of
 
-#: Predicts the step with groups that are divided at the given boundaries.
+#: A function that predicts the step with groups divided at the given boundaries.
 _Divided = Callable[[tuple[int, ...]], Found | None]
 #: The share of the step's exposed time that one more group must save.
 _WORTH_A_GROUP = 0.05
-#: Most passes over all boundaries.
+#: The largest number of passes over all boundaries.
 _MOVED = 3
 
 
 def merge(trials: Trials) -> Found:
-    """The best groups, with the allowed codec and topology that are best for a single group.
+    """The best groups. All have the allowed codec and topology that are best for a single group.
 
     Raises InvalidArgument if no gradient may be compressed, or there are fewer gradients than groups.
     """
@@ -95,7 +95,7 @@ def _moved(step_s: Callable[[tuple[int, ...]], float], places: tuple[int, ...], 
 def _lowest(value: Callable[[int], float], low: int, high: int) -> int:
     """The lowest argument of a function of whole numbers that first falls and then rises."""
     while high - low > 4:
-        # Five samples: on a level stretch two samples do not tell on which side the minimum is.
+        # It takes five samples, because on a level stretch two samples do not tell the side of the minimum.
         places = [low + (high - low) * quarter // 4 for quarter in range(5)]
         lowest = min(range(5), key=lambda index: value(places[index]))
         low, high = places[max(0, lowest - 1)], places[min(4, lowest + 1)]

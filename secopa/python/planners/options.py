@@ -32,22 +32,22 @@ class PlanningOptions:
     max_memory_bytes: int | None = None
     """Limit of staging and states of one rank, by the formulas of docs/algorithms.md; None: no limit."""
     min_gain: float = 0.05
-    """The share of a step that compression must save. Predictions are not exact enough for smaller savings, and
-    compression costs precision."""
+    """The smallest share of a step that compression must save. Predictions are not exact enough for smaller savings,
+    and compression costs precision."""
     min_gain_of_differences: float = 0.03
-    """The share of a step, or of the compressed bytes, that a plan with different choices must save compared with the
-    best plan with equal choices. Predictions are not exact enough for smaller savings."""
+    """The smallest share of a step, or of the compressed bytes, that a plan with different choices must save compared
+    with the best plan with equal choices. Predictions are not exact enough for smaller savings."""
     grouping: bool = True
     """Whether small gradients may be fused into groups."""
     groups: int | None = None
-    """Planner mergecomp: number of groups; None: as many as pay; 0: no groups."""
+    """Planner mergecomp: number of groups; None: the planner adds groups while they pay; 0: no groups."""
     margin: float = 0.15
     """Safety margin: transfers that a plan hides stay hidden if synchronisation takes this share longer than
     predicted."""
     max_evaluations: int = 250
-    """Most predictions of one search. The bound is a count, so that a search has the same result on every machine."""
+    """The largest number of predictions of a search. It is a count, so that results are equal on all machines."""
     max_events: int = 12_000_000
-    """Most simulated events of all predictions of a search: about 3 s of one core."""
+    """The largest number of simulated events of a search: about 3 s of one core."""
 
     def __post_init__(self) -> None:
         if self.max_evaluations < 10:

@@ -24,7 +24,7 @@ PLANNERS = ("search", "independent", "mergecomp")
 def make_plan(
     gradients: GradientSet, model: CostModel, options: PlanningOptions | None = None, planner: str | None = None
 ) -> Plan:
-    """Makes a plan; equal arguments give equal plans. `planner`: one of PLANNERS; None: the one that suits the model.
+    """Makes a plan; equal arguments give equal plans. `planner`: one of PLANNERS; None: the planner for this model.
 
     Raises InvalidArgument if the profile, the model or the planner does not know a codec, a topology or a limit.
     """
@@ -48,7 +48,7 @@ def topologies_for(model: CostModel) -> tuple[str, ...]:
         return model.topologies
     hosts = {place.host for place in model.profile.places(model.world)}
     shared = ("hierarchical",) if 1 < len(hosts) < model.world else ()
-    # In an allgather each rank sends to all others, which pays for few ranks only.
+    # In an allgather each rank sends to all other ranks, which pays only for few ranks.
     few = ("allgather",) if model.world <= 8 else ()
     return (*shared, "ps", "ring", *few)
 

@@ -23,7 +23,7 @@ from hipress.secopa.planners.trials import Found, Trials, shortest
 from hipress.secopa.planners.uncontended import UncontendedTimes
 from hipress.secopa.planners.units import Unit, units_of
 
-#: For so many sizes the model is asked for the best choice on an idle cluster.
+#: The number of sizes for which the search finds the best choice on an idle cluster.
 _SIZES_ASKED = 24
 
 
@@ -37,7 +37,7 @@ class Findings:
 
 
 def search(trials: Trials) -> Findings:
-    """Raises InvalidArgument if no plan without compression keeps the limits."""
+    """Runs the search. Raises InvalidArgument if no plan without compression is within the limits."""
     units = units_of(trials.gradients, trials.model.profile, trials.options)
     times = UncontendedTimes(trials.model, trials.options.topologies)
     codecs = list(dict.fromkeys(codec for unit in units for codec in unit.codecs))
@@ -48,13 +48,13 @@ def search(trials: Trials) -> Findings:
     if codecs:
         starts.append(_each_by_itself(trials, units, times, [RAW, *codecs]))
     found = sorted((one for one in starts if one is not None), key=lambda one: one.cost_s)
-    # A plan with compression is compared with the best plan without it, so that plan gets a share of the search, too.
+    # The search compares compression with the best uncompressed plan, so that plan is improved, too.
     improvement = Improvement(trials, times, [RAW])
     raw = improvement.of(raw, stop_at=trials.left * 3 // 4)
     if found:
         useful = list(dict.fromkeys(choice.codec for one in found for choice in one.choices if choice.compressed))
         improvement = Improvement(trials, times, [RAW, *useful[:3]])
-        # justify() needs the reserved predictions. The second start helps where the first one cannot be improved.
+        # justify() needs the reserved predictions. The second start helps if the first start cannot be improved.
         reserved = trials.most // 8
         first = improvement.of(found[0], stop_at=reserved + (trials.left - reserved) // 4)
         found += [first, *(improvement.of(one, stop_at=reserved) for one in found[1:2])]
@@ -69,7 +69,7 @@ def search(trials: Trials) -> Findings:
 
 
 def best_uncompressed(trials: Trials) -> Found:
-    """The best uncompressed plan with equal choices. Raises InvalidArgument if none keeps the limits."""
+    """The best uncompressed plan with equal choices. Raises InvalidArgument if none is within the limits."""
     raw = shortest(_uniform(trials, units_of(trials.gradients, trials.model.profile, trials.options), RAW))
     if raw is None:
         raise InvalidArgument("no plan without compression keeps the limit of memory: raise the limit")
@@ -77,8 +77,8 @@ def best_uncompressed(trials: Trials) -> Found:
 
 
 def _uniform(trials: Trials, units: list[Unit], codec: str) -> list[Found]:
-    """A candidate per topology: `codec` for all gradients that may have it. The number of partitions follows the size,
-    unless one partition per rank gains enough."""
+    """One candidate per topology, with `codec` for all gradients that may have it. The number of partitions depends on
+    the size, unless one partition per rank gains enough."""
     found: list[Found] = []
     for topology in trials.options.topologies:
         both = (
@@ -91,7 +91,7 @@ def _uniform(trials: Trials, units: list[Unit], codec: str) -> list[Found]:
 
 
 def _plainer(trials: Trials, best: Found, uniform: Found | None) -> Found:
-    """`uniform`, which has equal choices, unless `best` is shorter by enough, or compresses fewer bytes by enough."""
+    """Returns `uniform`, which has equal choices, unless `best` is enough shorter or compresses enough fewer bytes."""
     if uniform is None:
         return best
     less = 1 - trials.options.min_gain_of_differences

@@ -25,8 +25,8 @@ class Found:
     choices: list[Choice]
     step: StepPrediction
     cost_s: float
-    """The measure of comparison: the step's duration plus a small weight for its work. Of two equal steps the one with
-    less work is less at risk."""
+    """The number by which candidates are compared: the step's duration plus a small weight for its work. Of two equally
+    long steps, the step with less work has less risk."""
 
     @property
     def compressed(self) -> bool:
@@ -39,10 +39,10 @@ def shortest(found: Sequence[Found | None]) -> Found | None:
 
 
 class Trials:
-    """Asks the cost model. The budget is counted in predictions, not in seconds, so that results are reproducible."""
+    """Calls the cost model. The budget is a number of predictions, not of seconds, so that results are reproducible."""
 
     def __init__(self, gradients: GradientSet, model: CostModel, options: PlanningOptions, part: float = 1.0) -> None:
-        """`part`: the share of the predictions that `options` allow."""
+        """`part`: the share that these trials get of the predictions in `options`."""
         self.gradients = gradients
         self.model = model
         self.options = options
@@ -54,7 +54,7 @@ class Trials:
 
     @property
     def left(self) -> int:
-        """The number of predictions that are left. Large simulations use the budget of events up sooner."""
+        """The number of predictions left. Large simulations use up the budget of events first."""
         return max(0, self.most - max(self.asked, self._events * self.most // self._most_events))
 
     def predict(self, units: Sequence[Unit], choices: Sequence[Choice]) -> StepPrediction | None:
@@ -72,7 +72,7 @@ class Trials:
         return prediction
 
     def found(self, units: list[Unit], choices: list[Choice]) -> Found | None:
-        """predict(), as a candidate."""
+        """The result of predict() as a candidate."""
         step = self.predict(units, choices)
         if step is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicted times of one tensor on idle links and processors: a search tries the shortest choices first."""
+"""Predicts the time of one tensor on idle links and processors. A search tries the shortest choices first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hipress.secopa.planners.units import Unit
 
 
 class UncontendedTimes:
-    """Caches the model's answers. Sizes are rounded to two per power of two, so that the model gets few questions."""
+    """Caches the model's predictions. Sizes are rounded to two per power of two, so that few predictions are needed."""
 
     def __init__(self, model: CostModel, topologies: Sequence[str]) -> None:
         self._model = model

@@ -72,7 +72,7 @@ def fuse(
             group = open_groups[way] = []
             groups.append(group)
         group.append(index)
-    # The order of the model, which is also the order of priorities.
+    # Groups get the order of the model, which is also the order of priorities.
     groups.sort(key=min)
     fused = [joined([units[index] for index in group]) for group in groups]
     ways = [

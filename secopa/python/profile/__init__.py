@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles: what codecs, links and the engine cost, the gradients of a model, and how such files are read."""
+"""Profiles: the costs of codecs, links and the engine, the gradients of a model, and functions that read the files."""

@@ -97,7 +97,7 @@ class MeasuredCurve(Part):
 
 
 class PublishedCurve(Part):
-    """The form in which the original's costs were published: a line, and a lower bound for small sizes."""
+    """A curve in the form of the original's published costs: a line, and a lower bound for small sizes."""
 
     form: Literal["published"] = "published"
     s_per_byte: float = Field(ge=0)
@@ -121,7 +121,7 @@ class EncodedSize(Part):
 
 
 class EncodedSizes(Part):
-    """Encoded bytes as a function of raw bytes: measured sizes, joined by lines; above the largest its ratio holds."""
+    """Encoded bytes as a function of raw bytes. Lines join the measured sizes; above the largest, its ratio holds."""
 
     points: Annotated[tuple[EncodedSize, ...], FailFast(), Field(min_length=1)]
 
@@ -143,7 +143,7 @@ class EncodedSizes(Part):
             return min(raw_bytes, points[-1].encoded_bytes / points[-1].raw_bytes * raw_bytes)
         after = bisect_left(self._sizes, raw_bytes)
         if after == 0:
-            # One size does not tell how large the header is, so the bytes of the smallest size are an upper bound.
+            # The size of the fixed part is unknown, so the bytes of the smallest measured size are an upper bound.
             return min(raw_bytes, points[0].encoded_bytes)
         one, other = points[after - 1], points[after]
         share = (raw_bytes - one.raw_bytes) / (other.raw_bytes - one.raw_bytes)

@@ -56,7 +56,7 @@ class Part(BaseModel):
 
 
 class Document(Part):
-    """A part that is a JSON file of its own."""
+    """A part that has its own JSON file."""
 
     @classmethod
     def parse(cls: type[_D], text: str, where: str) -> _D:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradients that a step synchronises: their names and sizes, and when backward releases each of them."""
+"""The gradients that a step synchronises: their names, sizes and release times."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GradientSet(Document):
 
     model: str = ""
     measured: str = ""
-    """How the times were measured; empty if they were not."""
+    """How the times were measured; empty: there are no measured times."""
     backward_s: float = Field(default=0.0, ge=0, le=_MOST_SECONDS)
     """Duration of the whole backward."""
     gradients: Annotated[tuple[Gradient, ...], FailFast(), Field(max_length=MOST_GRADIENTS)]
@@ -82,7 +82,7 @@ class GradientSet(Document):
         return self.model_copy(update={"backward_s": backward_s, "gradients": tuple(scaled)})
 
     def releases_s(self) -> list[float]:
-        """When each gradient is complete; the end of backward for a gradient whose release was not measured."""
+        """The time at which each gradient is complete; the end of backward for a gradient without measured release."""
         return [self.backward_s if one.release_s is None else one.release_s for one in self.gradients]
 
 
@@ -95,7 +95,7 @@ def read_gradients(path: str | Path) -> GradientSet:
 
 
 def parse_gradients(text: str, path: str | Path) -> GradientSet:
-    """The content of such a file. Raises MalformedFile, which names `path`."""
+    """The gradients in the content of a file. Raises MalformedFile, which names `path`."""
     found = _of_json(text, path) if text.lstrip().startswith("{") else _of_lines(text, path)
     if not found.elements:
         raise MalformedFile(f"{path} has no gradient with elements: there is nothing to plan")

@@ -18,7 +18,7 @@ def known_models() -> list[str]:
 
 def known_model(name: str) -> GradientSet:
     """The gradients of a shipped model. Its release times were measured on one thread of a CPU, so only their
-    proportions tell something about another machine. Raises InvalidArgument for an unknown name."""
+    proportions hold for another machine. Raises InvalidArgument for an unknown name."""
     if name not in known_models():
         raise InvalidArgument(f"no model '{name}': expected a file, MODULE:FUNCTION, or {', '.join(known_models())}")
     text = (resources.files("hipress.secopa.profile") / "models" / f"{name}.json").read_text(encoding="utf-8")

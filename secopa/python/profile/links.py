@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The costs of messages: over a link between two hosts, or through the memory that the ranks of a host share."""
+"""The costs of messages over a link between two hosts, or through the shared memory of a host."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class MachineDescription(Part):
 
 
 class RankPlace(Part):
-    """Where a rank runs. The ranks of a `host` share memory; the hosts of a `machine` (emulated nodes) share its
-    cores."""
+    """The host and the machine of a rank. The ranks of a `host` share memory; the emulated hosts of a `machine` share
+    its cores."""
 
     host: str
     machine: str
@@ -65,14 +65,14 @@ class CodecCosts(Part):
     """The costs of a codec, the bytes that it produces and the error that it makes."""
 
     threads: dict[int, CodecTimes] = Field(min_length=1)
-    """By the number of threads that work on one tensor."""
+    """The times by the number of threads that work on one tensor."""
     encoded: EncodedSizes
     crowding: Annotated[tuple[float, ...], FailFast()] = (1.0,)
     """Item i: the factor by which coding takes longer while i other cores of the machine compute, too. Cores share the
     memory, and hyper-threads share a core."""
     in_steps: Annotated[tuple[InSteps, ...], FailFast()] = ()
-    """By partition size. Between two sizes the factors are interpolated over the logarithm of the size; outside the
-    measured sizes the nearest one counts. Empty: all factors are 1."""
+    """The factors by partition size. Between two sizes they are interpolated over the logarithm of the size; outside
+    the measured sizes the nearest size counts. Empty: all factors are 1."""
     relative_error: float | None = Field(default=None, ge=0)
     """‖x − decoded‖ / ‖x‖ of one encoding of normally distributed values, without error feedback; None if not
     measured."""
@@ -112,9 +112,9 @@ class Overheads(Part):
     """The costs of the engine itself."""
 
     submission_s: float = Field(default=0.0, ge=0)
-    """Per tensor: its submission and its completion."""
+    """Seconds per tensor for its submission and its completion."""
     task_s: float = Field(default=0.0, ge=0)
-    """Per task of a queue."""
+    """Seconds per task of a queue."""
 
 
 class CollectiveCosts(Part):
@@ -122,7 +122,7 @@ class CollectiveCosts(Part):
 
     ring_step: PublishedCurve
     ps_gather: dict[int, PublishedCurve] = Field(min_length=1)
-    """By number of nodes."""
+    """The curves by number of hosts."""
     ps_broadcast: dict[int, PublishedCurve] = Field(min_length=1)
 
 
@@ -135,20 +135,20 @@ class Profile(Document):
     """Date of the measurement, and the program that made it."""
     machine: MachineDescription
     ranks: Annotated[tuple[RankPlace, ...], FailFast()] = ()
-    """Where each rank runs. Empty: each rank of the plan has a host and a machine of its own."""
+    """The place of each rank. Empty: each rank of the plan has its own host and its own machine."""
     compute_threads: int = Field(default=1, ge=1)
     """Compute threads of each rank."""
     codecs: dict[str, CodecCosts]
-    """By codec text, such as "onebit" or "dgc(ratio=0.01)"."""
+    """The costs by the codec's text, such as "onebit" or "dgc(ratio=0.01)"."""
     sum: CostCurve
-    """Adding raw values to a sum, by their bytes."""
+    """The cost of adding raw values to a sum, by their bytes."""
     sum_crowding: Annotated[tuple[float, ...], FailFast()] = (1.0,)
-    """As CodecCosts.crowding, for adding."""
+    """The factors of CodecCosts.crowding for adding."""
     link: LinkCosts
     """The costs between two hosts that `links` does not name."""
     links: Annotated[tuple[LinkBetween, ...], FailFast()] = ()
     messages_in_steps: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    """By topology: the factor by which uncompressed messages need more processor time inside steps than on an idle
+    """The factor, by topology, by which uncompressed messages need more processor time inside steps than on an idle
     machine. Encoded messages and topologies without an entry have the factor of ps; empty: all factors are 1."""
     shared_memory: LinkCosts | None = None
     """The costs between two ranks of a host; None if no host has several ranks."""
@@ -188,7 +188,7 @@ class Profile(Document):
         return as_ps if compressed else self.messages_in_steps.get(topology, as_ps)
 
     def places(self, world: int) -> tuple[RankPlace, ...]:
-        """Where `world` ranks run: the first ranks of the profile, then ranks with a host of their own each."""
+        """The places of `world` ranks: first the ranks of the profile, then ranks with one host each."""
         if world <= len(self.ranks):
             return self.ranks[:world]
         return self.ranks + tuple(

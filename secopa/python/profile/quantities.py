@@ -17,24 +17,24 @@ _SIZES = ((1, "B"), (2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"))
 
 
 def seconds(value: float) -> str:
-    """Such as "2.13 ms"."""
+    """A time as text, such as "2.13 ms"."""
     return _scaled(value, _TIMES)
 
 
 def size(value: float) -> str:
-    """Such as "392 MiB"."""
+    """A size as text, such as "392 MiB"."""
     return _scaled(value, _SIZES)
 
 
 def share(part: float, whole: float) -> str:
-    """Such as "35%"; "-" if the whole is 0."""
+    """A share as text, such as "35%"; "-" if the whole is 0."""
     return f"{part / whole:.0%}" if whole else "-"
 
 
 def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
     if value == 0:
         return f"0 {units[0][1]}"
-    # 999.6 of a unit would be printed as 1000, so it gets the next unit.
+    # A value of 999.6 would be printed as 1000, so it gets the next unit.
     one, unit = next(((one, unit) for one, unit in reversed(units) if abs(value) >= 0.9995 * one), units[0])
     shown = f"{value / one:.3g}"
     return f"{float(shown):.0f} {unit}" if "e" in shown else f"{shown} {unit}"
@@ -46,7 +46,7 @@ _DURATIONS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def rate(bytes_per_s: float) -> str:
-    """Such as "25 Gbit/s"."""
+    """A rate as text, such as "25 Gbit/s"."""
     bits = 8 * bytes_per_s
     unit, one = next(((unit, one) for unit, one in reversed(_RATES.items()) if bits >= 0.9995 * one), ("kbit", 1e3))
     return f"{float(f'{bits / one:.3g}'):g} {unit.capitalize()}/s"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress report`: a page about a run, from its trace and, if given, its plan and its profile."""
+"""`hipress report`: a page about a job, from its trace and, if given, its plan and its profile."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a plan belongs to a traced run: the same number of ranks, and gradients of the same names and sizes."""
+"""Checks that a plan belongs to a traced job: the same number of ranks, and gradients of the same names and sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hipress.secopa.report.traffic import partition_bytes
 
 
 def check_fit(run: Run) -> None:
-    """Raises InvalidArgument with the first difference between the run's plan and its trace."""
+    """Raises InvalidArgument with the first difference between the job's plan and its trace."""
     if run.plan is None:
         return
     _check_ranks(run, run.plan)
@@ -23,13 +23,13 @@ def check_fit(run: Run) -> None:
         sizes[tensor] += size
     for label, tensor, decisions in planned_tensors(run.plan, list(traced)):
         if tensor not in traced:
-            # The dropped spans may have been the only ones of a gradient.
+            # A gradient may have only dropped spans.
             if run.trace.dropped:
                 continue
             raise InvalidArgument(_another(f"the plan is for '{label}', which is not in the trace"))
         planned = sum(one.elements * ELEMENT_BYTES.get(one.dtype, 4) for one in decisions)
         seen = sizes.get(tensor, 0)
-        # A trace of some of the ranks, or with dropped spans, may show only some partitions.
+        # A trace without some ranks, or with dropped spans, may show only some partitions.
         whole = _is_whole(run) and not run.trace.dropped
         if seen > planned or (whole and 0 < seen < planned):
             raise InvalidArgument(_another(f"'{label}' has {planned} bytes in the plan, {seen} bytes in the trace"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run: the steps of its trace, and the decisions of its plan beside the measured times."""
+"""A traced job: the steps of its trace, and the decisions of its plan beside the measured times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Outcome:
     decisions: tuple[Decision, ...]
     """The decisions of its gradients; empty if there is no plan or the plan does not name it."""
     measured_s: float | None
-    """None if the trace does not show it."""
+    """The measured time; None if the trace does not show the tensor."""
     traffic: Traffic | None
 
     @property
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """A trace, with the plan and the profile of the run if they are known."""
+    """A trace, with the plan and the profile of the job if they are known."""
 
     trace: Trace
     plan: Plan | None = None
@@ -51,7 +51,7 @@ class Run:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """The steps that count. Raises InvalidArgument if the trace has none."""
+        """The steps without the first one, see settled(). Raises InvalidArgument if the trace has none."""
         return settled(training_steps(self.trace))
 
     @cached_property

@@ -12,7 +12,7 @@ from hipress.secopa.report.markup import Markup, element, joined, table
 from hipress.secopa.report.run import Run
 from hipress.secopa.report.timeline_figure import MEANING, MOST_RANKS, timeline
 
-#: Most gradients in the figure; the table has all.
+#: The largest number of gradients in the figure; the table has all.
 _MOST_COMPARED = 20
 
 

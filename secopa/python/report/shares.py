@@ -20,11 +20,11 @@ class Shares:
     gradients_s: float
     """Computing gradients."""
     compute_s: float
-    """Encoding, merging and decoding, while the rank computes no gradients."""
+    """The rank encodes, merges or decodes, and computes no gradients."""
     network_s: float
-    """Messages in flight, and none of the above."""
+    """Messages are in flight, and the shares above do not apply."""
     waiting_s: float
-    """None of the above: mostly waiting for other ranks."""
+    """No share above applies: mostly the rank waits for other ranks."""
 
     @property
     def step_s(self) -> float:

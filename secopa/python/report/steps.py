@@ -2,8 +2,8 @@
 """The training steps of a trace, and the time of each gradient in them.
 
 A tensor's own step count restarts when the ranks agree on the tensor again, so this module numbers the steps of a
-tensor in their order. The training steps are the steps of the tensors with most steps; other tensors, which are
-averaged now and then, are left out.
+tensor in their order. The training steps are the steps of the tensors with most steps; other tensors, which are not
+averaged in every step, are left out.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from hipress.secopa.report.trace import Span, Trace, Work
 
 @dataclass(frozen=True)
 class GradientTime:
-    """Seconds from the first span of the trace."""
+    """The times of one gradient, in seconds from the first span of the trace."""
 
     start_s: float
-    """When the last rank began to encode or to send it."""
+    """The time at which the last rank began to encode or to send it."""
     end_s: float
-    """When the last rank had the average."""
+    """The time at which the last rank had the average."""
 
     @property
     def seconds(self) -> float:
@@ -58,9 +58,11 @@ class Step:
         return spans
 
     def computed_until_s(self, rank: int) -> float:
-        """When the rank had its last gradient. The backward span ends later, when all averages are there.
+        """The time at which the rank had its last gradient. The backward span ends later, when the rank has all
+        averages.
 
-        The spans of a rank that sends no values of its own do not show this time, so there the whole step counts.
+        The spans of a rank that sends no own values do not show this time; for it, the function returns the end of the
+        step.
         """
         spans = self.by_rank[rank]
         starts = [_first_own(one) for one in _by_tensor(spans).values()]
@@ -80,8 +82,8 @@ class Step:
 
 
 def _first_own(spans: Iterable[Span]) -> float | None:
-    """When a rank began to encode or to send its own values; None if it only merges the values of other ranks and sends
-    sums, which show when the other ranks were ready."""
+    """The time at which a rank began to encode or to send its own values. None if it only merges other ranks' values
+    and sends sums, because these spans show when the other ranks were ready."""
     spans = list(spans)
     merged = {span.partition for span in spans if span.work is Work.MERGE}
     own = (span for span in spans if span.work in (Work.ENCODE, Work.SEND) and span.partition not in merged)

@@ -28,9 +28,9 @@ MEANING = {
 _WIDTH, _LEFT, _LANE, _GAP, _AXIS = 1100.0, 130.0, 14.0, 12.0, 24.0
 #: Space for half of the last label of the axis.
 _RIGHT = 30.0
-#: Narrower bars (in units of the figure) join their neighbour: they are invisible, and many of them load slowly.
+#: Width below which a bar joins its neighbour (units of the figure): narrow bars are invisible, and many load slowly.
 _NARROWEST = 0.7
-#: Most ranks in the figure; the others look much alike.
+#: The largest number of ranks in the figure; further ranks look much alike.
 MOST_RANKS = 4
 
 
@@ -70,7 +70,7 @@ def _shown(span: Span, computed_until_s: float) -> Span:
 
 def _bars(spans: Sequence[Span], origin_s: float, scale: float, top: float) -> list[Markup]:
     bars: list[Markup] = []
-    waiting: list[Span] = []  # narrow ones that touch
+    waiting: list[Span] = []  # narrow bars that touch
     for span in sorted(spans, key=lambda one: one.start_s):
         if waiting and (span.start_s - waiting[-1].end_s) * scale > _NARROWEST:
             bars.append(_bar(waiting, origin_s, scale, top))

@@ -14,7 +14,7 @@ from hipress.errors import InvalidArgument
 from hipress.secopa.profile.document import MalformedFile, clipped
 from hipress.secopa.report.events import read_events
 
-#: Most spans of a page; ten steps of a large model on many ranks have fewer.
+#: The largest number of spans of a page; ten steps of a large model on many ranks have fewer.
 MOST_SPANS = 2_000_000
 
 
@@ -42,7 +42,7 @@ class Span:
     start_s: float
     end_s: float
     bytes: int = 0
-    """Bytes of the message, or for computing, of the uncompressed values."""
+    """Bytes of the message; for computing, bytes of the uncompressed values."""
     tensor: str = ""
     partition: int = 0
     step: int = -1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sentence of advice: does compression pay here?"""
+"""Writes one sentence of advice: whether compression pays on this cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hipress.secopa.whatif.worth import CERTAIN, Verdict, Worth
 
 
 def advice(worth: Worth) -> str:
-    """A sentence that names the predictions that it rests on."""
+    """The advice with the predictions behind it, as one sentence."""
     raw, plan, codec = worth.uncompressed, worth.planned, worth.best_codec
     compressed = sum(one.choice.compressed for one in worth.plan.decisions)
     where = f"{worth.model} on these {worth.ranks} ranks"

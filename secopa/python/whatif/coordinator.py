@@ -14,12 +14,12 @@ from hipress.secopa.profile.gradients import GradientSet
 from hipress.secopa.profile.profile import Profile
 from hipress.secopa.whatif.scenario import Scenario
 
-#: The engine's limits: smaller messages go in bundles without link rounds; a link round has at most so many bytes.
+#: The engine's limits in bytes: smaller messages travel in bundles without link rounds; the size of a link round.
 _SMALL, _ROUND_BYTES = 16 << 10, 1 << 20
 
 
 def questions_per_step(profile: Profile, gradients: GradientSet, choices: Sequence[Choice], scenario: Scenario) -> int:
-    """A lower bound of the questions of all ranks in a step: one per link round, for one link and at most 1 MiB."""
+    """A lower bound of all ranks' questions in a step: one per link round, for one link and at most 1 MiB."""
     if scenario.nodes < 2:
         return 0
     large = {"to all": 0.0, "to the next": 0.0}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated steps over the number of nodes, as an SVG file: a panel per network, a line per codec and topology."""
+"""Draws simulated steps over the number of hosts as SVG: a panel per network, a line per codec and topology."""
 
 from __future__ import annotations
 

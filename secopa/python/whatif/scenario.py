@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios: the profile of a cluster with other nodes and another network, derived from a measured profile."""
+"""Scenarios: profiles of clusters with other hosts and another network, derived from a measured profile."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Scenario:
     bandwidth_bytes_per_s: float | None = None
     """Rate of each link in each direction; None: as measured."""
     latency_s: float | None = None
-    """Latency of the network between two nodes; None: as measured."""
+    """Latency of the network between two hosts; None: as measured."""
     one_machine: bool = False
-    """Whether the nodes are emulated on one machine and share its cores."""
+    """Whether the hosts are emulated on one machine and share its cores."""
 
     @property
     def world(self) -> int:
@@ -34,7 +34,7 @@ class Scenario:
 def profile_for(profile: Profile, scenario: Scenario) -> Profile:
     """The profile of the scenario's cluster, with the measured processors and codecs.
 
-    Raises InvalidArgument if the scenario has several ranks per node and shared memory was not measured.
+    Raises InvalidArgument if the scenario has several ranks per host and shared memory was not measured.
     """
     if scenario.nodes < 1 or scenario.ranks_per_node < 1:
         raise InvalidArgument("expected at least one host, and one rank on each")

@@ -49,19 +49,19 @@ class SimulatedStep:
     codec: str
     topology: str
     step_s: float
-    """From the start of backward until every rank has every average."""
+    """Seconds from the start of backward until every rank has every average."""
     efficiency: float | None
     """The share of a training step in which a rank computes forward and backward; None if backward was not measured."""
     sent_bytes: float
-    """Bytes that the busiest rank sends to other nodes."""
+    """Bytes that the busiest rank sends to other hosts."""
     cpu_s: float
     """Processor seconds of the busiest rank for synchronisation."""
     memory_bytes: float
-    """Most memory of a rank besides the gradients."""
+    """The largest memory of a rank, without the gradients."""
     questions: int
     """With HIPRESS_COORDINATOR=rank0: a lower bound of the questions to rank 0."""
     coordinator_s: float
-    """Processor seconds of rank 0 for the answers."""
+    """Processor seconds of rank 0 for its answers to these questions."""
 
 
 @dataclass(frozen=True)

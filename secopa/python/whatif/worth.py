@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether compression is worth it on the cluster of a profile: every codec, losing ones included, and the best plan."""
+"""Finds out whether compression pays on the cluster of a profile, with every codec and with the best plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Verdict(str, Enum):
     PAYS = "pays"
     LOSES = "loses"
     NEITHER = "no difference"
-    """The steps differ by less than predictions are exact."""
+    """The difference between the steps is within the error of predictions."""
     DECLINES = "compresses nothing"
     """A plan that compresses no gradient; it may group gradients and choose topologies."""
     BASE = "-"
@@ -46,7 +46,7 @@ class Row:
     name: str
     """The codec's text, or PLAN."""
     topology: str
-    """The topology; of a plan, all that it uses."""
+    """The topology; for a plan, all its topologies."""
     step_s: float
     """Predicted seconds from the start of backward until every rank has every average."""
     times_as_fast: float
@@ -56,7 +56,7 @@ class Row:
     cpu_s: float
     """Processor seconds of the busiest rank for synchronisation."""
     relative_error: float | None
-    """Of one encoding without error feedback; None if nothing is compressed or it was not measured."""
+    """The error of one encoding without error feedback; None if the row is uncompressed or it was not measured."""
     verdict: Verdict
 
 
@@ -169,7 +169,9 @@ def _pointless(
     hosts: Counter[str],
     stage: Callable[[str], None],
 ) -> float | None:
-    """A network is only between hosts; a scenario has the same number of ranks on each host."""
+    """The rate of pointless_from(). None if there is only one host, if hosts have different numbers of ranks, or if the
+    profile has no codec.
+    """
     if len(hosts) == 1 or len(set(hosts.values())) > 1 or not profile.codecs:
         return None
     stage("searching the rate of links from which on compression saves nothing")

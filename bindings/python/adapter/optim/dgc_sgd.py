@@ -16,20 +16,20 @@ from hipress.options.warmup import Warmup, warmup_of
 
 @dataclass(frozen=True)
 class DGCOptions:
-    """Raises InvalidArgument for numbers that make no deep gradient compression."""
+    """The options of deep gradient compression. Raises InvalidArgument for a value out of range."""
 
     momentum: float = 0.9
     ratio: float = 0.001
     """The share of a parameter's values that a rank sends in a step."""
     warmup: int | Warmup | None = None
-    """Steps in which all values are sent, or a Warmup with ratios."""
+    """Number of steps in which ranks send all values, or a Warmup with ratios."""
     nesterov: bool = False
     clip_norm: float | None = None
     """The largest norm of the sum of all ranks' gradients; None: no clipping."""
     momentum_masking: bool = True
-    """False: the velocity keeps its values where they were sent."""
+    """Whether the velocity becomes zero where a rank has sent values."""
     min_compress_bytes: int = MIN_COMPRESS_BYTES
-    """Smaller parameters' gradients are averaged exactly."""
+    """Gradients with fewer bytes are averaged exactly."""
     compress_vectors: bool = False
     """Whether parameters with one dimension or none are compressed, too."""
 
@@ -47,14 +47,14 @@ class DGCOptions:
             )
 
     def ratio_at(self, number: int) -> float:
-        """Of step `number`, from 1."""
+        """The ratio of step `number`, counted from 1."""
         warmup = warmup_of(self.warmup)
         return self.ratio if warmup is None else warmup.ratio_at(number - 1, self.ratio)
 
 
 class DGCSteps(Steps):
-    """See Steps. The state of a parameter: "velocity"; "residual" if it is compressed; "decay_velocity" if its weights
-    decay. Velocity and residual of a compressed parameter are each rank's own."""
+    """See Steps. The state of a parameter: "velocity"; "residual" if it is compressed; "decay_velocity" if it has
+    weight decay. Each rank has its own velocity and residual of a compressed parameter."""
 
     def __init__(self, shapes: Mapping[str, Sequence[int]], options: DGCOptions, rates: str) -> None:
         """`rates`: learning rate and weight decay, which the ranks compare."""
@@ -67,11 +67,11 @@ class DGCSteps(Steps):
         super().__init__("dgcsgd", shapes, {"the options": f"{options}, {rates}"})
 
     def is_sparse(self, name: str) -> bool:
-        """Whether a parameter's values are chosen."""
+        """Whether ranks send chosen values of a parameter, not all values."""
         return name in self._sparse
 
     def step(self, number: int, parameters: Mapping[str, Parameter]) -> dict[str, Moved]:
-        """Step `number`, from 1, of all parameters. Raises what the exchange raises."""
+        """Takes step `number`, counted from 1, of all parameters. Raises the errors of the exchange."""
         gradients = self._clipped({name: np.array(each.gradient, np.float32) for name, each in parameters.items()})
         exact = {name: each for name, each in gradients.items() if name not in self._sparse}
         states: dict[str, dict[str, Floats]] = {name: {} for name in parameters}
@@ -98,7 +98,7 @@ class DGCSteps(Steps):
         return {n: each * np.float32(limit / norm) for n, each in gradients.items()} if norm > limit else gradients
 
     def _accumulated(self, parameter: Parameter, gradient: Floats) -> dict[str, Floats]:
-        """Velocity and residual with this gradient, before any is sent."""
+        """The velocity and the residual with this gradient added, before the exchange."""
         zeros = np.zeros_like(gradient)
         m, old = np.float32(self._options.momentum), parameter.state.get("velocity", zeros)
         residual = parameter.state.get("residual", zeros)
@@ -109,7 +109,7 @@ class DGCSteps(Steps):
         return {"velocity": velocity, "residual": residual + velocity}
 
     def _exchange(self, states: dict[str, dict[str, Floats]], updates: dict[str, Floats], ratio: float) -> None:
-        """The averages of what all ranks send, into `updates`; takes it out of `states`."""
+        """Writes the averages of all ranks' sent values to `updates`. Makes the sent elements of `states` zero."""
         names = [name for name in states if name in self._sparse]
         if not names:
             return
@@ -117,7 +117,7 @@ class DGCSteps(Steps):
         parts = []
         for name in names:
             residual, velocity = states[name]["residual"].reshape(-1), states[name]["velocity"].reshape(-1)
-            # NaN first: it is to reach every rank.
+            # NaN counts as the largest value, so that it reaches every rank.
             order = np.where(np.isnan(residual), np.inf, np.abs(residual))
             index = np.sort(np.argpartition(-order, counts[name] - 1)[: counts[name]]).astype(np.int32)
             parts += [index.view(np.uint8), residual[index].view(np.uint8)]
@@ -137,7 +137,7 @@ class DGCSteps(Steps):
             first += 8 * count
 
     def _momentum(self, parameter: Parameter, state: dict[str, Floats], key: str, values: Floats) -> Floats:
-        """What ordinary SGD makes of `values` with momentum."""
+        """The direction that ordinary SGD with momentum computes from the gradients `values`."""
         m = np.float32(self._options.momentum)
         velocity = values + m * parameter.state[key] if key in parameter.state else np.array(values, np.float32)
         state[key] = velocity

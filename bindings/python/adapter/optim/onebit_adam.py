@@ -23,19 +23,19 @@ from hipress.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class OneBitAdamOptions:
-    """Raises InvalidArgument for numbers that make no Adam."""
+    """The options of 1-bit Adam. Raises InvalidArgument for a value out of range."""
 
     freeze_step: int
-    """So many steps have exact gradients, 1 or more."""
+    """Number of steps with exact gradients, 1 or more."""
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-8
     codec: str = "onebit"
-    """Of the momentum; one with error feedback."""
+    """The codec of the momentum; it must have error feedback."""
     codec_for: Mapping[str, str] = field(default_factory=dict)
     """Codecs of single parameters, by name."""
     min_compress_bytes: int = MIN_COMPRESS_BYTES
-    """Smaller parameters' momentum travels exactly."""
+    """Momentum with fewer bytes travels exactly."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.freeze_step, int) or isinstance(self.freeze_step, bool) or self.freeze_step < 1:
@@ -59,8 +59,8 @@ class OneBitAdamSteps(Steps):
         super().__init__("onebitadam", shapes, {"the options": f"{options}, {rates}"})
 
     def step(self, number: int, parameters: Mapping[str, Parameter]) -> dict[str, Moved]:
-        """Step `number`, from 1, of all parameters. Raises what the exchange raises; InvalidArgument if the variance of
-        a whole parameter would be frozen at zero."""
+        """Takes step `number`, counted from 1, of all parameters. Raises the errors of the exchange; InvalidArgument if
+        the variance of a whole parameter would be frozen at zero."""
         options = self._options
         warm = number <= options.freeze_step
         momentum, variance = self._warm(parameters) if warm else self._frozen(parameters)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the optimizers' steps share: names, agreement, exchanges."""
+"""The base class of the optimizers' steps: names, agreement, exchanges."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hipress.errors import InvalidArgument, Unsupported
 from hipress.options.travel import MIN_COMPRESS_BYTES
 
 Floats = NDArray[np.float32]
-#: By name.
+#: Arrays by parameter name.
 Arrays = Mapping[str, Floats]
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Of one parameter in one step."""
+    """The learning rate and weight decay of one parameter in one step."""
 
     lr: float
     weight_decay: float = 0.0
@@ -32,7 +32,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter in one step: float32, row-major. `state`: empty before the first step."""
+    """One parameter in one step: float32, row-major. `state` is empty before the first step."""
 
     value: Floats
     gradient: Floats
@@ -49,10 +49,10 @@ class Moved:
 
 
 class Steps:
-    """Of one optimizer over parameters of these shapes, which all ranks make at the same time.
+    """The steps of one optimizer over parameters of these shapes. All ranks make the object at the same time.
 
     Raises NotInitialized, InvalidArgument; Mismatch, with the first difference, if the ranks' parameters or options
-    differ; Timeout if a rank makes none.
+    differ; Timeout if a rank does not make it.
     """
 
     def __init__(self, kind: str, shapes: Mapping[str, Sequence[int]], described: Mapping[str, str]) -> None:
@@ -64,17 +64,17 @@ class Steps:
                 raise InvalidArgument(f"parameter '{name}' has no elements: leave it out")
         self._shapes = {name: tuple(shape) for name, shape in shapes.items()}
         listed = {f"the shape of '{name}'": str(shape) for name, shape in self._shapes.items()}
-        # The names first: a rank that lacks a parameter would else compare it with nothing.
+        # Compare the names first: otherwise a rank that lacks a parameter would compare its shape with nothing.
         names = {"the parameters": str(list(shapes))}
         agree(lambda: {"the optimizer": kind, **names, **listed, **described})
 
     @property
     def world(self) -> int:
-        """Ranks."""
+        """The world size."""
         return runtime.size()
 
     def _average(self, values: Mapping[str, Floats], codecs: Mapping[str, str] | None = None) -> None:
-        """Averages in place; with codecs, each under a name of its own, so that residuals meet no exact average."""
+        """Averages in place. Compressed values have other names than exact ones, so exact averages get no residuals."""
         kind = "exact" if codecs is None else "compressed"
         operations = [
             collectives.allreduce(
@@ -86,15 +86,15 @@ class Steps:
             operation.wait()
 
     def _gather(self, message: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """All ranks' messages of the same size: [ranks, bytes]."""
+        """All ranks' messages, of equal size, as an array of shape [ranks, bytes]."""
         return collectives.allgather(message.reshape(1, -1), name=f"{self._name}.gathered").wait()
 
 
 def codec_of_each(
     shapes: Mapping[str, Sequence[int]], codec: str, codec_for: Mapping[str, str], min_compress_bytes: int
 ) -> dict[str, str]:
-    """By name; "none" for small parameters. Raises InvalidArgument for a codec or a parameter that does not exist,
-    Unsupported for codec powersgd.
+    """The codec of each parameter, by name; "none" for small parameters. Raises InvalidArgument for an unknown codec or
+    parameter name, Unsupported for the codec powersgd.
     """
     if unknown := sorted(set(codec_for) - set(shapes)):
         raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(shapes)} parameters")
@@ -106,7 +106,7 @@ def codec_of_each(
 
 
 def checked_number(name: str, value: Any, low: float, below: float = float("inf")) -> float:
-    """Raises InvalidArgument unless `value` is a number from `low` to below `below`."""
+    """Returns `value` as a float. Raises InvalidArgument unless it is a number from `low` to below `below`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < below:
         top = "" if below == float("inf") else f" to below {below:g}"
         raise InvalidArgument(f"{name}={value!r}: give a number from {low:g}{top or ' on'}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.keras.elastic: not there. To import it raises Unsupported, which says what to do instead."""
+"""HiPress has no horovod.keras.elastic: its import raises Unsupported, which says what to do instead."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from hipress.mxnet import *  # noqa: F403
 
 
 def init(comm: Any = None, process_sets: Any = None) -> None:  # type: ignore[no-redef]
-    """As hipress.mxnet.init(). Raises Unsupported for anything but all ranks of the launcher."""
+    """Calls hipress.mxnet.init(). Raises Unsupported for another set than all ranks of the launcher."""
     check_all_ranks(comm, process_sets)
     mxnet.init()
 

@@ -12,7 +12,7 @@ from hipress.tensorflow import *  # noqa: F403
 
 
 def init(comm: Any = None, process_sets: Any = None) -> None:  # type: ignore[no-redef]
-    """Meets the other ranks; see hipress.init(). Raises Unsupported for anything but all ranks of the launcher."""
+    """Joins the job; see hipress.init(). Raises Unsupported for another set than all ranks of the launcher."""
     names.init(comm, process_sets)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.tensorflow.compression's names, for compressors of one's own."""
+"""horovod.tensorflow.compression's names, for users' own compressors."""
 
 from __future__ import annotations
 

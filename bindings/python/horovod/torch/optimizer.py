@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedOptimizer, whose steps leave in `.grad` what Horovod's leave."""
+"""DistributedOptimizer whose steps leave the same values in `.grad` as Horovod's."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def _as_horovod_steps(
 ) -> Callable[_P, DistributedTorchOptimizer]:
     @functools.wraps(distribute, assigned=("__annotations__",))
     def DistributedOptimizer(*args: _P.args, **kwargs: _P.kwargs) -> DistributedTorchOptimizer:  # noqa: N802
-        """hipress.torch.DistributedOptimizer, whose steps leave in `.grad` what Horovod's leave.
+        """hipress.torch.DistributedOptimizer whose steps leave the same values in `.grad` as Horovod's.
 
-        These are zeros for parameters that no rank used, and with `sparse_as_dense` sparse gradients where they were
-        sparse. Gradients are synchronised when `backward()` returns; `synchronize()` and `skip_synchronize()` may still
-        be called.
+        These are zeros for parameters that no rank used and, with `sparse_as_dense`, sparse gradients for parameters
+        whose own gradients were sparse. When `backward()` returns, gradients are synchronised; scripts may still call
+        `synchronize()` and `skip_synchronize()`.
         """
         distributed = distribute(*args, **kwargs)
         distributed._hipress.follow_horovod()

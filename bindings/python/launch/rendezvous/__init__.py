@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who this process is and where its ranks meet, from the environment that a launcher left.
+"""Finds this process' rank and the address of rank 0 from the launcher's environment variables.
 
-Each launcher is one `Source` in `SOURCES`; they are asked in order and the first whose variables are set answers. To
-support another launcher, add an entry: nothing else of the package knows launchers.
+Each launcher is one `Source` in `SOURCES`; the first one whose variables are set is used. To support another launcher,
+add an entry: no other code of the package knows launchers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hipress.launch.rendezvous.torchrun import from_torchrun
 
 @dataclass(frozen=True)
 class Source:
-    """A launcher: its name, the variables that show that it started this process, and how to read them."""
+    """A launcher: its name, the variables that show that it started this process, and the function that reads them."""
 
     name: str
     variables: tuple[str, ...]
@@ -32,11 +32,11 @@ class Source:
 
 
 def resolve(environ: Mapping[str, str] = os.environ, timeout: float = 60.0) -> Rendezvous:
-    """This process' place, as its launcher says; a world of one if no launcher's variable is set.
+    """This process' place according to its launcher. If no launcher's variable is set, the job has this rank only.
 
-    `timeout` (seconds) bounds the questions to the launcher's store. A launcher whose variables are set
-    in part or wrongly raises `InvalidArgument` that names the variable: training alone by mistake, on every rank, looks
-    like success and is the worst outcome. Raises `Timeout` or `TransportError` if the store does not answer.
+    `timeout`: deadline for the launcher's store in seconds. Raises `InvalidArgument`, with the variable, if a
+    launcher's variables are incomplete or wrong: otherwise every rank would train alone, which looks like success.
+    Raises `Timeout` or `TransportError` if the store does not answer.
     """
     for source in SOURCES:
         if any(name in environ for name in source.variables):
@@ -45,19 +45,20 @@ def resolve(environ: Mapping[str, str] = os.environ, timeout: float = 60.0) -> R
 
 
 def _with_secret(source: Source, place: Rendezvous, environ: Mapping[str, str]) -> Rendezvous:
-    """Most launchers' stores have no passwords: a secret of the user's own keeps the token from their readers."""
+    """Mixes the user's secret into the token, because other users can read most launchers' stores."""
     secret = environ.get("HIPRESS_JOB_TOKEN", "")
-    if not secret or source.name == "hipress run":  # there the variable is the token
+    if not secret or source.name == "hipress run":  # for it the variable is the token
         return place
     return replace(place, token=hmac.new(secret.encode(), place.token.encode(), "sha256").hexdigest())
 
 
 def _alone() -> Rendezvous:
-    """A world of one: a script started without a launcher."""
+    """The place of a script without a launcher: the only rank of its job."""
     return Rendezvous(0, 1, 0, 1, "127.0.0.1", 0, None, secrets.token_hex(16), source="no launcher")
 
 
-#: The innermost launcher comes first: a launcher may run within a job of Slurm or MPI, and its ranks see both.
+#: The inner launchers come first: a launcher may run within a job of Slurm or MPI, and its ranks have the variables of
+#: both.
 SOURCES: tuple[Source, ...] = (
     Source(
         "hipress run",
@@ -83,7 +84,7 @@ SOURCES: tuple[Source, ...] = (
         ),
         from_horovodrun,
     ),
-    # RANK and WORLD_SIZE are also set by hand and by other tools.
+    # Users and other tools set RANK and WORLD_SIZE, too.
     Source(
         "torchrun",
         ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
@@ -100,11 +101,11 @@ SOURCES: tuple[Source, ...] = (
         from_open_mpi,
     ),
     Source("mpirun (MPICH)", ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"), from_mpich),
-    # Not SLURM_PROCID and SLURM_NTASKS: a batch script has them, too, and is no rank.
+    # SLURM_PROCID and SLURM_NTASKS do not count: a batch script has them, too, but is no rank.
     Source("srun", ("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"), from_srun),
-    # Behind srun, which sets them as well.
+    # This entry comes after srun, which sets these variables, too.
     Source("mpirun (MPICH)", ("PMI_RANK", "PMI_SIZE", "PMI_FD"), from_mpich),
-    # srun's ranks may have been given it, as their secret; alone it says nothing.
+    # This entry is last, because users may give the variable to srun's ranks as their secret.
     Source("hipress run", ("HIPRESS_JOB_TOKEN",), from_hipress_run),
 )
 

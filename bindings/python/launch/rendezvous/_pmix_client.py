@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One exchange with PMIx. Run by `pmix.py`: _pmix_client.py KEY SECONDS LIBRARY [LIBRARY].
 
-Rank 0 publishes the text that it reads from standard input; the others wait for the text. All print it. Exit codes: 0;
-3 if rank 0 has not published it within SECONDS; 1 for anything else, told on standard error.
+Rank 0 publishes the text that it reads from standard input; the other ranks wait for the text. All print it. Exit
+codes: 0; 3 if rank 0 has not published the text within SECONDS; 1 for other errors, whose text is on standard error.
 
-Imports nothing of hipress: it starts in about 20 ms. The declarations are from pmix_common.h, the same since PMIx 3.
+It imports nothing of hipress, so it starts in about 20 ms. The declarations are from pmix_common.h, the same since PMIx
+3.
 """
 
 import ctypes
@@ -22,7 +23,7 @@ class _Proc(ctypes.Structure):
 
 
 class _Data(ctypes.Union):
-    # The longest member, an environment variable's setting, has 24 bytes.
+    # The longest member is the setting of an environment variable with 24 bytes.
     _fields_ = (("string", ctypes.c_char_p), ("integer", ctypes.c_int), ("longest", ctypes.c_void_p * 3))
 
 
@@ -35,7 +36,7 @@ class _Info(ctypes.Structure):
 
 
 class _Failed(Exception):
-    """PMIx has refused; the message says what."""
+    """A call of PMIx has failed; the text says which."""
 
 
 def _load(libraries: list[str]) -> ctypes.CDLL:
@@ -90,7 +91,7 @@ def main(key: str, seconds: str, *libraries: str) -> int:
             else:
                 text = _read(pmix, key.encode(), me, int(seconds))
         finally:
-            # Its server keeps the published text; without this call it would take the rank's end for a failure.
+            # Without this call PMIx' server would take the rank's end for a failure. It keeps the published text.
             pmix.PMIx_Finalize(None, ctypes.c_size_t(0))
     except TimeoutError as error:
         print(error, file=sys.stderr)
@@ -104,5 +105,5 @@ def main(key: str, seconds: str, *libraries: str) -> int:
 
 
 if __name__ == "__main__":
-    # The library's exit handlers have threads to stop that are none of this program's.
+    # os._exit() skips the library's exit handlers, which would stop threads that are not this program's.
     os._exit(main(*sys.argv[1:]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hipress run`, which gives every rank the meeting point, and rank 0 its socket."""
+"""The rendezvous of `hipress run`, which gives every rank the address of rank 0, and rank 0 its listening socket."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _inherited: set[int] = set()
 
 
 def from_hipress_run(environ: Mapping[str, str], _timeout: float) -> Rendezvous:
-    """What `hipress run` sets; rank 0 inherits the listening socket, so no other process can take the port."""
+    """Reads the variables of `hipress run`. Rank 0 inherits the socket, so no other process can take the port."""
     variables = Variables("hipress run", environ)
     rank, size, local_rank, local_size = variables.place(
         "HIPRESS_RANK", "HIPRESS_SIZE", "HIPRESS_LOCAL_RANK", "HIPRESS_LOCAL_SIZE"
@@ -39,8 +39,8 @@ def from_hipress_run(environ: Mapping[str, str], _timeout: float) -> Rendezvous:
 
 
 def _kept(inherited: int, port: int) -> int:
-    """A duplicate of the socket, for one init(). The socket itself stays for the next one: the port could not be bound
-    again while a wrapper of this process, such as a shell, holds the socket, too."""
+    """A duplicate of the socket for one init(). The socket itself stays open for the next init(): while a wrapper of
+    this process, such as a shell, holds the socket, too, no process can bind the port again."""
     if inherited not in _inherited:
         _inherited.add(inherited)
         os.register_at_fork(after_in_child=lambda: _drop(inherited, port))
@@ -49,7 +49,7 @@ def _kept(inherited: int, port: int) -> int:
 
 
 def _drop(inherited: int, port: int) -> None:
-    """A child of the training process (a data loader, say) must not keep the port alive after rank 0 has died."""
+    """Closes the socket in a child of the training process, such as a data loader, which could outlive rank 0."""
     if _listens_on(inherited, port):
         os.close(inherited)
 
@@ -57,11 +57,11 @@ def _drop(inherited: int, port: int) -> None:
 def _listens_on(fd: int, port: int) -> bool:
     """Whether `fd` is a TCP socket that listens on `port`.
 
-    A wrapper between the launcher and this process (a shell script, subprocess with close_fds) may have closed it, and
-    the number may by now be any other file. Then it is left alone and rank 0 binds the port itself.
+    A wrapper between the launcher and this process (a shell script, subprocess with close_fds) may have closed the
+    socket, and the number may now be of any other file. Then the caller ignores it and rank 0 binds the port itself.
     """
     try:
-        # A duplicate, so that closing the Python object leaves `fd` open.
+        # Take a duplicate, so that closing the Python object leaves `fd` open.
         with socket.socket(fileno=os.dup(fd)) as probe:
             return (
                 probe.family in (socket.AF_INET, socket.AF_INET6)
@@ -73,8 +73,8 @@ def _listens_on(fd: int, port: int) -> bool:
 
 
 def _require_free(host: str, port: int) -> None:
-    """Raise `TransportError` if the port is still held by a wrapper that did not hand the socket on: the other ranks
-    would connect to the wrapper, which never answers, and "port in use" alone would not tell why."""
+    """Raise `TransportError` if a wrapper holds the port and has not passed the socket on. The other ranks would
+    connect to the wrapper, which never answers, and the error "port in use" alone would not give the reason."""
     try:
         socket.create_server((host, port)).close()
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovodrun with Gloo, whose ranks meet through its HTTP key-value store. With MPI it starts mpirun: see there."""
+"""The rendezvous of horovodrun with Gloo, through its HTTP key-value store. With MPI horovodrun starts mpirun."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hipress.launch.rendezvous.meeting import meet
 from hipress.launch.rendezvous.place import Rendezvous
 from hipress.launch.rendezvous.variables import Variables
 
-#: Between two questions (seconds): the store answers at once, also when there is nothing yet.
+#: Seconds between two requests: the store answers at once, even if it does not have the key yet.
 _ASK_AGAIN = 0.05
 
 
 def from_horovodrun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
-    """What `horovodrun --gloo` sets."""
+    """Reads the variables of `horovodrun --gloo`."""
     if environ.get("HOROVOD_ELASTIC") == "1":
         raise Unsupported("horovodrun's elastic jobs are not supported; start it without --min-np and --max-np")
     variables = Variables("horovodrun --gloo", environ)
@@ -30,14 +30,14 @@ def from_horovodrun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
         place,
         source="horovodrun",
         prefix="rendezvous-",
-        # horovodrun has found an interface that joins all hosts, and gives its own address there.
+        # horovodrun has found an interface that joins all hosts, and gives its own address on it.
         listen_to_hosts=lambda: listening.towards(driver, "HOROVOD_GLOO_RENDEZVOUS_ADDR"),
         timeout=timeout,
     )
 
 
 class HorovodStore:
-    """The store that horovodrun serves while the job runs, in a scope of its own."""
+    """The store that horovodrun serves while the job runs. HiPress' keys have their own scope."""
 
     def __init__(self, host: str, port: int, rank: int) -> None:
         self._host = host
@@ -60,7 +60,7 @@ class HorovodStore:
         return found
 
     def _ask(self, method: str, key: str, value: str | None, timeout: float) -> str | None:
-        """The answer; None if the store does not have the key."""
+        """Sends one request and returns the answer; None if the store does not have the key."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         try:
             connection.request(method, f"/hipress/{key}", None if value is None else value.encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The socket on which rank 0 awaits the others: bound to one interface, on a free port of it."""
+"""Makes the socket on which rank 0 waits for the other ranks: bound to one interface and a free port."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from collections.abc import Mapping
 
 from hipress.errors import InvalidArgument, TransportError
 
-#: The interface that joins the hosts, where the launcher does not say: its name, or its address.
+#: The variable with the name or address of the interface that joins the hosts, if the launcher does not give it.
 INTERFACE = "HIPRESS_INTERFACE"
 _SIOCGIFADDR = 0x8915
 _BACKLOG = 1024
 
 
 def on_loopback() -> socket.socket:
-    """For ranks that are all on this host."""
+    """A socket on loopback, for a job on one host."""
     return socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
 
 
 def towards(host: str, named: str, port: int = 0) -> socket.socket:
-    """On the interface that `host` names here, or else on the one that leads to it. `named`: the variable that says
-    `host`, for messages.
+    """A socket on this host's interface with the name or address `host`, or else on the interface that leads to `host`.
+    `named`: the variable that has `host`, for errors.
 
-    Refuses a host name that means loopback here (as some systems' /etc/hosts has it for the host's own name): the
-    others would try in vain until the timeout. Loopback asked for literally is let pass: two agents on one machine,
-    for a test.
+    Refuses a host name that means loopback on this host (some systems' /etc/hosts does so for the host's own name): the
+    other ranks would try to connect until the deadline. It accepts a literal loopback address, for tests with two
+    agents on one machine.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -50,8 +50,8 @@ def towards(host: str, named: str, port: int = 0) -> socket.socket:
 
 
 def outward(environ: Mapping[str, str]) -> socket.socket:
-    """On the interface that HIPRESS_INTERFACE names, else on that of the default route, else on the first that is
-    not loopback: for launchers that do not say how their hosts are joined."""
+    """A socket on the interface in HIPRESS_INTERFACE, else on that of the default route, else on the first one that is
+    not loopback. It is for launchers that do not tell which network joins their hosts."""
     named = environ.get(INTERFACE)
     try:
         return _bind(_named_address(named) if named else _outward_address())
@@ -72,7 +72,7 @@ def _named_address(named: str) -> str:
 
 
 def _outward_address() -> str:
-    # An address that no host has (RFC 5737): it is reached, or not, by the default route.
+    # No host has these addresses (RFC 5737, RFC 3849), so the kernel uses the default route for them.
     for address in ("192.0.2.1", "2001:db8::1"):
         try:
             return _source_address(address)
@@ -98,7 +98,7 @@ def _interface_address(name: str) -> str:
 def _source_address(destination: str) -> str:
     """This host's address on the way to `destination`. Raises OSError."""
     family = socket.AF_INET6 if ":" in destination else socket.AF_INET
-    # Connecting a datagram socket sends nothing; it only makes the system choose the interface.
+    # To connect a datagram socket sends nothing; it only makes the kernel choose the interface.
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect((destination, 9))
         return str(probe.getsockname()[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPICH's mpirun (Hydra; Intel MPI's and MVAPICH's, too), whose ranks meet through PMI. No MPI is used."""
+"""The rendezvous of MPICH's mpirun (Hydra; also Intel MPI's and MVAPICH's), through PMI. HiPress does not use MPI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hipress.launch.rendezvous.variables import Variables
 
 
 def from_mpich(environ: Mapping[str, str], timeout: float) -> Rendezvous:
-    """What Hydra sets."""
+    """Reads the variables of Hydra."""
     variables = Variables("mpirun (MPICH)", environ)
     place = variables.place("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
     return meet(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open MPI's mpirun, whose ranks meet through PMIx. No MPI is used: only what mpirun's daemons offer any process."""
+"""The rendezvous of Open MPI's mpirun, through the PMIx of mpirun's daemons. HiPress does not use MPI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hipress.launch.rendezvous.variables import Variables
 
 
 def from_open_mpi(environ: Mapping[str, str], timeout: float) -> Rendezvous:
-    """What Open MPI's mpirun sets."""
+    """Reads the variables of Open MPI's mpirun."""
     place = Variables("mpirun (Open MPI)", environ).place(
         "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"
     )

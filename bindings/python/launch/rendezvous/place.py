@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank's place and meeting point, as read from a launcher's environment."""
+"""A rank's place in its job, and the address of rank 0, as the launcher's environment gives them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """One rank's place in its job, and the meeting point of all ranks.
+    """One rank's place in its job, and the address of rank 0.
 
-    `host` and `port` are where rank 0 serves (port 0: any free one; only in a world of one). `listen_fd` is a
-    listening socket for rank 0 to take over, owned by the receiver of this object; None: bind `host:port`. `token`
-    is the job's secret and is kept out of repr(). `source` names the launcher, for messages.
+    Rank 0 serves at `host` and `port` (port 0: any free port, only in a job of one rank). `listen_fd` is a listening
+    socket that rank 0 takes over; the receiver of this object owns it. None: rank 0 binds `host:port`. `token` is the
+    job token, which repr() does not show. `source` is the launcher's name, for errors.
     """
 
     rank: int

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PMI, the line protocol through which MPICH's mpirun (Hydra) and Slurm carry values between the processes of a job.
+"""PMI, the line protocol by which MPICH's mpirun (Hydra) and Slurm carry values between the processes of a job.
 
-Hydra kills the other ranks when one ends that has spoken to it and not said goodbye; one that has, and then fails, no
-longer ends the job. So goodbye is said at the process' end, unless an exception ends it.
+Hydra kills the other ranks if a rank that has spoken to it ends without goodbye. After its goodbye, the failure of a
+rank no longer ends the job. So a rank says goodbye at the end of the process, unless an exception ends it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import time
 from hipress.errors import Timeout, TransportError
 from hipress.launch.rendezvous.variables import Variables
 
-#: The descriptors on which goodbye is to be said, and by which process: not by one forked from it.
+#: Descriptor → the process that must say goodbye on it. Processes forked from it must not.
 _to_take_leave: dict[int, int] = {}
-#: For the answer to goodbye (seconds).
+#: Deadline of the answer to goodbye (seconds).
 _PATIENCE = 5.0
 
 
 class PmiStore:
-    """The launcher at the other end of the socket whose number is PMI_FD."""
+    """The store of the launcher, which is at the other end of the socket PMI_FD."""
 
     def __init__(self, variables: Variables, rank: int) -> None:
         self._fd = variables.integer("PMI_FD", 0, None, "the number of an open file descriptor")
@@ -44,7 +44,7 @@ class PmiStore:
                 space = _ask(connection, end, "get_my_kvsname")["kvsname"]
                 if value is not None:
                     _ask(connection, end, f"put kvsname={space} key={key} value={value}")
-                # After the barrier all ranks can read the values that were put before it.
+                # After the barrier all ranks can read the values that ranks have put before it.
                 _ask(connection, end, "barrier_in")
                 return _ask(connection, end, f"get kvsname={space} key={key}")["value"]
         except TimeoutError:
@@ -59,21 +59,21 @@ class PmiStore:
 
 
 def _connected(fd: int) -> socket.socket:
-    # A duplicate, so that closing it leaves PMI_FD open: for the next time, and for MPI.
+    # Take a duplicate, so that closing it leaves PMI_FD open for the next init() and for MPI.
     return socket.socket(fileno=os.dup(fd))
 
 
 def _ask(connection: socket.socket, end: float, command: str) -> dict[str, str]:
-    """The fields of the answer. Raises TimeoutError at monotonic second `end`, OSError."""
+    """Sends a command and returns the fields of the answer. Raises TimeoutError at monotonic second `end`, OSError."""
     connection.sendall(f"cmd={command}\n".encode())
     line = b""
     while not line.endswith(b"\n"):
-        # poll(), and not the socket's own timeout: that would make the descriptor non-blocking for MPI, too.
+        # poll() in place of the socket's timeout, which would make the descriptor non-blocking for MPI, too.
         poller = select.poll()
         poller.register(connection, select.POLLIN)
         if not poller.poll(max(0.0, end - time.monotonic()) * 1000):
             raise TimeoutError
-        # An answer is one line, and nothing follows before the next question.
+        # An answer is one line, and no bytes follow before the next command.
         received = connection.recv(4096)
         if not received:
             raise OSError(f"it has closed the connection at: {command.partition(' ')[0]}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PMIx, through which Open MPI's mpirun and Slurm carry values between the processes of a job.
+"""PMIx, by which Open MPI's mpirun and Slurm carry values between the processes of a job.
 
-Its client library is asked in a process of its own, `_pmix_client.py`: in this one MPI may want it, which must be the
-only one to initialise it, and initialised twice it corrupts memory (OpenPMIx 5.0).
+The separate process `_pmix_client.py` calls its client library. In this process MPI may use the library, and MPI must
+be the only one to initialise it: two initialisations corrupt memory (OpenPMIx 5.0).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from hipress.errors import Timeout, TransportError
 
-#: A libpmix.so.2 to use instead of the one that is found.
+#: The variable with the path of a libpmix.so.2 to use instead of the one that HiPress finds.
 LIBRARY = "HIPRESS_PMIX_LIBRARY"
-#: For starting Python and for PMIx's own deadline to come first (seconds).
+#: Seconds added to the deadline of the client, so that Python has time to start and PMIx' own deadline passes first.
 _MARGIN = 10.0
 
 
 class PmixStore:
-    """PMIx as this rank's launcher offers it."""
+    """The store of this rank's launcher, through PMIx."""
 
     def __init__(self, environ: Mapping[str, str], rank: int) -> None:
         self._environ = environ
@@ -29,7 +29,8 @@ class PmixStore:
 
     def share(self, key: str, value: str | None, timeout: float) -> str:
         """See `Store`."""
-        # -I -S: it needs no packages. The value, which has the token in it, goes where `ps` does not show it.
+        # -I -S: the client needs no packages. The value contains the token, so standard input carries it: `ps` shows
+        # arguments.
         client = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_pmix_client.py"))]
         arguments = [key, str(max(1, round(timeout))), *_libraries(self._environ)]
         try:
@@ -60,12 +61,12 @@ class PmixStore:
         )
 
 
-#: The client's exit code for a key that did not come.
+#: The client's exit code if the key did not arrive in time.
 _TIMED_OUT = 3
 
 
 def _libraries(environ: Mapping[str, str]) -> list[str]:
-    """Where libpmix may be, the likeliest first; a name alone is for the system's loader to find."""
+    """Possible paths of libpmix, the likeliest first. The system's loader finds a name without folder."""
     if given := environ.get(LIBRARY):
         return [given]
     folders = [Path(environ[name]) for name in ("OMPI_LIBDIR_LOC",) if name in environ]

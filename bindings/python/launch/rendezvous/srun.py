@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's srun. Its ranks meet through PMIx or PMI where srun offers them (`--mpi=pmix`, `--mpi=pmi2`); otherwise where
-the variables of the step imply."""
+"""The rendezvous of Slurm's srun, through PMIx or PMI if srun offers them (`--mpi=pmix`, `--mpi=pmi2`). Otherwise the
+variables of the step determine the address of rank 0."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hipress.launch.rendezvous.pmi import PmiStore
 from hipress.launch.rendezvous.pmix import PmixStore
 from hipress.launch.rendezvous.variables import Variables
 
-#: Ports for steps without reserved ports: above the ports that Linux gives to outgoing connections.
+#: Ports for steps without reserved ports. They are above the ports that Linux gives to outgoing connections.
 _PORTS = range(61001, 65536)
 
 
 def from_srun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
-    """What srun sets for the tasks of a step."""
+    """Reads the variables that srun sets for the tasks of a step."""
     variables = Variables("srun", environ)
     size = variables.integer("SLURM_STEP_NUM_TASKS", 1, None, "the number of ranks, at least 1")
     rank = variables.integer("SLURM_PROCID", 0, size - 1, f"a rank from 0 to {size - 1}")
@@ -43,7 +43,7 @@ def from_srun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
 
 
 def _tasks_here(variables: Variables, size: int) -> int:
-    """How many tasks this host has, from "2(x3),1": three hosts with two each, then one with one."""
+    """Number of tasks on this host, from a text such as "2(x3),1": three hosts with two tasks, one host with one."""
     expected = f'tasks per host, such as "2(x3),1", {size} in all'
     text = variables.text("SLURM_STEP_TASKS_PER_NODE", expected)
     tasks: list[int] = []
@@ -58,9 +58,9 @@ def _tasks_here(variables: Variables, size: int) -> int:
 
 
 def _implied(variables: Variables, place: Place) -> Rendezvous:
-    """Where no store is offered: the first host of the step, and a port and a token that its number implies.
+    """The rendezvous without a store: the first host of the step, and a port and a token computed from its number.
 
-    The token is a secret only if the job was given one, HIPRESS_JOB_TOKEN; else it tells steps apart, no more.
+    The token is a secret only if the user has set HIPRESS_JOB_TOKEN; otherwise it only distinguishes steps.
     """
     environ = variables.environ
     host = "127.0.0.1" if place.on_one_host else _first_host(variables)
@@ -72,7 +72,7 @@ def _implied(variables: Variables, place: Place) -> Rendezvous:
             str(next_meeting()),
         ]
     )
-    # Alone it may have neighbours in its step, started by hand in one shell: any port will do.
+    # A job of one rank takes any free port: users may start several such jobs in one step.
     port = 0 if place.size == 1 else _port(variables, step)
     token = hashlib.sha256(step.encode()).hexdigest()
     if place.rank != 0:
@@ -94,7 +94,7 @@ def _implied(variables: Variables, place: Place) -> Rendezvous:
 
 
 def _first_host(variables: Variables) -> str:
-    """The first of "node[3-5,9],other": node3."""
+    """The first host of a text such as "node[3-5,9],other": node3."""
     expected = 'host names, such as "node[3-5,9],other"'
     text = variables.text("SLURM_STEP_NODELIST", expected)
     found = re.match(r"([^\[\],]+)(?:\[(\d+)[^\]]*\]([^\[\],]*))?(?:,|$)", text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed's key-value store, which torchrun provides."""
+"""The key-value store of torch.distributed, which torchrun provides."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch.distributed import DistError, DistStoreError, TCPStore  # type: ignor
 
 from hipress.errors import Timeout, TransportError
 
-#: Stores that this process serves. They stay up for its life: another rank may still be reading, or may reach the same
-#: port for its own init_process_group(), which shares the server with ours (multi_tenant).
+#: Stores that this process serves until it ends: another rank may still read, or may use the same port for its
+#: init_process_group(), which shares the server with ours (multi_tenant).
 _served: list[TCPStore] = []
 
 
 @dataclass(frozen=True)
 class StoreAddress:
-    """Where the store is; `agent_owns_it`: torchrun's agent serves it, otherwise rank 0 of the job does."""
+    """The address of the store. `agent_owns_it`: torchrun's agent serves it; otherwise rank 0 of the job does."""
 
     host: str
     port: int
@@ -28,7 +28,7 @@ class StoreAddress:
 
 
 class TorchStore:
-    """A connection to it. Raises `TransportError` if it cannot be reached within `timeout` seconds."""
+    """A connection to the store. Raises `TransportError` if it cannot connect within `timeout` seconds."""
 
     def __init__(self, address: StoreAddress, rank: int, timeout: float) -> None:
         self._address = address

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchrun, whose ranks meet through torch.distributed's key-value store."""
+"""The rendezvous of torchrun, through torch.distributed's key-value store."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hipress.launch.rendezvous.variables import Variables
 
 
 def from_torchrun(environ: Mapping[str, str], timeout: float) -> Rendezvous:
-    """What torchrun sets (or the same variables by hand). Its own store has MASTER_PORT, so the ranks meet elsewhere:
-    rank 0 binds a port and tells the others through that store."""
+    """Reads the variables of torchrun; users may set them, too. The store occupies MASTER_PORT, so rank 0 binds another
+    port and shares it through the store."""
     variables = Variables("torchrun", environ)
     place = variables.place("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     master = variables.text("MASTER_ADDR", "the host name or address of rank 0's host")
     port = variables.integer("MASTER_PORT", 1, 65535, "a port from 1 to 65535")
-    # Here and not at the top: it imports torch, which takes seconds and need not be installed for other launchers.
+    # The import is here because it imports torch, which takes seconds, and other launchers do not need torch.
     from hipress.launch.rendezvous.torch_store import StoreAddress, TorchStore
 
     address = StoreAddress(master, port, agent_owns_it=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HiPress for Keras 3 on TensorFlow, and for tf_keras with TF_USE_LEGACY_KERAS=1: what `model.fit()` needs.
+"""HiPress for `model.fit()` of Keras 3 on TensorFlow, and of tf_keras with TF_USE_LEGACY_KERAS=1.
 
 import hipress.tensorflow.keras as hp
 

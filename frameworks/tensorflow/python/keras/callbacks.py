@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks for `model.fit()`, with Horovod's names and meaning; of the Keras that tf.keras is.
+"""Callbacks for `model.fit()`, with Horovod's names and meaning, for the Keras version behind tf.keras.
 
 `device` is Horovod's and changes nothing: the operators run on the CPU.
 """
@@ -23,9 +23,9 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
     """Before the first step every rank gets rank `root_rank`'s variables, the model's and the optimizer's.
 
     Arguments:
-        local_variables: a variable, or several, that stay each rank's own.
+        local_variables: one variable or several, of which each rank keeps its own values.
 
-    Raises InvalidArgument if one of them is no variable.
+    Raises InvalidArgument if one of `local_variables` is no variable.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
             self.register_local_var(variable)
 
     def register_local_var(self, variable: Any) -> None:
-        """This variable stays each rank's own."""
+        """Each rank keeps its own value of this variable."""
         if not _is_variable(variable):
             raise InvalidArgument(f"local variables are variables of Keras or TensorFlow, not {variable!r}")
-        self._local[_identity(variable)] = variable  # kept, so that no other object gets its identity
+        self._local[_identity(variable)] = variable  # the reference keeps other objects from getting its id
 
     def on_train_begin(self, logs: Any = None) -> None:
         if getattr(self.model, "jit_compile", False):
@@ -57,12 +57,12 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
             self._broadcast()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if not self._done:  # the model had no variables before
+        if not self._done:  # the first batch has created the variables
             self._broadcast()
 
     def _broadcast(self) -> None:
         variables = [*self.model.variables, *_variables(self.model.optimizer)]
-        # A model's metrics are its variables, too; a variable that it has several times is sent once.
+        # The model's variables include its metrics; a variable that occurs several times is sent once.
         once = {_identity(variable): variable for variable in variables}
         own = {_identity(variable) for variable in getattr(self.model.optimizer, "own_variables", ())}
         shared = [variable for identity, variable in once.items() if identity not in {*self._local, *own}]
@@ -75,7 +75,7 @@ def _is_variable(value: Any) -> bool:
 
 
 def _identity(variable: Any) -> int:
-    """The same for a variable of Keras 3 and for TensorFlow's, which is in it."""
+    """One number for a variable of Keras 3 and for TensorFlow's variable in it."""
     return id(variable if isinstance(variable, tf.Variable) else variable.value)
 
 
@@ -85,11 +85,11 @@ def _variables(optimizer: Any) -> list[Any]:
 
 
 class PlanCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """With DistributedOptimizer(..., plan="auto"): between steps plans may be made and change."""
+    """Lets DistributedOptimizer(..., plan="auto") make and change plans between steps."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         optimizer = self.model.optimizer
-        # Keras' LossScaleOptimizer is around the distributed one.
+        # Keras' LossScaleOptimizer may wrap the distributed optimizer.
         distributed: Any = (
             optimizer if hasattr(optimizer, "step_ended") else getattr(optimizer, "inner_optimizer", None)
         )
@@ -99,7 +99,7 @@ class PlanCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """At the end of each epoch its metrics are averaged over all ranks, for the callbacks that come after it."""
+    """Averages the metrics of each epoch over all ranks at its end, for the callbacks that come later in the list."""
 
     def __init__(self, device: str = "") -> None:
         super().__init__()
@@ -114,14 +114,14 @@ class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """From `start_epoch` to `end_epoch` the learning rate is `initial_lr` times `multiplier`.
+    """Sets the learning rate to `initial_lr` times `multiplier` from `start_epoch` to `end_epoch`.
 
     Arguments:
-        multiplier: a number m, for m to the power of the epochs since `start_epoch`; or a function of the epoch.
-        staircase: the rate changes with each epoch; else with each step.
-        momentum_correction: the velocities of momentum are scaled with the rate (Goyal et al., Accurate, Large
+        multiplier: a number m, which is raised to the number of epochs since `start_epoch`; or a function of the epoch.
+        staircase: True: the rate changes with each epoch; False: with each step.
+        momentum_correction: whether the velocities of momentum are scaled with the rate (Goyal et al., Accurate, Large
             Minibatch SGD, section 2.1).
-        steps_per_epoch: needed without staircase where `fit()` does not know it.
+        steps_per_epoch: number of steps; needed without staircase if `fit()` does not know it.
     """
 
     def __init__(
@@ -177,13 +177,14 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
         before, after = self._rate(), self._initial_lr * self._multiplier(epoch)
         optimizer.learning_rate = after
         if self._momentum_correction and before > 0 and after != before:
-            # Keras' momentum is part of the traced step. Scaling the velocities once has the same effect.
+            # Momentum is a constant of Keras' traced step. Scaling the velocities once has the same effect as changing
+            # it.
             for velocity in _velocities(getattr(optimizer, "inner_optimizer", optimizer), self.model):
                 velocity.assign(velocity * (after / before))
 
 
 def _velocities(optimizer: Any, model: Any) -> list[Any]:
-    """The velocities of momentum, as SGD and RMSprop have it."""
+    """The velocities of an optimizer with momentum, such as SGD or RMSprop."""
     if hasattr(optimizer, "get_slot_names"):  # tf_keras.optimizers.legacy
         has_some = "momentum" in optimizer.get_slot_names()
         return [optimizer.get_slot(each, "momentum") for each in model.trainable_variables] if has_some else []
@@ -194,7 +195,7 @@ def _velocities(optimizer: Any, model: Any) -> list[Any]:
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
-    """The learning rate grows from `initial_lr` / size() to `initial_lr` over the first epochs.
+    """Raises the learning rate from `initial_lr` / size() to `initial_lr` over the first epochs.
 
     `initial_lr` is the rate for all ranks together, usually that of one rank times size().
     """
@@ -209,7 +210,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
     ) -> None:
         def multiplier(epoch: float) -> float:
             assert self.steps_per_epoch is not None
-            # Round numbers at the end of each epoch, as Horovod has them.
+            # The shift by one step gives round rates at the end of each epoch, as in Horovod.
             epoch += 1.0 / self.steps_per_epoch
             return 1.0 / runtime.size() * (epoch * (runtime.size() - 1) / warmup_epochs + 1)
 
@@ -231,7 +232,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
 
 
 class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc]
-    """Keras' ModelCheckpoint that keeps the best model alone. The script sets the file afterwards:
+    """Keras' ModelCheckpoint that keeps only the best model. The script sets the file after it has made the callback:
     `callback.filepath = "best.keras"`, with `save_weights_only=True` "best.weights.h5".
 
     Raises InvalidArgument when training begins without a file.
@@ -246,7 +247,7 @@ class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc
         save_freq: str | int = "epoch",
     ) -> None:
         super().__init__(
-            "best.weights.h5" if save_weights_only else "best.keras",  # Keras looks at the ending
+            "best.weights.h5" if save_weights_only else "best.keras",  # Keras checks the file's ending
             monitor=monitor,
             verbose=verbose,
             save_best_only=True,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers for Keras 3 that belong to codecs: they synchronise what they may compress, over HiPress' engine.
+"""Optimizers for Keras 3 made for compression: each synchronises the values that its algorithm may compress.
 
-Each takes the place of DistributedOptimizer and of the plain optimizer. A step is one operator of TensorFlow that
-computes in NumPy and exchanges with all ranks.
+Each replaces DistributedOptimizer and the plain optimizer. A step is one operator of TensorFlow; it computes in NumPy
+and exchanges values with all ranks over HiPress' engine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Steps(Protocol):
 
 
 class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
-    """What both share. States are variables of Keras, so `model.save()` and checkpoints have them."""
+    """The base class of both optimizers. States are variables of Keras, so `model.save()` and checkpoints have them."""
 
     #: Names of the states of a parameter.
     _keys: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
                 raise Unsupported(
                     f"variable '{each.path}' is of type {each.dtype}: {type(self).__name__} takes float32"
                 )
-        with tf.init_scope():  # model.fit() builds while it traces a step
+        with tf.init_scope():  # model.fit() calls build() while it traces a step
             rates = f"learning_rate {self.get_config()['learning_rate']}, weight_decay {self._decay}"
         self._hipress_steps = self._made(shapes, rates)
         super().build(variables)
@@ -78,11 +78,10 @@ class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
 
     @as_written
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
-        """One step, of all variables; a variable without a gradient has gradient zero. If it raises, nothing has
-        changed.
+        """Takes one step of all variables; a missing gradient counts as zeros. If it raises, nothing has changed.
 
-        Raises PeerLost, Timeout, CorruptPayload, TransportError; InvalidArgument: see the class. Within a tf.function
-        TensorFlow makes an error of its own of it, whose text begins with that name.
+        Raises PeerLost, Timeout, CorruptPayload, TransportError; the class says when InvalidArgument. Within a
+        tf.function TensorFlow raises its own error, whose text begins with the name of HiPress' error.
         """
         given = self._trainable_variables if trainable_variables is None else list(trainable_variables)
         if not self.built:
@@ -113,11 +112,11 @@ class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
         for each, values in zip(kept, new, strict=True):
             values.set_shape(each.shape)
             each.assign(values)
-        with tf.control_dependencies(new):  # not if the step fails
+        with tf.control_dependencies(new):  # a failed step does not count
             self.iterations.assign_add(1)
 
     def _in_numpy(self, steps: Any, learning_rate: Any, *arrays: Floats) -> list[Floats]:
-        """The variables and states after a step. Arrays: gradients, variables, then for each key all states."""
+        """The variables and states after a step. `arrays`: gradients, variables, then for each key all states."""
         assert self._hipress_steps is not None
         self._hipress_error = None
         names = [each.path for each in self._trainable_variables]
@@ -145,11 +144,11 @@ class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
 
     @property
     def own_variables(self) -> list[Any]:
-        """States that are each rank's own: BroadcastGlobalVariablesCallback leaves them alone."""
+        """States that differ between ranks; BroadcastGlobalVariablesCallback does not broadcast them."""
         return []
 
     def get_config(self) -> dict[str, Any]:
-        """What the constructor takes."""
+        """The constructor's arguments."""
         config = super().get_config()
         own = {key: config[key] for key in ("name", "learning_rate")}
         return {**own, "weight_decay": self._decay, **self._configured()}
@@ -160,18 +159,20 @@ class SynchronizingOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
 
 @keras.utils.register_keras_serializable(package="hipress")
 class OneBitAdam(SynchronizingOptimizer):
-    """1-bit Adam: as AdamW for `freeze_step` steps; then the variance stays, and ranks average compressed momentum.
+    """1-bit Adam: AdamW for `freeze_step` steps; afterwards the variance is frozen and ranks average compressed
+    momentum.
 
     See hipress.torch.optim.OneBitAdam, which takes the same steps.
 
     Arguments:
         learning_rate: a number, or a schedule of Keras.
         beta_1, beta_2, epsilon, weight_decay: as in Keras' AdamW.
-        freeze_step, codec, codec_for, min_compress_bytes: as there; names are the variables' paths.
-        name: of the optimizer.
+        freeze_step, codec, codec_for, min_compress_bytes: as for hipress.torch.optim.OneBitAdam; names are the
+            variables' paths.
+        name: name of the optimizer.
 
-    Raises InvalidArgument; when it is built Unsupported, NotInitialized; Mismatch, with the first difference, if the
-    ranks' variables or options differ; Timeout if a rank makes none.
+    Raises InvalidArgument; build() also raises Unsupported, NotInitialized; Mismatch, with the first difference, if the
+    ranks' variables or options differ; Timeout if a rank does not make the optimizer.
     """
 
     _keys = ("momentum", "variance")
@@ -207,17 +208,18 @@ class OneBitAdam(SynchronizingOptimizer):
 class DGCSGD(SynchronizingOptimizer):
     """SGD with deep gradient compression: each rank sends the largest sums of its momentum, and keeps the rest.
 
-    See hipress.torch.optim.DGCSGD, which takes the same steps. Velocity and residual of a compressed variable are each
-    rank's own, so every rank saves its own model or checkpoint.
+    See hipress.torch.optim.DGCSGD, which takes the same steps. Each rank has its own velocity and residual of a
+    compressed variable, so every rank saves its own model or checkpoint.
 
     Arguments:
         learning_rate: a number, or a schedule of Keras.
         momentum, nesterov: as in Keras' SGD.
-        weight_decay: as there, but with momentum of its own.
-        ratio, warmup, clip_norm, momentum_masking, min_compress_bytes, compress_vectors: as there.
-        name: of the optimizer.
+        weight_decay: as in Keras' SGD, but with its own momentum.
+        ratio, warmup, clip_norm, momentum_masking, min_compress_bytes, compress_vectors: as for
+            hipress.torch.optim.DGCSGD.
+        name: name of the optimizer.
 
-    Raises as OneBitAdam.
+    Raises the errors of OneBitAdam.
     """
 
     _keys = ("velocity", "residual", "decay_velocity")
@@ -237,7 +239,7 @@ class DGCSGD(SynchronizingOptimizer):
         compress_vectors: bool = False,
         name: str = "dgc_sgd",
     ) -> None:
-        # A saved model has it as plain values.
+        # A saved model has the warm-up as plain values.
         made = Warmup(**{**warmup, "ratios": tuple(warmup["ratios"])}) if isinstance(warmup, Mapping) else warmup
         options = DGCOptions(
             momentum, ratio, made, nesterov, clip_norm, momentum_masking, min_compress_bytes, compress_vectors
@@ -250,7 +252,7 @@ class DGCSGD(SynchronizingOptimizer):
 
     @property
     def own_variables(self) -> list[Any]:
-        """Velocities and residuals of compressed variables."""
+        """The velocities and residuals of compressed variables."""
         steps, variables = self._hipress_steps, self._trainable_variables
         if not isinstance(steps, DGCSteps):
             return []  # not built yet

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that were saved while they trained."""
+"""Loads models that were saved during training."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def load_model(
     legacy_opts: bool = False,
     **options: Unpack[OptimizerOptions],
 ) -> keras.Model:
-    """tf.keras.models.load_model(), with the model's optimizer distributed, and its state as it was saved.
+    """Calls tf.keras.models.load_model() and distributes the model's optimizer, which has the saved state.
 
-    A model is saved as if its optimizer were not distributed: tf.keras.models.load_model() loads it, too.
+    A saved model has the plain optimizer, so tf.keras.models.load_model() loads it, too.
 
     Arguments:
         custom_optimizers: classes of optimizers that Keras does not know.
-        custom_objects: what else it does not know.
-        legacy_opts: Horovod's, for optimizers that Keras 3 has no more; it changes nothing.
+        custom_objects: other classes and functions that Keras does not know.
+        legacy_opts: Horovod's, for optimizers that Keras 3 no longer has; it changes nothing.
         {options}
     """
     known = {**{kind.__name__: kind for kind in custom_optimizers or ()}, **(custom_objects or {})}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective operations on values, numbers or arrays, rather than tensors; they return NumPy's arrays.
+"""Collective operations on numbers or arrays instead of tensors; they return NumPy arrays.
 
-They raise the errors of hipress.tensorflow's operations.
+They raise the errors of the same functions of hipress.tensorflow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def allreduce(value: Any, **options: Unpack[CompressedAllreduceOptions]) -> NDAr
 
 
 def allgather(value: Any, name: str | None = None) -> NDArray[Any]:
-    """The rows of all ranks, in the order of the ranks."""
+    """The rows of all ranks, in rank order."""
     rows: NDArray[Any] = collectives.allgather(value, name).numpy()
     return rows
 

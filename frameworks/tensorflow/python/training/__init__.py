@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradients of a step: the distributed optimizer and tape, the lists of variables behind them, the state."""
+"""Synchronises the gradients of a step: the distributed optimizer and tape, their lists of variables, and states."""

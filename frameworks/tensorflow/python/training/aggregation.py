@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""backward_passes_per_step: gradients are summed on this rank first, and combined over all ranks once in a while."""
+"""backward_passes_per_step: each rank sums several gradients, and ranks combine the sums."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 class Aggregation:
-    """Sums `passes` gradients of each variable, and then hands the sums (or averages) on."""
+    """Sums `passes` gradients of each variable, and then passes on the sums or averages."""
 
     def __init__(self, passes: int, *, average: bool) -> None:
         self._passes = passes
@@ -19,7 +19,7 @@ class Aggregation:
         self._counted: tf.Variable | None = None
 
     def add(self, gradients: list[Any], variables: Sequence[Any], step: Callable[[Sequence[Any]], None]) -> None:
-        """Calls `step` with what the optimizer is to apply, in every `passes`-th call; in graphs, too."""
+        """Adds gradients. Every `passes`-th call also calls `step` with the sums or averages, in graphs, too."""
         if self._passes == 1:
             step(gradients)
             return
@@ -28,7 +28,7 @@ class Aggregation:
         assert self._counted is not None
         counted = self._counted
         for index in present:
-            self._sums[index].assign_add(tf.convert_to_tensor(gradients[index]))  # sparse ones become dense
+            self._sums[index].assign_add(tf.convert_to_tensor(gradients[index]))  # sparse gradients become dense
         counted.assign_add(1)
 
         def apply() -> tf.Tensor:
@@ -44,7 +44,7 @@ class Aggregation:
         tf.cond(tf.equal(counted, self._passes), apply, lambda: tf.constant(False))
 
     def _make_sums(self, present: Sequence[int], variables: Sequence[Any]) -> None:
-        with tf.init_scope():  # variables are no part of a traced function
+        with tf.init_scope():  # variables must live outside of the traced function
             if self._counted is None:
                 self._counted = tf.Variable(0, dtype=tf.int64, trainable=False)
             for index in present:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What codecs remember, in checkpoints: `codec_states()` and `load_codec_states()`."""
+"""Codec states (residuals and others) in checkpoints: `codec_states()` and `load_codec_states()`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ from hipress.tensorflow.training.tape import DistributedTape
 def codec_states(
     optimizer: Any, *, exact: bool = False, variables: Iterable[Any] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """What codecs remember of the gradients, as float32 arrays by name, beside small arrays that say of what.
+    """The codec states of the gradients, as float32 arrays by name, with small arrays that describe them.
 
-    By default the mean over all ranks: **every rank calls it**, between the same steps and outside of tf.function, and
-    all get the same. It serves any number of ranks, any codec and topology, so rank 0 saves it:
+    By default it returns the mean over all ranks: **every rank calls it**, between the same steps and outside of
+    tf.function, and all ranks get the same values. Any number of ranks can load the mean, with any codec and topology,
+    so rank 0 saves it:
 
         states = hp.codec_states(optimizer)          # on every rank
         if hp.rank() == 0:
             model.save("model.keras")
             numpy.savez("codecs.npz", **states)
 
-    With `exact=True` it is what this rank alone remembers. No other rank is asked, and every rank saves its own. With
-    as many ranks, and the same codecs and plan, training goes on to the bit as if it had not ended.
+    With `exact=True` it returns the states of this rank alone. It asks no other rank, and every rank saves its own
+    states. A job with the same number of ranks, the same codecs and the same plan then goes on with the same bits as if
+    the first job had not ended.
 
     Arguments:
-        optimizer: of DistributedOptimizer(), or a tape of DistributedGradientTape().
-        exact: see above.
-        variables: `model.trainable_variables`, if the optimizer is not built and has seen no gradients, or has seen
-            those of several lists of variables. Variables are known by the names of their layers: give
-            the layers of a model that is not the first one of its process names of their own.
+        optimizer: an optimizer of DistributedOptimizer(), or a tape of DistributedGradientTape().
+        exact: True: this rank's states; False: the mean over all ranks.
+        variables: `model.trainable_variables`. Give them if the optimizer is not built and has seen no gradients, or if
+            it has seen gradients of several lists of variables. The states have the names of the variables' layers: if
+            a process makes several models, name their layers yourself.
 
     Raises InvalidArgument within a step; Mismatch if another rank has refused, or has done another number of steps;
     Timeout if a rank does not call it; NotInitialized.
@@ -55,19 +57,20 @@ def load_codec_states(
     *,
     variables: Iterable[Any] | None = None,
 ) -> None:
-    """Goes on from what codec_states() returned, in place of what codecs remember now. **Every rank calls it**.
+    """Replaces the codec states by the result of codec_states(). **Every rank calls it**.
 
     With another codec, topology, plan or number of ranks the next averages still get every residual. A momentum
-    goes on only where a rank encodes an element in the same role.
+    continues only where a rank encodes an element in the same role.
 
     Arguments:
-        optimizer, variables: as of codec_states().
-        states: the mean; or, with exact=True, this rank's own, on as many ranks; or the list of all ranks' own, in
-            their order, on any number of ranks. Also an open file of numpy.load().
+        optimizer, variables: as for codec_states().
+        states: the mean, for any number of ranks; or this rank's states (exact=True), for the same number of ranks; or
+            the list of all ranks' states (exact=True), in rank order, for any number of ranks. An open file of
+            numpy.load() is possible, too.
 
-    Raises InvalidArgument within a step and, with the first difference, for states of other variables or damaged ones;
-    Mismatch on the other ranks then, and if ranks load states after different steps; Timeout if a rank does not call
-    it. Nothing is changed then.
+    Raises InvalidArgument within a step and, with the first difference, for damaged states or states of other
+    variables; the other ranks then raise Mismatch. Raises Mismatch if ranks load states of different steps, and Timeout
+    if a rank does not call it. After an error the states are unchanged.
     """
     adapter.load_states(_list_of(optimizer, variables, "load_codec_states"), states, np.asarray)
 

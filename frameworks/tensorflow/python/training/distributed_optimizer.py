@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of optimizers of Keras, tf_keras and tf.compat.v1 that DistributedOptimizer() has wrapped."""
+"""The classes that DistributedOptimizer() adds to optimizers of Keras, tf_keras and tf.compat.v1."""
 
 from __future__ import annotations
 
@@ -21,48 +21,50 @@ from hipress.tensorflow.training.replicas import check_replicas_every
 if TYPE_CHECKING:
     _Optimizer: Any
 else:
-    _Optimizer = object  # the class that the optimizer had is the base
+    _Optimizer = object  # the optimizer's original class is the base
 
 
 class DistributedTensorflowOptimizer(NotCopied, _Optimizer):  # type: ignore[misc]
-    """What DistributedOptimizer() returns: the optimizer that it was given, of a class derived from this one, too."""
+    """The class that DistributedOptimizer() adds to the given optimizer: the object gets a class derived from both."""
 
     _hipress_lists: GradientLists
     _hipress_local: LocalVariables
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
-        """From the next step on gradients travel with these codecs, as if given to DistributedOptimizer.
+        """Replaces the codecs of all gradients from the next step on.
 
         Every rank calls it between the same steps, outside of tf.function; traced functions need no new trace. It
-        replaces both `codec` and `codec_for`. A state of the old codec lives on where the new codec has a state of that
-        name; a residual that the new codec does not have joins the next gradient.
+        replaces both `codec` and `codec_for` of DistributedOptimizer. If the old and the new codec have a state of the
+        same name, the new codec goes on with its values; a residual that the new codec does not have is added to the
+        next gradient.
 
-        Raises InvalidArgument; Mismatch if the ranks' codecs differ (the old ones stay); Timeout if a rank does not
+        Raises InvalidArgument; Mismatch if the ranks' codecs differ (the old codecs stay); Timeout if a rank does not
         call it.
         """
         self._hipress_lists.set_codec(codec, codec_for)
 
     def set_plan(self, plan: PlanArgument) -> None:
-        """From the next step on gradients travel as the plan says; None: as without one.
+        """Follows the plan from the next step on; None: gradients travel as without a plan.
 
         Every rank calls it between the same steps, outside of tf.function, with the same plan: a file or a
-        hipress.secopa Plan. No dropped value is lost, whichever rank encodes a gradient from now on, or none; momentum
-        (dgc's velocity) is forgotten where another rank encodes.
+        hipress.secopa Plan. No residual is lost, even if another rank or no rank encodes a gradient from now on;
+        momentum (dgc's velocity) is lost where another rank encodes.
 
         Raises InvalidArgument with the first difference between plan and variables; Mismatch if the ranks' plans differ
-        (the old way stays); Timeout if a rank does not call it.
+        (the old plan stays); Timeout if a rank does not call it.
         """
         self._hipress_lists.set_plan(plan_to_set(plan))
 
     def step_ended(self) -> None:
-        """With plan="auto" every rank calls it after every step, outside of tf.function: plans change there only.
+        """Tells the planner of plan="auto" that a step has ended; plans change only here. Every rank calls it after
+        every step, outside of tf.function.
 
-        In `model.fit()` hipress.tensorflow.keras.callbacks.PlanCallback does.
+        In `model.fit()`, hipress.tensorflow.keras.callbacks.PlanCallback calls it.
         """
         self._hipress_lists.step_ended()
 
     def register_local_var(self, variable: Any) -> None:
-        """The gradient of `variable` stays this rank's own."""
+        """Keeps the gradient of `variable` on this rank: ranks do not combine it."""
         self._hipress_local.add(variable)
 
 
@@ -70,14 +72,14 @@ class DistributedKerasOptimizer(DistributedTensorflowOptimizer):
     _hipress_aggregation: Aggregation
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled, it is the plain optimizer of the class that it had; what loads it wraps it again."""
+        """Pickles the plain optimizer of the original class. The program that loads it wraps it again."""
         own: Any = super()
         unpickle, arguments = own.__reduce__()
         return getattr(type(self).__bases__[1], unpickle.__name__), arguments
 
     @as_written
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
-        """Keras' own step, on combined gradients. An error changes no variable."""
+        """Runs Keras' own step on combined gradients. An error changes no variable."""
         variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
 
         def step(gradients: Sequence[Any]) -> None:
@@ -97,7 +99,7 @@ class DistributedTfKerasOptimizer(DistributedTensorflowOptimizer):
 
     @as_written
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], *arguments: Any, **keywords: Any) -> Any:
-        """tf_keras' own step, on combined gradients. An error changes no variable."""
+        """Runs tf_keras' own step on combined gradients. An error changes no variable."""
         pairs = list(grads_and_vars)
         variables = [variable for _, variable in pairs]
 
@@ -114,7 +116,7 @@ class DistributedTfKerasOptimizer(DistributedTensorflowOptimizer):
 
 @contextmanager
 def _whole_or_error() -> Iterator[None]:
-    """Eagerly: an update that raises is an error of all ranks. (A graph's is seen in the next step.)"""
+    """Reports an error of an eager update to all ranks. The next step reports an error of a graph."""
     try:
         yield
     except BaseException as error:
@@ -124,7 +126,7 @@ def _whole_or_error() -> Iterator[None]:
 
 
 def _after(gradients: Sequence[Any]) -> AbstractContextManager[Any]:
-    """In a graph: no operator within it runs before the gradients are there, not even one that takes none of them."""
+    """Within this context no operator of a graph runs before the gradients are there, even if it uses none of them."""
     present = [gradient for gradient in gradients if gradient is not None]
     if tf.executing_eagerly() or not present:
         return nullcontext()
@@ -139,7 +141,7 @@ class DistributedV1Optimizer(DistributedTensorflowOptimizer):
 
     @as_written
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """The optimizer's own compute_gradients(), with gradients that are combined over all ranks."""
+        """Runs the optimizer's own compute_gradients(), and combines the gradients over all ranks."""
         pairs = super().compute_gradients(*args, **kwargs)
         variables = [variable for _, variable in pairs]
         combined = self._hipress_local.combined([gradient for gradient, _ in pairs], variables, self._hipress_lists)

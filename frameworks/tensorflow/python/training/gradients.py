@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a distributed optimizer and a distributed tape combine gradients: dense ones, sparse ones, and missing ones."""
+"""Combines the gradients of a distributed optimizer or tape: dense, sparse and missing gradients."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Combining:
-    """How the gradients of a list are combined."""
+    """The options with which ranks combine the gradients of a list."""
 
     synchronization: SynchronizationOptions = field(default_factory=SynchronizationOptions)
     sparse_as_dense: bool = False
     """Sparse gradients (IndexedSlices) travel as dense ones, compressed; otherwise all ranks' slices are gathered."""
     compressor: Compressing | None = None
-    """Has dense gradients travel as it makes them, in place of codecs and plans."""
+    """Compresses dense gradients, in place of codecs and plans."""
 
 
 class GradientLists:
     """The lists of variables whose gradients are combined. Ranks have agreed on each list.
 
-    A graph is traced several times, and eager code makes a tape in every step: they find the same lists.
+    TensorFlow traces a graph several times, and eager code makes a tape in every step: all find the same lists.
 
-    With `counts_updates` the optimizer that applies the gradients calls updated(); otherwise variables are observed.
+    With `counts_updates` the optimizer reports each update by updated(); otherwise operators observe the variables.
     """
 
     def __init__(self, options: Combining, plan: PlanArgument = None, *, counts_updates: bool = False) -> None:
@@ -54,7 +54,7 @@ class GradientLists:
         self._lists: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], GradientSynchronizer]] = {}
 
     def combined(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """The gradients, combined over all ranks; None stays None, as every rank computes the same ones."""
+        """Combines the gradients over all ranks. None stays None: every rank has gradients for the same variables."""
         if len(gradients) != len(variables):
             raise InvalidArgument(f"{len(gradients)} gradients came with {len(variables)} variables")
         if not gradients:
@@ -81,12 +81,12 @@ class GradientLists:
         return result if tf.executing_eagerly() else _all_or_none(result)
 
     def updated(self, variables: Sequence[Any]) -> None:
-        """The optimizer has used the gradients that combined() returned for these variables."""
+        """Reports that the optimizer has used the gradients that combined() returned for these variables."""
         if variables:
             self._list_of(variables).updated(variables)
 
     def set_codec(self, codec: str, codec_for: Mapping[str, str] | None = None) -> None:
-        """From the next step on gradients travel with these codecs. Raises what TensorList.set_codec() does."""
+        """Replaces the codecs from the next step on. Raises the errors of TensorList.set_codec()."""
         self._check_codecs("set_codec")
         changed = replace(self._options.synchronization, codec=codec, codec_for=dict(codec_for or {}), plan=None)
         self._options = replace(self._options, synchronization=changed)
@@ -96,7 +96,7 @@ class GradientLists:
             synchronizer.set_codec(codec, codec_for)
 
     def set_plan(self, plan: Plan | None) -> None:
-        """From the next step on gradients travel as the plan says. Raises what TensorList.set_plan() does."""
+        """Follows the plan from the next step on. Raises the errors of TensorList.set_plan()."""
         self._check_codecs("set_plan")
         self._plan = None
         self._planning.clear()
@@ -106,7 +106,8 @@ class GradientLists:
         self._options = replace(self._options, synchronization=changed)
 
     def list_of(self, variables: Sequence[Any] | None, doing: str) -> GradientSynchronizer:
-        """The list of these variables; without, the only list that there is. Raises InvalidArgument."""
+        """The list of these variables, or without `variables` the only list. Raises InvalidArgument if it is not
+        one."""
         if variables:
             return self._list_of(variables)
         if len(self._lists) != 1:
@@ -118,7 +119,7 @@ class GradientLists:
         return synchronizer
 
     def step_ended(self) -> None:
-        """A step of training has ended, and nothing is in flight. With automatic plans, these may change."""
+        """Tells automatic plans that a step has ended. Plans may change here, because no operation is in flight."""
         began, self._step_ended = self._step_ended, time.perf_counter()
         if began is not None:
             for planning in self._planning:
@@ -165,7 +166,7 @@ class GradientLists:
 
 
 def _all_or_none(gradients: list[Any]) -> list[Any]:
-    """In a graph: no operator gets a gradient before all are there. A step that fails changes no variable."""
+    """Makes a graph's gradients available only when all are combined, so that a failed step changes no variable."""
     parts = tf.nest.flatten([gradient for gradient in gradients if gradient is not None], expand_composites=True)
     waited = iter(tf.identity_n(parts)) if parts else iter(())
     return [
@@ -179,7 +180,7 @@ def _all_or_none(gradients: list[Any]) -> list[Any]:
 
 
 def shared_plan(plan: PlanArgument, codec: str, topology: str) -> Plan | None:
-    """The plan of all tapes that name the same file, as long as this engine runs: eager code makes a tape each step."""
+    """The plan of all tapes with the same file, read once per engine because eager code makes a tape in each step."""
     if is_automatic(plan):
         raise InvalidArgument("a tape may live for one step only: automatic plans need DistributedOptimizer")
     if not isinstance(plan, str | os.PathLike):
@@ -192,7 +193,7 @@ def shared_plan(plan: PlanArgument, codec: str, topology: str) -> Plan | None:
 
 
 def shared_lists(options: Combining) -> GradientLists:
-    """The lists of all tapes with these options, as long as this engine runs."""
+    """The lists of all tapes with these options; they live as long as the engine."""
     kept: dict[Any, GradientLists] = runtime.current().kept
     settings = options.synchronization
     key = (
@@ -208,7 +209,7 @@ def shared_lists(options: Combining) -> GradientLists:
 
 
 class LocalVariables:
-    """Variables whose gradients stay this rank's own, divided by the number of ranks if `scale`, as in Horovod."""
+    """Variables whose gradients ranks do not combine. `scale`: divide them by the number of ranks, as in Horovod."""
 
     def __init__(self, *, scale: bool) -> None:
         self._scale = scale
@@ -218,7 +219,7 @@ class LocalVariables:
         self._variables.append(weakref.ref(variable))
 
     def combined(self, gradients: Sequence[Any], variables: Sequence[Any], lists: GradientLists) -> list[Any]:
-        """As GradientLists.combined(), but for these variables."""
+        """GradientLists.combined() for all variables except the local ones."""
         shared = self._shared(variables)
         result = list(gradients)
         combined = lists.combined([gradients[i] for i in shared], [variables[i] for i in shared])
@@ -229,11 +230,11 @@ class LocalVariables:
         return result
 
     def updated(self, variables: Sequence[Any], lists: GradientLists) -> None:
-        """As GradientLists.updated(), but for these variables."""
+        """GradientLists.updated() for all variables except the local ones."""
         lists.updated([variables[index] for index in self._shared(variables)])
 
     def without(self, variables: Sequence[Any]) -> list[Any]:
-        """The variables that are not of this rank alone."""
+        """All variables except the local ones."""
         return [variables[index] for index in self._shared(variables)]
 
     def _shared(self, variables: Sequence[Any]) -> list[int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedOptimizer: one of Keras, tf_keras or tf.compat.v1 that applies gradients combined over all ranks."""
+"""DistributedOptimizer: an optimizer of Keras, tf_keras or tf.compat.v1 that applies combined gradients."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
 ) -> DistributedTensorflowOptimizer:
     """Makes `optimizer` apply gradients combined over all ranks; returns it, now also of a distributed class.
 
-    For `model.fit()`, and for loops that call `optimizer.apply()` or `apply_gradients()`. In a tf.function, so in
-    `model.fit()`, each gradient is on its way as soon as it is computed, while the rest of backward runs. Every rank
-    calls it with the same arguments. With a tape of DistributedGradientTape the optimizer stays as it is.
+    Use it for `model.fit()`, and for loops that call `optimizer.apply()` or `apply_gradients()`. In a tf.function (also
+    in `model.fit()`) ranks synchronise each gradient as soon as it is computed, while the rest of backward runs. Every
+    rank calls it with the same arguments. If you use DistributedGradientTape, do not wrap the optimizer.
 
-    Mixed precision: wrap before Keras' LossScaleOptimizer does, `LossScaleOptimizer` inside: all ranks then see the
-    same gradients, and skip the same steps.
+    Mixed precision: wrap Keras' loss scaling, `DistributedOptimizer(LossScaleOptimizer(optimizer))`. All ranks then see
+    the same gradients and skip the same steps.
 
     Arguments:
-        optimizer: one of Keras, of tf_keras (TF_USE_LEGACY_KERAS=1), or of tf.compat.v1.train.
+        optimizer: an optimizer of Keras, of tf_keras (TF_USE_LEGACY_KERAS=1), or of tf.compat.v1.train.
         name: Horovod's; it changes nothing.
         {options}
 
-    Warns (CodecWarning) of a codec that does not go with the optimizer, as error feedback does not go with Adam, and
-    says what to use instead; plan="auto" leaves such codecs out.
+    Warns (CodecWarning) of a codec that does not fit the optimizer, such as a codec with error feedback for Adam, and
+    says what to use instead; plan="auto" does not choose such codecs.
 
-    Raises InvalidArgument, Unsupported; when the first gradients come Mismatch, with the first difference, if the
-    ranks' variables differ, and Timeout if a rank has none; NotInitialized.
+    Raises InvalidArgument, Unsupported, NotInitialized. The first gradients raise Mismatch, with the first difference,
+    if the ranks' variables differ, and Timeout if a rank has no gradients.
     """
     if isinstance(optimizer, DistributedTensorflowOptimizer):
         raise InvalidArgument("this optimizer is distributed already; wrap it once")
@@ -75,7 +75,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     passes = given["backward_passes_per_step"]
     kind = _distributed_kind(optimizer, passes)
     own = optimizer.__class__
-    # Named as it was: a model that is saved with it loads without HiPress.
+    # The class keeps the original name, so that a saved model loads without HiPress.
     optimizer.__class__ = type(own.__name__, (kind, own), {"__module__": own.__module__})
     optimizer._hipress_lists = GradientLists(
         Combining(combining, given["sparse_as_dense"], compressor_of(given["compression"])),
@@ -90,7 +90,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
 
 
 def _distributed_kind(optimizer: Any, passes: int) -> type[DistributedTensorflowOptimizer]:
-    """The class that `optimizer` gets as a base. Raises InvalidArgument."""
+    """The class that becomes a base of `optimizer`'s class. Raises InvalidArgument."""
     if isinstance(optimizer, keras.optimizers.Optimizer):
         return DistributedKerasOptimizer
     if _is_of_tf_keras(optimizer):
@@ -107,7 +107,7 @@ def _distributed_kind(optimizer: Any, passes: int) -> type[DistributedTensorflow
 
 def _is_of_tf_keras(optimizer: Any) -> bool:
     """Whether it is an optimizer of tf_keras (TF_USE_LEGACY_KERAS=1), of either kind."""
-    tf_keras = sys.modules.get("tf_keras")  # otherwise nothing can be of it
+    tf_keras = sys.modules.get("tf_keras")  # a program that has not imported it has no such optimizer
     if tf_keras is None:
         return False
     return isinstance(optimizer, (tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimizer))
@@ -117,7 +117,7 @@ def _is_of_tf_keras(optimizer: Any) -> bool:
 def PartialDistributedOptimizer(  # noqa: N802  (Horovod's name)
     optimizer: Any, name: str | None = None, *, local_layers: object = None, **options: Unpack[OptimizerOptions]
 ) -> DistributedTensorflowOptimizer:
-    """DistributedOptimizer, but the gradients of `local_layers`, built Keras layers, stay this rank's own."""
+    """DistributedOptimizer that does not combine the gradients of `local_layers`, which are built Keras layers."""
     distributed = DistributedOptimizer(optimizer, name, **options)
     for layer in [] if local_layers is None else tf.nest.flatten(local_layers):
         for variable in layer.trainable_weights:

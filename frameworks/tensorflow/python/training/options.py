@@ -9,7 +9,7 @@ from typing import Annotated
 from hipress.adapter.gradient_options import GradientOptions
 from hipress.options.declaration import Option
 
-#: What the texts of all frameworks say here.
+#: The words that fill the placeholders of the option texts of all frameworks.
 WORDS = {
     "parameter": "variable",
     "codec_for_example": '{"embedding/embeddings": "fp16"}, by their paths',
@@ -26,7 +26,7 @@ class TapeOptions(GradientOptions, total=False):
     sparse_as_dense: Annotated[
         bool,
         Option(
-            "Sparse gradients (IndexedSlices) travel as dense ones; otherwise every rank gathers the slices of all.",
+            "Sparse gradients (IndexedSlices) travel as dense ones; False: every rank gathers the slices of all ranks.",
             default=False,
         ),
     ]
@@ -34,7 +34,7 @@ class TapeOptions(GradientOptions, total=False):
     scale_local_gradients: Annotated[
         bool,
         Option(
-            "Gradients of local variables, which stay this rank's own, are divided by size(), as if they were averaged "
+            "Gradients of local variables, which ranks do not combine, are divided by size(), as if they were averaged "
             "with zeros of the other ranks.",
             default=True,
         ),
@@ -48,11 +48,11 @@ class OptimizerOptions(TapeOptions, total=False):
     backward_passes_per_step: Annotated[
         int,
         Option(
-            "Number of gradients that are summed before they are combined and applied (Keras optimizers).",
+            "Number of gradients that each rank sums before ranks combine and apply them (Keras optimizers).",
             default=1,
             at_least=1,
         ),
     ]
     average_aggregated_gradients: Annotated[
-        bool, Option("Their average is combined and applied, instead of their sum.", default=False)
+        bool, Option("Ranks combine the average of these gradients instead of their sum.", default=False)
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check that all ranks hold the same bytes in every variable (HIPRESS_CHECK_REPLICAS), after a step of a graph."""
+"""Checks in a graph that all ranks have the same bytes in every variable (HIPRESS_CHECK_REPLICAS)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hipress.tensorflow.training.synchronizer import names_of
 
 
 def check_replicas_every(interval: int, steps: Any, variables: Sequence[Any]) -> None:
-    """hipress.adapter.replicas.check_replicas() whenever `steps` is a multiple of `interval` (0: never)."""
+    """Calls hipress.adapter.replicas.check_replicas() if `steps` is a multiple of `interval` (0: never)."""
     if not interval:
         return
     names = names_of(variables)

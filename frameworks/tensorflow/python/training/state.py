@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting all ranks from one rank's variables."""
+"""Broadcasts one rank's variables and objects to all ranks at the start."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _Object = TypeVar("_Object")
 def broadcast_variables(
     variables: Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set, inplace: bool = False
 ) -> tf.Operation | None:
-    """Gives every rank rank `root_rank`'s values of these variables, in place; every rank passes the same ones.
+    """Gives every rank rank `root_rank`'s values of these variables, in place. Every rank passes the same variables.
 
-    `inplace`, which saves Horovod a copy, changes nothing. In a graph (tf.compat.v1) it returns the operator that does
-    so. Raises Unsupported for a variable whose elements ranks cannot send, such as strings.
+    `inplace`, with which Horovod saves a copy, changes nothing. In a graph (tf.compat.v1) the function returns the
+    operator that broadcasts. Raises Unsupported for a variable whose elements ranks cannot send, such as strings.
     """
     process_sets.check(process_set)
     targets = [getattr(variable, "value", variable) if _is_keras(variable) else variable for variable in variables]
@@ -80,7 +80,7 @@ def broadcast_object_fn(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[Any], Any]:
-    """A function that gives every rank what rank `root_rank` gives it; see broadcast_object()."""
+    """A function of one argument that returns rank `root_rank`'s argument on every rank; see broadcast_object()."""
 
     def broadcast(obj: Any = None) -> Any:
         return broadcast_object(obj, root_rank, session, name, process_set)

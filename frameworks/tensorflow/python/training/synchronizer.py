@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synchronises the gradients of a fixed list of variables again and again, from eager code and from graphs."""
+"""Synchronises the gradients of a fixed list of variables in every step, from eager code and from graphs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _numbers = itertools.count(1)
 
 
 def names_of(variables: Iterable[Any]) -> list[str]:
-    """A name for each variable, of its own: Keras' path, or TensorFlow's name without the ":0"."""
+    """A unique name for each variable: Keras' path, or TensorFlow's name without the ":0"."""
     names = []
     seen: Counter[str] = Counter()
     for variable in variables:
@@ -43,13 +43,13 @@ def _described(name: str, variable: Any) -> TensorDescription:
 
 
 def _resource(variable: Any) -> Any:
-    """TensorFlow's variable, Keras' own or the one behind it, if it is in the host's memory; or None."""
+    """The TensorFlow variable itself, or the one in a Keras variable; None if it is not in host memory."""
     value = variable if isinstance(variable, BaseResourceVariable) else getattr(variable, "value", None)
     return value if isinstance(value, BaseResourceVariable) and "GPU" not in (value.device or "") else None
 
 
 class GradientSynchronizer(TensorList):
-    """A TensorList of variables, whose shapes and dtypes are their gradients'."""
+    """A TensorList of variables; their gradients have the same shapes and dtypes."""
 
     def __init__(self, variables: Sequence[Any], options: SynchronizationOptions | None = None) -> None:
         super().__init__([_described(n, v) for n, v in zip(names_of(variables), variables, strict=True)], options)
@@ -60,9 +60,9 @@ class GradientSynchronizer(TensorList):
         weakref.finalize(self, operators.forget_list, self._number).atexit = False
 
     def synchronize(self, gradients: Mapping[int, tf.Tensor]) -> dict[int, tf.Tensor]:
-        """The gradients of some variables, by index, combined over all ranks.
+        """Combines the gradients of some variables, by index, over all ranks.
 
-        In a graph each begins as soon as it is computed. Eager code waits; all are on their way together.
+        In a graph each synchronisation begins as soon as the gradient is computed. Eager code starts all and waits.
         """
         if not gradients:
             return {}
@@ -77,8 +77,8 @@ class GradientSynchronizer(TensorList):
         }
 
     def observed(self, variables: Sequence[Any], indices: Iterable[int]) -> AbstractContextManager[Any]:
-        """Notes which of the variables have been updated since the last step; gradients that are handed over within
-        this tell the other ranks. Variables that are not on the host are not looked at.
+        """Notes which variables have been updated since the last step. Gradients that are handed over within this
+        context carry this to the other ranks. It ignores variables outside of host memory.
         """
         if self._world == 1:
             return nullcontext()
@@ -93,11 +93,11 @@ class GradientSynchronizer(TensorList):
         return after
 
     def count_updates(self) -> None:
-        """Updates are told by updated(), and not observed."""
+        """From now on updated() reports updates, and observed() is not used."""
         operators.count_updates(self._number)
 
     def updated(self, variables: Sequence[Any]) -> None:
-        """An optimizer has updated the variables of this list; in a graph, will have when this is run."""
+        """Reports that an optimizer has updated the variables of this list; in a graph, when the operator runs."""
         if self._world > 1:
             known = [value for value in map(_resource, variables) if value is not None]
             operators.updated(known, self._number, range(len(self)))
@@ -111,7 +111,9 @@ class GradientSynchronizer(TensorList):
         return operators.steps(self._number)
 
     def use(self, present: Iterable[int]) -> None:
-        """These have gradients, in every step of whatever is traced now. Raises InvalidArgument, see check_groups()."""
+        """Notes that these variables have gradients in every step of the function that is traced now. Raises
+        InvalidArgument, see check_groups().
+        """
         self._present.update(present)
         self.check_groups(self._present)
 
@@ -120,19 +122,19 @@ class GradientSynchronizer(TensorList):
         return len(self._present) == len(self)
 
     def _send_by(self, options: SynchronizationOptions) -> None:
-        """As TensorList's; graphs that were traced before travel in the new way, too."""
+        """See TensorList. The new options apply to graphs that were traced before, too."""
         super()._send_by(options)
         self._define()
         for index in range(len(self)):
             values = super().held_back(index)
             if values is not None:
-                # From here on the operator keeps them: it runs where no Python does.
+                # From here on the operator keeps the unsent residual, because in a graph no Python runs.
                 operators.hold_back(self._number, index, values)
                 self.sent_with(self._number, index, is_finite=lambda: True)
                 self.arrived(self._number)
 
     def as_saved(self) -> Sequence[TensorDescription]:
-        """See TensorList. Keras' path begins with the model in one that was made, but not in one that was loaded."""
+        """See TensorList. Uses the last two parts of Keras' paths: a loaded model's paths lack the model's name."""
         seen: Counter[str] = Counter()
         saved = []
         for tensor in self.tensors:
@@ -142,7 +144,7 @@ class GradientSynchronizer(TensorList):
         return saved
 
     def held_back(self, index: int) -> Values | None:
-        """See TensorList. The operator keeps them, but for the moment in which they are handed to it."""
+        """See TensorList. The operator keeps the values, except while _send_by() hands them over."""
         waiting = super().held_back(index)
         return operators.held_back(self._number, index, self.tensors[index].count) if waiting is None else waiting
 

@@ -21,26 +21,26 @@ from hipress.tensorflow.training.options import WORDS, TapeOptions
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: As tf.GradientTape.gradient() returns them: in the structure of the sources.
+#: The result of tf.GradientTape.gradient(), which has the structure of the sources.
 Gradients: TypeAlias = "tf.Tensor | tf.IndexedSlices | list[Gradients] | dict[str, Gradients] | None"
 
 
 class DistributedTape(tf.GradientTape):  # type: ignore[misc]
-    """What DistributedGradientTape() returns: the tape that it was given, of a class derived from this one, too."""
+    """The class that DistributedGradientTape() adds to the given tape: the object gets a class derived from both."""
 
     _hipress_lists: GradientLists
     _hipress_local: LocalVariables
 
     def register_local_source(self, source: Any) -> None:
-        """The gradient of `source` stays this rank's own."""
+        """Keeps the gradient of `source` on this rank: ranks do not combine it."""
         self._hipress_local.add(source)
 
     @as_written
     def gradient(self, target: Any, sources: Any, *arguments: Any, **keywords: Any) -> Gradients:
-        """tf.GradientTape.gradient(), with gradients that are combined over all ranks."""
+        """Calls tf.GradientTape.gradient() and combines the gradients over all ranks."""
         gradients = super().gradient(target, sources, *arguments, **keywords)
         flat_sources = tf.nest.flatten(sources)
-        # A sparse gradient is one gradient, not three tensors.
+        # tf.nest does not expand composites here: a sparse gradient is one gradient, not three tensors.
         flat = tf.nest.flatten(gradients)
         combined = self._hipress_local.combined(flat, flat_sources, self._hipress_lists)
         return tf.nest.pack_sequence_as(sources, combined)
@@ -62,9 +62,10 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
         tape = hipress.tensorflow.DistributedGradientTape(tape, codec="onebit")
         gradients = tape.gradient(loss, model.trainable_variables)
 
-    In a tf.function each gradient is on its way as soon as it is computed, while the rest of backward runs. Every rank
-    calls it with the same arguments and sources; the first time for a list of sources all ranks compare that list.
-    `tape.register_local_source()` makes a source local. A plan is never "auto": a tape may live for one step only.
+    In a tf.function ranks synchronise each gradient as soon as it is computed, while the rest of backward runs. Every
+    rank calls it with the same arguments and sources. At the first use of a list of sources all ranks compare the list.
+    `tape.register_local_source()` makes a source local. `plan` cannot be "auto", because a tape may live for one step
+    only.
 
     Arguments:
         gradtape: the tape, before its gradient() is called.
@@ -102,7 +103,7 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
 def PartialDistributedGradientTape(  # noqa: N802  (Horovod's name)
     gradtape: tf.GradientTape, *, local_layers: object = None, **options: Unpack[TapeOptions]
 ) -> DistributedTape:
-    """DistributedGradientTape, but the gradients of `local_layers`, Keras layers, stay this rank's own."""
+    """DistributedGradientTape that does not combine the gradients of `local_layers`, which are Keras layers."""
     tape = DistributedGradientTape(gradtape, **options)
     for layer in [] if local_layers is None else tf.nest.flatten(local_layers):
         for variable in layer.trainable_weights:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def hook(state: HookState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Averages the bucket's gradients over all ranks. For `DistributedDataParallel.register_comm_hook`.
 
-    Raises what made an earlier bucket fail. torch hides the type of an error that a bucket's future gets: it raises a
-    RuntimeError, and the logger "hipress" says the error at once.
+    Raises the error of an earlier bucket, if one has failed. torch hides the type of an error that a bucket's future
+    gets: backward raises a RuntimeError. The logger "hipress" writes the error at once.
     """
     return state.average(bucket)
 
 
-# torch compares annotations with the types themselves.
+# torch compares the annotations with types; under `from __future__ import annotations` they are strings.
 hook.__annotations__ = {"bucket": GradBucket, "return": torch.futures.Future[torch.Tensor]}
 
 
@@ -38,7 +38,7 @@ def compress(model: DistributedDataParallel, codec: str = "none", **options: Unp
     All ranks call it after they have wrapped the model and before the first backward pass, with the same arguments.
 
     Arguments:
-        model: what DistributedDataParallel() returned. Parameters keep the names of the wrapped module.
+        model: the object that DistributedDataParallel() returned. Parameters keep the names of the wrapped module.
         {codec, carrier, topology, min_compress_bytes, compress_vectors, codec_for, ranks_per_host, host_group}
         {warmup, plan, seed}
 

@@ -33,7 +33,7 @@ class _Batch:
 
 
 class EngineCarrier:
-    """Each gradient is an operation of the engine, as with DistributedOptimizer; a thread waits for a bucket's."""
+    """Each gradient is an operation of the engine, as with DistributedOptimizer; a thread waits for each bucket."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class EngineCarrier:
             codec_for={} if plan is not None else codec_for,
             plan=plan_of(plan, options.codec, options.topology),
         )
-        # Vectors that travel as they are later do so from the start.
+        # Vectors that travel raw after the warm-up travel raw from the first step.
         self._warming_up = None if options.warmup is None else WarmingUp(options.warmup, travel, vectors)
         self._step = 0
         first = travel if self._warming_up is None else self._warming_up.before(travel)
@@ -98,7 +98,8 @@ class EngineCarrier:
         return result
 
     def _begin(self, step: int) -> None:
-        """With a step's first bucket the warm-up may change codecs: nothing of an earlier step is in flight."""
+        """Lets the warm-up change codecs at a step's first bucket, when no operation of an earlier step is in
+        flight."""
         if step != self._step and self._warming_up is not None:
             codecs = self._warming_up.starting_at(step)
             if codecs is not None:

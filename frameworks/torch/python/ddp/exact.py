@@ -20,8 +20,9 @@ class _Started:
 class ExactAverage:
     """Averages buckets as they are, over the model's own group.
 
-    A thread of its own ends them. A callback in Python would run on Gloo's thread, which then still needs Python's lock
-    to let go of it; a program that ends its group right after the last step holds that lock and waits for the thread.
+    A separate thread completes the buckets. A callback in Python would run on Gloo's thread, which needs Python's lock
+    to free the callback; a program that ends its group right after the last step holds this lock while it waits for
+    that thread.
     """
 
     def __init__(self, group: dist.ProcessGroup) -> None:
@@ -29,7 +30,7 @@ class ExactAverage:
         self._ending = Stage("hipress exact", _end)
 
     def start(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-        """Starts averaging a bucket's buffer, dense or sparse, in place: torch multiplies before it adds."""
+        """Starts averaging a bucket's buffer, dense or sparse, in place. Like torch, it multiplies before it adds."""
         buffer.mul_(1.0 / dist.get_world_size(self._group))
         work = dist.all_reduce(buffer, group=self._group, async_op=True)
         assert work is not None

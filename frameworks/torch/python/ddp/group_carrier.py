@@ -18,7 +18,7 @@ from hipress.torch.process_groups.sides import side_for
 
 
 class GroupCarrier:
-    """Buckets that have compressed gradients go through a GroupAverage; all others as torch sends them."""
+    """A GroupAverage carries the buckets that have compressed gradients; torch's all-reduce carries all others."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class GroupCarrier:
 
     def state_dict(self) -> dict[str, Any]:
         """See CarrierOf."""
-        # As tensors: torch.load() reads no arrays of NumPy unless it trusts the file.
+        # Values become tensors: torch.load() reads NumPy arrays only from trusted files.
         return {
             key: {name: torch.from_numpy(values) for name, values in states.items()}
             for key, states in self._average.state_dict().items()

@@ -14,7 +14,7 @@ from hipress.options.group_travel import BesideCodec, GroupTravel
 
 Carrier = Literal["group", "hipress"]
 
-#: What the texts say here.
+#: The words that fill the placeholders of the options' texts for this function.
 WORDS = {
     "gradient": "gradient",
     "codec_for_example": '{"embedding.weight": "fp16"}',
@@ -25,7 +25,7 @@ WORDS = {
 
 
 class HookBesideCodec(BesideCodec, total=False):
-    """What compress() takes beside the codec."""
+    """The options of compress() without the codec."""
 
     carrier: Annotated[
         Carrier,

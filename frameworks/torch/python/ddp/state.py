@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hook of one DistributedDataParallel model knows and keeps."""
+"""The state of the communication hook of one DistributedDataParallel model."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class CarrierOf(Protocol):
-    """Who carries the gradients of one model."""
+    """The carrier of the gradients of one model."""
 
     exact: ExactAverage
-    """For buckets without gradients that are compressed."""
+    """Averages the buckets that have no compressed gradient."""
 
     def average(
         self, bucket: GradBucket, named: list[tuple[str, torch.Tensor]], step: int
@@ -37,23 +37,23 @@ class CarrierOf(Protocol):
         """Starts averaging the bucket's gradients in place; the future gets the bucket's buffer."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What codecs remember on this rank."""
+        """The codec states of this rank, such as residuals."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes it back. Raises InvalidArgument."""
+        """Takes back what state_dict() returned. Raises InvalidArgument."""
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
-        """Takes the states of all ranks of another world. Raises InvalidArgument."""
+        """Takes the states of all ranks of a job with another world size. Raises InvalidArgument."""
 
     @property
     def sent_bytes(self) -> int:
-        """What this rank has sent so far."""
+        """Number of bytes that this rank has sent so far."""
 
 
 class HookState:
     """The state of `hipress.torch.ddp.hook`. Arguments and errors: see `compress()`.
 
-    It can be pickled with its model; the process group and threads stay behind, and the copy averages nothing.
+    The object can be pickled with its model. The copy has no process group and no threads, and averages nothing.
     """
 
     @takes(HookOptions, **WORDS)
@@ -72,7 +72,7 @@ class HookState:
         special = {"codec_for": dict(given["codec_for"] or {}), "warmup": warmup_of(given["warmup"])}
         how = GroupOptions(**{**given, **special})
         parameters = {name: each for name, each in model.module.named_parameters() if each.requires_grad}
-        # The bucket gives parameters, not names.
+        # A bucket has the parameters, but not their names.
         self._names = {id(each): name for name, each in parameters.items()}
         self._steps = 0
         self._group = model.process_group
@@ -89,7 +89,7 @@ class HookState:
             self._carrier = GroupCarrier(parameters, model.process_group, how, host_group)
 
     def average(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """The hook's work."""
+        """Starts averaging one bucket; the communication hook calls it."""
         carrier = self._running()
         step = self._steps
         if bucket.is_last():
@@ -103,23 +103,23 @@ class HookState:
         return carrier.average(bucket, named, step)
 
     def state_dict(self) -> dict[str, Any]:
-        """What codecs remember on this rank, and the number of steps; between two steps. Every rank saves its own."""
+        """The codec states of this rank and the number of steps. Every rank saves its own, between two steps."""
         if self._carrier is None:
             return self._kept
         return {"steps": self._steps, "states": self._carrier.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what state_dict() of the same rank, of as many ranks, returned. All ranks call it.
+        """Goes on from the state_dict() of the same rank in a job with the same world size. All ranks call it.
 
-        Raises InvalidArgument; with carrier "hipress" Mismatch on the other ranks then.
+        Raises InvalidArgument; with carrier "hipress" the other ranks then raise Mismatch.
         """
         self._running().load_state_dict(state["states"])
         self._steps = int(state["steps"])
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
-        """Goes on, on any number of ranks, from what state_dict() returned on all ranks before, in their order.
+        """Goes on, with any number of ranks, from the state_dict() of all ranks of the earlier job, in rank order.
 
-        What error feedback held back goes into the next averages, whichever rank it was on. Raises InvalidArgument.
+        The residuals of all those ranks go into the next averages. Raises InvalidArgument.
         """
         if not saved:
             raise InvalidArgument("load_states_of() takes the states of all ranks, at least one")
@@ -127,20 +127,20 @@ class HookState:
         self._steps = int(saved[0]["steps"])
 
     def states_of_all(self) -> list[dict[str, Any]]:
-        """The state_dict() of all ranks, in their order, for load_states_of(). All ranks of the group call it."""
+        """The state_dict() of all ranks, in rank order, for load_states_of(). All ranks of the group call it."""
         states: list[Any] = [None] * dist.get_world_size(self._group)
         dist.all_gather_object(states, self.state_dict(), group=self._group)
         return states
 
     @property
     def steps(self) -> int:
-        """How many steps the hook has averaged; steps before load_state_dict() count, too."""
+        """Number of steps that the hook has averaged; steps before load_state_dict() count, too."""
         return self._steps
 
     @property
     def sent_bytes(self) -> int:
-        """What this rank has sent. Carrier "group": messages of compressed gradients; gradients that travel exactly are
-        not counted. Carrier "hipress": all that the engine has sent since `init()`."""
+        """Number of bytes that this rank has sent. Carrier "group": the messages of compressed gradients only, not the
+        gradients that travel exactly. Carrier "hipress": all bytes that the engine has sent since `init()`."""
         return self._running().sent_bytes
 
     def _running(self) -> CarrierOf:

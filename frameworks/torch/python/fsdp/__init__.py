@@ -4,7 +4,7 @@
 fully_shard(model, mesh=mesh["shard"])
 state = hipress.torch.fsdp.compress_replicas(model, mesh["replicate"].get_group(), codec="onebit")
 
-or, for the sums over the ranks that share a model: `compress_reduce_scatter(model, codec="fp16")`.
+or, for the reduce-scatter among the ranks that share a model: `compress_reduce_scatter(model, codec="fp16")`.
 """
 
 from hipress.torch.fsdp.reduce_scatter import ReduceScatterState, compress_reduce_scatter

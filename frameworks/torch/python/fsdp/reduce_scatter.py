@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FSDP2's reduce-scatter, compressed: each rank sends every other rank its shard of the gradients encoded, and adds
-what it gets in float32, in rank order, its own values unencoded.
+"""FSDP2's reduce-scatter, compressed: each rank encodes every other rank's shard of the gradients and sends it there.
+Each rank adds the received shards in float32, in rank order; its own values are not encoded.
 
-It is of the class of ZeRO++'s qgZ (arXiv 2306.10209, section 3.3), in one hop. Values are encoded once, results never.
+ZeRO++'s qgZ (arXiv 2306.10209, section 3.3) does the same in two hops; here there is one. The ranks encode values once
+and never encode results.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hipress.torch.process_groups.slots import shard_slots
 
 _core = load_core()
 
-#: Its name up to torch 2.12 is the second one.
+#: torch calls it reduce_scatter_tensor up to version 2.12.
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
@@ -39,15 +40,15 @@ def compress_reduce_scatter(
     codec_for: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> ReduceScatterState:
-    """Sums the model's gradients compressed over the ranks that share it; returns what counts bytes.
+    """Compresses the sums of gradients over the ranks that share the model; returns a state that counts the sent bytes.
 
     All ranks call it after `fully_shard` and before the first backward pass, with the same arguments.
 
     Arguments:
         model: sharded by `fully_shard`, on the CPU.
-        codec: one without error feedback, such as "fp16" or "terngrad": a rank would have to keep a residual of the
-            whole model, which FSDP exists to avoid.
-        min_compress_bytes: smaller shards of this rank travel as they are.
+        codec: a codec without error feedback, such as "fp16" or "terngrad". With error feedback each rank would keep a
+            residual of the whole model, and FSDP exists to avoid such memory.
+        min_compress_bytes: smaller shards travel raw.
         compress_vectors: as of `hipress.torch.ddp.compress()`.
         codec_for: as of `hipress.torch.ddp.compress()`.
         seed: as of `hipress.torch.ddp.compress()`.
@@ -79,18 +80,18 @@ def compress_reduce_scatter(
 
 
 class ReduceScatterState:
-    """What the reduce-scatters of one model have done."""
+    """The byte counter of one model's reduce-scatters."""
 
     def __init__(self) -> None:
-        #: What this rank has given to collectives of bytes for other ranks; exact sums are not counted.
+        #: Bytes of encoded shards that this rank has sent to other ranks; exact sums are not counted.
         self.sent_bytes = 0
 
 
 class _CompressedReduceScatter(ReduceScatter):
-    """For one unit. FSDP2 calls it in the backward pass, one unit after the other, in one order on all ranks."""
+    """The reduce-scatter of one unit. FSDP2 calls it in backward, unit by unit, in one order on all ranks."""
 
     def __init__(self, unit: Unit, options: GroupOptions, first_number: int, state: ReduceScatterState) -> None:
-        """`first_number`: of the unit's first tensor, for random rounding."""
+        """`first_number`: the number of the unit's first tensor, which seeds random rounding."""
         self._unit = unit
         self._state = state
         assert unit.shard_group is not None
@@ -102,7 +103,7 @@ class _CompressedReduceScatter(ReduceScatter):
             name: options.codec_of(name, shape.count, shape.element_bytes, shape.dimensions)
             for name, shape in unit.shapes.items()
         }
-        #: Columns of the input, which has a row per rank.
+        #: Each tensor's columns in the input, which has one row per rank.
         self._columns: list[slice] = []
         self._exact: list[slice] = []
         compressed = []
@@ -116,9 +117,9 @@ class _CompressedReduceScatter(ReduceScatter):
             else:
                 self._columns.append(columns)
                 compressed.append((name, shape.count, codec))
-        # The block for a rank has all of its shards.
+        # One block has all shards for one rank.
         self._slots = shard_slots(compressed, first_number, rank=self._rank, world=self._world)
-        self._states = _core.SlotStateTable()  # stays empty: the codecs have none
+        self._states = _core.SlotStateTable()  # stays empty: these codecs have no states
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """See torch's Comm."""
@@ -161,7 +162,7 @@ class _CompressedReduceScatter(ReduceScatter):
         return None
 
     def _arrays(self, rows: torch.Tensor) -> list[Any]:
-        """The shards of each rank in turn."""
+        """The shards of rank 0, then of rank 1, and so on."""
         return [array_of(row[columns]) for row in rows.detach() for columns in self._columns]
 
     def _factor(self, op: Any) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The average of gradient shards over hosts: FSDP2 reduces within a host, and its all-reduce hook calls this one."""
+"""The average of gradient shards over hosts, in the all-reduce hook of FSDP2, which reduces within a host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hipress.torch.process_groups.sides import side_for
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: What the options' texts say here.
+#: The words that fill the placeholders of the options' texts for this function.
 _WORDS = {
     "gradient": "shard",
     "codec_for_example": '{"embedding.weight": "fp16"}',
@@ -74,7 +74,7 @@ def compress_replicas(
 
 
 def _hook(unit: Unit, average: GroupAverage) -> Callable[[torch.Tensor], None]:
-    """For FSDPModule.set_all_reduce_hook()."""
+    """The function for FSDPModule.set_all_reduce_hook()."""
 
     def averaged(shards: torch.Tensor) -> None:
         unit.check_elements(shards.numel())
@@ -87,18 +87,18 @@ def _hook(unit: Unit, average: GroupAverage) -> Callable[[torch.Tensor], None]:
 
 
 class ReplicaState:
-    """What codecs remember of the shards of this rank."""
+    """The codec states of this rank's shards, such as residuals."""
 
     def __init__(self, average: GroupAverage, units: Sequence[Unit]) -> None:
         self._average = average
         self._units = units
 
     def state_dict(self) -> dict[str, Any]:
-        """What codecs remember on this rank, and the numbers of steps. Between two steps only."""
+        """The codec states of this rank, and the number of steps of each unit. Call it between two steps only."""
         return {"steps": [unit.steps for unit in self._units], "states": self._average.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what state_dict() of the same rank returned. Raises InvalidArgument if it does not fit."""
+        """Goes on from the state_dict() of the same rank. Raises InvalidArgument if the state is of another model."""
         if len(state["steps"]) != len(self._units):
             raise InvalidArgument(
                 f"the state is of a model with {len(state['steps'])} sharded modules; this one has {len(self._units)}"
@@ -109,5 +109,5 @@ class ReplicaState:
 
     @property
     def sent_bytes(self) -> int:
-        """What this rank has given to collectives for other ranks."""
+        """Number of bytes that this rank has sent to other ranks."""
         return self._average.sent_bytes

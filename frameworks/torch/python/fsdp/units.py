@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `fully_shard` has made of a model: units, whose parameters' shards travel as one flat tensor."""
+"""The units into which `fully_shard` divides a model. The shards of one unit's parameters travel as one flat tensor."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hipress.torch.process_groups.average import TensorShape
 
 
 class Unit:
-    """What one call of `fully_shard` made."""
+    """The parameters that one call of `fully_shard` has sharded."""
 
     def __init__(self, name: str, module: Any, names: Mapping[int, str]) -> None:
         self.name = name or "the root module"
         self.module = module
         self.steps = 0
-        #: Of this rank's shards, padded as they travel, by the parameter's name.
+        #: Shapes of this rank's shards, with the padding that travels, by the parameter's name.
         self.shapes: dict[str, TensorShape] = {}
         self.shard_group: dist.ProcessGroup | None = None
-        #: FSDP2 averages over replicas by itself.
+        #: Whether FSDP2 averages over replicas by itself.
         self.is_hybrid = False
         #: Of the gradients' shards.
         self.device = torch.device("cpu")
@@ -43,11 +43,11 @@ class Unit:
 
     @property
     def elements(self) -> int:
-        """Of all shards of this rank."""
+        """Number of elements of all shards of this rank."""
         return sum(shape.count for shape in self.shapes.values())
 
     def check_elements(self, elements: int) -> None:
-        """Raises Mismatch if gradients have another number of elements."""
+        """Raises Mismatch if the gradients have another number of elements than the parameters."""
         if elements != self.elements:
             raise Mismatch(
                 f"{self.name} has gradients of {elements} elements, and its parameters have {self.elements}: "

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers that belong to codecs: they synchronise what they may compress, over HiPress' engine or a process group.
+"""Optimizers made for compression: each synchronises the values that its algorithm may compress, over HiPress' engine
+or a process group.
 
-Each takes the place of the plain optimizer and of DistributedOptimizer(): backward() leaves every rank its own
-gradients, and step() exchanges.
+Each replaces the plain optimizer and DistributedOptimizer(): backward() leaves every rank its own gradients, and step()
+exchanges values with all ranks.
 """
 
 from hipress.options.warmup import DGC_RATIOS, Warmup

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who carries what an optimizer exchanges: HiPress' engine or a process group of CPU tensors."""
+"""The carrier of the tensors that an optimizer exchanges: HiPress' engine or a process group of CPU tensors."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ class Carrier(Protocol):
         """Raises Mismatch, on all ranks, with the first difference between the ranks' values."""
 
     def average(self, values: Mapping[str, torch.Tensor], *, compressed: bool) -> None:
-        """Averages these tensors over all ranks in place, and waits. Names and shapes are those of the list.
+        """Averages these tensors over all ranks in place, and waits. The carrier knows their names and shapes.
 
-        `compressed`: with the codecs, which keep what they drop for the next compressed average. Raises PeerLost,
-        Timeout, CorruptPayload, TransportError.
+        `compressed`: whether the codecs encode the values; they keep the residual for the next compressed average.
+        Raises PeerLost, Timeout, CorruptPayload, TransportError.
         """
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
-        """All ranks' `values`, uint8 of shape [n], n the same on all ranks: [world, n]. Raises as average()."""
+        """All ranks' `values` (uint8, shape [n], n equal on all ranks) as [world, n]. Raises as average()."""
 
     @property
     def sent_bytes(self) -> int:
-        """What this rank has sent; over a process group only what was compressed or gathered."""
+        """Number of bytes that this rank has sent. A process group counts only compressed and gathered values."""
 
     def state_dict(self) -> dict[str, Any] | None:
-        """What codecs remember on this rank; None: it cannot be read."""
+        """The codec states of this rank; None: the carrier cannot read them."""
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Goes on from it; None: codecs have dropped nothing yet. Raises InvalidArgument."""
+        """Goes on from the result of state_dict(); None: from empty states. Raises InvalidArgument."""
 
 
 def carrier_of(kind: str, shapes: Mapping[str, torch.Size], travel: Travel, group: dist.ProcessGroup | None) -> Carrier:
-    """All ranks make one at the same time, for float32 tensors. `group`: None: the engine.
+    """Makes a carrier of float32 tensors. All ranks call it at the same time. `group` None: the engine carries.
 
-    Raises InvalidArgument, NotInitialized; Mismatch if the ranks' lists differ; Timeout if a rank makes none.
+    Raises InvalidArgument, NotInitialized; Mismatch if the ranks' tensors differ; Timeout if a rank does not call it.
     """
     if group is None:
         return EngineCarrier(kind, shapes, travel)

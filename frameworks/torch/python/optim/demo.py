@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeMo: each rank has momentum of its own, and sends what changes fastest in it."""
+"""DeMo: each rank has its own momentum, and sends the largest coefficients of the momentum's cosine transform."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ class DeMo(SynchronizingOptimizer):
 
     Peng et al., 2024 (arXiv 2411.19870), as in its authors' code. On each rank δ = decay × δ + lr × g. Each tile of
     64 × 64 elements of δ (64 of a vector) is transformed (DCT-II), its `k` coefficients of largest magnitude are sent
-    to all ranks, and what they stand for is taken out of δ: the rest stays on its rank. Each coefficient becomes the
-    mean over the ranks that sent it; with the sign s of the transformed means p = p (1 - lr × weight_decay) - lr × s.
+    to all ranks, and the rank subtracts their inverse transform from δ: the rest stays on the rank. Each coefficient
+    becomes the mean over the ranks that sent it. The inverse transform of the means has the signs s, and
+    p = p (1 - lr × weight_decay) - lr × s.
 
     The signs are the same bits on all ranks: the code computes them from sums of whole numbers. Dimensions that are no
-    multiple of 64 have the fewest equal tiles that cover them, filled with zeros; a tensor of more dimensions is a
-    matrix with the first one's rows. Where a rank's momentum of a parameter is not finite, the parameter becomes NaN on
-    all ranks.
+    multiple of 64 have the fewest equal tiles that cover them, filled with zeros; a tensor of more than two dimensions
+    becomes a matrix that keeps the first dimension. Where a rank's momentum of a parameter is not finite, the parameter
+    becomes NaN on all ranks.
 
-    All ranks begin with the same parameters: call broadcast_parameters() first. Each rank has momentum of its own:
-    every rank saves its own state_dict(); loaded on another rank, or with another number of ranks, momentum begins at
-    zero. The messages go to every rank, so a rank's bytes grow with the number of ranks.
+    All ranks begin with the same parameters: call broadcast_parameters() first. Each rank has its own momentum and
+    saves its own state_dict(). If another rank or another number of ranks loads it, momentum begins at zero. Each
+    message goes to every rank, so a rank's bytes grow with the number of ranks.
 
     Arguments:
         params: `model.named_parameters()`, or groups of them; float32 on the CPU.
-        lr: of a sign step: far smaller than SGD's.
-        decay: of the momentum, from 0 to below 1.
-        k: coefficients of each tile, from 1 to 4,096.
+        lr: learning rate of a sign step: far smaller than SGD's.
+        decay: decay of the momentum, from 0 to below 1.
+        k: number of coefficients sent for each tile, from 1 to 4,096.
         weight_decay: decoupled, as in AdamW.
-        quantize_1bit: coefficients travel as their signs, + for zero, with one bit, and the mean is of these (DisTrO);
-            else as float32.
+        quantize_1bit: True: a coefficient travels as its sign in one bit, + for zero, and the mean is the mean of signs
+            (DisTrO). False: a coefficient travels as float32.
         group: a process group of CPU tensors; None: the engine, after `hipress.torch.init()`.
 
     Raises InvalidArgument, DuplicateName, Unsupported, NotInitialized; Mismatch, with the first difference, if the
-    ranks' parameters or options differ; Timeout if a rank makes none.
+    ranks' parameters or options differ; Timeout if a rank does not make the optimizer.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class DeMo(SynchronizingOptimizer):
         self._message = CoefficientMessage(self._tiles, k, signs_only=quantize_1bit)
 
     def _agreed(self) -> dict[str, str]:
-        # Mathematical libraries may round a cosine differently, and one bit of the basis would part the replicas.
+        # Mathematical libraries may round a cosine differently, and one different bit makes the replicas differ.
         bases = b"".join(whole_basis(length).numpy().tobytes() for length in range(1, LONGEST + 1))
         return {
             **super()._agreed(),
@@ -94,7 +95,7 @@ class DeMo(SynchronizingOptimizer):
             for name, parameter in parameters.items():
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
                 parameter.sub_(self._signs(name, means[name]), alpha=group["lr"])
-                if largest[name] is not None:  # momentum is never of values that are not finite
+                if largest[name] is not None:  # a momentum with values that are not finite is not kept
                     self.state[parameter]["delta"] = left[name]
         self._count(step)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SGD with deep gradient compression: the largest sums of momentum are sent, and the rest stays on its rank."""
+"""SGD with deep gradient compression: a rank sends its largest sums of velocities and keeps the rest."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ class DGCSGD(SynchronizingOptimizer):
 
     Lin et al., 2018 (arXiv 1712.01887), algorithm 1 with its four corrections. Each rank adds its own gradients g to
     a velocity u = m u + g and the velocities to a sum v = v + u (momentum correction); it sends the `ratio` of v's
-    values that are largest, and makes v and u zero there (factor masking). All ranks add what all have sent, divide
-    by their number, and take a step p = p - lr × that. Gradients are clipped before they are added, to
-    `clip_norm` / √ranks (local clipping). A warm-up begins with more values.
+    values that are largest, and makes v and u zero there (momentum factor masking). Every rank adds the values of all
+    ranks, divides the sum by the number of ranks, and takes a step p = p - lr × average. Each rank clips its gradients
+    to `clip_norm` / √ranks before it adds them (local clipping). In a warm-up the ranks send more values.
 
-    Indices and values travel exactly, so the optimizer is exact but for values that it sends later; parameters of one
-    dimension or none, and small ones, are averaged exactly and have ordinary momentum. All ranks begin with the same
-    parameters: call broadcast_parameters() first. Each rank has velocities and sums of its own: every rank saves its
-    own state_dict(); loaded on another rank, or with another number of ranks, velocities and sums begin at zero.
+    Indices and values travel exactly: no value is lost, but some travel later. Small parameters and those of fewer than
+    two dimensions are averaged exactly and have ordinary momentum. All ranks begin with the same parameters: call
+    broadcast_parameters() first. Each rank has its own velocities and sums, and saves its own state_dict(). If another
+    rank or another number of ranks loads it, velocities and sums begin at zero.
 
     Arguments:
         params: `model.named_parameters()`, or groups of them; float32 on the CPU.
         lr, momentum, nesterov: as in torch.optim.SGD.
-        weight_decay: as there, with momentum; its part needs no message.
+        weight_decay: as in torch.optim.SGD, with momentum; every rank computes it without messages.
         ratio: the share of a parameter's values that a rank sends in a step.
-        warmup: steps in which all values are sent, or a Warmup with ratios: Warmup(steps, ratios=DGC_RATIOS).
+        warmup: number of steps in which ranks send all values, or a Warmup with ratios:
+            Warmup(steps, ratios=DGC_RATIOS).
         clip_norm: the largest norm of the sum of all ranks' gradients; None: no clipping.
-        momentum_masking: False: u keeps its values where v was sent.
+        momentum_masking: whether u becomes zero where v was sent.
         min_compress_bytes: smaller parameters' gradients are averaged exactly.
         compress_vectors: whether parameters with one dimension or none are compressed, too.
         group: a process group of CPU tensors; None: the engine, after `hipress.torch.init()`.
 
     Raises InvalidArgument, DuplicateName, Unsupported, NotInitialized; Mismatch, with the first difference, if the
-    ranks' parameters or options differ; Timeout if a rank makes none.
+    ranks' parameters or options differ; Timeout if a rank does not make the optimizer.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class DGCSGD(SynchronizingOptimizer):
     def _accumulated(
         self, name: str, gradient: torch.Tensor, group: dict[str, Any]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """u and v after this gradient, in new tensors."""
+        """The velocity u and the sum v after this gradient, in new tensors."""
         state = self.state[self._parameters[name]]
         zeros = torch.zeros_like(gradient)
         velocity = state.get("velocity", zeros) * group["momentum"]
@@ -150,7 +151,7 @@ class DGCSGD(SynchronizingOptimizer):
         return velocity, state.get("residual", zeros) + velocity
 
     def _exchanged(self, velocities: Values, sums: Values, ratio: float) -> Values:
-        """The average of what all ranks send; takes it out of `velocities` and `sums`."""
+        """The average of the values that all ranks send. Makes the sent elements of `velocities` and `sums` zero."""
         messages = SparseMessages({name: each.shape for name, each in sums.items()}, ratio)
         chosen = {name: messages.largest(name, each) for name, each in sums.items()}
         averages = messages.averages(self._exchange(), {name: (index, sums[name]) for name, index in chosen.items()})
@@ -161,7 +162,7 @@ class DGCSGD(SynchronizingOptimizer):
         return averages
 
     def _moved(self, state: dict[str, Any], key: str, values: torch.Tensor, group: dict[str, Any]) -> torch.Tensor:
-        """What torch.optim.SGD makes of `values` with momentum."""
+        """The direction that torch.optim.SGD with momentum computes from the gradients `values`."""
         velocity = values + group["momentum"] * state[key] if key in state else values.clone()
         state[key] = velocity
         return values + group["momentum"] * velocity if group["nesterov"] else velocity

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an optimizer exchanges, over HiPress' engine."""
+"""The carrier of an optimizer's tensors over HiPress' engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hipress.torch.synchronizer import GradientSynchronizer
 
 
 class EngineCarrier:
-    """See Carrier. Each tensor is an operation of the engine, all of a step are under way at the same time."""
+    """See Carrier. Each tensor is an operation of the engine; all operations of a step run at the same time."""
 
     def __init__(self, kind: str, shapes: Mapping[str, torch.Size], travel: Travel) -> None:
         process = runtime.current()
@@ -67,7 +67,7 @@ class EngineCarrier:
     def state_dict(self) -> dict[str, Any] | None:
         """See Carrier."""
         states = codec_states.own_states(self.synchronizer)
-        # As tensors: torch.load() reads no arrays of NumPy unless it trusts the file.
+        # Values become tensors: torch.load() reads NumPy arrays only from trusted files.
         return {
             "compressed": self._compressed,
             "states": {key: torch.from_numpy(values) for key, values in states.items()},
@@ -78,6 +78,6 @@ class EngineCarrier:
         if state is None:
             codec_states.forget_states(self.synchronizer)
             return
-        # With the codec that the states are of: another one would send them once, and keep nothing of them.
+        # The states need the codec that made them: another codec would send the residuals once and lose the states.
         self._choose(compressed=state["compressed"])
         codec_states.load_own_states(self.synchronizer, state["states"], np.asarray)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an optimizer exchanges, over a process group of CPU tensors, such as Gloo's."""
+"""The carrier of an optimizer's tensors over a process group of CPU tensors, such as Gloo's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GroupCarrier:
         self._group = group
         self.world, self.rank = group.size(), group.rank()
         self._gathered_bytes = 0
-        # Its first step is exact, all others are compressed: so a step's number says which of both it is.
+        # GroupAverage sends step 0 exactly and compresses all later steps: the step number chooses between both.
         options = GroupOptions(
             codec=travel.codec,
             codec_for=travel.codec_for,
@@ -61,7 +61,7 @@ class GroupCarrier:
 
     def state_dict(self) -> dict[str, Any] | None:
         """See Carrier."""
-        # As tensors: torch.load() reads no arrays of NumPy unless it trusts the file.
+        # Values become tensors: torch.load() reads NumPy arrays only from trusted files.
         kept = {
             key: {name: torch.from_numpy(values) for name, values in states.items()}
             for key, states in self._average.state_dict().items()

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When 0/1 Adam averages exactly, and when it synchronises (arXiv 2202.06009): intervals that double."""
+"""The steps in which 0/1 Adam averages exactly and synchronises (arXiv 2202.06009): their intervals double."""
 
 from __future__ import annotations
 
 
 def updates_variance(step: int, scaler: int) -> bool:
-    """Whether `step`, from 1, is a multiple of the interval; that is 1, and doubles after each `scaler` such steps."""
+    """Whether `step` (from 1) is a multiple of the interval. The interval begins at 1, and doubles after every `scaler`
+    such steps.
+    """
     end, interval = 0, 1
     while True:
         first = (end // interval + 1) * interval
@@ -16,6 +18,6 @@ def updates_variance(step: int, scaler: int) -> bool:
 
 
 def local_interval(after: int, scaler: int, largest: int) -> int:
-    """How far apart synchronised steps are, `after` steps after the freeze: 1, doubled each `scaler` steps."""
+    """The distance of synchronised steps, `after` steps after the freeze: 1, doubled every `scaler` steps."""
     doublings = max(after - 1, 0) // scaler
     return largest if doublings >= largest.bit_length() else min(largest, 1 << doublings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""1-bit Adam: AdamW whose momentum travels with a bit per element once its variance is frozen."""
+"""1-bit Adam: AdamW whose momentum travels with one bit per element as soon as the variance is frozen."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ from hipress.torch.optim.travel import Travel
 
 
 class OneBitAdam(SynchronizingOptimizer):
-    """AdamW for `freeze_step` steps; from then on the variance stays, and ranks exchange their momentum compressed.
+    """AdamW for `freeze_step` steps; afterwards the variance is frozen, and ranks exchange compressed momentum.
 
-    Tang et al., 2021 (arXiv 2102.02888), algorithm 1. An error-feedback codec sends later what it drops now. Adam
-    divides by the variance of such sums, which is far from the gradients' variance; a frozen variance is not. In the
-    first steps gradients g are averaged exactly and the step is torch.optim.AdamW's. Later each rank makes
-    m = β1 m + (1 - β1) g of its own gradient, the codec averages m with error feedback at the sender and at the rank
-    that averages, and p = p - lr m̂ / (√v̂ + ε) with the average. Both keep AdamW's bias corrections, that of the
-    variance as it was when it was frozen, so that nothing jumps (the paper's algorithm has none).
+    Tang et al., 2021 (arXiv 2102.02888), algorithm 1. Error feedback adds the residual to the next gradient. Adam would
+    divide by the variance of such sums, which is far from the variance of the gradients; a frozen variance avoids this.
+    In the first `freeze_step` steps ranks average gradients g exactly, and the step is torch.optim.AdamW's. Later each
+    rank computes m = β1 m + (1 - β1) g from its own gradient. The codec averages m, with error feedback at the sender
+    and at the aggregator, and p = p - lr m̂ / (√v̂ + ε) with the average. Both phases have AdamW's bias corrections, so
+    the freeze makes no jump; the correction of the variance keeps its value of the freeze (the paper's algorithm has no
+    corrections).
 
     All ranks begin with the same parameters: call broadcast_parameters() first. `clip_grad_norm_` before step() clips
-    each rank's own gradient. GradScaler would leave out steps on some ranks only: use bfloat16 in its place.
+    each rank's own gradient. GradScaler would skip steps on some ranks only: use bfloat16 in its place.
 
     Arguments:
         params: `model.named_parameters()`, or groups of them; float32 on the CPU.
         lr, betas, eps, weight_decay: as in torch.optim.AdamW.
-        freeze_step: steps with exact gradients, 1 or more. The paper takes the first 15 to 25 % of a training,
-            past the warm-up of the learning rate: afterwards the variance hardly changes.
-        codec: of the momentum; one with error feedback.
-        codec_for: codecs of single parameters, by name. An embedding whose rows are seldom used has small variances
-            beside large ones, which one scale for both does not suit: give it "fp16" or "int8".
+        freeze_step: number of steps with exact gradients, 1 or more. The paper takes the first 15 to 25 % of a
+            training, longer than the warm-up of the learning rate: after them the variance hardly changes.
+        codec: the codec of the momentum; it must have error feedback.
+        codec_for: codecs of single parameters, by name. Give an embedding with seldom used rows "fp16" or "int8": it
+            has small variances beside large ones, and one scale for both does not fit.
         min_compress_bytes: smaller parameters' momentum travels exactly.
         group: a process group of CPU tensors; None: the engine, after `hipress.torch.init()`.
 
-    Elements whose variance is zero when it is frozen never had a gradient, and stay as they are from then on. step()
-    raises InvalidArgument, and changes nothing, if that is so for all elements of a parameter.
+    An element whose frozen variance is zero had no gradient before the freeze, and does not change any more. If all
+    elements of a parameter are so, step() raises InvalidArgument and changes nothing.
 
     Raises InvalidArgument, DuplicateName, Unsupported, NotInitialized; Mismatch, with the first difference, if the
-    ranks' parameters or options differ; Timeout if a rank makes none.
+    ranks' parameters or options differ; Timeout if a rank does not make the optimizer.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class OneBitAdam(SynchronizingOptimizer):
         self._count(step)
 
     def _momentum_and_variance(self, step: int) -> tuple[Values, Values]:
-        """Both after this step, by the parameter's name, in new tensors but for a frozen variance."""
+        """Momentum and variance after this step, by parameter's name; new tensors, except a frozen variance."""
         warm = step <= self._freeze_step
         values = {name: self._gradient(each) for name, each in self._parameters.items()}
         if warm:
@@ -142,7 +143,7 @@ class OneBitAdam(SynchronizingOptimizer):
         if len(steps) > 1:
             raise InvalidArgument(f"the state's parameters have taken {min(steps)} to {max(steps)} steps, not as many")
         saved = self._freeze_step if own is None else own["freeze_step"]
-        # A state of AdamW goes on before the freeze, whose step it has not seen.
+        # A state without "hipress" is AdamW's, which has frozen nothing: it fits only before this optimizer's freeze.
         if steps and max(steps) >= min(saved, self._freeze_step) and (own is None or saved != self._freeze_step):
             frozen = "is of AdamW" if own is None else f"has freeze_step {saved}"
             raise InvalidArgument(

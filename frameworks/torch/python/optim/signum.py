@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signum: the sign of the momentum, by a vote of all ranks."""
+"""Signum: ranks vote for the sign of the momentum."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from hipress.torch.optim.travel import Travel
 
 
 class Signum(SynchronizingOptimizer):
-    """Each rank sends the signs of its momentum, and the sign that most ranks sent is the step.
+    """Each rank sends the signs of its momentum; the sign that most ranks sent is the direction of the step.
 
     Bernstein et al., 2019 (arXiv 1810.05291), algorithm 1, with decoupled weight decay. On each rank
     m = β m + (1 - β) g; each element's sign travels as one bit, + for zero; p = p (1 - lr × weight_decay) - lr × s with
-    s = 1, -1, or 0 if as many ranks sent either. No error feedback: a sign has no size, so the learning rate is far
-    smaller than SGD's, as AdamW's is. Where a rank's momentum of a parameter is not finite, the parameter becomes NaN
-    on all ranks.
+    s = 1, -1, or 0 if equally many ranks sent + and -. There is no error feedback: a sign has no size. The learning
+    rate is far smaller than SGD's, as AdamW's is. Where a rank's momentum of a parameter is not finite, the parameter
+    becomes NaN on all ranks.
 
-    All ranks begin with the same parameters: call broadcast_parameters() first. Each rank has momentum of its own:
-    every rank saves its own state_dict(); loaded on another rank, or with another number of ranks, momentum begins at
-    zero.
+    All ranks begin with the same parameters: call broadcast_parameters() first. Each rank has its own momentum and
+    saves its own state_dict(). If another rank or another number of ranks loads it, momentum begins at zero.
 
     Arguments:
         params: `model.named_parameters()`, or groups of them; float32 on the CPU.
@@ -33,7 +32,7 @@ class Signum(SynchronizingOptimizer):
         group: a process group of CPU tensors; None: the engine, after `hipress.torch.init()`.
 
     Raises InvalidArgument, DuplicateName, Unsupported, NotInitialized; Mismatch, with the first difference, if the
-    ranks' parameters or options differ; Timeout if a rank makes none.
+    ranks' parameters or options differ; Timeout if a rank does not make the optimizer.
     """
 
     def __init__(
@@ -68,7 +67,9 @@ class Signum(SynchronizingOptimizer):
         self._count(step)
 
     def _voted(self, momentum: Values) -> Values:
-        """1, 0 or -1 for each element. A message has a byte for each parameter, 1 if it is finite, then the signs."""
+        """The vote: 1, 0 or -1 for each element. A message has one byte for each parameter, 1 if its momentum is
+        finite, and then the signs.
+        """
         finite = np.array([bool(each.isfinite().all()) for each in momentum.values()], np.uint8)
         flat = torch.cat([each.view(-1) for each in momentum.values()]).numpy()
         message = torch.from_numpy(np.concatenate([finite, np.packbits(flat >= 0)]))

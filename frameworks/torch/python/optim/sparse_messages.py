@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class SparseMessages:
     """The messages of one step: for each tensor, in the order given, k indices (int32), then k values (float32).
 
-    k is `ratio` of the tensor's elements, rounded up: the same on all ranks, so that no counts travel.
+    k is the element count times `ratio`, rounded up. It is the same on all ranks, so messages carry no counts.
     """
 
     def __init__(self, shapes: Mapping[str, torch.Size], ratio: float) -> None:
@@ -24,14 +24,14 @@ class SparseMessages:
         self._counts = {name: math.ceil(ratio * shape.numel()) for name, shape in shapes.items()}
 
     def largest(self, name: str, values: torch.Tensor) -> torch.Tensor:
-        """Where the k values of largest magnitude are, in ascending order (int64). NaN is largest."""
+        """The ascending indices (int64) of the k values of largest magnitude. NaN counts as the largest."""
         return values.view(-1).abs().topk(self._counts[name], sorted=False).indices.sort().values
 
     def averages(
         self, carrier: Carrier, chosen: Mapping[str, tuple[torch.Tensor, torch.Tensor]]
     ) -> dict[str, torch.Tensor]:
-        """Of all ranks' values, added in rank order; zero where no rank sent one. `chosen`: indices and the tensors
-        that have the values. Raises as Carrier.gather()."""
+        """The averages of all ranks' values, added in rank order; an element is zero if no rank sent it. `chosen`: the
+        indices to send, and the tensors with their values. Raises the errors of Carrier.gather()."""
         if not chosen:
             return {}
         parts = []
@@ -43,7 +43,7 @@ class SparseMessages:
             count, shape = self._counts[name], self._shapes[name]
             total = torch.zeros(shape.numel())
             for message in gathered:
-                # Copies: what lies behind an odd number of other elements need not be aligned.
+                # The copies are aligned; a part of the message may begin at any byte.
                 index = message[first : first + 4 * count].clone().view(torch.int32)
                 values = message[first + 4 * count : first + 8 * count].clone().view(torch.float32)
                 total[index.long()] += values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the optimizers of this package share: names, refusals, steps, state."""
+"""The base class of this package's optimizers: parameter names, checks, steps, state."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Values = dict[str, torch.Tensor]
 
 
 class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
-    """An optimizer whose step() exchanges values with all ranks, which all call it in the same order.
+    """An optimizer whose step() exchanges values with all ranks. All ranks call it in the same order.
 
-    A parameter without gradient has gradient zero. If the exchange raises, nothing has changed.
+    A missing gradient counts as zeros. If the exchange raises, step() has changed nothing.
     """
 
     def __init__(self, params: Any, defaults: dict[str, Any], travel: Travel, group: dist.ProcessGroup | None) -> None:
@@ -39,7 +39,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         self._carrier.agree({"the optimizer": type(self).__name__, **self._agreed()})
 
     def _agreed(self) -> dict[str, str]:
-        """What must be the same on all ranks: learning rates and other options of the groups."""
+        """Values that must be the same on all ranks: learning rates and other options of the groups."""
         groups = [{k: v for k, v in each.items() if k not in ("params", "param_names")} for each in self.param_groups]
         return {"options": str(groups)}
 
@@ -48,12 +48,12 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         return self._carrier
 
     def _carriers(self) -> dict[str, Carrier]:
-        """All that keep residuals, by their key in state_dict()."""
+        """All carriers that keep residuals, by their key in state_dict()."""
         return {"codecs": self._exchange()}
 
     @property
     def synchronizers(self) -> list[GradientSynchronizer]:
-        """Of the engine, with what codecs remember. Raises InvalidArgument over a process group."""
+        """The engine's lists of gradients, which have the codec states. Raises InvalidArgument over a process group."""
         lists = [each.synchronizer for each in self._carriers().values() if isinstance(each, EngineCarrier)]
         if not lists:
             raise InvalidArgument(
@@ -63,20 +63,20 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
 
     @property
     def sent_bytes(self) -> int:
-        """What this rank has sent. Over the engine: all that it has sent since `init()`; over a process group:
-        compressed values, exact ones are not counted."""
+        """Number of bytes that this rank has sent. The engine counts all bytes since `init()`; a process group counts
+        only compressed and gathered values."""
         carriers = list(self._carriers().values())
-        # The engine counts the bytes of the process.
+        # The engine counts the bytes of the whole process, so one of several carriers has the sum.
         return carriers[0].sent_bytes if isinstance(carriers[0], EngineCarrier) else sum(c.sent_bytes for c in carriers)
 
     @property
     def steps(self) -> int:
-        """Steps so far; those before load_state_dict() count, too."""
+        """Number of steps so far; steps before load_state_dict() count, too."""
         first = next(iter(self._parameters.values()))
         return int(self.state[first]["step"]) if self.state[first] else 0
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step. Raises PeerLost, Timeout, CorruptPayload, TransportError; InvalidArgument: see the class."""
+        """Takes one step. Raises PeerLost, Timeout, CorruptPayload, TransportError; InvalidArgument: see the class."""
         value = None
         if closure is not None:
             with torch.enable_grad():
@@ -109,7 +109,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
             self.state[parameter]["step"] = torch.tensor(float(step))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As torch's, but not after the optimizer was made: raises Unsupported."""
+        """Adds a group while the constructor runs; raises Unsupported afterwards."""
         if self._carrier is not None:
             raise Unsupported(
                 f"add_param_group(): the ranks have agreed on the parameters of this {type(self).__name__}: make "
@@ -121,9 +121,9 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
         raise Unsupported(f"{type(self).__name__} cannot be pickled: save what state_dict() returns")
 
     def state_dict(self) -> dict[str, Any]:
-        """torch's, and under "hipress" the codecs' residuals on this rank. Every rank saves its own.
+        """torch's state_dict() and, under "hipress", the residuals of this rank. Every rank saves its own.
 
-        codec_states() has the mean of these residuals over all ranks, which serves any number of ranks.
+        codec_states() returns the mean of the residuals over all ranks, which any number of ranks can load.
         """
         carrier = self._exchange()
         own = {
@@ -142,10 +142,11 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on from a state_dict() of this rank; all ranks call it at the same step.
 
-        Residuals of another rank, or of this one among another number of ranks, are left out, and the logger "hipress"
-        warns of it.
+        It drops the residuals if the state is of another rank or of another world size; the logger "hipress" then
+        warns.
 
-        Raises InvalidArgument, with the first difference, for the state of other parameters; nothing has changed then.
+        Raises InvalidArgument, with the first difference, for the state of other parameters; the state is then
+        unchanged.
         """
         own = state_dict.get("hipress")
         self._check_state(state_dict, own)
@@ -166,7 +167,7 @@ class SynchronizingOptimizer(NotCopied, torch.optim.Optimizer):
             )
 
     def _forget_residuals(self) -> bool:
-        """Forgets state that belongs to one rank; whether there is any."""
+        """Drops the state that is of one rank only; returns whether there is such a state."""
         return False
 
     def _check_state(self, state_dict: Mapping[str, Any], own: Mapping[str, Any] | None) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which codec the tensors of an optimizer travel with, once it compresses."""
+"""The codecs with which an optimizer's tensors travel while it compresses."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 
 @dataclass(frozen=True)
 class Travel:
-    """The same on all ranks."""
+    """The codecs of an optimizer's tensors; equal on all ranks."""
 
     codec: str = "none"
     codec_for: Mapping[str, str] = field(default_factory=dict)
     """Codecs of single parameters, by name."""
     min_compress_bytes: int = MIN_COMPRESS_BYTES
-    """Smaller tensors travel exactly."""
+    """Tensors with fewer bytes travel exactly."""
 
     def check(self, names: list[str]) -> None:
-        """Raises InvalidArgument for a codec that does not exist, or one of a parameter that does not; Unsupported for
-        codec powersgd.
-        """
+        """Raises InvalidArgument for an unknown codec or parameter name, Unsupported for the codec powersgd."""
         unknown = sorted(set(self.codec_for) - set(names))
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")

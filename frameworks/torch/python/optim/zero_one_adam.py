@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""0/1 Adam: most steps of Adam with one bit per element or none."""
+"""0/1 Adam: Adam whose ranks exchange one bit per element in most steps, or nothing."""
 
 from __future__ import annotations
 
@@ -19,41 +19,43 @@ from hipress.torch.optim.travel import Travel
 
 
 class ZeroOneAdam(SynchronizingOptimizer):
-    """Adam that averages gradients exactly ever more seldom, and later synchronises only every few steps.
+    """Adam that averages gradients exactly at growing intervals, and later synchronises only every few steps.
 
     Lu et al., 2022 (arXiv 2202.06009), as in its authors' code (DeepSpeed). In the first `var_freeze_step` steps, every
-    k-th averages gradients exactly and updates variance and momentum; k begins with 1 and doubles after each
-    `var_update_scaler` such steps. The others average gradients with the codec and update the momentum m only. Then
-    the variance v stays. Each rank takes steps of its own, p = p - lr m / (√v + ε), and adds up u = u + lr m. Every
-    j-th step, ranks average u with the codec, and go on from the parameters of the last such step with
-    p = p - u / (√v + ε), m = u / (sum of the lr), u = 0. j begins with 1 and doubles each `local_step_scaler` steps up
-    to `local_step_clipper`. Like its authors' code it has no bias corrections: let the learning rate warm up.
+    k-th step averages gradients exactly and updates variance and momentum; k begins with 1 and doubles after every
+    `var_update_scaler` such steps. The other steps average gradients with the codec and update the momentum m only.
+    Afterwards the variance v is frozen. Each rank takes its own steps, p = p - lr m / (√v + ε), and adds up u = u + lr
+    m. In every j-th step the ranks average u with the codec, take the parameters of the last such step, and compute
+    from them p = p - u / (√v + ε), m = u / (sum of the lr), u = 0. j begins with 1 and doubles every
+    `local_step_scaler` steps up to `local_step_clipper`. Like its authors' code it has no bias corrections: let the
+    learning rate warm up.
 
     HiPress keeps the parameters of the last synchronised step, so that all ranks have the same bits after the next one;
-    the authors' code takes away what it had added, which rounds. Weight decay is decoupled and outside u and m, as in
-    AdamW. When the variance is frozen, what the codec has kept of gradients is dropped, as there: u has another unit.
+    the authors' code subtracts its local updates, which rounds. Weight decay is decoupled and outside u and m, as in
+    AdamW. At the freeze, the residuals of the gradients are dropped, as in the authors' code, because u has another
+    unit.
 
     All ranks begin with the same parameters: call broadcast_parameters() first. Between synchronised steps each rank
-    has parameters, momentum and u of its own: evaluate the model and save it for other ranks where `synchronized` is
+    has its own parameters, momentum and u: evaluate the model, and save it for other ranks, only when `synchronized` is
     true. Every rank saves its own state_dict().
 
     Arguments:
         params: `model.named_parameters()`, or groups of them; float32 on the CPU.
         lr, betas, eps, weight_decay: as in torch.optim.AdamW.
-        var_freeze_step: number of steps until the variance stays, 1 or more.
-        var_update_scaler: exact steps until their distance doubles.
-        local_step_scaler: steps, after the freeze, until the distance of synchronised ones doubles.
+        var_freeze_step: number of steps before the variance is frozen, 1 or more.
+        var_update_scaler: number of exact steps after which their distance doubles.
+        local_step_scaler: number of steps, after the freeze, after which the distance of synchronised steps doubles.
         local_step_clipper: the largest distance of synchronised steps.
-        codec: of gradients and of u; one with error feedback.
+        codec: the codec of gradients and of u; it must have error feedback.
         codec_for: codecs of single parameters, by name; see OneBitAdam.
         min_compress_bytes: smaller parameters' values travel exactly.
         group: a process group of CPU tensors; None: the engine, after `hipress.torch.init()`.
 
-    Elements whose variance is zero have had no gradient, and stay as they are but in exact steps. step() raises
-    InvalidArgument, and changes nothing, if the variance is to be frozen where it is zero for a whole parameter.
+    An element whose variance is zero has had no gradient in an exact step; only exact steps change it. If the variance
+    of a whole parameter is zero at the freeze, step() raises InvalidArgument and changes nothing.
 
     Raises InvalidArgument, DuplicateName, Unsupported, NotInitialized; Mismatch, with the first difference, if the
-    ranks' parameters or options differ; Timeout if a rank makes none.
+    ranks' parameters or options differ; Timeout if a rank does not make the optimizer.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class ZeroOneAdam(SynchronizingOptimizer):
         travel = Travel(codec, dict(codec_for or {}), min_compress_bytes)
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, options, travel, group)
-        # A carrier of its own: an exact average through the same one would send the residuals of the others.
+        # Compressed gradients have a separate carrier: an exact average over the same one would send the residuals.
         shapes = {name: each.shape for name, each in self._parameters.items()}
         self._gradients = carrier_of("zerooneadam_gradients", shapes, travel, group)
 
@@ -103,7 +105,7 @@ class ZeroOneAdam(SynchronizingOptimizer):
 
     @property
     def frozen(self) -> bool:
-        """Whether the variance stays in the next step."""
+        """Whether the variance is frozen in the next step."""
         return self.steps >= self._freeze_step
 
     @property
@@ -181,7 +183,7 @@ class ZeroOneAdam(SynchronizingOptimizer):
         update: torch.Tensor,
         synchronizes: bool,
     ) -> None:
-        """`update`: the sum of this rank's, or the average of all ranks' sums."""
+        """`update`: the sum of this rank's updates or, if it `synchronizes`, the average of all ranks' sums."""
         state, lr = self.state[parameter], group["lr"]
         divisor = state["exp_avg_sq"].sqrt().add_(group["eps"])
         kept = 1 - lr * group["weight_decay"]
@@ -196,7 +198,7 @@ class ZeroOneAdam(SynchronizingOptimizer):
         if "base" in state:
             parameter.copy_(state.pop("base"))
         parameter.mul_(decay).addcdiv_(update, divisor, value=-1.0)
-        # All learning rates were zero: nothing says how large the ranks' momentum is.
+        # If all learning rates were zero, the sum of updates does not determine the momentum.
         state["exp_avg"] = update / lr_sum if lr_sum else momentum
         for key in ("update", "lr_sum", "decay"):
             state.pop(key, None)

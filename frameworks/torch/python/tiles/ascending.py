@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ascending numbers, row by row, in few bits: Elias and Fano's code (Elias, Journal of the ACM 21(2), 1974)."""
+"""Encodes rows of ascending numbers in few bits: the Elias-Fano code (Elias, Journal of the ACM 21(2), 1974)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hipress.torch.tiles.packing import Bytes
 
 
 class AscendingCode:
-    """`rows` rows of k numbers below `size`, each row ascending; its bytes are as many whatever the numbers are.
+    """The code of `rows` rows of k ascending numbers below `size`. The number of bytes does not depend on the numbers.
 
-    The low bits of a number, ⌊log2(size / k)⌋, are written as they are; its high part h is a one among zeros, at place
-    h + i for the row's i-th number. For 64 numbers below 4,096 that is 6 and 127 / 64 bits a number, where any code
-    needs 7.4 on average.
+    The code has the ⌊log2(size / k)⌋ low bits of each number as they are. The high part h of a row's i-th number is a
+    one bit at place h + i among zero bits. For 64 numbers below 4,096 that is 6 + 127 / 64 bits per number; every code
+    needs at least 7.4 on average.
     """
 
     def __init__(self, rows: int, k: int, size: int) -> None:
@@ -28,7 +28,7 @@ class AscendingCode:
         self.bytes = self._low_bytes + (rows * self._places + 7) // 8
 
     def packed(self, numbers: NDArray[np.integer[Any]]) -> Bytes:
-        """[rows, k], ascending in each row: `self.bytes` bytes, the first bit of each in its lowest place."""
+        """Encodes numbers of shape [rows, k], ascending in each row, into `self.bytes` bytes, lowest bit first."""
         short = numbers.astype(np.uint16)
         low = (short[..., None] >> np.arange(self._low, dtype=np.uint16)).astype(np.uint8) & 1
         high = np.zeros((self._rows, self._places), np.uint8)
@@ -37,7 +37,7 @@ class AscendingCode:
         return np.concatenate(parts)
 
     def unpacked(self, packed: Bytes) -> NDArray[np.int64]:
-        """The numbers, [rows, k]. Raises CorruptPayload if they do not ascend, or are not below the size."""
+        """Decodes the numbers, shape [rows, k]. Raises CorruptPayload if they do not ascend or are too large."""
         low_bits, high_bits = np.split(packed, [self._low_bytes])
         count = self._rows * self._k
         low = np.unpackbits(low_bits, bitorder="little", count=count * self._low).reshape(count, self._low)
@@ -49,7 +49,7 @@ class AscendingCode:
         numbers = (place.reshape(self._rows, self._k) - np.arange(self._k)) << self._low
         for bit in range(self._low):
             numbers |= low[:, bit].reshape(self._rows, self._k).astype(np.int64) << bit
-        # Each number once: an element that came twice would get one of its two values only.
+        # No number may occur twice: an element that occurred twice would get only one of its two values.
         if numbers.max(initial=0) >= self._size or not (np.diff(numbers, axis=1) > 0).all():
             raise CorruptPayload(f"the indices of a tile do not ascend, or are not below {self._size}")
         return numbers

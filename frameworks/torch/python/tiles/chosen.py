@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which elements of each tile are sent, as bytes: ascending indices."""
+"""Encodes which elements of each tile are sent: ascending indices as bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hipress.torch.tiles.packing import Bytes
 
 
 class Chosen:
-    """k elements of each tile, or all, which need no indices."""
+    """The choice of k elements of each tile. If a tile has at most k elements, the message has no indices."""
 
     def __init__(self, tiles: Tiles, k: int) -> None:
         self._tiles = tiles

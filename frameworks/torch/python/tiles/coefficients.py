@@ -14,13 +14,13 @@ from hipress.torch.tiles.chosen import Chosen
 from hipress.torch.tiles.layout import Tiles
 from hipress.torch.tiles.packing import Bytes
 
-#: Of each tensor: where the coefficients are, [tiles, k], and what they are; None: they are not finite.
+#: One tensor's coefficients: indices and values, each of shape [tiles, k]; None: the values are not finite.
 Largest = tuple[torch.Tensor, torch.Tensor] | None
 
 
 class CoefficientMessage:
-    """One rank's message: a byte for each tensor, 1 if it is finite; then of each its indices and its values, as
-    float32 or as one bit each, + for zero. Its size follows from the shapes."""
+    """One rank's message: one byte for each tensor, 1 if it is finite; then each tensor's indices and values. A value
+    is a float32 or one bit, + for zero. The message's size depends on the shapes alone."""
 
     def __init__(self, tiles: Mapping[str, Tiles], k: int, *, signs_only: bool) -> None:
         self._tiles = tiles
@@ -29,14 +29,14 @@ class CoefficientMessage:
         self.bytes = len(tiles) + sum(each.bytes + self._value_bytes(each) for each in self._chosen.values())
 
     def count(self, name: str) -> int:
-        """How many coefficients of each tile of a tensor are sent."""
+        """Number of coefficients that a rank sends for each tile of a tensor."""
         return self._chosen[name].k
 
     def _value_bytes(self, chosen: Chosen) -> int:
         return (chosen.count + 7) // 8 if self._signs_only else 4 * chosen.count
 
     def encoded(self, largest: Mapping[str, Largest]) -> torch.Tensor:
-        """The bytes."""
+        """The message's bytes."""
         parts: list[Bytes] = [np.array([each is not None for each in largest.values()], np.uint8)]
         for name, each in largest.items():
             chosen = self._chosen[name]
@@ -51,8 +51,9 @@ class CoefficientMessage:
         return torch.from_numpy(np.concatenate(parts))
 
     def means(self, messages: torch.Tensor) -> dict[str, torch.Tensor | None]:
-        """The mean of each coefficient over the ranks that sent it, as DeMo has it, in rank order; zero where none did.
-        `messages`: [ranks, bytes]. None: not finite on a rank. Raises CorruptPayload, naming tensor and rank."""
+        """The mean of each coefficient over the ranks that sent it, as in DeMo, added in rank order; zero if no rank
+        sent it. `messages`: shape [ranks, bytes]. None: a rank's values are not finite. Raises CorruptPayload with
+        tensor and rank."""
         rows = messages.numpy()
         finite = rows[:, : len(self._tiles)]
         if finite.max(initial=0) > 1:

@@ -33,7 +33,7 @@ class SparseMessage:
         self.bytes = _HEADER + self._heads + self._plain
 
     def encoded(self, wanted: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The buffer, uint8; and what the message leaves out, by name, of the tensors whose values are finite."""
+        """The buffer, uint8; and the residuals by name, of tensors with finite values only."""
         heads: list[Bytes] = []
         kept: dict[str, Values] = {}
         left: dict[str, torch.Tensor] = {}
@@ -63,7 +63,7 @@ class SparseMessage:
         return coded if coded.size < self._plain else np.empty(0, np.uint8)
 
     def averages(self, messages: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Of all ranks' buffers, in rank order. Raises CorruptPayload, naming the rank."""
+        """The averages of all ranks' messages, added in rank order. Raises CorruptPayload with the rank or tensor."""
         heads, kept = [], []
         for rank, each in enumerate(messages):
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of 2 bits as bytes, without gaps."""
+"""Packs 2-bit numbers into bytes without gaps."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Bytes = NDArray[np.uint8]
 
 
 def bytes_of_2bit(count: int) -> int:
-    """How many bytes `count` numbers of 2 bits take."""
+    """Number of bytes of `count` 2-bit numbers."""
     return (count + 3) // 4
 
 
 def pack_2bit(codes: Bytes) -> Bytes:
-    """Four codes a byte, the first in its lowest bits."""
+    """Packs four codes into each byte, the first code in its lowest bits."""
     padded = np.zeros(4 * bytes_of_2bit(codes.size), np.uint8)
     padded[: codes.size] = codes
     one, two, three, four = padded.reshape(-1, 4).T
@@ -23,5 +23,5 @@ def pack_2bit(codes: Bytes) -> Bytes:
 
 
 def unpack_2bit(packed: Bytes, count: int) -> Bytes:
-    """See pack_2bit()."""
+    """Undoes pack_2bit(): the first `count` codes."""
     return np.stack([packed >> shift & 3 for shift in (0, 2, 4, 6)], axis=1).reshape(-1)[:count]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseLoCo's 2 bits a value (arXiv 2508.15706): four equal bins around the mean, six standard deviations wide."""
+"""SparseLoCo's 2 bits per value (arXiv 2508.15706): four equal bins around the mean, in all six standard deviations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LARGEST = torch.finfo(torch.bfloat16).max
 
 
 def quantized(values: NDArray[np.float32], counted: NDArray[np.bool_]) -> tuple[torch.Tensor, Bytes]:
-    """The mean of each bin's values as bfloat16, and each value's bin. `values` are finite; only those `counted` make
-    the means. What rounding takes away stays in the residual, as everything that is not sent.
+    """The mean of each bin's values as bfloat16, and each value's bin. `values` are finite; the means use only the
+    `counted` values. The residual keeps the rounding error.
 
-    The published code sends the bins' means relative to the mean of all values, and that mean: five numbers. Here the
-    sender adds it, which says the same in four.
+    The published code sends five numbers: the mean of all values, and the bins' means relative to it. Here the sender
+    adds that mean to each bin's mean and sends four numbers.
     """
     exact = values.astype(np.float64)
     members = int(counted.sum())

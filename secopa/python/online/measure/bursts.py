@@ -39,7 +39,7 @@ class BurstCosts:
     source_cpu_s: float
     destination_cpu_s: float
     bystander_cpu_s: float | None
-    """Processor time of a rank that is in no pair and receives the empty blocks; None if there is no such rank."""
+    """Processor seconds of a rank that is in no pair and receives the empty blocks; None if there is no such rank."""
 
 
 class _Exchange:
@@ -51,7 +51,7 @@ class _Exchange:
         self._is_source = session.rank == pair.source
         pairs = {pair, pair.back} if burst.both else {pair}
         self._messages = PointToPoint(session, burst.size, pairs, repeats * burst.count, burst.count)
-        # With `both` the empty message comes first, and starts the destination.
+        # With `both` the empty message goes first and starts the destination's burst.
         self._empty = PointToPoint(session, 0, {pair if burst.both else pair.back}, repeats)
 
     def begin(self) -> None:
@@ -60,7 +60,7 @@ class _Exchange:
         self._empty.begin()
 
     def play(self) -> tuple[float, float]:
-        """Runs this rank's part. Returns the seconds and the processor seconds of a burst."""
+        """Runs this rank's part of the bursts. Returns the seconds and the processor seconds of one burst."""
         elapsed, cpu = [], []
         for repeat in range(self._repeats):
             messages = range(repeat * self._volley.count, (repeat + 1) * self._volley.count)

@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 SIZES = tuple(4**power for power in range(5, 13))
 #: Elements of the tensor for the relative error.
 _ERROR_ELEMENTS = 1 << 18
-#: Most pieces of the arena for one size, all steps together: they exceed the caches of a core.
+#: The largest number of pieces of the arena for one size, over all steps. So many pieces exceed the caches of a core.
 _MOST_PIECES = 4096
 #: Elements of a piece while several cores compute.
 _CROWDED_ELEMENTS = 1 << 18
@@ -73,9 +73,9 @@ class Arena:
             state.fill(0.0)
 
     def pieces(self, count: int, *steps: Sequence[Floats], share: tuple[int, int] = (0, 1)) -> Iterator[list[Floats]]:
-        """Pieces of `count` elements of the arrays of the first step, then of the next, without end.
+        """Pieces of `count` elements of the first step's arrays, then of the next step's, in an endless cycle.
 
-        With `share` = (i, n) only every n-th piece, from the i-th on.
+        With `share` = (i, n) it yields only every n-th piece, from the i-th on.
         """
         firsts = range(0, self.elements - count + 1, count)[: _MOST_PIECES // len(steps)][share[0] :: share[1]]
         return itertools.cycle(

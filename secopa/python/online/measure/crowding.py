@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crowding: how much longer computing takes while other cores of the machine compute, too.
+"""Crowding: the factor by which computing takes longer while other cores of the machine compute, too.
 
 Cores share the memory, and hyper-threads share a core.
 """
@@ -17,14 +17,14 @@ from hipress.secopa.online.measure.samples import rounded
 _TURNS = 5
 #: Duration of one sample (seconds).
 _SAMPLE_S = 0.004
-#: Most busy cores that are measured; more cores count as so many.
+#: The largest measured number of busy cores; more cores count as this number.
 MOST_CORES = 8
 
 
 def crowding(actions: list[Callable[[], object]]) -> tuple[float, ...]:
     """The factors by which the first action takes more processor time while 0, 1, 2 and more of the others run.
 
-    The actions do the same work on memory of their own, and release the interpreter's lock.
+    The actions do the same work, each on separate memory, and release the interpreter's lock.
     """
     seconds: list[list[float]] = [[] for _ in actions]
     for _ in range(_TURNS):

@@ -17,7 +17,7 @@ from hipress.secopa.online.measure.session import Session
 from hipress.secopa.profile.links import LinkCosts
 
 _EMPTY, _EMPTY_REPEATS = Burst(1, 0), 20
-#: The same bytes in many and in few messages; the messages are too large for bundles.
+#: Two bursts of the same bytes, in many and in few messages; the messages are too large for bundles.
 _MANY, _FEW, _SMALL_REPEATS = Burst(64, 20 << 10), Burst(8, 160 << 10), 6
 #: Sizes of a large burst: messages of CaSync's largest partition, if the link is fast enough for four of them.
 _LARGEST_MESSAGE, _SMALLEST_MESSAGE, _MOST_BYTES = 4 << 20, 256 << 10, 32 << 20

@@ -31,7 +31,7 @@ _COMPUTING_SHARE, _STEPS_SHARE = 0.4, 0.3
 _AGAIN_SHARE = 0.2
 #: With fewer links no link can be called typical.
 _FEWEST_ALIKE = 3
-#: Seconds for a pair of ranks if there is time, and the least.
+#: Seconds for a pair of ranks if there is enough time, and the smallest number of seconds.
 _PAIR_S = 0.7
 _SHORTEST_PAIR_S = 0.15
 #: The link of a job with one rank, which sends nothing.
@@ -40,7 +40,7 @@ _ALONE = LinkCosts(latency_s=0.0, bandwidth_bytes_per_s=1e12)
 
 @dataclass(frozen=True)
 class MeasureOptions:
-    """Options of a measurement; all ranks give the same."""
+    """The options of a measurement; they are the same on all ranks."""
 
     codecs: tuple[str, ...]
     """The texts of the codecs."""
@@ -51,7 +51,7 @@ class MeasureOptions:
     compute_threads: int = 1
     """Compute threads of each rank."""
     made: str = "measured"
-    """The program that measured, for the reader."""
+    """The program that measures, for readers of the profile."""
 
 
 class _LocalCosts(Part):
@@ -76,7 +76,7 @@ def measure_profile(
     Raises InvalidArgument for an unknown codec, Unsupported for powersgd, PeerLost, Timeout.
     """
     for text in options.codecs:
-        # An unknown codec fails before the measurement.
+        # An unknown codec raises before the measurement starts.
         if _core.create_codec(text).low_rank is not None:
             raise Unsupported(
                 f"codec '{text}' has no encoding that could be measured, so no plan is made with it: give it as codec "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The costs of the engine itself, measured in a world of one rank, where nothing is sent."""
+"""The costs of the engine itself, measured in a job of one rank, which sends no messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REPEATS = 9
 
 
 def measure_overheads() -> Overheads:
-    """Processor times, as medians over a few repetitions."""
+    """The engine's processor times, as medians over a few repetitions."""
     (engine,) = _core.make_local_engines(1)
     try:
         submission_s = _per_step(engine, [1] * _TENSORS, 1) / _TENSORS

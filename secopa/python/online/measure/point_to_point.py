@@ -2,7 +2,7 @@
 """Messages from one rank to another through the engine's transport.
 
 Each message is an alltoall in which only one block has bytes. An alltoall ends on a rank when the rank has the blocks
-of all ranks; so the other ranks submit theirs beforehand, and only one message remains to be measured.
+of all ranks. So the other ranks submit their empty blocks in advance, and the measurement has only one message.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Release times: when backward completes each gradient, measured in training steps."""
+"""Release times: the times at which backward completes each gradient, measured in training steps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hipress.secopa.profile.gradients import GradientSet
 class ReleaseTimes:
     """Collects release times step by step. Only one thread at a time may call it.
 
-    The clock starts at began(). Without that call it starts at the first gradient of a step, before which nothing can
-    be sent.
+    The clock starts at began(). Without that call it starts at the first gradient of a step, because no message can be
+    sent before it.
     """
 
     def __init__(self, names: list[str], clock: Callable[[], float] = time.perf_counter) -> None:
@@ -30,18 +30,18 @@ class ReleaseTimes:
         return len(self._backward)
 
     def began(self) -> None:
-        """Backward begins."""
+        """Notes that backward begins."""
         self._start = self._clock()
 
     def released(self, name: str) -> None:
-        """The gradient is complete."""
+        """Notes that backward has completed the gradient."""
         now = self._clock()
         if self._start is None:
             self._start = now
         self._seconds[name].append(now - self._start)
 
     def ended(self) -> None:
-        """Backward has ended. A step without any released gradient does not count."""
+        """Notes that backward has ended. A step without any released gradient does not count."""
         if self._start is not None:
             self._backward.append(self._clock() - self._start)
         self._start = None

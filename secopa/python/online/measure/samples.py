@@ -22,7 +22,7 @@ def sampled(action: Callable[[], object], budget_s: float, clock: Callable[[], f
 def sampled_in_turn(
     actions: Sequence[Callable[[], object]], budget_s: float, clock: Callable[[], float]
 ) -> list[list[float]]:
-    """sampled() for several actions that alternate, so that each one finds the caches as the others left them."""
+    """sampled() for several actions that alternate, so that each finds the caches in the state the others left."""
     end = time.perf_counter() + budget_s
     calls = [_calls(action, clock) for action in actions]
     samples: list[list[float]] = [[] for _ in actions]

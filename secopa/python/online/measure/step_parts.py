@@ -47,7 +47,7 @@ class Parts:
     adding: float = 0.0
     """Adding uncompressed values."""
     messages: float = 0.0
-    """Messages, and all other work besides computing."""
+    """The seconds of messages and of all other work except computing."""
 
 
 class Prediction:

@@ -17,7 +17,7 @@ _SHORT_LATENCY_S = 2e-4
 
 
 def typical(found: Sequence[LinkCosts]) -> LinkCosts:
-    """The median of each field; of an even number of values the upper one of the middle two."""
+    """The median of each field; for an even number of values the upper one of the middle two."""
 
     def middle(name: str) -> float | None:
         known = [value for one in found if (value := getattr(one, name)) is not None]

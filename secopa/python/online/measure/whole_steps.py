@@ -23,13 +23,13 @@ from hipress.secopa.profile.curves import CostCurve, MeasuredCurve
 from hipress.secopa.profile.gradients import Gradient, GradientSet
 from hipress.secopa.profile.profile import Profile
 
-#: Elements of the gradients if no model is known: a few gradients have most of the elements. Steps of a known model
-#: have at most as many elements in all: with a third of them the fixed costs of a step would raise the factors by a
+#: Element counts of the gradients if no model is known: a few gradients have most of the elements. Steps of a known
+#: model have at most the same total. With a third of this total, the fixed costs of a step would raise the factors by a
 #: tenth.
 _ELEMENTS = (1 << 22, *(1 << 21,) * 4, *(1 << 18,) * 8, *(1 << 16,) * 8, *(1 << 14,) * 8)
 #: Longest uncompressed step by the link's rate (seconds); on slower links it has fewer elements.
 _RAW_STEP_S = 0.2
-#: Bytes of the largest partitions by default; and of partitions that exceed the caches, one per rank up to a limit.
+#: Bytes of the largest partitions by default, and of large partitions that exceed the caches.
 _BY_SIZE, _LARGE = 4 << 20, 16 << 20
 _MOST_LARGE = 4
 #: Topologies of uncompressed steps: in a ring a received message is still in a cache when the rank adds and forwards
@@ -37,7 +37,7 @@ _MOST_LARGE = 4
 _RAW_TOPOLOGIES = ("ps", "ring")
 #: Topologies of compressed steps: ps encodes most, allgather merges most.
 _TOPOLOGIES = ("ps", "allgather")
-#: Longest predicted allgather step (seconds); a longer one is left out.
+#: The longest predicted allgather step to measure (seconds).
 _LONGEST_S = 0.3
 #: Steps of each turn: the first two allocate memory, and the third is the first to reuse all of it.
 _WARM_UP, _STEPS = 3, 3
@@ -90,7 +90,7 @@ def _largest_bytes(curve: CostCurve) -> int:
 
 
 def _with_codecs(session: Session, prediction: Prediction, profile: Profile, model: Step) -> list[Step]:
-    """The step `model` with every codec and topology."""
+    """The step `model` with every codec and topology, except steps that would take too long."""
     steps = []
     for topology in _TOPOLOGIES:
         for codec in profile.codecs:
@@ -103,7 +103,7 @@ def _with_codecs(session: Session, prediction: Prediction, profile: Profile, mod
 
 
 def _measured(session: Session, steps: Sequence[Step], seconds: float) -> dict[Step, float]:
-    """Processor seconds of each step, measured in turn."""
+    """The processor seconds of each step. The steps are measured in turn."""
     trial = _Trial(session, steps[0].gradients)
     cpu_s: dict[Step, list[float]] = {step: [] for step in steps}
     end = time.perf_counter() + seconds
@@ -132,7 +132,8 @@ class _Trial:
     def _specs(self, codec: str, topology: str, partitions: int) -> Sequence[_core.TensorSpec]:
         return [
             _core.TensorSpec(
-                # With its size: a later measurement in the job may come to the same number with other gradients.
+                # The name contains the size: a later measurement of the job may use the same number with other
+                # gradients.
                 f"{self._name} {index} {count}",
                 count=count,
                 shape=f"[{count}]",
