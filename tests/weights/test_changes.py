@@ -135,7 +135,7 @@ def test_any_bytes_are_applied_or_refused(changes: bytes, elements: int) -> None
 
 def test_wrong_arguments_are_refused() -> None:
     four = np.zeros(4, np.uint8)
-    with pytest.raises(InvalidArgument, match="elements of 3 bytes"):
+    with pytest.raises(InvalidArgument, match="an element has 3 bytes"):
         _core.encode_changes(four, four.copy(), 3, 10)
     with pytest.raises(InvalidArgument, match="older version has 4 bytes, the newer one 2"):
         _core.encode_changes(four, np.zeros(2, np.uint8), 2, 10)
