@@ -20,6 +20,8 @@ struct CudaCodec;
 
 namespace hipress {
 
+class SummedEncoding;
+
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
@@ -80,8 +82,12 @@ class Codec {
   virtual std::shared_ptr<const Codec> forAggregate() const { return nullptr; }
 
   /// nullptr for a codec that encodes. Otherwise encode(), decode() and maxEncodedBytes() throw Unsupported:
-  /// a tensor's states and its sums are the runtime's (casync/run/factor_step.h).
+  /// a tensor's states and its sums are the runtime's (casync/run/linked_step.h).
   virtual const LowRank* lowRank() const { return nullptr; }
+
+  /// nullptr, unless ranks can add what this codec encodes (summed_encoding.h). encode() and decode() work
+  /// without other ranks, too.
+  virtual const SummedEncoding* summed() const { return nullptr; }
 
   /// The codec's kernels for GPUs and the functions that start them; nullptr if it has none.
   virtual const cuda::CudaCodec* kernels() const { return nullptr; }

@@ -12,9 +12,9 @@
 
 namespace hipress {
 
-/// Increased with every change of this file, codec.h, generated_codec.h, options.h, parallel.h, registry.h or
-/// of what generated code uses of core/element.
-inline constexpr uint32_t kCodecPluginAbi = 3;
+/// Increased with every change of this file, codec.h, generated_codec.h, options.h, parallel.h, registry.h,
+/// summed_encoding.h or of what generated code uses of core/element.
+inline constexpr uint32_t kCodecPluginAbi = 4;
 
 struct CodecPlugin {
   uint32_t abi = kCodecPluginAbi;  ///< First for ever: nothing else is read if it differs.
