@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/buffer_pool.h"
+#include "core/casync/compute/linked_values.h"
 #include "core/casync/compute/step_values.h"
 #include "core/codec/parallel.h"
 #include "core/codec/state/state_store.h"
@@ -14,24 +15,22 @@
 
 namespace hipress {
 
-class FactorValues {
+class FactorValues final : public LinkedValues {
  public:
   /// `values`: of the tensor's operation, which outlives this. `ranks`: how many sum their factors.
   FactorValues(BufferPool& pool, StepValues& values, int ranks);
 
   /// A rank without values in this step adds nothing to the sums and gets the result. Its residual loses the
   /// result, as if its values were zeros.
-  bool hasValues() const { return values_.input != nullptr; }
-  Factor left() const { return left_; }
-  Factor right() const { return right_; }
+  bool hasValues() const override { return values_.input != nullptr; }
 
-  /// Makes this rank's P, in left(), where the sum is to be.
-  void makeLeft(Parallel& parallel);
-  /// left() is the sum now: makes this rank's Q, in right(), where the sum is to be.
-  void makeRight(Parallel& parallel);
-  /// right() is the sum now: writes the result and keeps the states. Not-a-number and infinity on any rank
-  /// make the result NaN everywhere and leave the states as they were, on all ranks.
-  void finish(Parallel& parallel);
+  /// This rank's P.
+  void makeFirst(Parallel& parallel) override;
+  void* first() const override { return left_.values; }
+  /// This rank's Q.
+  void makeSecond(Parallel& parallel) override;
+  void* second() const override { return right_.values; }
+  void finish(Parallel& parallel) override;
 
  private:
   const Factoring& factoring() const { return *values_.tensor->factoring(); }

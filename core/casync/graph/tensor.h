@@ -40,10 +40,11 @@ struct TensorPlan {
   int worldSize = 1;
   size_t partitionBytes = 0;  ///< Of a partition, about, unless the tensor sets their number.
   std::vector<int> hosts;     ///< Number of each rank's host; empty: all on one.
+  uint64_t seed = 0;          ///< Of random numbers.
 };
 
 /// Immutable. A tensor that is sent with its group has no partitions and an empty graph; one that is sent as
-/// factors has one partition and an empty graph.
+/// linked tensors has one partition and an empty graph.
 class Tensor {
  public:
   /// Checks the specification and builds codecs, partitions and graph. Throws InvalidArgument, Unsupported.
@@ -60,6 +61,10 @@ class Tensor {
 
   /// nothing: it is not sent as factors.
   const std::optional<Factoring>& factoring() const { return factoring_; }
+  /// Whether ranks agree on statistics and add what its codec encodes (codec/summed_encoding.h).
+  bool isSummed() const { return isSummed_; }
+  /// Whether two other tensors are sent in its place (agree/linked_specs.h).
+  bool isLinked() const { return factoring_.has_value() || isSummed_; }
 
   Combination combination() const { return combination_; }
   /// Applied to this rank's values: prescale.
@@ -86,6 +91,7 @@ class Tensor {
   std::vector<TensorPartition> partitions_;
   TaskGraph graph_;
   std::optional<Factoring> factoring_;
+  bool isSummed_ = false;
   Combination combination_ = Combination::kSum;
   double inputFactor_ = 1.0;
   double ownFactor_ = 1.0;

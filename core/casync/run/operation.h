@@ -18,8 +18,8 @@
 namespace hipress {
 
 class DeviceQueue;
-class FactorStep;
 class GroupStep;
+class LinkedStep;
 
 /// An operation in flight; see Engine::submit().
 using OperationHandle = uint64_t;
@@ -54,7 +54,7 @@ class Operation final : public AwaitedOperation {
   void arm(OperationHandle handle, uint32_t stepNumber, Submission&& submission);
   void joinGroup(std::weak_ptr<const GroupStep> group) { group_ = std::move(group); }
 
-  void joinFactors(std::weak_ptr<const FactorStep> factors) { factors_ = std::move(factors); }
+  void joinLinked(std::weak_ptr<const LinkedStep> linked) { linked_ = std::move(linked); }
 
   OperationHandle handle() const { return handle_; }
   const Tensor& tensor() const { return *values_.tensor; }
@@ -81,8 +81,8 @@ class Operation final : public AwaitedOperation {
   void waitUntil(Clock::time_point until);
   /// After finished(): how it ended.
   Failure failure() const;
-  /// Its group's operation, or that of its last factor, is done: releases the caller's memory, as endTask()
-  /// does. `noValues`: no rank had values.
+  /// Its group's operation, or that of its last linked tensor, is done: releases the caller's memory, as
+  /// endTask() does. `noValues`: no rank had values.
   void endInGroup(bool noValues);
   /// The caller has waited: releases its memory, or leaves that to tasks that still use it.
   void endWaiting() { release(kWaited); }
@@ -109,8 +109,8 @@ class Operation final : public AwaitedOperation {
   std::atomic<uint8_t> usersDone_{0};  // users of keepAlive_
   OnDone onDone_;                      // nullptr: a caller waits
   Clock::time_point submitted_;
-  std::weak_ptr<const GroupStep> group_;     // empty: it is sent alone
-  std::weak_ptr<const FactorStep> factors_;  // empty: it is not sent as factors
+  std::weak_ptr<const GroupStep> group_;    // empty: it is sent alone
+  std::weak_ptr<const LinkedStep> linked_;  // empty: it is not sent as linked tensors
 
   // By task; the graph orders all accesses but those of wait(), which takes what it sees.
   std::vector<std::atomic<uint32_t>> pending_;

@@ -20,8 +20,8 @@
 #include "core/casync/compute/device_queues.h"
 #include "core/casync/fail/job_end.h"
 #include "core/casync/fail/operations_in_flight.h"
-#include "core/casync/run/factor_step.h"
 #include "core/casync/run/group_step.h"
+#include "core/casync/run/linked_step.h"
 #include "core/casync/run/operation.h"
 #include "core/codec/state/state_store.h"
 
@@ -37,8 +37,8 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   void throwIfEnded(const std::string& doing) const override { job_.throwIfEnded(doing + ": "); }
   void enter(TensorHandle number, TensorSpec spec) override;
   void enterGroup(TensorHandle together, const std::vector<TensorHandle>& members) override;
-  void enterFactors(TensorHandle tensor, TensorHandle left, TensorHandle right) override;
-  std::vector<TensorHandle> factorsOf(TensorHandle handle) const override;
+  void enterLinked(TensorHandle tensor, TensorHandle first, TensorHandle second) override;
+  std::vector<TensorHandle> linkedOf(TensorHandle handle) const override;
   void remove(const std::set<TensorHandle>& handles) override;
   std::shared_ptr<const Tensor> tensor(TensorHandle handle) const override;
   bool isInFlight(TensorHandle handle) const override;
@@ -51,10 +51,10 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
 
   struct Begun {
     OperationPointer operation;
-    std::shared_ptr<GroupStep> group;     ///< nullptr: the tensor is sent alone.
-    size_t member = 0;                    ///< Of the group.
-    std::shared_ptr<FactorStep> factors;  ///< nullptr: the tensor is not sent as factors.
-    bool needsWatch = false;              ///< No caller waits for it, and there was no such operation before.
+    std::shared_ptr<GroupStep> group;    ///< nullptr: the tensor is sent alone.
+    size_t member = 0;                   ///< Of the group.
+    std::shared_ptr<LinkedStep> linked;  ///< nullptr: the tensor is not sent as linked tensors.
+    bool needsWatch = false;             ///< No caller waits for it, and there was no such operation before.
   };
   /// Makes the operation of the tensor's next step. Throws what Engine::submit() does.
   Begun begin(TensorHandle handle, Submission&& submission);
@@ -87,7 +87,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
     Failure conflict;                          // ranks disagree on this tensor
     std::shared_ptr<const TensorGroup> group;  // the tensor is sent with others
     size_t member = 0;                         // of the group
-    std::vector<TensorHandle> factors;         // the left one and the right one, if it is sent as these
+    std::vector<TensorHandle> linked;          // the first one and the second one, if it is sent as these
     std::shared_ptr<GroupStep> gathering;  // of a group's tensor: the step whose members are submitted now
 
     bool isActive() const { return active && !active->finished(); }
@@ -104,6 +104,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   OperationPointer unarmed(Entry& entry) HIPRESS_REQUIRES(mutex_);
   void openStates(StepValues& values) const;
   void openFactorStates(StepValues& values, uint64_t generation) const;
+  std::unique_ptr<LinkedValues> linkedValues(StepValues& values) const;
   void join(Begun& begun, const Entry& entry) HIPRESS_REQUIRES(mutex_);
   void insert(const OperationPointer& operation) HIPRESS_REQUIRES(mutex_);
   void erase(const OperationPointer& operation) HIPRESS_REQUIRES(mutex_);

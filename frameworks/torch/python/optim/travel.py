@@ -23,13 +23,14 @@ class Travel:
 
     def check(self, names: list[str]) -> None:
         """Raises InvalidArgument for a codec that does not exist, or one of a parameter that does not; Unsupported for
-        codec powersgd.
+        codec powersgd, and for codecs whose encoded values ranks add.
         """
         unknown = sorted(set(self.codec_for) - set(names))
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
         for text in (self.codec, *self.codec_for.values()):
-            if load_core().create_codec(text).low_rank is not None:
+            made = load_core().create_codec(text)
+            if made.low_rank is not None or made.summed is not None:
                 raise Unsupported(
                     f"codec '{text}' averages gradients, and this optimizer sends other values: use another"
                 )
