@@ -120,6 +120,8 @@ How far the average of compressed gradients is from the exact average: their squ
 length of the exact average (vNMSE). *Bits*: of the encoded form of an element. The gradients come from three trainings:
 handwritten digits, a text, and photographs without noise. Codecs with error feedback start with empty states: later
 steps make up for what one step loses. A ring encodes each sum again at every hop; `ps` encodes the sum once.
+With `int8_shared` no sum is encoded again, and all topologies have one error. Its 8 bits hold the sum of all ranks, so
+that ranks have few levels each; *–* stands where the sum could overflow.
 """
 _PLANNING = """\
 All gradients of a model on 4 hosts. The time starts when all gradients are complete, and ends when all averages are
