@@ -96,7 +96,7 @@ def test_error_feedback_with_second_moments(name: str) -> None:
     assert (Path(__file__).parents[2] / text.rpartition("see ")[2]).exists()
 
 
-@pytest.mark.parametrize("codec", ["onebit", "tbq", "graddrop", "dgc", "int4", "powersgd"])
+@pytest.mark.parametrize("codec", ["onebit", "tbq", "graddrop", "dgc", "int4", "int8_shared", "powersgd"])
 def test_every_codec_with_error_feedback(codec: str) -> None:
     (text,) = said(lambda: wrapped(torch.optim.AdamW, codec=codec))
     assert codec in text
@@ -108,6 +108,8 @@ def test_every_codec_with_error_feedback(codec: str) -> None:
 def test_automatic_plans_refuse_a_codec_without_an_encoding() -> None:
     with pytest.raises(hp.Unsupported, match="'powersgd' encodes nothing: leave out plan"):
         wrapped(OTHERS["SGD"], codec="powersgd", plan="auto")
+    with pytest.raises(hp.Unsupported, match="do not cost the statistics on which ranks agree with 'int8_shared'"):
+        wrapped(OTHERS["SGD"], codec="int8_shared", plan="auto")
 
 
 @pytest.mark.parametrize("codec", ["none", "fp16", "terngrad", "terngrad(bitwidth=4)", "bf16", "int8"])
