@@ -33,17 +33,29 @@ bool areFinite(ConstBytes statistics) {
 /// The sum of levels that a program makes too large would be another number.
 void checkLevels(const Codec& codec, std::span<const std::byte> levels) {
   const int64_t most = codec.summed()->mostLevel();
-  int8_t least = 0;
-  int8_t greatest = 0;
-  for (const std::byte level : levels) {
-    least = std::min(least, static_cast<int8_t>(level));
-    greatest = std::max(greatest, static_cast<int8_t>(level));
-  }
-  if (-int64_t{least} <= most && greatest <= most) return;
-  throw invalidArgument("codec " + codec.signature() + " made a level of " +
-                        std::to_string(-int64_t{least} > greatest ? least : greatest) +
+  // Levels from -most to most are 0 to 2 most here, and all others are more: vector code for any processor.
+  const auto shift = static_cast<uint8_t>(most);
+  uint8_t greatest = 0;
+  for (const std::byte level : levels)
+    greatest = std::max(greatest, static_cast<uint8_t>(static_cast<uint8_t>(level) + shift));
+  if (greatest <= 2 * most) return;
+  const auto wrong = static_cast<int8_t>(static_cast<uint8_t>(greatest - shift));
+  throw invalidArgument("codec " + codec.signature() + " made a level of " + std::to_string(wrong) +
                         ", and its add() says that none is greater than " + std::to_string(most) +
                         "; limit the levels that its encode makes");
+}
+
+void multiply(std::span<float> values, double factor, Parallel* parallel) {
+  constexpr size_t kPiece = size_t{1} << 16;
+  const auto piece = [&](size_t number) {
+    const std::span<float> some =
+        values.subspan(number * kPiece, std::min(kPiece, values.size() - number * kPiece));
+    const void* contributions[] = {some.data()};
+    reduceInOrder(DType::kFloat32, contributions, some.size(), factor, some.data());
+  };
+  const size_t pieces = (values.size() + kPiece - 1) / kPiece;
+  if (parallel != nullptr) return parallel->run(pieces, piece);
+  for (size_t number = 0; number < pieces; ++number) piece(number);
 }
 
 }  // namespace
@@ -76,9 +88,7 @@ bool finishSum(const Codec& codec, ConstBytes agreed, Bytes message, double fact
   }
   std::ranges::copy(agreed, message.begin());
   codec.decode(message.first(message.size() - 1), result, DecodeMode::kAssign, parallel);
-  if (factor == 1.0) return true;
-  const void* values[] = {result.data()};
-  reduceInOrder(DType::kFloat32, values, result.size(), factor, result.data());
+  if (factor != 1.0) multiply(result, factor, parallel);
   return true;
 }
 

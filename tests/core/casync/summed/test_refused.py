@@ -56,6 +56,9 @@ def test_what_it_cannot_do() -> None:
             engine.declare([spec("w", values, codec="int8_shared", group="g")])
         with pytest.raises(Unsupported, match="floating-point"):
             engine.declare([spec("w", values.astype(np.int32), codec="int8_shared")])
+        device = _core.SimulatedDevice(seed=0, delay=0.0)
+        with pytest.raises(Unsupported, match="codec int8_shared computes on the host, and the tensor is on a device"):
+            engine.declare([spec("w", values, codec="int8_shared", device=device)])
         for op in ("min", "max", "product"):
             with pytest.raises(Unsupported, match="codecs compress values that are added up"):
                 engine.declare([spec("w", values, codec="int8_shared", op=op)])
