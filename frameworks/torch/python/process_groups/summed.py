@@ -69,6 +69,8 @@ class SummedAverage:
         self._codecs: dict[str, _core.Codec] = {}
         self._counts: dict[str, int] = {}
         self._states: dict[str, dict[str, Floats]] = {}
+        #: Memory for the next step: fresh pages take longer than encoding into them.
+        self._spare: dict[str, tuple[list[Floats], NDArray[np.uint8]]] = {}
         self.sent_bytes = 0
         """What a ring of all ranks sends of the statistics and the levels."""
 
@@ -90,19 +92,10 @@ class SummedAverage:
         steps = []
         for (name, tensor), part in zip(named, parts, strict=True):
             codec, agreed = self._codecs[name], statistics[name].numpy()
-            kept = self._states.get(name, {})
-            before = [kept.get(state, np.zeros(tensor.numel(), np.float32)) for state in codec.states]
-            one = _Step(
-                name,
-                codec,
-                tensor.float().numpy(),
-                before,
-                [np.empty_like(state) for state in before],
-                agreed,
-                part,
-                np.empty(4 * agreed.size + part.numel(), np.uint8),
-                tensor,
-            )
+            kept = self._states.get(name)
+            before = [np.zeros(tensor.numel(), np.float32) if kept is None else kept[state] for state in codec.states]
+            after, message = self._memory(name, len(before), agreed.size)
+            one = _Step(name, codec, tensor.float().numpy(), before, after, agreed, part, message, tensor)
             _core.summed_statistics(codec, one.values, before, statistics=agreed, **self._key(name, step))
             steps.append(one)
         works = [self._combine(self._exchange, values, how) for how, values in together.items()]
@@ -119,6 +112,15 @@ class SummedAverage:
                 together[how] = torch.zeros(sum(counts))
                 found.update(zip(some, together[how].split(counts), strict=True))
         return together, found
+
+    def _memory(self, name: str, states: int, statistics: int) -> tuple[list[Floats], NDArray[np.uint8]]:
+        """For the new states and for the message."""
+        found = self._spare.pop(name, None)
+        if found is not None:
+            return found
+        count = self._counts[name]
+        message = np.empty(4 * statistics + count + 1, np.uint8)
+        return [np.empty(count, np.float32) for _ in range(states)], message
 
     def _agreement(self, name: str) -> str:
         summed = self._codecs[name].summed
@@ -161,6 +163,7 @@ class SummedAverage:
                 one.result.copy_(torch.from_numpy(output))
             if is_finite and one.after:
                 self._states[one.name] = dict(zip(one.codec.states, one.after, strict=True))
+            self._spare[one.name] = (one.before if is_finite else one.after), one.message
 
     def _combine(self, group: Group, values: torch.Tensor, how: str) -> Work:
         self.sent_bytes += 2 * (self._world - 1) * values.element_size() * values.numel() // self._world
