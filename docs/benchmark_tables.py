@@ -180,7 +180,8 @@ def error_tables(result: Result) -> str:
 
     def line(codec: object, keys: Sequence[tuple[object, ...]]) -> tuple[str, ...]:
         bits = float(found[keys[0]]["bits_per_element"])
-        return f"`{codec}`", f"{bits:.3g}", *(f"{float(found[key]['vnmse']):.2g}" for key in keys)
+        errors = (f"{float(found[key]['vnmse']):.2g}" if key in found else "–" for key in keys)
+        return f"`{codec}`", f"{bits:.3g}", *errors
 
     by_topology = [line(codec, [(shown, codec, *pair) for pair in pairs]) for codec in codecs]
     by_training = [line(codec, [(each, codec, topologies[0], counts[0]) for each in trainings]) for codec in codecs]

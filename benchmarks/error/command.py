@@ -12,6 +12,7 @@ as it does over a network. A row for each training, codec, topology and number o
     bits_per_element    bits of the encoded form of all gradients, divided by the number of elements
     elements            number of elements of the compressed gradients, which have at least 4096 bytes
 
+A codec with summed encodings has no row for a number of ranks whose sum could overflow.
 Codecs with error feedback start with zero states: the column has the loss of one step, which later steps make up for. A
 codec that rounds at random is measured with one seed.
 """
@@ -30,7 +31,17 @@ from hipress._library import load_core
 
 CODECS = (
     *("fp16", "bf16", "int8", "int8(stochastic=true)", "fp8_e4m3", "fp8_e4m3(power_of_two=true)", "fp8_e5m2"),
-    *("natural", "qsgd", "int4", "fp4_e2m1", "fp4_e2m1(power_of_two=true)", "terngrad(bitwidth=4)", "terngrad"),
+    *(
+        "int8_shared(levels=31)",
+        "int8_shared(levels=7)",
+        "natural",
+        "qsgd",
+        "int4",
+        "fp4_e2m1",
+        "fp4_e2m1(power_of_two=true)",
+        "terngrad(bitwidth=4)",
+        "terngrad",
+    ),
     *("tbq", "onebit", "efsignsgd", "topk", "randomk", "threshold", "dgc", "graddrop"),
 )
 TOPOLOGIES = ("ps", "ring", "butterfly")
@@ -57,6 +68,12 @@ def bits_per_element(codec: str, gradients: Gradients) -> float:
     return 8 * sum(sizes) / sum(len(gradient) for gradient in gradients[0])
 
 
+def fits(codec: str, ranks: int) -> bool:
+    """Whether the sum of so many ranks' encoded values cannot overflow, if ranks add these."""
+    summed = load_core().create_codec(codec).summed
+    return summed is None or ranks <= summed[2]
+
+
 def main() -> int:
     """Runs the measurement of the command line. Returns the exit code."""
     parser = arguments()
@@ -71,7 +88,7 @@ def main() -> int:
         for codec in given.codec:
             bits = bits_per_element(codec, gradients)
             for topology in given.topology:
-                for ranks in counts:
+                for ranks in (count for count in counts if fits(codec, count)):
                     error = normalised_error(averages(gradients[:ranks], codec, topology), gradients[:ranks])
                     measured = {"vnmse": error, "bits_per_element": bits, "elements": elements}
                     rows.append(

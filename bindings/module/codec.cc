@@ -147,6 +147,21 @@ py::object lowRankOf(const Codec& codec) {
   return py::make_tuple(lowRank->rank, lowRank->minRatio, lowRank->errorFeedback, lowRank->warmStart);
 }
 
+/// (agreement, greatest level, most ranks), None for a codec whose encoded values ranks do not add.
+py::object summedOf(const Codec& codec) {
+  const SummedEncoding* summed = codec.summed();
+  if (summed == nullptr) return py::none();
+  constexpr const char* reductions[] = {"max", "min", "sum"};
+  return py::make_tuple(reductions[static_cast<size_t>(summed->reduction())], summed->mostLevel(),
+                        summed->mostRanks());
+}
+
+size_t statisticsCount(const Codec& codec, size_t count) {
+  if (codec.summed() == nullptr)
+    throw unsupported("codec " + std::string(codec.name()) + " has no statistics on which ranks agree");
+  return codec.summed()->statisticsBytes(count) / sizeof(float);
+}
+
 py::list describe(bool encode) {
   py::list result;
   for (const CodecDescription& codec : describeCodecs(encode)) {
@@ -179,6 +194,11 @@ void bindCodec(py::module_& module) {
       .def_property_readonly(
           "low_rank", &lowRankOf,
           "For a codec without encoding: (rank, min_ratio, error_feedback, warm_start); else None.")
+      .def_property_readonly("summed", &summedOf,
+                             "For a codec whose encoded values ranks add: (combination of the statistics, "
+                             "greatest level, most ranks); else None.")
+      .def("statistics_count", &statisticsCount, py::arg("count"),
+           "The number of statistics of such a codec for `count` elements.")
       .def_property_readonly(
           "kernels",
           [](const Codec& codec) -> std::optional<std::string> {

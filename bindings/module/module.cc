@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindErrors(module);
   hipress::bindings::bindCodec(module);
   hipress::bindings::bindGroupAverages(module);
+  hipress::bindings::bindSummed(module);
   hipress::bindings::bindWireHeader(module);
   hipress::bindings::bindElements(module);
   hipress::bindings::bindControl(module);

@@ -10,6 +10,7 @@ namespace hipress::bindings {
 void bindErrors(pybind11::module_& module);
 void bindCodec(pybind11::module_& module);
 void bindGroupAverages(pybind11::module_& module);
+void bindSummed(pybind11::module_& module);
 void bindWireHeader(pybind11::module_& module);
 void bindElements(pybind11::module_& module);
 void bindControl(pybind11::module_& module);

@@ -36,6 +36,12 @@ class Codec:
     def low_rank(self) -> tuple[int, float, bool, bool] | None:
         """(rank, min_ratio, error_feedback, warm_start) of a codec without encoding; None for other codecs."""
     @property
+    def summed(self) -> tuple[str, int, int] | None:
+        """Of a codec whose encoded values ranks add: "max", "min" or "sum" of statistics, the greatest level, the most
+        ranks."""
+    def statistics_count(self, count: int) -> int:
+        """Of such a codec: how many statistics there are of `count` elements. Raises Unsupported."""
+    @property
     def kernels(self) -> str | None:
         """The text of the codec's GPU kernels, for NVRTC."""
     @property
@@ -111,6 +117,51 @@ FLAG_TRIMMED: int
 def create_codec(text: str) -> Codec: ...
 def describe_codecs(encode: bool = True) -> list[CodecDescription]:
     """The codecs that have an encoding; with `encode` False, the codecs without one."""
+
+def summed_statistics(
+    codec: Codec,
+    values: NDArray[np.float32],
+    before: list[NDArray[np.float32]],
+    *,
+    statistics: NDArray[np.float32],
+    seed: int,
+    step: int,
+    tensor: int,
+    threads: int = 1,
+) -> None:
+    """Writes this rank's statistics. If its values are not finite, neither is what ranks combine from them. Raises
+    InvalidArgument, and Unsupported for a codec whose encoded values ranks do not add.
+    """
+
+def summed_levels(
+    codec: Codec,
+    agreed: NDArray[np.float32],
+    values: NDArray[np.float32],
+    before: list[NDArray[np.float32]],
+    after: list[NDArray[np.float32]],
+    *,
+    message: NDArray[np.uint8],
+    seed: int,
+    step: int,
+    tensor: int,
+    threads: int = 1,
+) -> None:
+    """Writes the message, [4 * statistics + count + 1]: its last `count` + 1 elements, as int8, are to be summed over
+    ranks. Raises InvalidArgument, also if a level is greater than the codec says.
+    """
+
+def summed_result(
+    codec: Codec,
+    agreed: NDArray[np.float32],
+    message: NDArray[np.uint8],
+    *,
+    factor: float,
+    output: NDArray[np.float32],
+    threads: int = 1,
+) -> bool:
+    """From a message with the sums to `output`, the sum of the ranks' values times `factor`. False, with NaN in all of
+    `output`, if any rank had a value that is not finite.
+    """
 
 def low_rank_left(
     values: NDArray[np.float32],

@@ -20,6 +20,8 @@ struct CudaCodec;
 
 namespace hipress {
 
+class SummedEncoding;
+
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
@@ -80,8 +82,12 @@ class Codec {
   virtual std::shared_ptr<const Codec> forAggregate() const { return nullptr; }
 
   /// nullptr for a codec that encodes. A codec with LowRank throws Unsupported from encode(), decode() and
-  /// maxEncodedBytes(): the engine updates the states and sums the factors (casync/run/factor_step.h).
+  /// maxEncodedBytes(): the engine updates the states and sums the factors (casync/run/linked_step.h).
   virtual const LowRank* lowRank() const { return nullptr; }
+
+  /// nullptr, unless ranks can add the encoded values of this codec (summed_encoding.h). encode() and
+  /// decode() work without other ranks, too.
+  virtual const SummedEncoding* summed() const { return nullptr; }
 
   /// The codec's kernels for GPUs and their start functions; nullptr: the codec runs on the host only.
   virtual const cuda::CudaCodec* kernels() const { return nullptr; }

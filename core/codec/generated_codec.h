@@ -9,6 +9,7 @@
 
 #include "core/codec/codec.h"
 #include "core/codec/registry.h"
+#include "core/codec/summed_encoding.h"
 #include "core/codec/text/options.h"
 
 namespace hipress {

@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 
 FLOATS = ["fp8_e4m3", "fp8_e5m2", "fp4_e2m1"]
 NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4", *FLOATS]
-NAMES += ["efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk"]
+NAMES += ["int8_shared", "efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk"]
 #: Codecs that take a sample to find the least value that they send.
 SAMPLING = ["dgc", "graddrop"]
 SPARSE = ["dgc", "graddrop", "topk", "threshold", "randomk"]
@@ -40,6 +40,8 @@ TEXTS = [
     "int8(block=5000, error_feedback=true)",
     "int8(stochastic=true, error_feedback=true)",
     "int4(block=16)",
+    "int8_shared(levels=127, block=16)",
+    "int8_shared(levels=3, block=5000, stochastic=true, error_feedback=false)",
     "int4(block=5000, stochastic=true, error_feedback=false)",
     "fp8_e4m3(block=100, stochastic=true, error_feedback=true)",
     "fp8_e5m2(stochastic=true, power_of_two=true)",
@@ -90,7 +92,16 @@ def documented_bytes(of: Builtin, count: int) -> int:
         return 2 * count
     if of.name == "natural":
         return count + -(-count // 8)
-    widths = {"int8": 8, "int4": 4, "fp8_e4m3": 8, "fp8_e5m2": 8, "fp4_e2m1": 4, "efsignsgd": 1, "qsgd": 8}
+    widths = {
+        "int8": 8,
+        "int8_shared": 8,
+        "int4": 4,
+        "fp8_e4m3": 8,
+        "fp8_e5m2": 8,
+        "fp4_e2m1": 4,
+        "efsignsgd": 1,
+        "qsgd": 8,
+    }
     if of.name in widths:
         return 4 * -(-count // int(option(of, "block"))) + -(-count * widths[of.name] // 8)
     return 4 + 8 * math.ceil(count * option(of, "ratio"))

@@ -13,8 +13,8 @@ from hipress.compll import Interpreter, compile_builtin, compile_file, compile_t
 
 ROOT = Path(__file__).parents[2]
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 255, 1023, 1024, 1025]
-BUILTIN = ["bf16", "dgc", "efsignsgd", "fp4_e2m1", "fp8_e4m3", "fp8_e5m2", "graddrop", "int4", "int8", "natural"]
-BUILTIN += ["onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk"]
+BUILTIN = ["bf16", "dgc", "efsignsgd", "fp4_e2m1", "fp8_e4m3", "fp8_e5m2", "graddrop", "int4", "int8"]
+BUILTIN += ["int8_shared", "natural", "onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk"]
 EXAMPLES = ["adacomp", "blockquant4", "natural_dithering", "threelc"]
 BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in ("bf16", "terngrad", "natural_dithering")]
 #: Parameter values that give a residual to codecs whose defaults have none.

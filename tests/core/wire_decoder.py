@@ -14,6 +14,7 @@ from dataclasses import dataclass
 RAW, ABSENT, CHECKSUM = 1, 2, 4
 NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP, BF16, INT8, INT4 = 0, 1, 16, 17, 18, 19, 20, 21, 22, 23
 FP8_E4M3, FP8_E5M2, FP4_E2M1, EFSIGNSGD, QSGD, NATURAL, TOPK, THRESHOLD, RANDOMK = 24, 25, 26, 27, 28, 29, 30, 31, 32
+INT8_SHARED = 40
 
 # The bits of the exponent and of the mantissa of the codecs with small floats.
 SMALL_FLOATS = {FP8_E4M3: (4, 3), FP8_E5M2: (5, 2), FP4_E2M1: (2, 1)}
@@ -27,6 +28,7 @@ DEFAULTS: dict[int, dict[str, float]] = {
     GRADDROP: {"ratio": 0.001},
     INT8: {"block": 256},
     INT4: {"block": 256},
+    INT8_SHARED: {"levels": 15, "block": 256},
     **{number: {"block": 256} for number in SMALL_FLOATS},
     EFSIGNSGD: {"block": 32768},
     QSGD: {"block": 512},
@@ -130,6 +132,14 @@ def decode_block_scaled(payload: bytes, count: int, width: int, block: int) -> l
     return [rounded(level * scales[j // block]) for j, level in enumerate(levels)]
 
 
+def decode_int8_shared(payload: bytes, count: int, levels: int, block: int) -> list[float]:
+    blocks, bound = (count + block - 1) // block, rounded(2.6793884e36)
+    greatest = decode_elements(payload[: 4 * blocks], 0, blocks)
+    scales = [bound if bound < (scale := rounded(value / levels)) else scale for value in greatest]
+    signed = [code - 256 * (code >> 7) for code in unpacked(payload[4 * blocks :], 8, count)]
+    return [rounded(level * scales[j // block]) for j, level in enumerate(signed)]
+
+
 def decode_small_floats(payload: bytes, count: int, exponent: int, mantissa: int, block: int) -> list[float]:
     width, blocks = 1 + exponent + mantissa, (count + block - 1) // block
     scales = decode_elements(payload[: 4 * blocks], 0, blocks)
@@ -193,6 +203,8 @@ def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str,
         return decode_elements(payload, 3, count)
     if codec in (INT8, INT4, QSGD):
         return decode_block_scaled(payload, count, 4 if codec == INT4 else 8, int(agreed["block"]))
+    if codec == INT8_SHARED:
+        return decode_int8_shared(payload, count, int(agreed["levels"]), int(agreed["block"]))
     if codec in SMALL_FLOATS:
         return decode_small_floats(payload, count, *SMALL_FLOATS[codec], int(agreed["block"]))
     if codec == EFSIGNSGD:

@@ -108,6 +108,8 @@ def test_every_codec_with_error_feedback(codec: str) -> None:
 def test_automatic_plans_refuse_a_codec_without_an_encoding() -> None:
     with pytest.raises(hp.Unsupported, match="'powersgd' encodes nothing: leave out plan"):
         wrapped(OTHERS["SGD"], codec="powersgd", plan="auto")
+    with pytest.raises(hp.Unsupported, match="do not cost the statistics on which ranks agree with 'int8_shared'"):
+        wrapped(OTHERS["SGD"], codec="int8_shared", plan="auto")
 
 
 @pytest.mark.parametrize("codec", ["none", "fp16", "terngrad", "terngrad(bitwidth=4)", "bf16", "int8"])

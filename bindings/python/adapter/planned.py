@@ -108,10 +108,16 @@ def _asked(argument: PlanArgument, options: SynchronizationOptions) -> Automatic
 
     asked = argument if isinstance(argument, AutomaticOptions) else _automatic_options(options)
     for codec in (*asked.codecs, *(codec for _, codecs in asked.codecs_for for codec in codecs)):
-        if load_core().create_codec(codec).low_rank is not None:
+        made = load_core().create_codec(codec)
+        if made.low_rank is not None:
             raise Unsupported(
                 f"automatic plans measure what a codec encodes, and '{codec}' encodes nothing: leave out plan, or take "
                 "another codec"
+            )
+        if made.summed is not None:
+            raise Unsupported(
+                f"automatic plans do not cost the statistics on which ranks agree with '{codec}': leave out plan, or "
+                "take another codec"
             )
     return asked
 

@@ -11,6 +11,7 @@ from hipress.compll.check import params as check_params
 from hipress.compll.check import statements as check_statements
 from hipress.compll.check.length_keys import GRADIENT_LENGTH, MESSAGE_LENGTH
 from hipress.compll.check.scope import LambdaRef, Output, Scope, Unit, VectorRef
+from hipress.compll.check.summed import check_decode, summed
 from hipress.compll.frontend import syntax as s
 from hipress.compll.frontend.parser import parse
 from hipress.compll.ir.operators import OPERATORS
@@ -84,6 +85,8 @@ def _check(file: s.File, source: Source, *, complete: bool) -> ir.Program:
         unit = Unit(source, "encode", functions, params)
         check_lambdas.as_lambda(check_lambdas.named(unused.name, Scope(unit, None, [])), unused.span)
     encode, decode = (checked[role][0] if role in checked else None for role in ("encode", "decode"))
+    if encode is not None and encode.summed is not None and decode is not None:
+        check_decode(decode, source)
     return ir.Program(name, tuple(params.values()), encode, decode)
 
 
@@ -158,7 +161,11 @@ def _function(
             unit.sites = used
     _require_outputs(role, entry, states, unit)
     function = ir.Function(
-        name=entry.name, states=tuple(p.name for p in states), body=tuple(statements), span=entry.span
+        name=entry.name,
+        states=tuple(p.name for p in states),
+        body=tuple(statements),
+        summed=summed(unit, statements),
+        span=entry.span,
     )
     bounds.require_bounded(function, unit.source, unit.params.values())
     return function, unit

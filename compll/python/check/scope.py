@@ -47,6 +47,24 @@ class Output:
     role: str
 
 
+@dataclass(frozen=True)
+class Agreed:
+    """agree(): the place of the statistics' definition in the function, and how ranks combine them."""
+
+    statement: int
+    how: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Added:
+    """add(): the levels, and the greatest magnitude that one can have."""
+
+    vector: str
+    most: ir.Expr
+    span: Span
+
+
 Binding = ir.Const | ir.Var | ir.ParamRef | VectorRef | LambdaRef | Pending | Output
 
 
@@ -67,6 +85,8 @@ class Unit:
     names: set[str] = field(default_factory=set)
     numbers: dict[str, int] = field(default_factory=dict)  # the last one that fresh() gave to a base
     written: set[str] = field(default_factory=set)
+    agreed: Agreed | None = None
+    added: Added | None = None
     sites: int = 0
     calls: int = 0
 

@@ -59,14 +59,15 @@ def _declare(statement: s.Declaration, scope: Scope) -> None:
 
 def _value(name: str, type_: ir.Type, node: s.Expression, scope: Scope) -> ir.Var | VectorRef:
     """The value of `node` under the name and type that the program gives it."""
+    is_new = not isinstance(node, s.Name)  # what has a name keeps it
     if isinstance(type_, ir.Vector):
         found = check_expressions.vector(node, scope)
         if found.spread is not None:
             raise scope.unit.error(node.span, "spread can only be an argument of map")
         require_element(found.type.element, type_.element, node.span, scope)
-        return VectorRef(scope.rename(found.name, name), found.type)
+        return VectorRef(scope.rename(found.name, name) if is_new else found.name, found.type)
     expr = convert(scope.unit, check_expressions.scalar(node, scope), type_, node.span)
-    if isinstance(expr, ir.Var) and scope.lets and getattr(scope.lets[-1], "name", None) == expr.name:
+    if is_new and isinstance(expr, ir.Var) and scope.lets and getattr(scope.lets[-1], "name", None) == expr.name:
         return ir.Var(name=scope.rename(expr.name, name), type=type_, span=node.span)
     return ir.Var(name=scope.let(name, type_, expr, node.span), type=type_, span=node.span)
 

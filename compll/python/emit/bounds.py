@@ -15,6 +15,11 @@ def emit_bound(function: ir.Function, vectors: Vectors) -> list[str]:
     return [*bounds.lines, f"return {bounds.total};"]
 
 
+def emit_number(expr: ir.Expr, vectors: Vectors) -> str:
+    """The text of a number that depends on `params` only."""
+    return _Lengths(vectors, Names()).expr(expr)
+
+
 class _Unknown(Exception):
     """The value depends on the data."""
 

@@ -80,6 +80,7 @@ from hipress.compll.ir.operators import (
     Vec,
 )
 from hipress.compll.ir.parameters import ERROR_FEEDBACK, Domain, Param
+from hipress.compll.ir.summed import Summed
 
 # Statements
 
@@ -159,6 +160,7 @@ class Function(Node):
     name: str
     states: tuple[str, ...]
     body: tuple[Statement, ...]
+    summed: Summed | None = None  # of encode: how ranks add its messages, if they can
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,7 @@ __all__ = [
     "Sort",
     "Spread",
     "Statement",
+    "Summed",
     "Take",
     "Type",
     "Unary",

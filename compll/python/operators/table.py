@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from hipress.compll import ir
 from hipress.compll.operators import (
+    add,
+    agree,
     concat,
     fill,
     filter,
@@ -110,6 +112,8 @@ TABLE = (
         element=fill.element,
     ),
     Row("spread(vector, block)", spread.rule),  # an argument of map
+    Row("agree(reduce_blocks(...), max)", agree.rule, arguments=(2, 2)),  # the vector of its first argument
+    Row("add(levels, most)", add.rule),  # the same
     Row("concat(value, ...)", concat.rule, arguments=(1, 99)),  # a statement
 )
 

@@ -8,13 +8,15 @@
    not give an empty message for any other reason.)
 4. A program reads a state's value from before the step; the state changes at the end of the step. For a caller that
    keeps no states, a program reads zeros, and the new values are dropped.
-5. A decode that accumulates adds the decoded value to the output element by element, in float32. If the gradient is
+5. The value of agree(...) is this rank's statistics, or what all ranks have made of theirs, if the caller says so. The
+   message with the sum of all ranks' levels in place of one rank's decodes to the sum of the ranks' values.
+6. A decode that accumulates adds the decoded value to the output element by element, in float32. If the gradient is
    scatter over fill(…, 0.0), it changes only the elements at the indices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,8 @@ from hipress.compll.reference.philox import RandomKey
 from hipress.errors import CorruptPayload, InvalidArgument
 
 Floats = NDArray[np.float32]
+#: From a rank's statistics to what all ranks agree on.
+Agree = Callable[[Floats], Floats]
 
 
 class Interpreter:
@@ -70,8 +74,12 @@ class Interpreter:
         tensor: int = 0,
         first_element: int = 0,
         scale: float = 1.0,
+        agree: Agree | None = None,
     ) -> bytes:
-        """The message; the arrays of `state` get their new values in place."""
+        """The message; the arrays of `state` get their new values in place.
+
+        `agree`: for a program with agree(...), combines this rank's statistics with those of other ranks.
+        """
         function = self._encode()
         with np.errstate(all="ignore"):
             scaled = np.asarray(gradient, np.float32) * np.float32(scale)
@@ -84,6 +92,8 @@ class Interpreter:
         run = _Run(self.params, decoding=False)
         run.environment.random = RandomKey(seed, step, tensor, first_element)
         run.environment.vectors.update({ir.GRADIENT: scaled, **{name: old[name] for name in function.states}})
+        if function.summed is not None and agree is not None:
+            run.agreed = {function.summed.statistics: agree}
         run.statements(function.body)
         if not run.message:
             raise InvalidArgument(
@@ -141,6 +151,7 @@ class _Run:
         self.types: dict[str, ir.Vector] = {}
         self.definitions: dict[str, ir.Operator] = {}
         self.states: dict[str, Floats] = {}
+        self.agreed: dict[str, Agree] = {}
         self.message = self.data = b""
         self.count = 0
         self.gradient: Floats = np.empty(0, np.float32)
@@ -183,6 +194,8 @@ class _Run:
                     raise CorruptPayload(f"the requirement in line {statement.span.line} does not hold")
 
     def bind(self, name: str, type_: ir.Type, value: Any) -> None:
+        if name in self.agreed:
+            value = self.agreed[name](value)
         if isinstance(type_, ir.Vector):
             self.types[name] = type_
             self.environment.vectors[name] = value

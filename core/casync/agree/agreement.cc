@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "core/casync/agree/factor_specs.h"
+#include "core/casync/agree/linked_specs.h"
 #include "core/casync/agree/list_comparison.h"
 #include "core/casync/agree/state_handover.h"
 #include "core/casync/agree/tensor_group.h"
@@ -26,10 +26,13 @@ TensorHandle Agreement::declareOne(const TensorSpec& spec, const std::string& le
   registry_.throwIfEnded("declaring tensor '" + spec.name + "'");
   const TensorHandle number = control_.declare(ledgerName, spec.describe(), spec.transient, timeout_);
   registry_.enter(number, spec);
-  if (const auto tensor = registry_.tensor(number); tensor->factoring()) {
-    const auto [left, right] = factorSpecs(*tensor);
-    const TensorHandle leftNumber = declareOne(left, ledgerName + kLeftFactor);
-    registry_.enterFactors(number, leftNumber, declareOne(right, ledgerName + kRightFactor));
+  if (const auto tensor = registry_.tensor(number); tensor->isLinked()) {
+    const auto [first, second] = linkedSpecs(*tensor);
+    const auto declared = [&](const TensorSpec& linked) {
+      return declareOne(linked, ledgerName + linked.name.substr(spec.name.size()));
+    };
+    const TensorHandle firstNumber = declared(first);
+    registry_.enterLinked(number, firstNumber, declared(second));
   }
   return number;
 }
@@ -121,7 +124,7 @@ std::vector<AgreedAnew> Agreement::agreeAnew(const std::string& listName,
     changed.push_back(i);
     ended.insert(handles[i]);
     if (const auto group = registry_.groupOf(handles[i]); !group.empty()) ended.insert(group.front());
-    for (const TensorHandle factor : registry_.factorsOf(handles[i])) ended.insert(factor);
+    for (const TensorHandle linked : registry_.linkedOf(handles[i])) ended.insert(linked);
     next[i] = declareOne(specs[i], ledgerName(specs[i]));
   }
   for (const auto& members : groups) {

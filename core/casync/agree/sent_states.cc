@@ -74,7 +74,7 @@ std::vector<Stretch> stretchesOf(const Tensor& tensor) {
   std::vector<Stretch> stretches;
   for (const TensorPartition& partition : tensor.partitions())
     stretches.push_back({partition.range, {}, tensor.inputFactor()});
-  if (tensor.factoring()) stretches.front().role = StateRole::kWorker;
+  if (tensor.isLinked()) stretches.front().role = StateRole::kWorker;
   for (const Task& task : tensor.graph().tasks()) {
     if (task.primitive != Primitive::kEncode) continue;
     if (tensor.partitions()[task.partition].raw || tensor.graph().messages()[task.message].plain) continue;

@@ -33,10 +33,10 @@ class TensorRegistry {
   virtual void enter(TensorHandle number, TensorSpec spec) = 0;
   /// From now on these tensors travel as the tensor `together`, in this order.
   virtual void enterGroup(TensorHandle together, const std::vector<TensorHandle>& members) = 0;
-  /// From now on the tensor travels as these factors.
-  virtual void enterFactors(TensorHandle tensor, TensorHandle left, TensorHandle right) = 0;
-  /// The tensors of the factors; empty: the tensor does not travel as factors.
-  virtual std::vector<TensorHandle> factorsOf(TensorHandle handle) const = 0;
+  /// From now on the tensor travels as these two linked tensors.
+  virtual void enterLinked(TensorHandle tensor, TensorHandle first, TensorHandle second) = 0;
+  /// The linked tensors; empty: the tensor travels by itself.
+  virtual std::vector<TensorHandle> linkedOf(TensorHandle handle) const = 0;
   virtual void remove(const std::set<TensorHandle>& handles) = 0;
 
   /// Throws InvalidArgument for an unknown handle, NotInitialized after shutdown().

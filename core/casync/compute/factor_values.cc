@@ -10,7 +10,7 @@ namespace hipress {
 FactorValues::FactorValues(BufferPool& pool, StepValues& values, int ranks)
     : pool_(pool), values_(values), ranks_(ranks) {}
 
-void FactorValues::makeLeft(Parallel& parallel) {
+void FactorValues::makeFirst(Parallel& parallel) {
   const MatrixShape shape = factoring().shape;
   const size_t rank = factoring().rank;
   memory_ = pool_.take(rank * (shape.rows + shape.columns) * sizeof(float));
@@ -37,7 +37,7 @@ void FactorValues::makeLeft(Parallel& parallel) {
   power::makeLeft(source, shape, right_, values_.step, matrix_, left_, &parallel);
 }
 
-void FactorValues::makeRight(Parallel& parallel) {
+void FactorValues::makeSecond(Parallel& parallel) {
   power::makeRight(hasValues() ? matrix_ : nullptr, factoring().shape, left_, right_, &parallel);
 }
 

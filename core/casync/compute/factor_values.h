@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/buffer_pool.h"
+#include "core/casync/compute/linked_values.h"
 #include "core/casync/compute/step_values.h"
 #include "core/codec/parallel.h"
 #include "core/codec/state/state_store.h"
@@ -14,24 +15,24 @@
 
 namespace hipress {
 
-class FactorValues {
+class FactorValues final : public LinkedValues {
  public:
   /// `values`: of the tensor's operation, which outlives this object. `ranks`: number of ranks in the sums.
   FactorValues(BufferPool& pool, StepValues& values, int ranks);
 
   /// A rank without values in this step adds zeros to the sums and gets the result. Its residual loses the
   /// result, as if its values were zeros.
-  bool hasValues() const { return values_.input != nullptr; }
-  Factor left() const { return left_; }
-  Factor right() const { return right_; }
+  bool hasValues() const override { return values_.input != nullptr; }
 
-  /// Computes this rank's P into left(). The caller then puts the sum of all ranks there.
-  void makeLeft(Parallel& parallel);
-  /// With the sum in left(): computes this rank's Q into right(). The caller then puts the sum there.
-  void makeRight(Parallel& parallel);
-  /// With the sum in right(): writes the result and keeps the states. A NaN or an infinity on any rank makes
-  /// the result NaN everywhere and leaves the states unchanged, on all ranks.
-  void finish(Parallel& parallel);
+  /// Computes this rank's P. The caller then puts the sum of all ranks in its place.
+  void makeFirst(Parallel& parallel) override;
+  void* first() const override { return left_.values; }
+  /// With the sum of P: computes this rank's Q. The caller then puts the sum in its place.
+  void makeSecond(Parallel& parallel) override;
+  void* second() const override { return right_.values; }
+  /// With the sum of Q: writes the result and keeps the states. A NaN or an infinity on any rank makes the
+  /// result NaN everywhere and leaves the states unchanged, on all ranks.
+  void finish(Parallel& parallel) override;
 
  private:
   const Factoring& factoring() const { return *values_.tensor->factoring(); }

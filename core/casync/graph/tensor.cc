@@ -104,6 +104,16 @@ struct Tensor::Planner {
     return true;
   }
 
+  /// Whether the tensor's levels are summed: where they and the statistics are fewer bytes.
+  bool sum() {
+    const auto count = static_cast<size_t>(spec.count);
+    if (tensor.codec_->maxEncodedBytes(count) >= count * bytes()) return false;
+    tensor.isSummed_ = true;
+    const Partition all{0, count};
+    tensor.partitions_ = {rawPartition(all, all, bytes())};
+    return true;
+  }
+
   void operator()(const AllreduceOptions& options) {
     // Without a network in the way, compression would lose precision and gain nothing.
     const bool mayCompress = spec.count * bytes() >= options.minCompressBytes &&
@@ -112,6 +122,10 @@ struct Tensor::Planner {
       tensor.codec_ = createCodec(options.codec);
       if (const LowRank* lowRank = tensor.codec_->lowRank()) {
         if (factor(*lowRank)) return reduce(options);
+        tensor.codec_ = tensor.aggregateCodec_;
+      }
+      if (tensor.codec_->summed() != nullptr) {
+        if (sum()) return reduce(options);
         tensor.codec_ = tensor.aggregateCodec_;
       }
       const CodecPointer forAggregate = tensor.codec_->forAggregate();
@@ -165,7 +179,7 @@ bool Tensor::compressed() const {
 }
 
 bool Tensor::keepsStates() const {
-  return (compressed() || factoring_) && !(codec_->states().empty() && aggregateCodec_->states().empty());
+  return (compressed() || isLinked()) && !(codec_->states().empty() && aggregateCodec_->states().empty());
 }
 
 std::vector<size_t> Tensor::partitionCounts() const {

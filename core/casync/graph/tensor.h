@@ -40,10 +40,11 @@ struct TensorPlan {
   int worldSize = 1;
   size_t partitionBytes = 0;  ///< Size of a partition, about, if the tensor sets no number.
   std::vector<int> hosts;     ///< The host number of each rank; empty: all ranks are on one host.
+  uint64_t seed = 0;          ///< The seed of random numbers.
 };
 
-/// Immutable. A tensor of a group has no partitions and an empty graph. A tensor that travels as factors has
-/// one partition and an empty graph.
+/// Immutable. A tensor of a group has no partitions and an empty graph. A tensor that travels as linked
+/// tensors has one partition and an empty graph.
 class Tensor {
  public:
   /// Checks the specification and builds codecs, partitions and graph. Throws InvalidArgument, Unsupported.
@@ -60,6 +61,10 @@ class Tensor {
 
   /// Empty: the tensor does not travel as factors.
   const std::optional<Factoring>& factoring() const { return factoring_; }
+  /// Whether ranks agree on statistics and add what its codec encodes (codec/summed_encoding.h).
+  bool isSummed() const { return isSummed_; }
+  /// Whether two other tensors are sent in its place (agree/linked_specs.h).
+  bool isLinked() const { return factoring_.has_value() || isSummed_; }
 
   Combination combination() const { return combination_; }
   /// The factor of this rank's values in an encode or merge: prescale.
@@ -86,6 +91,7 @@ class Tensor {
   std::vector<TensorPartition> partitions_;
   TaskGraph graph_;
   std::optional<Factoring> factoring_;
+  bool isSummed_ = false;
   Combination combination_ = Combination::kSum;
   double inputFactor_ = 1.0;
   double ownFactor_ = 1.0;

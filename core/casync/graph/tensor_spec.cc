@@ -11,6 +11,7 @@
 #include "core/casync/graph/topology.h"
 #include "core/codec/codec.h"
 #include "core/codec/registry.h"
+#include "core/codec/summed_encoding.h"
 
 namespace hipress {
 namespace {
@@ -38,20 +39,37 @@ void checkReduction(const TensorSpec& spec, const ReduceOptions& options, const 
   }
 }
 
-void checkLowRank(const TensorSpec& spec, const AllreduceOptions& options, const std::string& where) {
+/// Of codecs that send two linked tensors in place of one.
+void checkLinked(const TensorSpec& spec, const AllreduceOptions& options, const Codec& codec,
+                 const std::string& where) {
+  const std::string name(codec.name());
   if (spec.device != nullptr) {
-    throw unsupported(where +
-                      "codec powersgd computes on the host, and the tensor is on a device; use another codec "
-                      "for it");
+    throw unsupported(where + "codec " + name +
+                      " computes on the host, and the tensor is on a device; use another codec for it");
   }
   if (!options.group.empty()) {
-    throw unsupported(where + "codec powersgd sends each matrix alone, and the plan has it in group '" +
+    throw unsupported(where + "codec " + name + " sends each tensor alone, and the plan has it in group '" +
                       options.group + "'; plan it alone, or use another codec for it");
   }
-  matrixShape(spec);
 }
 
-void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, const std::string& where) {
+void checkSum(const Codec& codec, int worldSize, const std::string& where) {
+  const int64_t most = codec.summed()->mostLevel();
+  if (most < 1 || most > 127) {
+    throw invalidArgument(where + "codec " + codec.signature() + " adds levels of up to " +
+                          std::to_string(most) + "; choose options with which this is 1 to 127");
+  }
+  const int64_t ranks = codec.summed()->mostRanks();
+  if (worldSize <= ranks) return;
+  throw invalidArgument(where + "codec " + codec.signature() + " adds levels of up to " +
+                        std::to_string(most) + " in 8 bits, which holds the sum of " + std::to_string(ranks) +
+                        " ranks at most, and there are " + std::to_string(worldSize) +
+                        "; choose options with which levels are up to " + std::to_string(127 / worldSize) +
+                        ", or another codec");
+}
+
+void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, int worldSize,
+                    const std::string& where) {
   checkTopologyName(options.topology);
   if (options.partitions < 0 || static_cast<size_t>(options.partitions) > kMaxPartitions) {
     throw invalidArgument(where + "partitions must be in 0.." + std::to_string(kMaxPartitions) + ", not " +
@@ -63,7 +81,12 @@ void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, con
                       " compresses floating-point tensors, not " + std::string(dtypeName(spec.dtype)) +
                       "; use codec \"none\" for it");
   }
-  if (codec->lowRank() != nullptr) return checkLowRank(spec, options, where);
+  if (codec->lowRank() != nullptr || codec->summed() != nullptr) checkLinked(spec, options, *codec, where);
+  if (codec->lowRank() != nullptr) {
+    matrixShape(spec);
+    return;
+  }
+  if (codec->summed() != nullptr) return checkSum(*codec, worldSize, where);
   // A codec whose bound is never below the values would be left out of every message silently.
   const size_t many = size_t{1} << 20;
   if (codec->maxEncodedBytes(many) > many * sizeof(float)) {
@@ -143,7 +166,7 @@ void TensorSpec::check(int worldSize) const {
     throw unsupported(where + "only bytes on the host travel without the zeros at the end of a block");
   }
   if (reduce() != nullptr) checkReduction(*this, *reduce(), where);
-  if (allreduce() != nullptr) checkAllreduce(*this, *allreduce(), where);
+  if (allreduce() != nullptr) checkAllreduce(*this, *allreduce(), worldSize, where);
 }
 
 MatrixShape matrixShape(const TensorSpec& spec) {

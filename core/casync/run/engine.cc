@@ -22,7 +22,7 @@ TensorPlan planOf(const EngineOptions& options, const Transport& transport) {
   /// For tensors that are cut only to share out their aggregation, and not to overlap the steps of the work.
   constexpr size_t kUnlimitedPartition = size_t{1} << 50;
   return {transport.rank(), transport.worldSize(),
-          options.pipelining ? options.partitionBytes : kUnlimitedPartition, options.hosts};
+          options.pipelining ? options.partitionBytes : kUnlimitedPartition, options.hosts, options.seed};
 }
 
 }  // namespace
@@ -61,8 +61,8 @@ OperationHandle Engine::submit(TensorHandle tensor, Submission submission) {
 OperationPointer Engine::start(TensorHandle tensor, Submission&& submission, bool atOnce) {
   const TensorTable::Begun begun = table_.begin(tensor, std::move(submission));
   if (begun.needsWatch) deadlineWatch_.begin();
-  if (begun.factors != nullptr) {
-    begun.factors->start(*this);
+  if (begun.linked != nullptr) {
+    begun.linked->start(*this);
   } else if (begun.group == nullptr) {
     atOnce ? scheduler_.startAtOnce(begun.operation) : scheduler_.start(begun.operation);
   } else {

@@ -32,7 +32,7 @@
 
 namespace hipress {
 
-class Engine final : private OperationEvents, private FactorRuntime {
+class Engine final : private OperationEvents, private LinkedRuntime {
  public:
   Engine(std::shared_ptr<ControlPlane> control, std::unique_ptr<Transport> transport, EngineOptions options);
   ~Engine() override;
@@ -137,10 +137,10 @@ class Engine final : private OperationEvents, private FactorRuntime {
   void compute(const OperationPointer& operation, std::function<void(Parallel&)> work) override {
     scheduler_.compute(operation, std::move(work));
   }
-  OperationPointer startFactor(TensorHandle factor, Submission&& submission) override {
-    return start(factor, std::move(submission), true);
+  OperationPointer startLinked(TensorHandle tensor, Submission&& submission) override {
+    return start(tensor, std::move(submission), true);
   }
-  void endFactors(const OperationPointer& operation, const Failure& failure) override {
+  void endLinked(const OperationPointer& operation, const Failure& failure) override {
     table_.end(operation, failure);
   }
 

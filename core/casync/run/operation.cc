@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/casync/compute/device_values.h"
-#include "core/casync/run/factor_step.h"
 #include "core/casync/run/group_step.h"
+#include "core/casync/run/linked_step.h"
 
 namespace hipress {
 
@@ -116,7 +116,7 @@ Wait Operation::wait() const {
 }
 
 std::shared_ptr<const AwaitedOperation> Operation::carrier() const {
-  if (const auto factors = factors_.lock()) return factors->carrier();
+  if (const auto linked = linked_.lock()) return linked->carrier();
   const auto group = group_.lock();
   return group == nullptr ? nullptr : group->carrier();
 }

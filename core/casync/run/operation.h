@@ -18,8 +18,8 @@
 namespace hipress {
 
 class DeviceQueue;
-class FactorStep;
 class GroupStep;
+class LinkedStep;
 
 /// The number of an operation in flight; see Engine::submit().
 using OperationHandle = uint64_t;
@@ -54,7 +54,7 @@ class Operation final : public AwaitedOperation {
   void arm(OperationHandle handle, uint32_t stepNumber, Submission&& submission);
   void joinGroup(std::weak_ptr<const GroupStep> group) { group_ = std::move(group); }
 
-  void joinFactors(std::weak_ptr<const FactorStep> factors) { factors_ = std::move(factors); }
+  void joinLinked(std::weak_ptr<const LinkedStep> linked) { linked_ = std::move(linked); }
 
   OperationHandle handle() const { return handle_; }
   const Tensor& tensor() const { return *values_.tensor; }
@@ -81,8 +81,8 @@ class Operation final : public AwaitedOperation {
   void waitUntil(Clock::time_point until);
   /// The error of the operation, after finished().
   Failure failure() const;
-  /// The carrier of its group, or of its last factor, is done: releases the caller's memory like endTask().
-  /// `noValues`: no rank had values.
+  /// The carrier of its group, or of its last linked tensor, is done: releases the caller's memory like
+  /// endTask(). `noValues`: no rank had values.
   void endInGroup(bool noValues);
   /// The caller has waited: releases the caller's memory, unless tasks still use it.
   void endWaiting() { release(kWaited); }
@@ -109,8 +109,8 @@ class Operation final : public AwaitedOperation {
   std::atomic<uint8_t> usersDone_{0};  // users that are done with keepAlive_
   OnDone onDone_;                      // nullptr: a caller waits
   Clock::time_point submitted_;
-  std::weak_ptr<const GroupStep> group_;     // empty: the tensor is in no group
-  std::weak_ptr<const FactorStep> factors_;  // empty: the tensor does not travel as factors
+  std::weak_ptr<const GroupStep> group_;    // empty: the tensor is in no group
+  std::weak_ptr<const LinkedStep> linked_;  // empty: the tensor does not travel as linked tensors
 
   // Index: the task. The graph orders all accesses but wait()'s, for which values of any moment are good.
   std::vector<std::atomic<uint32_t>> pending_;

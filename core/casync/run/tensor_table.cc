@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/casync/compute/device_values.h"
+#include "core/casync/compute/factor_values.h"
+#include "core/casync/compute/summed_values.h"
 
 namespace hipress {
 
@@ -62,14 +64,14 @@ void TensorTable::enterGroup(TensorHandle together, const std::vector<TensorHand
   }
 }
 
-void TensorTable::enterFactors(TensorHandle tensor, TensorHandle left, TensorHandle right) {
+void TensorTable::enterLinked(TensorHandle tensor, TensorHandle first, TensorHandle second) {
   const MutexLock lock(mutex_);
-  entryOf(tensor).factors = {left, right};
+  entryOf(tensor).linked = {first, second};
 }
 
-std::vector<TensorHandle> TensorTable::factorsOf(TensorHandle handle) const {
+std::vector<TensorHandle> TensorTable::linkedOf(TensorHandle handle) const {
   const MutexLock lock(mutex_);
-  return entryOf(handle).factors;
+  return entryOf(handle).linked;
 }
 
 void TensorTable::remove(const std::set<TensorHandle>& handles) {
@@ -129,10 +131,10 @@ TensorTable::Begun TensorTable::begin(TensorHandle handle, Submission&& submissi
   openStates(begun.operation->values());
   begun.operation->values().randomTensor = entry.randomTensor.value_or(handle);
   if (entry.group != nullptr) join(begun, entry);
-  if (!entry.factors.empty()) {
-    begun.factors = std::make_shared<FactorStep>(begun.operation, entry.factors[0], entry.factors[1], pool_,
-                                                 plan_.worldSize);
-    begun.operation->joinFactors(begun.factors);
+  if (!entry.linked.empty()) {
+    begun.linked = std::make_shared<LinkedStep>(begun.operation, entry.linked[0], entry.linked[1],
+                                                linkedValues(begun.operation->values()));
+    begun.operation->joinLinked(begun.linked);
   }
   begun.operation->arm(nextOperation_++, entry.nextStep++, std::move(submission));
   entry.active = begun.operation;
@@ -180,6 +182,11 @@ void TensorTable::openFactorStates(StepValues& values, uint64_t generation) cons
   if (tensor.factoring()->warmStart)
     values.aggregatorStates = states_.open(name, StateRole::kWorker, {&factor, 1}, {right, all - right});
   values.statesGeneration = generation;
+}
+
+std::unique_ptr<LinkedValues> TensorTable::linkedValues(StepValues& values) const {
+  if (values.tensor->factoring()) return std::make_unique<FactorValues>(pool_, values, plan_.worldSize);
+  return std::make_unique<SummedValues>(pool_, values, plan_.seed, plan_.rank);
 }
 
 void TensorTable::join(Begun& begun, const Entry& entry) {

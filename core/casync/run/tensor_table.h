@@ -20,8 +20,8 @@
 #include "core/casync/compute/device_queues.h"
 #include "core/casync/fail/job_end.h"
 #include "core/casync/fail/operations_in_flight.h"
-#include "core/casync/run/factor_step.h"
 #include "core/casync/run/group_step.h"
+#include "core/casync/run/linked_step.h"
 #include "core/casync/run/operation.h"
 #include "core/codec/state/state_store.h"
 
@@ -37,8 +37,8 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   void throwIfEnded(const std::string& doing) const override { job_.throwIfEnded(doing + ": "); }
   void enter(TensorHandle number, TensorSpec spec) override;
   void enterGroup(TensorHandle together, const std::vector<TensorHandle>& members) override;
-  void enterFactors(TensorHandle tensor, TensorHandle left, TensorHandle right) override;
-  std::vector<TensorHandle> factorsOf(TensorHandle handle) const override;
+  void enterLinked(TensorHandle tensor, TensorHandle first, TensorHandle second) override;
+  std::vector<TensorHandle> linkedOf(TensorHandle handle) const override;
   void remove(const std::set<TensorHandle>& handles) override;
   std::shared_ptr<const Tensor> tensor(TensorHandle handle) const override;
   bool isInFlight(TensorHandle handle) const override;
@@ -51,10 +51,10 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
 
   struct Begun {
     OperationPointer operation;
-    std::shared_ptr<GroupStep> group;     ///< nullptr: the tensor is in no group.
-    size_t member = 0;                    ///< The tensor's index in the group.
-    std::shared_ptr<FactorStep> factors;  ///< nullptr: the tensor does not travel as factors.
-    bool needsWatch = false;              ///< The first operation in flight that no caller waits for.
+    std::shared_ptr<GroupStep> group;    ///< nullptr: the tensor is in no group.
+    size_t member = 0;                   ///< The tensor's index in the group.
+    std::shared_ptr<LinkedStep> linked;  ///< nullptr: the tensor does not travel as linked tensors.
+    bool needsWatch = false;             ///< The first operation in flight that no caller waits for.
   };
   /// Makes the operation of the tensor's next step. Throws the errors of Engine::submit().
   Begun begin(TensorHandle handle, Submission&& submission);
@@ -87,7 +87,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
     Failure conflict;                          // the ranks' conflict about this tensor
     std::shared_ptr<const TensorGroup> group;  // nullptr: the tensor is in no group
     size_t member = 0;                         // index in the group
-    std::vector<TensorHandle> factors;         // the left and the right factor; empty: none
+    std::vector<TensorHandle> linked;          // the first and the second linked tensor; empty: none
     std::shared_ptr<GroupStep> gathering;      // for a group's tensor: the step that members join now
 
     bool isActive() const { return active && !active->finished(); }
@@ -104,6 +104,7 @@ class TensorTable final : public TensorRegistry, public OperationsInFlight {
   OperationPointer unarmed(Entry& entry) HIPRESS_REQUIRES(mutex_);
   void openStates(StepValues& values) const;
   void openFactorStates(StepValues& values, uint64_t generation) const;
+  std::unique_ptr<LinkedValues> linkedValues(StepValues& values) const;
   void join(Begun& begun, const Entry& entry) HIPRESS_REQUIRES(mutex_);
   void insert(const OperationPointer& operation) HIPRESS_REQUIRES(mutex_);
   void erase(const OperationPointer& operation) HIPRESS_REQUIRES(mutex_);

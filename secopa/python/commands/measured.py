@@ -61,7 +61,10 @@ def warn_if_busy(command: str) -> None:
 
 
 def all_codecs() -> tuple[str, ...]:
-    """The texts of all codecs that come with HiPress, except none."""
+    """The texts of all codecs that come with HiPress and that plans cost, except none."""
     from hipress._library import load_core
 
-    return tuple(codec["name"] for codec in load_core().describe_codecs() if codec["name"] != "none")
+    core = load_core()
+    names = [codec["name"] for codec in core.describe_codecs() if codec["name"] != "none"]
+    # The rounds in which ranks agree on statistics are not measured.
+    return tuple(name for name in names if core.create_codec(name).summed is None)

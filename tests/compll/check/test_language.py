@@ -45,6 +45,20 @@ def test_names_of_functions_are_free() -> None:
     assert run.encode(floats(1)) == floats(3).tobytes()
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "float x = sum(gradient); float y = x; compressed = concat(x, y);",
+        "float* v = map(gradient, abs); float* w = v; compressed = concat(v.size, w);",
+        "float* v = map(gradient, abs); residual = v; compressed = concat(map(v, residual, max));",
+    ],
+)
+def test_a_value_with_a_name_keeps_it_when_it_gets_another(body: str) -> None:
+    """It could not be used by its first name any more: the compiler ended with KeyError."""
+    signature = "state float* residual" if "residual" in body else ""
+    assert len(encoder(body, signature).encode(floats(1, 2, 3))) > 0
+
+
 def test_every_use_of_a_lambda_has_its_own_random_numbers() -> None:
     body = """
         lambda_func noise = [&](float x) -> float { return random<float>(0, 1); }

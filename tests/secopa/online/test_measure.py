@@ -16,6 +16,7 @@ import pytest
 
 from hipress import _core
 from hipress.errors import InvalidArgument, Unsupported
+from hipress.secopa.commands.measured import all_codecs
 from hipress.secopa.online.measure import measured_profile
 from hipress.secopa.online.measure.bursts import Burst, run_bursts
 from hipress.secopa.online.measure.codec_costs import Arena, CodecMeasurement, sum_curve
@@ -94,6 +95,13 @@ def test_a_codec_that_does_not_exist_is_refused_before_anything_is_measured() ->
 def test_a_codec_without_an_encoding_is_refused_before_anything_is_measured() -> None:
     with pytest.raises(Unsupported, match="no plan is made with it"):
         run_ranks(1, lambda engine: measure_profile(engine, MeasureOptions(("onebit", "powersgd"), seconds=1000.0)))
+
+
+def test_a_codec_with_statistics_is_refused_and_commands_leave_it_out() -> None:
+    with pytest.raises(Unsupported, match="has statistics on which ranks agree, and no plan costs these"):
+        run_ranks(1, lambda engine: measure_profile(engine, MeasureOptions(("onebit", "int8_shared"), seconds=1000.0)))
+    assert "int8" in all_codecs()
+    assert "int8_shared" not in all_codecs()
 
 
 def test_larger_tensors_cost_more_and_losing_more_shows() -> None:

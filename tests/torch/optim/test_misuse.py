@@ -29,8 +29,9 @@ def _refusals() -> None:
     with pytest.raises(hp.NotInitialized):
         _adam(named.items())
     hp.init()
-    with pytest.raises(hp.Unsupported, match="powersgd' averages gradients"):
-        _adam(named.items(), codec="powersgd")
+    for codec in ("powersgd", "int8_shared"):
+        with pytest.raises(hp.Unsupported, match=f"{codec}' averages gradients"):
+            _adam(named.items(), codec=codec)
     for make, options, message in [
         (_adam, {"freeze_step": 0}, "freeze_step=0: give 1 or more"),
         (_adam, {"freeze_step": 2.5}, "freeze_step=2.5"),

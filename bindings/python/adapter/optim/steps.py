@@ -94,12 +94,13 @@ def codec_of_each(
     shapes: Mapping[str, Sequence[int]], codec: str, codec_for: Mapping[str, str], min_compress_bytes: int
 ) -> dict[str, str]:
     """The codec of each parameter, by name; "none" for small parameters. Raises InvalidArgument for an unknown codec or
-    parameter name, Unsupported for the codec powersgd.
+    parameter name, Unsupported for the codec powersgd, and for codecs whose encoded values ranks add.
     """
     if unknown := sorted(set(codec_for) - set(shapes)):
         raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(shapes)} parameters")
     for text in (codec, *codec_for.values()):
-        if load_core().create_codec(text).low_rank is not None:
+        made = load_core().create_codec(text)
+        if made.low_rank is not None or made.summed is not None:
             raise Unsupported(f"codec '{text}' averages gradients, and this optimizer sends other values: use another")
     small = {name for name, shape in shapes.items() if 4 * int(np.prod(shape)) < min_compress_bytes}
     return {name: "none" if name in small else codec_for.get(name, codec) for name in shapes}

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from hipress.compll import ir
 from hipress.compll.emit.bounds import emit_bound
+from hipress.compll.emit.cpu.encode import COMMON, encoding
 from hipress.compll.emit.cpu.interface import interface_function, option_values
 from hipress.compll.emit.cpu.steps import CpuSteps
 from hipress.compll.emit.cpu.store import STORE
+from hipress.compll.emit.cpu.summed import summed_codec
 from hipress.compll.emit.function import Function
 from hipress.compll.emit.origin import Origin
 from hipress.compll.emit.scope import constant
@@ -19,29 +21,12 @@ from hipress.compll.emit.text import (
     frame_struct,
     gpu_table,
     indented,
-    message_items,
     params_struct,
 )
 from hipress.compll.passes import plan
-from hipress.compll.passes.finite import states_guard_gradient
 from hipress.compll.passes.fuse import fuse
 
 # Members of the frames that hold the codec's arguments.
-_COMMON = (
-    "size_t n = 0;",
-    "Params params;",
-    "Parallel* parallel = nullptr;",
-    "ops::Scratch scratch;",
-    "std::atomic<int64_t> bad{0};",
-)
-_ENCODING = (
-    "const float* gradient = nullptr;",
-    "float scale = 1;",
-    "ops::RandomKey random;",
-    "bool stream = false;",
-    "uint8_t* message = nullptr;",
-    "size_t bytes = 0;",
-)
 _DECODING = ("float* output = nullptr;",)
 
 
@@ -69,20 +54,13 @@ def _codec(program: ir.Program, origin: Origin) -> str:
     """The C++ file; `describe` and `create` in namespace hipress::generated::codec_<name> are its interface."""
     assert program.encode is not None
     assert program.decode is not None
-    encode_plan, encode_vectors = fuse(program.encode)
+    encode = encoding(program.encode, CPU, "encoding")
+    summed = summed_codec(program.encode, CPU)
     decode_plan, decode_vectors = fuse(program.decode)
-    encode = Function(encode_vectors, CPU, decoding=False)
     decode = Function(decode_vectors, CPU, decoding=True)
-    encode.gradient_checked = states_guard_gradient(encode_plan.steps, encode_vectors)
-    encode_lines = CpuSteps(encode).emit(encode_plan.steps, message_items(program.encode))
-    if not encode.gradient_checked:
-        encode_lines.append("if (!ops::allFiniteScaled(f.gradient, f.n, f.scale)) return 0;")
     decode_lines = CpuSteps(decode).emit(decode_plan.steps)
-    bound = emit_bound(program.encode, encode_vectors)
+    bound = emit_bound(program.encode, encode.vectors)
     states = program.encode.states
-    for state in states:
-        encode.member(f"before_{encode.names(state)}", "const float*", " = nullptr")
-        encode.member(f"after_{encode.names(state)}", "float*", " = nullptr")
     return f"""// SPDX-License-Identifier: Apache-2.0
 //
 // Made by `hipress compll build` from {origin.file}.
@@ -98,19 +76,14 @@ using namespace hipress::ops;
 
 {interface_function(program, origin)}
 {params_struct(program)}
-namespace encoding {{
+{encode.definitions()}
+{summed.definitions}namespace decoding {{
 
-{frame_struct(encode, (*_COMMON, *_ENCODING))}
-{definitions(encode)}
-}}  // namespace encoding
-
-namespace decoding {{
-
-{frame_struct(decode, (*_COMMON, *_DECODING))}
+{frame_struct(decode, (*COMMON, *_DECODING))}
 {definitions(decode)}
 }}  // namespace decoding
 
-class {_class(program)} final : public GeneratedCodec {{
+class {_class(program)} final : public GeneratedCodec{summed.base} {{
  public:
   {_class(program)}(const CodecOptions& given, const Params& values, bool keepsStates)
       : GeneratedCodec(interface(), given, keepsStates), params(values){_kept(program)} {{}}
@@ -119,7 +92,7 @@ class {_class(program)} final : public GeneratedCodec {{
     return {{{_values(program)}}};
   }}
   const cuda::CudaCodec* kernels() const override {{ return {gpu_table(program.name)}(); }}
-
+{summed.members}
  protected:
   size_t bound(size_t n) const override {{
 {_indented(bound, 4)}
@@ -138,25 +111,8 @@ class {_class(program)} final : public GeneratedCodec {{
   }}
 
  private:
-  template <bool kStates>
-  size_t encodeWith(std::span<const float> input, [[maybe_unused]] const EncodeStates& states,
-                    const EncodeContext& context, Bytes output) const {{
-    using namespace encoding;
-    Frame f;
-    f.n = input.size();
-    f.params = params;
-    f.parallel = context.parallel;
-    f.gradient = input.data();
-    f.scale = context.scale;
-    f.random = {{context.seed, context.step, context.tensor, context.firstElement}};
-    f.stream = input.size() >= ops::kStreamFrom;
-    f.message = reinterpret_cast<uint8_t*>(output.data());
-{_indented(_state_pointers(encode, states), 4)}
-{_indented(encode_lines, 4)}
-    return f.bad.load(std::memory_order_relaxed) == 0 ? f.bytes : 0;
-  }}
-
-  template <bool kAccumulate>
+{encode.method("encodeWith")}
+{summed.methods}  template <bool kAccumulate>
   void decodeWith(ConstBytes payload, std::span<float> output, Parallel* parallel) const {{
     using namespace decoding;
     checkCount(output.size());
@@ -207,15 +163,6 @@ def _class(program: ir.Program) -> str:
 
 def _indented(lines: list[str], by: int) -> str:
     return indented("\n".join(lines), by)
-
-
-def _state_pointers(function: Function, states: tuple[str, ...]) -> list[str]:
-    lines = []
-    for number, state in enumerate(states):
-        name = function.names(state)
-        lines.append(f"f.before_{name} = kStates ? states.before[{number}] : nullptr;")
-        lines.append(f"f.after_{name} = kStates ? states.after[{number}] : nullptr;")
-    return lines
 
 
 def _merged(program: ir.Program) -> list[ir.Param]:

@@ -22,12 +22,15 @@ class Travel:
     """Tensors with fewer bytes travel exactly."""
 
     def check(self, names: list[str]) -> None:
-        """Raises InvalidArgument for an unknown codec or parameter name, Unsupported for the codec powersgd."""
+        """Raises InvalidArgument for an unknown codec or parameter name; Unsupported for the codec powersgd, and for
+        codecs whose encoded values ranks add.
+        """
         unknown = sorted(set(self.codec_for) - set(names))
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
         for text in (self.codec, *self.codec_for.values()):
-            if load_core().create_codec(text).low_rank is not None:
+            made = load_core().create_codec(text)
+            if made.low_rank is not None or made.summed is not None:
                 raise Unsupported(
                     f"codec '{text}' averages gradients, and this optimizer sends other values: use another"
                 )

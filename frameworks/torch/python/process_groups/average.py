@@ -34,7 +34,7 @@ from hipress.torch.process_groups.host_sharing import HostSharing
 from hipress.torch.process_groups.host_side import HostSide, Side
 from hipress.torch.process_groups.hosts import Hosts, consecutive, from_groups
 from hipress.torch.process_groups.layout import Compressed, Layout, Owners
-from hipress.torch.process_groups.low_rank import LowRankAverage, is_factors, matrix_of, mean_states
+from hipress.torch.process_groups.linked import LinkedAverage, is_linked, mean_states
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.resharding import own_keys, states_for
 
@@ -65,8 +65,8 @@ class _Route:
     names: tuple[str, ...]
     """Of the compressed ones."""
     layout: Layout
-    matrices: Sequence[int] = ()
-    """Those that travel as factors."""
+    linked: Sequence[int] = ()
+    """Those in whose place two others are summed."""
 
 
 class GroupAverage:
@@ -97,11 +97,13 @@ class GroupAverage:
     ) -> None:
         self._side: Side = HostSide() if side is None else side
         self.options = GroupOptions() if options is None else options
-        self.options.check(tensors, matrices=bool(tensors) and all(shape.rows for shape in tensors.values()))
+        matrices = bool(tensors) and all(shape.rows for shape in tensors.values())
+        self.options.check(tensors, matrices=matrices, whole=True)
         self._group = dist.group.WORLD if group is None else group
         if self._group is None:
             raise InvalidArgument("there is no process group: call torch.distributed.init_process_group() first")
         self.world: int = self._group.size()
+        self.options.check_sums(self.world)
         self.rank: int = self._group.rank()
         self._shapes: dict[str, TensorShape] = {}
         self._numbers: dict[str, int] = {}
@@ -116,12 +118,13 @@ class GroupAverage:
         make = known_to_torch(self._group, self._side.device) if new_group is None else new_group
         peers = range(self.world) if hosts is None else hosts.peers(self.rank)
         exchange, collect = make(peers), make(peers)
-        self._low_rank = LowRankAverage(exchange, collect)
+        seed = self.options.seed + (self.rank * 4 << 32)
+        self._linked = LinkedAverage(exchange, collect, seed=seed, numbers=self._numbers)
         self._exchange = Exchange(
             exchange,
             collect,
             whole=self.options.topology == "allgather",
-            seed=self.options.seed + (self.rank * 4 << 32),
+            seed=seed,
             numbers=self._numbers,
             portion_bytes=self.options.portion_bytes,
             side=self._side,
@@ -164,15 +167,12 @@ class GroupAverage:
             self._numbers[name] = len(self._numbers)
             self._shapes[name] = shape
             codec = self.options.codec_of(name, shape.count, shape.element_bytes, shape.dimensions)
-            if codec is not None and codec.low_rank is not None:
-                if self._side.only_plain:
-                    raise Unsupported(f"codec powersgd on {self._side.device}: {self._side.only_plain}")
-                how = matrix_of(codec, shape.rows, shape.count)
-                codec = None if how is None else codec
-                if how is not None:
-                    self._low_rank.add(name, how)
+            if codec is not None:
+                if self._side.only_plain and (codec.low_rank is not None or codec.summed is not None):
+                    raise Unsupported(f"codec {codec.name} on {self._side.device}: {self._side.only_plain}")
+                codec = self._linked.add(name, codec, shape.rows, shape.count, shape.element_bytes)
             self._codecs[name] = codec
-            if codec is not None and name not in self._low_rank:
+            if codec is not None and name not in self._linked:
                 if self._sharing is not None:
                     self._sharing.add(name, shape.count)
                 piece = self._piece(name)
@@ -196,8 +196,8 @@ class GroupAverage:
     @property
     def sent_bytes(self) -> int:
         """What this rank has given to collectives of bytes for other ranks; with hosts: for ranks of other hosts. Of
-        codec powersgd what a ring sends of the factors."""
-        return sum(self._exchange.sent_to) + self._low_rank.sent_bytes
+        factors, statistics and levels: the bytes of a ring."""
+        return sum(self._exchange.sent_to) + self._linked.sent_bytes
 
     @property
     def sent_to(self) -> Sequence[int]:
@@ -213,7 +213,8 @@ class GroupAverage:
     def keeps_states(self) -> bool:
         """Whether the codec remembers values from step to step."""
         codec = self.options.main_codec()
-        return bool(codec.states or (codec.low_rank is None and codec.for_aggregate().states))
+        linked = codec.low_rank is not None or codec.summed is not None
+        return bool(codec.states or (not linked and codec.for_aggregate().states))
 
     def codec_name(self, name: str) -> str:
         """The codec with which the tensor `name` travels."""
@@ -223,7 +224,7 @@ class GroupAverage:
     def are_exact(self, names: tuple[str, ...], step: int) -> bool:
         """Whether all of these tensors travel without a codec in this step."""
         route = self._route(names, step)
-        return not route.compressed and not route.matrices
+        return not route.compressed and not route.linked
 
     def is_warming_up_exactly(self, step: int) -> bool:
         """Whether tensors without a codec of their own travel without one in this step, and not later."""
@@ -250,29 +251,28 @@ class GroupAverage:
 
     def state_dict(self) -> dict[str, Any]:
         """What codecs remember on this rank. Between two steps only."""
-        return {**self._exchange.residuals.state_dict(), **self._low_rank.state_dict()}
+        return {**self._exchange.residuals.state_dict(), **self._linked.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what state_dict() returned on this rank of as many ranks. Raises InvalidArgument."""
         counts = {name: shape.count for name, shape in self._shapes.items()}
-        factors = self._low_rank.checked({key: values for key, values in state.items() if is_factors(key)})
-        others = {key: values for key, values in state.items() if not is_factors(key)}
+        others = {key: values for key, values in state.items() if not is_linked(key)}
         tensors, owners = self._remembered()
         own = own_keys(tensors, self._exchange.rank, self._exchange.world, owners)
         self._exchange.residuals.load_state_dict(others, counts, own)
-        self._low_rank.adopt(factors)
+        self._linked.load_state_dict({key: values for key, values in state.items() if is_linked(key)})
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Goes on from what state_dict() returned on all ranks, in their order, of a group of any size."""
         tensors, owners = self._remembered()
         exchange = self._exchange
-        others = [{key: values for key, values in states.items() if not is_factors(key)} for states in saved]
+        others = [{key: values for key, values in states.items() if not is_linked(key)} for states in saved]
         states = states_for(tensors, others, exchange.rank, exchange.world, owners, world=self.world)
         self.load_state_dict({**states, **mean_states(saved)})
 
     def _remembered(self) -> tuple[list[Compressed], Mapping[str, int] | None]:
         """What this rank averages compressed, and the owners as Layout takes them."""
-        names = [name for name, codec in self._codecs.items() if codec is not None and name not in self._low_rank]
+        names = [name for name, codec in self._codecs.items() if codec is not None and name not in self._linked]
         tensors = [piece for piece in map(self._piece, names) if piece is not None]
         return tensors, None if self.options.topology == "allgather" else self._owners.first
 
@@ -308,7 +308,7 @@ class GroupAverage:
         tensors, exact = [flat[place] for place in route.compressed], [flat[place] for place in route.exact]
         done = self._side.future()
         batch = Batch(step, 1 / self.world if average else 1.0, tensors, exact, route.layout, done, finish)
-        batch.matrices = [(named[place][0], flat[place]) for place in route.matrices]
+        batch.linked = [(named[place][0], flat[place]) for place in route.linked]
         if self._sharing is not None:
             batch.shards = self._sharing.shards(route.names, [tensor.numel() for tensor in exact])
         self._side.begin()
@@ -335,8 +335,8 @@ class GroupAverage:
             codecs = [self._codec(name, step) for name in names]
             exact = [place for place, codec in enumerate(codecs) if codec is None]
             sent = [place for place, codec in enumerate(codecs) if codec is not None]
-            matrices = [place for place in sent if names[place] in self._low_rank]
-            others = [place for place in sent if names[place] not in self._low_rank]
+            linked = [place for place in sent if names[place] in self._linked]
+            others = [place for place in sent if names[place] not in self._linked]
             compressed = tuple(names[place] for place in others)
             owners = None if self.options.topology == "allgather" else self._owners.first
             pieces = [piece for name in compressed if (piece := self._piece(name, step)) is not None]
@@ -345,7 +345,7 @@ class GroupAverage:
                 exact,
                 compressed,
                 Layout(pieces, self._exchange.world, owners),
-                matrices,
+                linked,
             )
         return self._routes[key]
 
@@ -394,26 +394,26 @@ class GroupAverage:
                 batch.together = torch.cat([tensor.float() for tensor in batch.exact]).mul_(batch.factor)
                 self._side.used_by_all(batch.together)
         portions = self._exchange.split(batch)
-        portions[-1].matrices = batch.matrices
+        portions[-1].linked = batch.linked
         for portion in portions:
             self._try(GroupAverage._send, portion)
 
     def _send(self, portion: Portion) -> None:
         self._exchange.encode(portion)
-        portion.factors = self._low_rank.start(portion.matrices, portion.batch.step, portion.batch.factor)
+        portion.sums = self._linked.start(portion.linked, portion.batch.step, portion.batch.factor)
         self._averaging.put(portion)
 
     def _average(self, portion: Portion) -> None:
-        if portion.factors is not None:
-            self._low_rank.go_on(portion.factors)
+        if portion.sums is not None:
+            self._linked.go_on(portion.sums)
         self._exchange.average(portion)
         self._decoding.put(portion)
 
     def _decode(self, portion: Portion) -> None:
         self._exchange.decode(portion)
-        if portion.factors is not None:
-            self._low_rank.finish(portion.factors)
-            portion.factors = None
+        if portion.sums is not None:
+            self._linked.finish(portion.sums)
+            portion.sums = None
         batch = portion.batch
         if not batch.end_portion():
             return

@@ -14,7 +14,7 @@ from hipress._library import load_core
 from hipress.torch.process_groups.group_calls import Work
 from hipress.torch.process_groups.host_shards import HostShards
 from hipress.torch.process_groups.layout import Layout
-from hipress.torch.process_groups.low_rank import FactorBatch
+from hipress.torch.process_groups.linked import LinkedBatch
 from hipress.torch.process_groups.slots import Memory, Slots
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class Batch:
 
     values: list[Any] = field(default_factory=list)
     """What this rank contributes, by the tensor's number in `layout`; the averages go to the same memory."""
-    matrices: list[tuple[str, torch.Tensor]] = field(default_factory=list)
-    """Names and flat tensors of those that travel as factors."""
+    linked: list[tuple[str, torch.Tensor]] = field(default_factory=list)
+    """Names and flat tensors of those in whose place two others are summed."""
     together: torch.Tensor | None = None
     """The exact ones, one behind the other, or this rank's share of them."""
     shards: HostShards | None = None
@@ -92,8 +92,8 @@ class Portion:
     memory: Memory | None = None
     """Of the collectives, until both have ended."""
     work: Work = None
-    matrices: Sequence[tuple[str, torch.Tensor]] = ()
+    linked: Sequence[tuple[str, torch.Tensor]] = ()
     """Those of the batch, in the last portion."""
-    factors: FactorBatch | None = None
+    sums: LinkedBatch | None = None
     changed: SlotChanges = field(default_factory=_core.SlotChanges)
     """The codecs' states that encoding has changed."""

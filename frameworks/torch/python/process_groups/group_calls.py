@@ -24,6 +24,13 @@ def all_reduce(group: Group, tensor: torch.Tensor) -> Work:
     return group.allreduce([tensor], AllreduceOptions())
 
 
+def combine(group: Group, tensor: torch.Tensor, how: str) -> Work:
+    """Starts combining in place: the "max", "min" or "sum" of all ranks' elements."""
+    options = AllreduceOptions()
+    options.reduceOp = getattr(dist.ReduceOp, how.upper())
+    return group.allreduce([tensor], options)
+
+
 def all_to_all(
     group: Group, output: torch.Tensor, given: torch.Tensor, output_sizes: list[int], sizes: list[int]
 ) -> Work:

@@ -41,10 +41,11 @@ class GroupOptions:
     """So many encoded bytes of a batch travel at a time, if they can be parted: while one portion is on its way, ranks
     average an earlier one and encode a later one. Each portion costs two more collectives."""
 
-    def check(self, names: Collection[str], *, matrices: bool = False) -> None:
+    def check(self, names: Collection[str], *, matrices: bool = False, whole: bool = False) -> None:
         """Raises InvalidArgument for options that do not fit tensors with these names.
 
-        Raises Unsupported for codec "powersgd" unless the tensors are whole `matrices`.
+        Raises Unsupported for codec "powersgd" unless the tensors are `matrices`, and for codecs whose encoded values
+        ranks add unless every rank averages `whole` tensors.
         """
         if self.topology not in TOPOLOGIES:
             raise InvalidArgument(
@@ -57,12 +58,41 @@ class GroupOptions:
         unknown = sorted(set(self.codec_for) - set(names))
         if unknown:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
-        for text in (self.codec, *self.codec_for.values(), *([self.warmup.codec] if self.warmup else ())):
-            if load_core().create_codec(text).low_rank is not None:
+        for text in self._texts():
+            codec = load_core().create_codec(text)
+            if codec.low_rank is not None:
                 self._check_low_rank(matrices)
+            if codec.summed is not None:
+                self._check_summed(codec.name, whole)
         if self.warmup is not None:
             self.warmup.stages(self.codec)
             self._check_states(self.warmup)
+
+    def _texts(self) -> tuple[str, ...]:
+        return (self.codec, *self.codec_for.values(), *([self.warmup.codec] if self.warmup else ()))
+
+    def check_sums(self, world: int) -> None:
+        """Raises InvalidArgument for a codec of which the sum over `world` ranks could overflow."""
+        for text in self._texts():
+            summed = load_core().create_codec(text).summed
+            if summed is not None and world > summed[2]:
+                raise InvalidArgument(
+                    f"codec '{text}' adds levels of up to {summed[1]} in 8 bits, which holds the sum of {summed[2]} "
+                    f"ranks at most, and there are {world}; choose options with which levels are up to {127 // world}, "
+                    "or another codec"
+                )
+
+    def _check_summed(self, codec: str, whole: bool) -> None:
+        if not whole or self.topology == "hierarchical":
+            raise Unsupported(
+                f"codec {codec} is summed over all ranks alike, and here ranks average shares: use it with "
+                "hipress.torch.ddp.compress() and topology 'ps', or another codec"
+            )
+        if self.warmup is not None and (self.warmup.codec != "none" or self.warmup.ratios):
+            raise Unsupported(
+                f"with carrier 'group' codec {codec} begins after steps without a codec: give warmup a number of "
+                "steps, or use carrier 'hipress'"
+            )
 
     def _check_low_rank(self, matrices: bool) -> None:
         if not matrices:

@@ -73,11 +73,18 @@ def measure_profile(
 
     `stage` is called on this rank with the name of the part that is measured next.
 
-    Raises InvalidArgument for an unknown codec, Unsupported for powersgd, PeerLost, Timeout.
+    Raises InvalidArgument for an unknown codec, Unsupported for powersgd and for
+    codecs whose encoded values ranks add, PeerLost, Timeout.
     """
     for text in options.codecs:
         # An unknown codec raises before the measurement starts.
-        if _core.create_codec(text).low_rank is not None:
+        made = _core.create_codec(text)
+        if made.summed is not None:
+            raise Unsupported(
+                f"codec '{text}' has statistics on which ranks agree, and no plan costs these: give it as codec or in "
+                "codec_for, without an automatic plan"
+            )
+        if made.low_rank is not None:
             raise Unsupported(
                 f"codec '{text}' has no encoding that could be measured, so no plan is made with it: give it as codec "
                 "or in codec_for, without an automatic plan"

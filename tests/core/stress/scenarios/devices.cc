@@ -109,6 +109,11 @@ Devices randomDevices(Random& random, int size) {
 
 Workload deviceWorkload(Random& random, int size) {
   Workload workload = randomWorkload(random, size, 8);
+  for (TensorSpec& spec : workload.specs) {
+    auto* options = std::get_if<AllreduceOptions>(&spec.options);
+    // PowerSGD computes on the host only.
+    if (options != nullptr && options->codec.starts_with("powersgd")) options->codec = "none";
+  }
   for (auto& spec : workload.specs) {
     if (auto* options = std::get_if<AllreduceOptions>(&spec.options))
       options->topology = random.among({"ps", "ring", "allgather", "hierarchical"});

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""agree(reduce_blocks(...), max): statistics that all ranks combine before they encode.
+
+Its value is the combined statistics, where ranks sum encoded values (check/summed.py), and the rank's own statistics
+otherwise. So it has no node: it is the vector of its first argument.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from hipress.compll import ir
+from hipress.compll.check.arguments import whole
+from hipress.compll.check.length_keys import GRADIENT_LENGTH
+from hipress.compll.check.operators import Result
+from hipress.compll.check.scope import Agreed, Scope
+from hipress.compll.frontend import syntax as s
+from hipress.compll.ir.summed import Agreement
+
+
+def rule(node: s.Call, scope: Scope) -> Result:
+    unit = scope.unit
+    statistics, how = node.arguments
+    if unit.role != "encode":
+        raise unit.error(node.span, "ranks agree before they encode, so agree stands in encode")
+    if scope.parent is not None:
+        raise unit.error(
+            node.span, "agree cannot stand inside an if or a function", "all ranks must come to it: move it out"
+        )
+    if unit.agreed is not None:
+        raise unit.error(node.span, "ranks agree a second time", "a codec has one round of statistics")
+    # A name would also stand for this rank's own statistics, which no expression can have besides the combined ones.
+    if not isinstance(statistics, s.Call) or statistics.name != "reduce_blocks":
+        raise unit.error(
+            statistics.span, "ranks agree on results of reduce_blocks", "write agree(reduce_blocks(...), max)"
+        )
+    names = get_args(Agreement)
+    if not isinstance(how, s.Name) or how.name not in names:
+        raise unit.error(
+            how.span, "ranks combine statistics by max, min or sum", "write agree(reduce_blocks(...), max)"
+        )
+    result = whole(statistics, scope)
+    let = scope.lets[-1]
+    assert isinstance(let, ir.Let)
+    assert isinstance(let.value, ir.ReduceBlocks)
+    if result.type.element != ir.FLOAT:
+        raise unit.error(
+            statistics.span, f"ranks agree on float*, this is {result.type.element}*", "reduce a vector of floats"
+        )
+    if unit.lengths[let.value.vector] != GRADIENT_LENGTH:
+        raise unit.error(statistics.span, "ranks agree on blocks of a vector that is as long as the gradient")
+    unit.agreed = Agreed(len(scope.lets) - 1, how.name, node.span)
+    return result

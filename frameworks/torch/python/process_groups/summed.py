@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codecs whose encoded values are added, over a process group: an all-reduce of statistics, and one of levels.
+
+The steps: core/codec/summed_step.h. The statistics of a batch that are combined alike are one message, and so are all
+its levels, which are int8. Integer sums are the same on all ranks in any order; the maximum is, too, and a sum of
+statistics as Gloo's all-reduce gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hipress import _core
+from hipress.errors import InvalidArgument
+from hipress.torch.process_groups import group_calls
+from hipress.torch.process_groups.group_calls import Group, Work
+from hipress.torch.process_groups.residuals import Floats
+
+#: The role of such a tensor in saved states.
+ROLE = "sums"
+
+
+@dataclass
+class _Step:
+    name: str
+    codec: _core.Codec
+    values: Floats
+    before: list[Floats]
+    after: list[Floats]
+    agreed: Floats
+    levels: torch.Tensor
+    """And one element more: how many ranks could not encode."""
+    message: NDArray[np.uint8]
+    result: torch.Tensor
+
+
+@dataclass
+class SumBatch:
+    """The tensors of a batch on their way."""
+
+    steps: list[_Step]
+    step: int
+    factor: float
+    """Of the sum over all ranks."""
+    levels: torch.Tensor
+    """All levels, one behind the other."""
+    works: list[Work]
+
+
+class SummedAverage:
+    """Averages tensors of batches. Each of the three parts runs in a thread of its own.
+
+    Arguments:
+        exchange, collect: two groups of the same ranks, as Exchange has them.
+        seed: of this rank's random numbers.
+        numbers: of all tensors, by name.
+    """
+
+    def __init__(self, exchange: Group, collect: Group, *, seed: int, numbers: Mapping[str, int]) -> None:
+        self._exchange, self._collect = exchange, collect
+        self._world: int = exchange.size()
+        self._seed, self._numbers = seed, numbers
+        self._codecs: dict[str, _core.Codec] = {}
+        self._counts: dict[str, int] = {}
+        self._states: dict[str, dict[str, Floats]] = {}
+        #: Memory for the next step: fresh pages take longer than encoding into them.
+        self._spare: dict[str, tuple[list[Floats], NDArray[np.uint8]]] = {}
+        self.sent_bytes = 0
+        """What a ring of all ranks sends of the statistics and the levels."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._codecs
+
+    def add(self, name: str, codec: _core.Codec, count: int) -> None:
+        """From now on ranks add what `codec` encodes of this tensor of `count` elements."""
+        self._codecs[name], self._counts[name] = codec, count
+
+    # First thread.
+    def start(self, named: Sequence[tuple[str, torch.Tensor]], step: int, factor: float) -> SumBatch | None:
+        """Starts to combine the statistics of these flat tensors; None if there are none."""
+        if not named:
+            return None
+        levels = torch.zeros(sum(self._counts[name] + 1 for name, _ in named), dtype=torch.int8)
+        parts = levels.split([self._counts[name] + 1 for name, _ in named])
+        together, statistics = self._statistics([name for name, _ in named])
+        steps = []
+        for (name, tensor), part in zip(named, parts, strict=True):
+            codec, agreed = self._codecs[name], statistics[name].numpy()
+            kept = self._states.get(name)
+            before = [np.zeros(tensor.numel(), np.float32) if kept is None else kept[state] for state in codec.states]
+            after, message = self._memory(name, len(before), agreed.size)
+            one = _Step(name, codec, tensor.float().numpy(), before, after, agreed, part, message, tensor)
+            _core.summed_statistics(codec, one.values, before, statistics=agreed, **self._key(name, step))
+            steps.append(one)
+        works = [self._combine(self._exchange, values, how) for how, values in together.items()]
+        return SumBatch(steps, step, factor, levels, works)
+
+    def _statistics(self, names: Sequence[str]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """Room for statistics: one tensor for each way in which they are combined, and each tensor's part by name."""
+        together: dict[str, torch.Tensor] = {}
+        found: dict[str, torch.Tensor] = {}
+        for how in ("max", "min", "sum"):
+            some = [name for name in names if self._agreement(name) == how]
+            counts = [self._codecs[name].statistics_count(self._counts[name]) for name in some]
+            if some:
+                together[how] = torch.zeros(sum(counts))
+                found.update(zip(some, together[how].split(counts), strict=True))
+        return together, found
+
+    def _memory(self, name: str, states: int, statistics: int) -> tuple[list[Floats], NDArray[np.uint8]]:
+        """For the new states and for the message."""
+        found = self._spare.pop(name, None)
+        if found is not None:
+            return found
+        count = self._counts[name]
+        message = np.empty(4 * statistics + count + 1, np.uint8)
+        return [np.empty(count, np.float32) for _ in range(states)], message
+
+    def _agreement(self, name: str) -> str:
+        summed = self._codecs[name].summed
+        assert summed is not None
+        return summed[0]
+
+    def _key(self, name: str, step: int) -> dict[str, int]:
+        """What random numbers depend on."""
+        return {"seed": self._seed, "step": step, "tensor": self._numbers[name]}
+
+    # Second thread.
+    def go_on(self, batch: SumBatch) -> None:
+        """Waits for the combined statistics, and starts the sum of the levels."""
+        for work in batch.works:
+            work.wait()
+        for one in batch.steps:
+            _core.summed_levels(
+                one.codec,
+                one.agreed,
+                one.values,
+                one.before,
+                one.after,
+                message=one.message,
+                **self._key(one.name, batch.step),
+            )
+            one.levels.numpy()[:] = one.message[4 * one.agreed.size :].view(np.int8)
+        batch.works = [self._combine(self._collect, batch.levels, "sum")]
+
+    # Third thread.
+    def finish(self, batch: SumBatch) -> None:
+        """Waits for that sum, and writes the averages and the states."""
+        for work in batch.works:
+            work.wait()
+        for one in batch.steps:
+            one.message[4 * one.agreed.size :] = one.levels.numpy().view(np.uint8)
+            in_place = one.result.dtype == torch.float32
+            output = one.result.numpy() if in_place else np.empty(one.values.size, np.float32)
+            is_finite = _core.summed_result(one.codec, one.agreed, one.message, factor=batch.factor, output=output)
+            if not in_place:
+                one.result.copy_(torch.from_numpy(output))
+            if is_finite and one.after:
+                self._states[one.name] = dict(zip(one.codec.states, one.after, strict=True))
+            self._spare[one.name] = (one.before if is_finite else one.after), one.message
+
+    def _combine(self, group: Group, values: torch.Tensor, how: str) -> Work:
+        self.sent_bytes += 2 * (self._world - 1) * values.element_size() * values.numel() // self._world
+        return group_calls.combine(group, values, how)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of all states: {"tensor\\nsums\\n0\\ncount": {state: values}}."""
+        return {
+            f"{name}\n{ROLE}\n0\n{self._counts[name]}": {state: values.copy() for state, values in states.items()}
+            for name, states in self._states.items()
+        }
+
+    def checked(self, state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Floats]]:
+        """What state_dict() gave, for adopt(). Raises InvalidArgument if it is of other tensors."""
+        loaded = {}
+        for text, values in state.items():
+            name, _, _, count = text.split("\n")
+            if self._counts.get(name) != int(count):
+                raise InvalidArgument(
+                    f"the state has '{name}' as a tensor of {count} elements whose encoded values ranks add, and here "
+                    "it is not: give it the same codec and shape"
+                )
+            arrays = {each: np.array(array, np.float32) for each, array in values.items()}
+            if set(arrays) != set(self._codecs[name].states):
+                raise InvalidArgument(f"the state of '{name}' has {sorted(arrays)}, which its codec does not keep")
+            for each, array in arrays.items():
+                if array.shape != (int(count),):
+                    raise InvalidArgument(f"the state '{each}' of '{name}' does not have {count} elements")
+            loaded[name] = arrays
+        return loaded
+
+    def adopt(self, states: dict[str, dict[str, Floats]]) -> None:
+        """Goes on from these."""
+        self._states = states
+
+
+def mean_states(saved: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Floats]]:
+    """The states of each rank, of any number, from those of all ranks before: their mean, which the average lacks."""
+    keys = dict.fromkeys(key for states in saved for key in states if key.split("\n")[1:2] == [ROLE])
+    return {
+        key: {
+            each: (
+                np.sum([np.asarray(states[key][each], np.float64) for states in saved if key in states], axis=0)
+                / len(saved)
+            ).astype(np.float32)
+            for each in next(states[key] for states in saved if key in states)
+        }
+        for key in keys
+    }

@@ -1,0 +1,643 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made by `hipress compll build` from compll/algorithms/int8_shared.cll.
+#include "core/codec/generated_codec.h"
+#include "core/ops/cpu/generated.h"
+
+extern "C" const hipress::cuda::CudaCodec* hipress_cuda_codec_int8_shared();
+
+namespace hipress::generated::codec_int8_shared {
+namespace {
+
+using namespace hipress::ops;
+
+const GeneratedCodecInterface& interface() {
+  static const GeneratedCodecInterface face{
+      "int8_shared",
+      40u,
+      "Integers of 8 bits with scales that all ranks share, so that ranks add the integers and decode their "
+      "sum once.",
+      {{"levels", "15",
+        "The greatest integer of a rank: the sum over all ranks is 127 at most: int in [1, 127]"},
+       {"block", "256", "How many values share a scale: int in [16, 16777216]"},
+       {"stochastic", "false", "Round at random without bias, in place of to the nearest: bool"},
+       {"error_feedback", "true", "Keep what rounding dropped and add it to the next gradient: bool"}},
+      {"residual"},
+      ""};
+  return face;
+}
+
+struct Params {
+  int32_t p_levels{};
+  int32_t p_block{};
+  bool p_stochastic{};
+  bool p_error_feedback{};
+};
+
+namespace encoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  bool stream = false;
+  uint8_t* message = nullptr;
+  size_t bytes = 0;
+  size_t n_greatest = 0;
+  float* v_greatest = nullptr;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+};
+
+template <bool kStates>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      if (f->params.p_stochastic) return version<true>(f, begin, end, chunk);
+      return version<false>(f, begin, end, chunk);
+    }
+    template <bool p_stochastic>
+    static void version(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      const float scale = f->scale;
+      ops::Scratch scratch;
+      float* const partials_greatest = scratch.template take<float>(size / ops::kReduceBlock + 1);
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      for (size_t first = begin; first < end; first += size) {
+        [[maybe_unused]] const size_t block = first / size;
+        const size_t last = std::min(end, first + size);
+        RunReducer<level, float, ops::Greatest> reduce_greatest(partials_greatest, ops::Greatest{});
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          const float* const gradient = f->gradient + tile;
+          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+          auto group_reduce_greatest = reduce_greatest.lanes();
+          const size_t whole = count / kLanes * kLanes;
+          for (size_t group = 0; group < whole; group += kLanes) {
+            alignas(64) float lanes_x4[kLanes];
+#pragma GCC ivdep
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+              const size_t i = group + lane;
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = ops::absolute(x3);
+              lanes_x4[lane] = x4;
+            }
+            group_reduce_greatest.combine(lanes_x4);
+          }
+          group_reduce_greatest.store();
+          reduce_greatest.combined(whole);
+          if (whole != count) {
+            alignas(64) float lanes_x4[kLanes];
+            for (size_t lane = 0; lane < count - whole; ++lane) {
+              const size_t i = whole + lane;
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = ops::absolute(x3);
+              lanes_x4[lane] = x4;
+            }
+            reduce_greatest.feed(lanes_x4, count - whole);
+          }
+        }
+        const float b_greatest = ops::Greatest{}(0x0.0p+0f, reduce_greatest.finish());
+        f->v_greatest[block] = b_greatest;
+        [[maybe_unused]] const float x100001 = b_greatest;
+        [[maybe_unused]] const float x100002 =
+            ((x100001 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
+        [[maybe_unused]] const float x100003 =
+            ops::lesser((x100001 / static_cast<float>(p_levels)), 0x1.0204060000000p+121f);
+        [[maybe_unused]] const float x100004 = x100002;
+        [[maybe_unused]] const float x100005 =
+            ((x100001 > 0x0.0p+0f) ? (static_cast<float>(p_levels) / (x100001 * x100002)) : 0x0.0p+0f);
+        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100001));
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          prefetchElements(f->gradient + tile + size, count);
+          const float* const gradient = f->gradient + tile;
+          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+          alignas(64) uint16_t w_0[kBlockTile];
+          if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+          struct {
+            alignas(64) float x8[kBlockTile + kApart];
+            alignas(64) uint8_t codes_x9[kBlockTile + kApart];
+          } t;
+          int32_t bad = 0;
+#pragma GCC ivdep
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const float x1 = gradient[i] * scale;
+            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const float x4 = ((x3 * x100004) * x100005);
+            [[maybe_unused]] const float x5 = static_cast<float>(ops::negateInt(p_levels));
+            [[maybe_unused]] const float x6 =
+                (p_stochastic ? ops::greater(ops::floorOf((x4 + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
+                                                                             0x1.0000000000000p+0f))),
+                                             x5)
+                              : ops::roundOf(x4));
+            [[maybe_unused]] const int32_t x7 = ops::toSigned(x6, 8u);
+            [[maybe_unused]] const float x8 = (x3 - (x6 * x100003));
+            bad += ops::isFinite(x8) ? 0 : 1;
+            [[maybe_unused]] const int32_t x9 = (x7 & 255);
+            if (kStates) t.x8[i] = x8;
+            t.codes_x9[i] = static_cast<uint8_t>(x9);
+          }
+          allBad += bad;
+          if (kStates) storeTile<level>(f->after_residual + tile, t.x8, count, f->stream);
+          packTile<level>(t.codes_x9, count, 8u, f->message + f->o_1, tile);
+        }
+      }
+      if (kStates && f->stream) streamFence();
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace encoding
+
+namespace summarising {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  bool stream = false;
+  uint8_t* message = nullptr;
+  size_t bytes = 0;
+  size_t n_greatest = 0;
+  float* v_greatest = nullptr;
+  size_t o_0 = 0;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+};
+
+template <bool kStates>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      const float scale = f->scale;
+      ops::Scratch scratch;
+      float* const partials_greatest = scratch.template take<float>(size / ops::kReduceBlock + 1);
+      for (size_t first = begin; first < end; first += size) {
+        [[maybe_unused]] const size_t block = first / size;
+        const size_t last = std::min(end, first + size);
+        RunReducer<level, float, ops::Greatest> reduce_greatest(partials_greatest, ops::Greatest{});
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          const float* const gradient = f->gradient + tile;
+          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+          auto group_reduce_greatest = reduce_greatest.lanes();
+          alignas(64) int32_t sum_bad[kLanes] = {};
+          LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);
+          const size_t whole = count / kLanes * kLanes;
+          for (size_t group = 0; group < whole; group += kLanes) {
+            alignas(64) float lanes_x4[kLanes];
+            alignas(64) int32_t lanes_bad[kLanes] = {};
+#pragma GCC ivdep
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+              const size_t i = group + lane;
+              int32_t& bad = lanes_bad[lane];
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = ops::absolute(x3);
+              bad += ops::isFinite(x1) ? 0 : 1;
+              lanes_x4[lane] = x4;
+            }
+            group_reduce_greatest.combine(lanes_x4);
+            group_bad.combine(lanes_bad);
+          }
+          group_reduce_greatest.store();
+          reduce_greatest.combined(whole);
+          group_bad.store();
+          for (const int32_t bad : sum_bad) allBad += bad;
+          if (whole != count) {
+            alignas(64) float lanes_x4[kLanes];
+            alignas(64) int32_t lanes_bad[kLanes] = {};
+            for (size_t lane = 0; lane < count - whole; ++lane) {
+              const size_t i = whole + lane;
+              int32_t& bad = lanes_bad[lane];
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = ops::absolute(x3);
+              bad += ops::isFinite(x1) ? 0 : 1;
+              lanes_x4[lane] = x4;
+            }
+            reduce_greatest.feed(lanes_x4, count - whole);
+            for (const int32_t bad : lanes_bad) allBad += bad;
+          }
+        }
+        const float b_greatest = ops::Greatest{}(0x0.0p+0f, reduce_greatest.finish());
+        f->v_greatest[block] = b_greatest;
+        [[maybe_unused]] const float x100001 = b_greatest;
+        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100001));
+      }
+
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace summarising
+
+namespace encoding_agreed {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  bool stream = false;
+  uint8_t* message = nullptr;
+  size_t bytes = 0;
+  size_t n_greatest = 0;
+  const float* v_greatest = nullptr;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+};
+
+template <bool kStates>
+inline float at_greatest([[maybe_unused]] const Frame* f, int32_t i);
+
+template <bool kStates>
+inline float at_greatest([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n_greatest) return {};
+  [[maybe_unused]] const float x1 = f->v_greatest[i];
+  return x1;
+}
+
+template <bool kStates>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      if (f->params.p_stochastic) return version<true>(f, begin, end, chunk);
+      return version<false>(f, begin, end, chunk);
+    }
+    template <bool p_stochastic>
+    static void version(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      const float scale = f->scale;
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      for (size_t first = begin; first < end; first += size) {
+        [[maybe_unused]] const size_t block = first / size;
+        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const float x100001 = at_greatest<kStates>(f, static_cast<int32_t>(block));
+        [[maybe_unused]] const float x100002 =
+            ((x100001 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
+        [[maybe_unused]] const float x100003 =
+            ops::lesser((x100001 / static_cast<float>(p_levels)), 0x1.0204060000000p+121f);
+        [[maybe_unused]] const float x100004 = x100002;
+        [[maybe_unused]] const float x100005 =
+            ((x100001 > 0x0.0p+0f) ? (static_cast<float>(p_levels) / (x100001 * x100002)) : 0x0.0p+0f);
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          prefetchElements(f->gradient + tile + size, count);
+          const float* const gradient = f->gradient + tile;
+          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+          alignas(64) uint16_t w_0[kBlockTile];
+          if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+          struct {
+            alignas(64) float x8[kBlockTile + kApart];
+            alignas(64) uint8_t codes_x9[kBlockTile + kApart];
+          } t;
+          int32_t bad = 0;
+#pragma GCC ivdep
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const float x1 = gradient[i] * scale;
+            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const float x4 = ((x3 * x100004) * x100005);
+            [[maybe_unused]] const float x5 = static_cast<float>(ops::negateInt(p_levels));
+            [[maybe_unused]] const float x6 =
+                (p_stochastic ? ops::greater(ops::floorOf((x4 + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
+                                                                             0x1.0000000000000p+0f))),
+                                             x5)
+                              : ops::roundOf(x4));
+            [[maybe_unused]] const int32_t x7 = ops::toSigned(x6, 8u);
+            [[maybe_unused]] const float x8 = (x3 - (x6 * x100003));
+            bad += ops::isFinite(x8) ? 0 : 1;
+            [[maybe_unused]] const int32_t x9 = (x7 & 255);
+            if (kStates) t.x8[i] = x8;
+            t.codes_x9[i] = static_cast<uint8_t>(x9);
+          }
+          allBad += bad;
+          if (kStates) storeTile<level>(f->after_residual + tile, t.x8, count, f->stream);
+          packTile<level>(t.codes_x9, count, 8u, f->message + f->o_1, tile);
+        }
+      }
+      if (kStates && f->stream) streamFence();
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+template <bool kStates>
+struct Loop1 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+
+      for (size_t tile = begin; tile < end; tile += kTile) {
+        [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
+        const float* const v_greatest = f->v_greatest + tile;
+        struct {
+          alignas(64) float x1[kTile + kApart];
+        } t;
+#pragma GCC ivdep
+        for (size_t i = 0; i < count; ++i) {
+          [[maybe_unused]] const float x1 = v_greatest[i];
+          t.x1[i] = x1;
+        }
+        std::memcpy(f->message + f->o_0 + 4 * tile, t.x1, 4 * count);
+      }
+
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace encoding_agreed
+
+namespace decoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  Parallel* parallel = nullptr;
+  ops::Scratch scratch;
+  std::atomic<int64_t> bad{0};
+  float* output = nullptr;
+  size_t n_greatest = 0;
+  const float* v_greatest = nullptr;
+  size_t n_level = 0;
+  const uint8_t* v_level = nullptr;
+};
+
+template <bool kAccumulate>
+inline float at_greatest([[maybe_unused]] const Frame* f, int32_t i);
+
+template <bool kAccumulate>
+inline float at_greatest([[maybe_unused]] const Frame* f, int32_t i) {
+  if (i < 0 || static_cast<size_t>(i) >= f->n_greatest) return {};
+  [[maybe_unused]] const float x1 = f->v_greatest[i];
+  return x1;
+}
+
+template <bool kAccumulate>
+struct Loop0 {
+  template <IsaLevel level>
+  struct Kernel {
+    static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
+      [[maybe_unused]] int64_t allBad = 0;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      for (size_t first = begin; first < end; first += size) {
+        [[maybe_unused]] const size_t block = first / size;
+        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const float x100001 = at_greatest<kAccumulate>(f, static_cast<int32_t>(block));
+        [[maybe_unused]] const float x100002 =
+            ops::lesser((x100001 / static_cast<float>(p_levels)), 0x1.0204060000000p+121f);
+        for (size_t tile = first; tile < last; tile += kBlockTile) {
+          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+          float* const output = f->output + tile;
+          prefetchTile<kBlockTile>(output + kBlockTile);
+          alignas(64) int32_t u_level[kBlockTile];
+          unpackTile<level>(f->v_level, tile, count, 8u, u_level);
+#pragma GCC ivdep
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const int32_t x1 = ops::signExtended(u_level[i], 8u);
+            [[maybe_unused]] const float x2 = (static_cast<float>(x1) * x100002);
+            output[i] = kAccumulate ? output[i] + x2 : x2;
+          }
+        }
+      }
+
+      if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
+    }
+  };
+};
+
+}  // namespace decoding
+
+class Int8_sharedCodec final : public GeneratedCodec, public SummedEncoding {
+ public:
+  Int8_sharedCodec(const CodecOptions& given, const Params& values, bool keepsStates)
+      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+
+  std::vector<double> parameters() const override {
+    return {static_cast<double>(params.p_levels), static_cast<double>(params.p_block),
+            static_cast<double>(params.p_stochastic), static_cast<double>(params.p_error_feedback)};
+  }
+  const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_int8_shared(); }
+
+  const SummedEncoding* summed() const override { return this; }
+  StatisticsReduction reduction() const override { return StatisticsReduction::kMax; }
+  int64_t mostLevel() const override { return params.p_levels; }
+  size_t statisticsBytes(size_t n) const override {
+    if (n == 0) return 0;
+    [[maybe_unused]] const size_t n_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+    [[maybe_unused]] const size_t most_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+    return ops::packedBytes(most_greatest, 32u);
+  }
+  size_t statistics(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
+                    Bytes output) const override {
+    return states.before.empty() ? statisticsWith<false>(input, states, context, output)
+                                 : statisticsWith<true>(input, states, context, output);
+  }
+  size_t encodeAgreed(std::span<const float> input, ConstBytes known, const EncodeStates& states,
+                      const EncodeContext& context, Bytes output) const override {
+    return states.before.empty() ? encodeAgreedWith<false>(input, known, states, context, output)
+                                 : encodeAgreedWith<true>(input, known, states, context, output);
+  }
+
+ protected:
+  size_t bound(size_t n) const override {
+    [[maybe_unused]] const size_t n_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+    [[maybe_unused]] const size_t most_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+    return ops::packedBytes(most_greatest, 32u) + ops::packedBytes(n, 8u);
+  }
+
+  size_t encodeValues(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
+                      Bytes output) const override {
+    return states.before.empty() ? encodeWith<false>(input, states, context, output)
+                                 : encodeWith<true>(input, states, context, output);
+  }
+
+  void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode,
+                     Parallel* parallel) const override {
+    return mode == DecodeMode::kAccumulate ? decodeWith<true>(payload, output, parallel)
+                                           : decodeWith<false>(payload, output, parallel);
+  }
+
+ private:
+  template <bool kStates>
+  size_t encodeWith(std::span<const float> input, [[maybe_unused]] const EncodeStates& states,
+                    const EncodeContext& context, Bytes output) const {
+    using namespace encoding;
+    Frame f;
+    f.n = input.size();
+    f.params = params;
+    f.parallel = context.parallel;
+    f.gradient = input.data();
+    f.scale = context.scale;
+    f.random = {context.seed, context.step, context.tensor, context.firstElement};
+    f.stream = input.size() >= ops::kStreamFrom;
+    f.message = reinterpret_cast<uint8_t*>(output.data());
+    f.before_residual = kStates ? states.before[0] : nullptr;
+    f.after_residual = kStates ? states.after[0] : nullptr;
+    f.n_greatest = ops::blockCount(f.n, ops::atLeastOne(f.params.p_block));
+    f.v_greatest = f.scratch.template take<float>(f.n_greatest);
+    f.o_0 = 0;
+    f.o_1 = ops::packedBytes(f.n_greatest, 32u);
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::blockAlignment(ops::atLeastOne(f.params.p_block)));
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kStates>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+    f.bytes = ops::packedBytes(f.n_greatest, 32u) + ops::packedBytes(f.n, 8u);
+    return f.bad.load(std::memory_order_relaxed) == 0 ? f.bytes : 0;
+  }
+
+  template <bool kStates>
+  size_t statisticsWith(std::span<const float> input, [[maybe_unused]] const EncodeStates& states,
+                        const EncodeContext& context, Bytes output) const {
+    using namespace summarising;
+    Frame f;
+    f.n = input.size();
+    f.params = params;
+    f.parallel = context.parallel;
+    f.gradient = input.data();
+    f.scale = context.scale;
+    f.random = {context.seed, context.step, context.tensor, context.firstElement};
+    f.stream = input.size() >= ops::kStreamFrom;
+    f.message = reinterpret_cast<uint8_t*>(output.data());
+    f.before_residual = kStates ? states.before[0] : nullptr;
+    f.after_residual = kStates ? states.after[0] : nullptr;
+    f.n_greatest = ops::blockCount(f.n, ops::atLeastOne(f.params.p_block));
+    f.v_greatest = f.scratch.template take<float>(f.n_greatest);
+    f.o_0 = 0;
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::blockAlignment(ops::atLeastOne(f.params.p_block)));
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kStates>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+    f.bytes = ops::packedBytes(f.n_greatest, 32u);
+    return f.bad.load(std::memory_order_relaxed) == 0 ? f.bytes : 0;
+  }
+
+  template <bool kStates>
+  size_t encodeAgreedWith(std::span<const float> input, ConstBytes known,
+                          [[maybe_unused]] const EncodeStates& states, const EncodeContext& context,
+                          Bytes output) const {
+    using namespace encoding_agreed;
+    Frame f;
+    f.n = input.size();
+    f.params = params;
+    f.parallel = context.parallel;
+    f.gradient = input.data();
+    f.scale = context.scale;
+    f.random = {context.seed, context.step, context.tensor, context.firstElement};
+    f.stream = input.size() >= ops::kStreamFrom;
+    f.message = reinterpret_cast<uint8_t*>(output.data());
+    ops::PayloadReader reader(this->name(), known, f.scratch);
+    f.before_residual = kStates ? states.before[0] : nullptr;
+    f.after_residual = kStates ? states.after[0] : nullptr;
+    f.n_greatest = reader.count("greatest", ops::blocksOf(static_cast<int32_t>(f.n), f.params.p_block));
+    f.v_greatest = reader.template vector<float>("greatest", f.n_greatest);
+    reader.finish();
+    f.o_0 = 0;
+    f.o_1 = ops::packedBytes(f.n_greatest, 32u);
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::blockAlignment(ops::atLeastOne(f.params.p_block)));
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kStates>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+    {
+      const ops::Chunks chunks(f.parallel, f.n_greatest, ops::kReduceBlock);
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop1<kStates>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+    f.bytes = ops::packedBytes(f.n_greatest, 32u) + ops::packedBytes(f.n, 8u);
+    return f.bad.load(std::memory_order_relaxed) == 0 ? f.bytes : 0;
+  }
+
+  template <bool kAccumulate>
+  void decodeWith(ConstBytes payload, std::span<float> output, Parallel* parallel) const {
+    using namespace decoding;
+    checkCount(output.size());
+    Frame f;
+    f.n = output.size();
+    f.params = params;
+    f.parallel = parallel;
+    f.output = output.data();
+    [[maybe_unused]] ops::PayloadReader reader(name(), payload, f.scratch);
+    f.n_greatest = reader.count("greatest", ops::blocksOf(static_cast<int32_t>(f.n), f.params.p_block));
+    f.v_greatest = reader.template vector<float>("greatest", f.n_greatest);
+    f.n_level = reader.count("level", static_cast<int32_t>(f.n));
+    f.v_level = reader.packed("level", f.n_level, 8u);
+    reader.finish();
+    {
+      const ops::Chunks chunks(f.parallel, f.n, ops::blockAlignment(ops::atLeastOne(f.params.p_block)));
+      chunks.run([&f](size_t chunk, size_t begin, size_t end) {
+        multiversion<Loop0<kAccumulate>::template Kernel>(&f, begin, end, chunk);
+      });
+    }
+  }
+
+  const Params params;
+};
+
+}  // namespace
+
+CodecDescription describe() {
+  return describeGenerated(interface());
+}
+
+CodecPointer create([[maybe_unused]] const CodecOptions& options) {
+  Params params;
+  params.p_levels = static_cast<int32_t>(
+      checkedOption(options, "levels", options.integer("levels"), Interval{1.0, 127.0, false, false}));
+  params.p_block = static_cast<int32_t>(
+      checkedOption(options, "block", options.integer("block"), Interval{16.0, 16777216.0, false, false}));
+  params.p_stochastic = options.boolean("stochastic");
+  params.p_error_feedback = options.boolean("error_feedback");
+  return std::make_shared<Int8_sharedCodec>(options, params, options.boolean("error_feedback"));
+}
+
+}  // namespace hipress::generated::codec_int8_shared

@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Made by `hipress compll build` from compll/algorithms/int8_shared.cll.
+#include "core/ops/cuda/generated.h"
+
+namespace hipress::generated_cuda::codec_int8_shared {
+
+using namespace hipress;
+
+struct Params {
+  int32_t p_levels{};
+  int32_t p_block{};
+  bool p_stochastic{};
+  bool p_error_feedback{};
+};
+
+namespace encoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  uint8_t* message = nullptr;
+  uint32_t* messageBytes = nullptr;
+  uint32_t* error = nullptr;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+  size_t n_greatest = 0;
+  float* v_greatest = nullptr;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+  float* r_greatest = nullptr;
+  float* v_scale = nullptr;
+  float* v_unit_1 = nullptr;
+  float* v_inverse = nullptr;
+};
+
+struct Combine0 {
+  const Frame* f;
+  HIPRESS_DEVICE float operator()(float a, float b) const {
+    [[maybe_unused]] const float x1 = ops::greater(a, b);
+    return x1;
+  }
+};
+
+template <bool kStates>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.n_greatest = ops::blockCount(f.n, ops::atLeastOne(f.params.p_block));
+        f.o_0 = 0;
+        f.o_1 = ops::packedBytes(f.n_greatest, 32u);
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kStates>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto r_greatest = f->r_greatest;
+      [[maybe_unused]] const auto init_greatest = static_cast<float>(0x0.0p+0f);
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto before_residual = f->before_residual;
+      HIPRESS_SHARED float t_x4[cuda::kTile];
+      HIPRESS_SHARED float lanes_greatest[ops::kLanes];
+      const cuda::BlockParts parts(f->n, size);
+      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
+        const size_t first = parts.first(unit);
+        const size_t last = parts.last(unit);
+        if (first >= last) continue;
+        for (size_t tile = first; tile < last; tile += cuda::kTile) {
+          const unsigned count = cuda::tileCount(tile, last);
+          block.elements(count, [&](unsigned j) {
+            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const float x4 = ops::absolute(x3);
+            t_x4[j] = static_cast<float>(x4);
+          });
+          block.sync();
+          if (parts.isShort()) {
+            cuda::reduceShortBlocks(block, t_x4, count, static_cast<unsigned>(size), init_greatest,
+                                    v_greatest + size_t{unit} * parts.each(), Combine0{f});
+          } else {
+            cuda::feedLanes<0>(block, t_x4, count, tile == first, lanes_greatest, Combine0{f});
+          }
+          block.sync();
+        }
+        if (!parts.isShort()) {
+          block.once(
+              [&] { r_greatest[unit] = cuda::finishLanes(lanes_greatest, last - first, Combine0{f}); });
+          block.sync();
+        }
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto r_greatest = f->r_greatest;
+      [[maybe_unused]] const auto init_greatest = static_cast<float>(0x0.0p+0f);
+      const cuda::BlockParts parts(f->n, size);
+      cuda::finishLongBlocks(block, parts, r_greatest, init_greatest, v_greatest, Combine0{f});
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel3 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto field_0 = f->message + f->o_0;
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto typed_0 = reinterpret_cast<float*>(f->message + f->o_0);
+      [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
+      [[maybe_unused]] const auto v_inverse = f->v_inverse;
+      [[maybe_unused]] const auto length = f->n_greatest;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(v_greatest + i);
+          typed_0[i] = x1;
+          [[maybe_unused]] const float x2 =
+              ((x1 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
+          [[maybe_unused]] const float x3 =
+              ops::lesser((x1 / static_cast<float>(p_levels)), 0x1.0204060000000p+121f);
+          [[maybe_unused]] const float x4 = x2;
+          [[maybe_unused]] const float x5 =
+              ((x1 > 0x0.0p+0f) ? (static_cast<float>(p_levels) / (x1 * x2)) : 0x0.0p+0f);
+          v_scale[i] = x3;
+          v_unit_1[i] = x4;
+          v_inverse[i] = x5;
+        });
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel4 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto count_scale = f->n_greatest;
+      [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
+      [[maybe_unused]] const auto count_unit_1 = f->n_greatest;
+      [[maybe_unused]] const auto v_inverse = f->v_inverse;
+      [[maybe_unused]] const auto count_inverse = f->n_greatest;
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      [[maybe_unused]] const auto p_stochastic = f->params.p_stochastic;
+      const ops::RandomKey random = f->random;
+      [[maybe_unused]] const auto after_residual = f->after_residual;
+      [[maybe_unused]] const auto field_1 = f->message + f->o_1;
+      [[maybe_unused]] const auto length = f->n;
+      HIPRESS_SHARED uint16_t w_0[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x9[cuda::kTile];
+      [[maybe_unused]] int32_t bad = 0;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
+        block.sync();
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x3 = (x1 + x2);
+          [[maybe_unused]] const float x4 = ((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
+                                             cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
+          [[maybe_unused]] const float x5 = static_cast<float>(ops::negateInt(p_levels));
+          [[maybe_unused]] const float x6 =
+              (p_stochastic ? ops::greater(ops::floorOf((x4 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
+                                                                           0x1.0000000000000p+0f))),
+                                           x5)
+                            : ops::roundOf(x4));
+          [[maybe_unused]] const int32_t x7 = ops::toSigned(x6, 8u);
+          [[maybe_unused]] const float x8 =
+              (x3 - (x6 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          bad += ops::isFinite(x8) ? 0 : 1;
+          if (kStates) after_residual[i] = x8;
+          [[maybe_unused]] const int32_t x9 = (x7 & 255);
+          t_x9[j] = static_cast<uint8_t>(x9);
+        });
+        block.sync();
+        cuda::packTile(block, t_x9, count, 8u, field_1, tile);
+        block.sync();
+      }
+      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.bytes = ops::packedBytes(f.n_greatest, 32u) + ops::packedBytes(f.n, 8u);
+        }
+      });
+      block.sync();
+      block.once([&] {
+        *f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;
+        *f->error = f->bad == 0 ? f->stop : 0u;
+      });
+    }
+  }
+};
+
+}  // namespace encoding
+
+namespace decoding {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const uint8_t* payload = nullptr;
+  const uint32_t* payloadBytes = nullptr;
+  size_t capacity = 0;
+  float* output = nullptr;
+  uint32_t* error = nullptr;
+  size_t n_greatest = 0;
+  const float* v_greatest = nullptr;
+  size_t n_level = 0;
+  const uint8_t* v_level = nullptr;
+  float* v_scale = nullptr;
+};
+
+template <bool kAccumulate>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.bytes = f.payloadBytes != nullptr ? *f.payloadBytes : f.capacity;
+        if (f.bytes > f.capacity) f.stop = 1u;
+        if (f.bytes == 0) f.stop = cuda::kLost;
+      }
+    });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        cuda::PayloadReader reader(f.payload, f.bytes, &f.stop);
+        f.n_greatest = reader.count(ops::blocksOf(static_cast<int32_t>(f.n), f.params.p_block), 2u);
+        f.v_greatest = reinterpret_cast<const float*>(reader.numbers(f.n_greatest, 4, 2u));
+        f.n_level = reader.count(static_cast<int32_t>(f.n), 3u);
+        f.v_level = reader.packed(f.n_level, 8u, 3u);
+        reader.finish(4u);
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      [[maybe_unused]] const auto length = f->n_greatest;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(v_greatest + i);
+          [[maybe_unused]] const float x2 =
+              ops::lesser((x1 / static_cast<float>(p_levels)), 0x1.0204060000000p+121f);
+          v_scale[i] = x2;
+        });
+      }
+    }
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto v_level = f->v_level;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto count_scale = f->n_greatest;
+      [[maybe_unused]] const auto output = f->output;
+      [[maybe_unused]] const auto length = f->n;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = ops::signExtended(cuda::unpackAt(v_level, i, 8u), 8u);
+          [[maybe_unused]] const float x2 =
+              (static_cast<float>(x1) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+          output[i] = kAccumulate ? output[i] + x2 : x2;
+        });
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] { *f->error = f->stop == cuda::kLost ? 0u : f->stop; });
+    }
+  }
+};
+
+template <bool kAccumulate>
+struct Kernel3 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == cuda::kLost) {
+      cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));
+    }
+  }
+};
+
+}  // namespace decoding
+
+HIPRESS_KERNEL(int8_shared_nothing, cuda::Nothing)
+HIPRESS_KERNEL(int8_shared_encode_0, encoding::Kernel0<false>)
+HIPRESS_KERNEL(int8_shared_encode_states_0, encoding::Kernel0<true>)
+HIPRESS_KERNEL(int8_shared_encode_1, encoding::Kernel1<false>)
+HIPRESS_KERNEL(int8_shared_encode_states_1, encoding::Kernel1<true>)
+HIPRESS_KERNEL(int8_shared_encode_2, encoding::Kernel2<false>)
+HIPRESS_KERNEL(int8_shared_encode_states_2, encoding::Kernel2<true>)
+HIPRESS_KERNEL(int8_shared_encode_3, encoding::Kernel3<false>)
+HIPRESS_KERNEL(int8_shared_encode_states_3, encoding::Kernel3<true>)
+HIPRESS_KERNEL(int8_shared_encode_4, encoding::Kernel4<false>)
+HIPRESS_KERNEL(int8_shared_encode_states_4, encoding::Kernel4<true>)
+HIPRESS_KERNEL(int8_shared_decode_0, decoding::Kernel0<false>)
+HIPRESS_KERNEL(int8_shared_decode_accumulate_0, decoding::Kernel0<true>)
+HIPRESS_KERNEL(int8_shared_decode_1, decoding::Kernel1<false>)
+HIPRESS_KERNEL(int8_shared_decode_accumulate_1, decoding::Kernel1<true>)
+HIPRESS_KERNEL(int8_shared_decode_2, decoding::Kernel2<false>)
+HIPRESS_KERNEL(int8_shared_decode_accumulate_2, decoding::Kernel2<true>)
+HIPRESS_KERNEL(int8_shared_decode_3, decoding::Kernel3<false>)
+HIPRESS_KERNEL(int8_shared_decode_accumulate_3, decoding::Kernel3<true>)
+
+}  // namespace hipress::generated_cuda::codec_int8_shared
+
+namespace hipress::generated_cuda::codec_int8_shared {
+
+extern const char* const kernels;
+
+inline Params parameters([[maybe_unused]] const double* values) {
+  Params params;
+  params.p_levels = static_cast<int32_t>(values[0]);
+  params.p_block = static_cast<int32_t>(values[1]);
+  params.p_stochastic = static_cast<bool>(values[2]);
+  params.p_error_feedback = static_cast<bool>(values[3]);
+  return params;
+}
+
+inline size_t bound([[maybe_unused]] size_t n, [[maybe_unused]] const Params& params) {
+  [[maybe_unused]] const size_t n_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t most_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  return ops::packedBytes(most_greatest, 32u) + ops::packedBytes(n, 8u);
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kStates>
+size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace encoding;
+  [[maybe_unused]] const size_t n_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t most_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  initial.v_greatest = arena.take<float>(most_greatest);
+  initial.r_greatest = arena.take<float>(cuda::mostPartials(n));
+  initial.v_scale = arena.take<float>(most_greatest);
+  initial.v_unit_1 = arena.take<float>(most_greatest);
+  initial.v_inverse = arena.take<float>(most_greatest);
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.gradient = call->gradient;
+  initial.scale = call->scale;
+  initial.random = {call->seed, call->step, call->tensor, call->firstElement};
+  initial.message = call->message;
+  initial.messageBytes = call->messageBytes;
+  initial.error = call->error;
+  initial.before_residual = kStates ? call->before[0] : nullptr;
+  initial.after_residual = kStates ? call->after[0] : nullptr;
+  cuda::launch(stream, kStates ? "int8_shared_encode_states_0" : "int8_shared_encode_0", 1,
+               Kernel0<kStates>{frame, initial});
+  cuda::launch(stream, kStates ? "int8_shared_encode_states_1" : "int8_shared_encode_1", cuda::gridFor(n),
+               Kernel1<kStates>{frame});
+  cuda::launch(stream, kStates ? "int8_shared_encode_states_2" : "int8_shared_encode_2",
+               cuda::gridFor(cuda::kTile * most_greatest), Kernel2<kStates>{frame});
+  cuda::launch(stream, kStates ? "int8_shared_encode_states_3" : "int8_shared_encode_3",
+               cuda::gridFor(most_greatest), Kernel3<kStates>{frame});
+  cuda::launch(stream, kStates ? "int8_shared_encode_states_4" : "int8_shared_encode_4", cuda::gridFor(n),
+               Kernel4<kStates>{frame});
+  return arena.bytes();
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kAccumulate>
+size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const Params& params,
+                  [[maybe_unused]] cuda::Stream stream) {
+  using namespace decoding;
+  [[maybe_unused]] const size_t n_greatest =
+      ops::asCount(ops::blocksOf(static_cast<int32_t>(n), params.p_block));
+  [[maybe_unused]] const size_t most_greatest = capacity * 8 / 32u;
+  [[maybe_unused]] const size_t n_level = ops::asCount(static_cast<int32_t>(n));
+  [[maybe_unused]] const size_t most_level = capacity * 8 / 8u;
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  initial.v_scale = arena.take<float>(most_greatest);
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.payload = call->payload;
+  initial.payloadBytes = call->payloadBytes;
+  initial.capacity = capacity;
+  initial.output = call->output;
+  initial.error = call->error;
+  cuda::launch(stream, kAccumulate ? "int8_shared_decode_accumulate_0" : "int8_shared_decode_0", 1,
+               Kernel0<kAccumulate>{frame, initial});
+  cuda::launch(stream, kAccumulate ? "int8_shared_decode_accumulate_1" : "int8_shared_decode_1",
+               cuda::gridFor(most_greatest), Kernel1<kAccumulate>{frame});
+  cuda::launch(stream, kAccumulate ? "int8_shared_decode_accumulate_2" : "int8_shared_decode_2",
+               cuda::gridFor(n), Kernel2<kAccumulate>{frame});
+  cuda::launch(stream, kAccumulate ? "int8_shared_decode_accumulate_3" : "int8_shared_decode_3",
+               cuda::gridFor(n / 16), Kernel3<kAccumulate>{frame});
+  return arena.bytes();
+}
+
+inline size_t maxEncodedBytes(const double* values, size_t count) {
+  return count == 0 ? 0 : bound(count, parameters(values));
+}
+
+inline size_t encodeScratchBytes(const double* values, size_t count) {
+  return encodeWith<false>(nullptr, count, parameters(values), nullptr);
+}
+
+inline size_t decodeScratchBytes(const double* values, size_t count, size_t capacity) {
+  return decodeWith<false>(nullptr, count, capacity, parameters(values), nullptr);
+}
+
+inline void encode(const cuda::CudaEncode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "int8_shared_nothing", 1, cuda::Nothing{call.messageBytes, nullptr, 0});
+    cuda::launch(stream, "int8_shared_nothing", 1, cuda::Nothing{call.error, nullptr, 0});
+  } else if (call.before != nullptr) {
+    encodeWith<true>(&call, call.count, parameters(call.params), stream);
+  } else {
+    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+  }
+}
+
+inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {
+  if (call.count == 0) {
+    cuda::launch(stream, "int8_shared_nothing", 1,
+                 cuda::Nothing{call.error, call.payloadBytes, call.capacity});
+  } else if (call.accumulate != 0) {
+    decodeWith<true>(&call, call.count, call.capacity, parameters(call.params), stream);
+  } else {
+    decodeWith<false>(&call, call.count, call.capacity, parameters(call.params), stream);
+  }
+}
+
+inline const char* refusal(uint32_t error) {
+  static const char* const reasons[] = {"none", "the payload has more bytes than there is room for",
+                                        "'greatest' is not in the payload as it must be",
+                                        "'level' is not in the payload as it must be",
+                                        "the payload is longer than its fields"};
+  constexpr size_t known = sizeof(reasons) / sizeof(reasons[0]);
+  return error < known ? reasons[error] : "unknown";
+}
+
+}  // namespace hipress::generated_cuda::codec_int8_shared
+
+extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec*
+hipress_cuda_codec_int8_shared() {
+  namespace codec = hipress::generated_cuda::codec_int8_shared;
+  static const hipress::cuda::CudaCodec table{"int8_shared",
+                                              codec::kernels,
+                                              1,
+                                              4,
+                                              &codec::maxEncodedBytes,
+                                              &codec::encodeScratchBytes,
+                                              &codec::decodeScratchBytes,
+                                              &codec::encode,
+                                              &codec::decode,
+                                              &codec::refusal};
+  return &table;
+}
