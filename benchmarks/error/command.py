@@ -30,7 +30,16 @@ from hipress._library import load_core
 
 CODECS = (
     *("fp16", "bf16", "int8", "int8(stochastic=true)", "fp8_e4m3", "fp8_e4m3(power_of_two=true)", "fp8_e5m2"),
-    *("natural", "qsgd", "int4", "fp4_e2m1", "fp4_e2m1(power_of_two=true)", "terngrad(bitwidth=4)", "terngrad"),
+    *(
+        "natural",
+        "qsgd",
+        "u8bit",
+        "int4",
+        "fp4_e2m1",
+        "fp4_e2m1(power_of_two=true)",
+        "terngrad(bitwidth=4)",
+        "terngrad",
+    ),
     *("tbq", "onebit", "efsignsgd", "topk", "randomk", "threshold", "dgc", "graddrop"),
 )
 TOPOLOGIES = ("ps", "ring", "butterfly")

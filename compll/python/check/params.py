@@ -72,9 +72,9 @@ def _param(field: s.ParamField, scope: Scope) -> ir.Param:
         raise unit.error(field.type.span, "a parameter is a scalar")
     domain = None
     if isinstance(field.domain, s.SetDomain):
-        domain = ir.Domain(values=tuple(_number(v, type_, scope) for v in field.domain.values))
+        domain = ir.Domain(values=tuple(constant_number(v, type_, scope) for v in field.domain.values))
     elif isinstance(field.domain, s.IntervalDomain):
-        low, high = (_number(v, type_, scope) for v in (field.domain.low, field.domain.high))
+        low, high = (constant_number(v, type_, scope) for v in (field.domain.low, field.domain.high))
         if not low < high:
             raise unit.error(field.domain.span, f"no value lies between {low:g} and {high:g}")
         domain = ir.Domain(None, low, high, field.domain.low_open, field.domain.high_open)
@@ -88,14 +88,14 @@ def _param(field: s.ParamField, scope: Scope) -> ir.Param:
 def _allowed(
     what: str, node: s.Expression, type_: ir.Scalar, domain: ir.Domain | None, scope: Scope
 ) -> bool | int | float:
-    value = _number(node, type_, scope)
+    value = constant_number(node, type_, scope)
     if domain is not None and value not in domain:
         raise scope.unit.error(node.span, f"the {what} {value:g} is not in {domain}")
     return bool(value) if type_ == ir.BOOL else value
 
 
-def _number(node: s.Expression, type_: ir.Scalar, scope: Scope) -> int | float:
-    """A constant of a param block. `inf` is a constant only in such a block."""
+def constant_number(node: s.Expression, type_: ir.Scalar, scope: Scope) -> int | float:
+    """A constant of a param block or of a table. `inf` is a constant only in a param block."""
     if isinstance(node, s.Name) and node.name == "inf" and type_.kind in ("float", "double"):
         return math.inf
     expr = check_expressions.scalar(node, scope)
@@ -106,7 +106,9 @@ def _number(node: s.Expression, type_: ir.Scalar, scope: Scope) -> int | float:
     try:
         value = evaluate_static(expr, {})
     except KeyError:  # the expression needs a random number or a vector
-        raise scope.unit.error(node.span, "a parameter's limits and default are constants") from None
+        raise scope.unit.error(
+            node.span, "a parameter's limits and default, and a table's elements, are constants"
+        ) from None
     low, high = limits(type_) if type_.kind in ("bool", "uint", "int") else (-math.inf, math.inf)
     if not low <= value <= high:
         raise scope.unit.error(node.span, f"{value:g} does not fit in {type_}")

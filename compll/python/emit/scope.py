@@ -159,7 +159,9 @@ class Scope(ABC):
             case Stored():
                 return self.variable(type_, self.stored(vector))
             case Computed(op):
-                text = ELEMENTS[type(op)](self, op)
+                text = (
+                    self.at(vector, self.position()) if isinstance(op, ir.Constants) else ELEMENTS[type(op)](self, op)
+                )
                 return text if text == self.position() else self.variable(type_, text)
 
     def access(self, access: ir.Vec | ir.Spread) -> str:

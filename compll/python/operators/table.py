@@ -6,6 +6,7 @@ from __future__ import annotations
 from hipress.compll import ir
 from hipress.compll.operators import (
     concat,
+    constants,
     fill,
     filter,
     gather,
@@ -109,6 +110,7 @@ TABLE = (
         planning=fill.PLANNING,
         element=fill.element,
     ),
+    Row("constants", None, node=ir.Constants, meaning=constants.meaning, planning=constants.PLANNING),
     Row("spread(vector, block)", spread.rule),  # an argument of map
     Row("concat(value, ...)", concat.rule, arguments=(1, 99)),  # a statement
 )

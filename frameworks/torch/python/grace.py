@@ -41,6 +41,7 @@ COMPRESSORS = {
     "terngrad": "terngrad",
     "threshold": "threshold(threshold={threshold})",
     "topk": "topk(ratio={compress_ratio})",
+    "u8bit": "u8bit",
 }
 MEMORIES = ("none", "residual", "efsignsgd", "dgc", "powersgd")
 #: Compressors and memories of GRACE that are no codecs, with what to take instead.
@@ -51,7 +52,6 @@ WITHOUT_CODEC = {
     "adapsparse": "threshold",
     "inceptionn": "natural",
     "sketch": "qsgd",
-    "u8bit": 'codec="int8" of HiPress',
 }
 #: GRACE's parameters and their defaults.
 DEFAULTS: dict[str, Any] = {
@@ -69,7 +69,7 @@ DEFAULTS: dict[str, Any] = {
     "lr": 0.1,
 }
 #: Codecs that keep a residual if they are asked to; the others of COMPRESSORS have none.
-_WITH_RESIDUAL = ("efsignsgd", "natural", "onebit", "powersgd", "qsgd", "randomk", "threshold", "topk")
+_WITH_RESIDUAL = ("efsignsgd", "natural", "onebit", "powersgd", "qsgd", "randomk", "threshold", "topk", "u8bit")
 
 
 @dataclass(frozen=True)
