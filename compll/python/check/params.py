@@ -74,15 +74,29 @@ def _param(field: s.ParamField, scope: Scope) -> ir.Param:
     if isinstance(field.domain, s.SetDomain):
         domain = ir.Domain(values=tuple(constant_number(v, type_, scope) for v in field.domain.values))
     elif isinstance(field.domain, s.IntervalDomain):
-        low, high = (constant_number(v, type_, scope) for v in (field.domain.low, field.domain.high))
-        if not low < high:
-            raise unit.error(field.domain.span, f"no value lies between {low:g} and {high:g}")
-        domain = ir.Domain(None, low, high, field.domain.low_open, field.domain.high_open)
+        domain = _interval(field.domain, type_, scope)
     default, merged = (
         None if value is None else _allowed(what, value, type_, domain, scope)
         for what, value in (("default", field.default), ("value for merged gradients", field.merged))
     )
     return ir.Param(name=field.name, type=type_, default=default, domain=domain, merged=merged, span=field.span)
+
+
+def _interval(node: s.IntervalDomain, type_: ir.Scalar, scope: Scope) -> ir.Domain:
+    """Infinity as a limit of an integer is the least or the greatest value of its type."""
+    numbers, opens = [], []
+    for end, is_open in ((node.low, node.low_open), (node.high, node.high_open)):
+        sign = -1 if isinstance(end, s.Prefix) and end.operator == "-" else 1
+        name = end.operand if isinstance(end, s.Prefix) else end
+        infinite = isinstance(name, s.Name) and name.name == "inf"
+        whole = type_.kind in ("uint", "int")
+        number = limits(type_)[sign > 0] if infinite and whole else sign * math.inf if infinite else None
+        numbers.append(constant_number(end, type_, scope) if number is None else number)
+        opens.append(is_open and not (infinite and whole))
+    low, high = numbers
+    if not low < high:
+        raise scope.unit.error(node.span, f"no value lies between {low:g} and {high:g}")
+    return ir.Domain(None, low, high, *opens)
 
 
 def _allowed(
@@ -95,9 +109,7 @@ def _allowed(
 
 
 def constant_number(node: s.Expression, type_: ir.Scalar, scope: Scope) -> int | float:
-    """A constant of a param block or of a table. `inf` is a constant only in a param block."""
-    if isinstance(node, s.Name) and node.name == "inf" and type_.kind in ("float", "double"):
-        return math.inf
+    """A constant of a param block or of a table."""
     expr = check_expressions.scalar(node, scope)
     if isinstance(expr, ir.Const):
         expr = convert(scope.unit, expr, type_, node.span)

@@ -47,10 +47,10 @@ def stored_type(type_: ir.Scalar) -> str:
 
 
 def message_type(type_: ir.Scalar) -> str:
-    """The C++ type of a vector's element, or of a scalar, in a message; bytes if elements are packed."""
-    if type_.packed:
-        return "uint8_t"
-    return "uint16_t" if type_.bits == 16 else c_type(type_)
+    """The C++ type of a vector's element before it is packed, or of a scalar, in a message."""
+    if type_.bits == 16 or type_.wide:
+        return "uint16_t"
+    return "uint8_t" if type_.packed else c_type(type_)
 
 
 def constant(value: bool | int | float, type_: ir.Scalar) -> str:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Vectors of unsigned integers in a message: element i of width b has the bits from i·b on, low bits first.
-// A tile to be packed has a byte for each, as stores of 32 bits would cost more than to narrow them; in an
-// unpacked tile they have 32 bits.
+// A tile to be packed has a byte for each, or two for 12 bits, as stores of 32 bits would cost more than to
+// narrow them; in an unpacked tile they have 32 bits.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 #include "core/element/multiversion.h"
 #include "core/ops/cpu/pack_bytes.h"
+#include "core/ops/cpu/pack_spanning.h"
 #include "core/ops/tile.h"
 
 namespace hipress::ops {
@@ -91,7 +92,7 @@ void narrowLanes(const int32_t* lanes, Code* codes) {
 
 /// Writes elements first … first + count − 1 of the vector that begins at `field`. The lower bits of the
 /// first byte are kept, unused ones of the last become 0; no other byte is touched. Codes are below 2^width;
-/// width is 1, 2, 4 or 8.
+/// width is 1 to 8.
 template <IsaLevel level>
 void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
   switch (width) {
@@ -101,9 +102,18 @@ void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field
       return detail::packWidth<level, 2>(codes, count, field, first);
     case 4:
       return detail::packWidth<level, 4>(codes, count, field, first);
-    default:
+    case 8:
       if (count != 0) std::memcpy(field + first, codes, count);
+      return;
+    default:
+      return packSpanning(codes, count, width, field, first);
   }
+}
+
+/// The same for elements of 12 bits.
+template <IsaLevel>
+void packTile(const uint16_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
+  packSpanning(codes, count, width, field, first);
 }
 
 /// Reads what packTile() writes; nothing outside of these elements' bytes.
@@ -116,8 +126,10 @@ void unpackTile(const uint8_t* field, size_t first, size_t count, unsigned width
       return detail::unpackWidth<level, 2>(field, first, count, codes);
     case 4:
       return detail::unpackWidth<level, 4>(field, first, count, codes);
-    default:
+    case 8:
       return detail::unpackWidth<level, 8>(field, first, count, codes);
+    default:
+      return unpackSpanning(field, first, count, width, codes);
   }
 }
 

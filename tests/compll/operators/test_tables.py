@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,33 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hipress.compll import Interpreter, compile_text
-from tests.compll.operators.differential import same_on_all_targets
 from tests.compll.programs import floats
-
-#: A table for each form of the search: few middles, upper bits that tell the middles apart, and halves.
-PROGRAM = """
-table float few[4] = {-1.5, -0.5, 0.25, 1.25};
-table int32 half[20] = [&](int i) -> int { return 1 << i / 2; };
-table float steep[20] = [&](int i) -> float { return half[i] * (i % 2 == 0 ? 0.001 : 0.0013); };
-table float fine[300] = [&](int i) -> float { return (i - 150) * 0.013; };
-
-void TablesEncode(float* gradient, uint8* compressed, state float* residual) {
-    float* value = map(gradient, residual, [&](float g, float r) -> float { return g + r; });
-    (uint2* a, uint8* b, int* c, residual) = map(value, [&](float x) -> (uint2, uint8, int, float) {
-        int at = nearest(fine, x);
-        return nearest(few, x), nearest(steep, abs(x)), at, x - fine[at];
-    });
-    uint8* odd = map(half, steep, [&](int h, float s) -> uint8 { return nearest(fine, h / (s - s)); });
-    compressed = concat(fine.size, a, b, c, odd, half[3], few[gradient.size - 5]);
-}
-
-void TablesDecode(uint8* compressed, float* gradient) {
-    extract(compressed, int32 n, uint2 a[gradient.size], uint8 b[gradient.size], int32 c[gradient.size],
-            uint8 odd[half.size], int32 h, float f);
-    require(n == fine.size && h == half[3]);
-    gradient = map(a, b, c, [&](uint2 k, uint8 l, int m) -> float { return few[k] + steep[l] + fine[m] + f; });
-}
-"""
 
 
 @cache
@@ -99,8 +72,3 @@ def test_tables_are_vectors_and_all_functions_see_them() -> None:
     """
     message = Interpreter(compile_text(text, complete=False)).encode(floats(1))
     assert message == floats(1, 2, 4, 0, 2, 4, 8, 0).tobytes() + np.int32(3).tobytes()
-
-
-@pytest.mark.slow
-def test_all_targets_do_the_same(tmp_path: Path) -> None:
-    same_on_all_targets(PROGRAM, tmp_path)

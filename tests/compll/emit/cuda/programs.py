@@ -165,8 +165,9 @@ _TEXTS = {"sorts": _SORTS, "branches": _BRANCHES, "blocks": _BLOCKS, "sparse": _
 VARIANTS["blocks"] = [{"size": size} for size in (1, 3, 64, 1024, 5000, 1000000)]
 VARIANTS["branches"] = [{"limit": limit} for limit in (0.5, 3.0, 5.0)]
 VARIANTS["narrow"] = [{}, {"flip": True, "block": 1}, {"bias": 127, "most": 65535, "block": 5000}]
+VARIANTS["widths"] = [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}]
 #: Programs of the tests for processors.
-_FILES = ["narrow"]
+_FILES = ["narrow", "widths", "tables"]
 NAMES = [*BUILTIN, *EXAMPLES, *_TEXTS, *_FILES]
 
 
