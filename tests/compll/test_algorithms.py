@@ -197,6 +197,17 @@ def test_natural_dithering_is_right_on_average_and_sends_powers_of_two_of_the_le
     np.testing.assert_allclose(decoded.mean(axis=0), g, atol=5 * float(length) / 3 / 2 / np.sqrt(2000))
 
 
+def test_sparseloco_sends_the_largest_of_each_chunk() -> None:
+    run, g = codec("sparseloco", chunk=100, count=10), normal(250)
+    states = run.new_state(250)
+    message = run.encode(g, states)
+    sent = np.flatnonzero(run.decode(message, 250))
+    assert len(message) == 4 * 3 + -(-30 * 12 // 8) + -(-30 * 2 // 8) == run.max_encoded_bytes(250)
+    for first in (0, 100, 200):
+        largest = first + np.sort(np.argsort(-np.abs(g[first : first + 100]))[:10])
+        assert largest.tolist() == sent[(sent >= first) & (sent < first + 100)].tolist()
+
+
 def test_threelc_packs_five_values_into_a_byte_and_keeps_the_rest() -> None:
     run, g = codec("threelc", sparsity=1.5), floats(1, -1, 0.5, -0.8, 0, 0.76, 0.75)
     states = run.new_state(7)

@@ -15,6 +15,7 @@ from hipress.compll.operators import (
     reduce,
     reduce_blocks,
     scatter,
+    smallest_of_blocks,
     sort,
     spread,
     sum,
@@ -68,6 +69,15 @@ TABLE = (
         planning=sort.PLANNING,
         sink=plan.KeysTo,
         lowering={"cpu": sort.CPU, "cuda": sort.CUDA},
+    ),
+    Row(
+        "smallest_of_blocks(vector, key, count, block)",
+        smallest_of_blocks.rule,
+        node=smallest_of_blocks.SmallestOfBlocks,
+        meaning=smallest_of_blocks.meaning,
+        planning=smallest_of_blocks.PLANNING,
+        sink=smallest_of_blocks.SelectTo,
+        lowering={"cpu": smallest_of_blocks.CPU, "cuda": smallest_of_blocks.CUDA},
     ),
     Row(
         "gather(vector, indices)",

@@ -19,9 +19,13 @@ from hipress.compll.passes.vectors import Payload
 
 @dataclass(frozen=True)
 class CpuSink(SinkLowering):
-    """On a processor, threads share a loop in chunks; `per_chunk` is a statement once their number is known."""
+    """On a processor, threads share a loop in chunks; `per_chunk` is a statement once their number is known.
+
+    `per_block` is a statement after the elements of a block, for a sink of a loop over blocks.
+    """
 
     per_chunk: Callable[[Any, Any], str] | None = None
+    per_block: Callable[[Any, Any], str] | None = None
 
 
 class CpuSteps(Steps):
