@@ -15,8 +15,9 @@ ROOT = Path(__file__).parents[2]
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 255, 1023, 1024, 1025]
 BUILTIN = ["bf16", "dgc", "efsignsgd", "fp4_e2m1", "fp8_e4m3", "fp8_e5m2", "graddrop", "int4", "int8", "natural"]
 BUILTIN += ["onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk", "u8bit"]
-EXAMPLES = ["adacomp", "blockquant4", "natural_dithering", "sparseloco", "threelc"]
-BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in ("bf16", "terngrad", "natural_dithering")]
+EXAMPLES = ["adacomp", "blockquant4", "inceptionn", "linear_dithering", "natural_dithering", "sparseloco", "threelc"]
+UNBIASED = ["bf16", "terngrad", "natural_dithering", "linear_dithering"]
+BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in UNBIASED]
 #: Values of parameters with which a codec keeps what it does not send, where its defaults do not.
 FEEDBACK = {name: {"error_feedback": True} for name in ("int8", "fp8_e4m3", "fp8_e5m2", "qsgd", "natural", "u8bit")}
 

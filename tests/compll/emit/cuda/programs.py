@@ -25,6 +25,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "blockquant4": [{}, {"block": 32}],
     "natural_dithering": [{"block": 100}],
     "sparseloco": [{}, {"chunk": 64, "count": 5}],
+    "inceptionn": [{"bound": 5}],
+    "linear_dithering": [{"bits": 3, "block": 100}, {"bits": 6, "euclidean": True}],
     "threelc": [{"sparsity": 1.5}],
     "int8": [{}, {"error_feedback": True, "block": 100}, {"stochastic": True, "block": 5000}],
     "fp8_e4m3": [{"error_feedback": True, "block": 100}, {"stochastic": True, "power_of_two": True}],
