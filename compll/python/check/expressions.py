@@ -245,6 +245,9 @@ def _call(node: s.Call, scope: Scope) -> Value:
     if function is None:
         known = [*FUNCTIONS, "nearest", *OPERATORS, *unit.functions, *scope.visible()]
         raise unit.error(node.span, f"unknown function '{node.name}'", did_you_mean(node.name, known))
+    if unit.role == "table" and node.name in ("exp", "log"):
+        hint = "the last bit of exp and log may differ between machines"
+        raise unit.error(node.span, f"a table cannot use {node.name}", hint)
     if len(node.arguments) != function.arity:
         count = f"{function.arity} argument{'s' if function.arity > 1 else ''}"
         raise unit.error(node.span, f"'{node.name}' takes {count}, not {len(node.arguments)}")

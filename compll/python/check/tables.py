@@ -17,7 +17,6 @@ from hipress.compll.check.type_names import resolve
 from hipress.compll.frontend import syntax as s
 from hipress.compll.ir.operators import OPERATORS
 from hipress.compll.ir.source import Source
-from hipress.compll.passes.vectors import expressions
 from hipress.compll.reference.evaluate import Environment, apply, dtype
 
 #: The most elements of a table. A generated codec holds tables as text, so a long table takes long to compile.
@@ -78,10 +77,6 @@ def _computed(node: s.Lambda, element: ir.Scalar, count: int, scope: Scope) -> N
     function = check_lambdas.as_lambda(called, node.span)
     if tuple(result.type for result in function.results) != (element,):
         raise unit.error(node.span, f"a table's function gives {element}, as the table holds")
-    for part in expressions(function):
-        if isinstance(part, ir.Call) and part.function in ("exp", "log"):
-            hint = "the last bit of exp and log may differ between machines"
-            raise unit.error(part.span, f"a table cannot use {part.function}", hint)
     vectors = {name: values_of(let) for name, let in unit.tables.items()}
     numbers = np.arange(count, dtype=np.int32)
     (values,) = apply(function, (numbers,), Environment({}, vectors=vectors), numbers)

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "core/element/multiversion.h"
-#include "core/ops/cpu/pack_bytes.h"
-#include "core/ops/cpu/pack_spanning.h"
+#include "core/ops/cpu/packing/pack_bytes.h"
+#include "core/ops/cpu/packing/pack_spanning.h"
 #include "core/ops/tile.h"
 
 namespace hipress::ops {
