@@ -120,6 +120,31 @@ class Float4(BlockQuantizer):
         return torch.where(codes < 8, magnitude, -magnitude)
 
 
+class DynamicTree(BlockQuantizer):
+    """The 128 magnitudes of an 8-bit dynamic tree and a sign."""
+
+    MAGNITUDES = torch.cat(
+        [
+            torch.zeros(1),
+            *((torch.arange(2**n) + 0.5) * 0.9 / 2**n * 10.0 ** (n - 6) + 10.0 ** (n - 7) for n in range(7)),
+        ]
+    )
+    BETWEEN = (MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2
+
+    def __init__(self, block: int = 4096) -> None:
+        super().__init__(8, block)
+
+    def scales(self, rows: Tensor) -> Tensor:
+        return rows.abs().amax(1, keepdim=True)
+
+    def codes(self, scaled: Tensor) -> Tensor:
+        return torch.bucketize(scaled.abs(), self.BETWEEN).to(torch.uint8) + 128 * (scaled < 0).to(torch.uint8)
+
+    def values(self, codes: Tensor) -> Tensor:
+        magnitude = self.MAGNITUDES[(codes & 127).long()]
+        return torch.where(codes < 128, magnitude, -magnitude)
+
+
 class EfSignSgd(BlockQuantizer):
     """Compresses a block to its mean magnitude, and signs."""
 

@@ -47,8 +47,20 @@ Floats = NDArray[np.float32]
 Element = TypeVar("Element", bound=np.generic)
 
 CODECS = (
-    *("bf16", "fp16", "int8", "fp8_e4m3", "fp8_e5m2", "int4", "fp4_e2m1", "natural", "qsgd", "int8(stochastic=true)"),
-    *("terngrad(bitwidth=2)", "tbq", "onebit", "efsignsgd", "topk", "randomk", "threshold", "dgc", "graddrop"),
+    *("bf16", "fp16", "int8", "fp8_e4m3", "fp8_e5m2", "int4", "fp4_e2m1", "natural", "qsgd"),
+    *(
+        "int8(stochastic=true)",
+        "u8bit",
+        "terngrad(bitwidth=2)",
+        "tbq",
+        "onebit",
+        "efsignsgd",
+        "topk",
+        "randomk",
+        "threshold",
+        "dgc",
+        "graddrop",
+    ),
 )
 #: A huge page of Linux on x86-64. Every buffer starts at a new page, so that pages affect all systems equally.
 HUGE_PAGE = 2 << 20

@@ -23,7 +23,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from benchmarks.codec.block_compressors import EfSignSgd, Float4, Float8, Halves, Integers, Natural, Qsgd
+from benchmarks.codec.block_compressors import DynamicTree, EfSignSgd, Float4, Float8, Halves, Integers, Natural, Qsgd
 from benchmarks.codec.choosing_compressors import RandomK, Threshold, TopK
 from benchmarks.codec.compressors import Compressed, Compressor, Largest, Message, Onebit, Tbq, Terngrad
 
@@ -154,6 +154,7 @@ CODECS: dict[str, Callable[..., TorchCodec]] = {
     "fp4_e2m1": _with_residual(Float4),
     "natural": _stateless(Natural),
     "qsgd": _stateless(Qsgd),
+    "u8bit": _stateless(DynamicTree),
     "efsignsgd": _with_residual(EfSignSgd),
     "topk": _choosing(TopK),
     "randomk": _choosing(RandomK),

@@ -36,6 +36,7 @@ CODECS = (
         "int8_shared(levels=7)",
         "natural",
         "qsgd",
+        "u8bit",
         "int4",
         "fp4_e2m1",
         "fp4_e2m1(power_of_two=true)",

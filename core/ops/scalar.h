@@ -111,7 +111,7 @@ HIPRESS_HOST_DEVICE constexpr int32_t toInt(float x) {
   return below ? kLeastInt : notAbove;
 }
 
-/// The nearest number of 0 … 2^bits − 1; `bits` is 1, 2, 4, 8 or 16.
+/// The nearest number of 0 … 2^bits − 1; `bits` is 1 to 8, 12 or 16.
 template <typename T>
 HIPRESS_HOST_DEVICE constexpr int32_t toUint(T x, uint32_t bits) {
   const T greatest = static_cast<T>((1u << bits) - 1u);

@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 
 FLOATS = ["fp8_e4m3", "fp8_e5m2", "fp4_e2m1"]
 NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4", *FLOATS]
-NAMES += ["int8_shared", "efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk"]
+NAMES += ["int8_shared", "efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk", "u8bit"]
 #: Codecs that take a sample to find the least value that they send.
 SAMPLING = ["dgc", "graddrop"]
 SPARSE = ["dgc", "graddrop", "topk", "threshold", "randomk"]
@@ -51,6 +51,7 @@ TEXTS = [
     "topk(ratio=0.3)",
     "threshold(threshold=0.5, ratio=0.3)",
     "randomk(ratio=0.3)",
+    "u8bit(block=100, error_feedback=true)",
 ]
 
 
@@ -101,6 +102,7 @@ def documented_bytes(of: Builtin, count: int) -> int:
         "fp4_e2m1": 4,
         "efsignsgd": 1,
         "qsgd": 8,
+        "u8bit": 8,
     }
     if of.name in widths:
         return 4 * -(-count // int(option(of, "block"))) + -(-count * widths[of.name] // 8)

@@ -198,6 +198,40 @@ def test_natural_dithering_is_right_on_average_and_sends_powers_of_two_of_the_le
     np.testing.assert_allclose(decoded.mean(axis=0), g, atol=5 * float(length) / 3 / 2 / np.sqrt(2000))
 
 
+def test_inceptionn_sends_each_value_in_as_many_bits_as_it_needs() -> None:
+    run, g = codec("inceptionn", bound=4), floats(0.03, 1, -7.99, 8, -100, 5000)
+    states = run.new_state(6)
+    message = run.encode(g, states)
+    assert len(message) == 8 + 2 * 3 + 2 + 2
+    assert run.decode(message, 6).tolist() == [0, 1, -7.9375, 8, -100, 32767 / 16]
+    np.testing.assert_array_equal(run.decode(message, 6) + states["residual"], g)
+    with pytest.raises(CorruptPayload, match="the requirement in line"):
+        run.decode(message[:-1] + b"\x00", 6)
+
+
+@pytest.mark.parametrize("params", [{"bits": 3}, {"bits": 6, "euclidean": True}])
+def test_linear_dithering_is_right_on_average(params: dict[str, int]) -> None:
+    run, g = codec("linear_dithering", block=100, **params), normal(100)
+    message = run.encode(g)
+    assert len(message) == 4 + -(-100 * params["bits"] // 8)
+    step = np.frombuffer(message[:4], "<f4")[0]
+    decoded = np.array([run.decode(run.encode(g, seed=seed), 100) for seed in range(1000)], np.float64)
+    assert (np.abs(decoded - g) <= step * 1.0001).all()
+    # A value between two levels is off by half a step at most: 1000 draws, five standard deviations.
+    np.testing.assert_allclose(decoded.mean(axis=0), g, atol=5 * float(step) / 2 / math.sqrt(1000))
+
+
+def test_sparseloco_sends_the_largest_of_each_chunk() -> None:
+    run, g = codec("sparseloco", chunk=100, count=10), normal(250)
+    states = run.new_state(250)
+    message = run.encode(g, states)
+    sent = np.flatnonzero(run.decode(message, 250))
+    assert len(message) == 4 * 3 + -(-30 * 12 // 8) + -(-30 * 2 // 8) == run.max_encoded_bytes(250)
+    for first in (0, 100, 200):
+        largest = first + np.sort(np.argsort(-np.abs(g[first : first + 100]))[:10])
+        assert largest.tolist() == sent[(sent >= first) & (sent < first + 100)].tolist()
+
+
 def test_threelc_packs_five_values_into_a_byte_and_keeps_the_rest() -> None:
     run, g = codec("threelc", sparsity=1.5), floats(1, -1, 0.5, -0.8, 0, 0.76, 0.75)
     states = run.new_state(7)

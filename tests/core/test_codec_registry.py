@@ -59,6 +59,7 @@ from tests.codecs.builtin import NAMES
         ("topk", "topk(ratio=0.01, error_feedback=true)", 30, ("residual",)),
         ("threshold", "threshold(threshold=0.01, ratio=0.25, error_feedback=true)", 31, ("residual",)),
         ("randomk", "randomk(ratio=0.01, error_feedback=true)", 32, ("residual",)),
+        ("u8bit", "u8bit(block=4096, error_feedback=false)", 33, ()),
     ],
 )
 def test_text_to_codec(text: str, signature: str, number: int, states: tuple[str, ...]) -> None:

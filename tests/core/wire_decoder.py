@@ -15,6 +15,7 @@ RAW, ABSENT, CHECKSUM = 1, 2, 4
 NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP, BF16, INT8, INT4 = 0, 1, 16, 17, 18, 19, 20, 21, 22, 23
 FP8_E4M3, FP8_E5M2, FP4_E2M1, EFSIGNSGD, QSGD, NATURAL, TOPK, THRESHOLD, RANDOMK = 24, 25, 26, 27, 28, 29, 30, 31, 32
 INT8_SHARED = 40
+U8BIT = 33
 
 # The bits of the exponent and of the mantissa of the codecs with small floats.
 SMALL_FLOATS = {FP8_E4M3: (4, 3), FP8_E5M2: (5, 2), FP4_E2M1: (2, 1)}
@@ -35,6 +36,7 @@ DEFAULTS: dict[int, dict[str, float]] = {
     TOPK: {"ratio": 0.01},
     THRESHOLD: {"ratio": 0.25},
     RANDOMK: {"ratio": 0.01},
+    U8BIT: {"block": 4096},
 }
 
 # By dtype number: bytes per element, and struct's format of one element; struct has none for bfloat16.
@@ -159,6 +161,20 @@ def decode_efsignsgd(payload: bytes, count: int, block: int) -> list[float]:
     return [-means[j // block] if negative else means[j // block] for j, negative in enumerate(signs)]
 
 
+def decode_u8bit(payload: bytes, count: int, block: int) -> list[float]:
+    blocks = (count + block - 1) // block
+    scales = decode_elements(payload[: 4 * blocks], 0, blocks)
+    magnitudes = [0.0]
+    for code in range(1, 128):
+        length = code.bit_length() - 1
+        magnitudes.append(rounded((9 * code - 8 * 2**length + 4.5) / (2**length * 10 ** (7 - length))))
+    values = []
+    for j, code in enumerate(unpacked(payload[4 * blocks :], 8, count)):
+        value = rounded(magnitudes[code % 128] * scales[j // block])
+        values.append(-value if code >= 128 else value)
+    return values
+
+
 def decode_natural(payload: bytes, count: int) -> list[float]:
     exponents, signs = payload[:count], unpacked(payload[count:], 1, count)
     bits = [exponent << 23 | negative << 31 for exponent, negative in zip(exponents, signs, strict=True)]
@@ -207,6 +223,8 @@ def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str,
         return decode_int8_shared(payload, count, int(agreed["levels"]), int(agreed["block"]))
     if codec in SMALL_FLOATS:
         return decode_small_floats(payload, count, *SMALL_FLOATS[codec], int(agreed["block"]))
+    if codec == U8BIT:
+        return decode_u8bit(payload, count, int(agreed["block"]))
     if codec == EFSIGNSGD:
         return decode_efsignsgd(payload, count, int(agreed["block"]))
     if codec == NATURAL:

@@ -47,6 +47,7 @@ inline constexpr const char* kCodecs[] = {
     "topk(ratio=0.1)",
     "threshold",
     "randomk(ratio=0.1)",
+    "u8bit(block=17)",
 };
 inline constexpr size_t kCodecCount = sizeof(kCodecs) / sizeof(*kCodecs);
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from hipress.compll import ir
 from hipress.compll.check import lambdas as check_lambdas
+from hipress.compll.check import nearest as check_nearest
 from hipress.compll.check import operators as check_operators
 from hipress.compll.check.conversions import arithmetic_type, common_type, convert, truth
 from hipress.compll.check.length_keys import GRADIENT_LENGTH
@@ -191,6 +192,8 @@ def _index(node: s.Index, scope: Scope) -> ir.Expr:
 
 def _random(node: s.Random, scope: Scope) -> ir.Expr:
     unit, type_ = scope.unit, resolve(node.type, scope)
+    if unit.role == "table":
+        raise unit.error(node.span, "a table cannot use random numbers", "its elements are constants")
     if unit.role != "encode":
         raise unit.error(node.span, "decode cannot use random numbers", "all ranks must decode the same values")
     if type_ not in (ir.FLOAT, ir.INT):
@@ -236,10 +239,15 @@ def _call(node: s.Call, scope: Scope) -> Value:
                 node.span, f"'{node.name}' works on whole vectors, so it cannot stand inside a function of elements"
             )
         return check_operators.lower(node, scope)
+    if node.name == "nearest":
+        return check_nearest.nearest(node, scope)
     function = FUNCTIONS.get(node.name)
     if function is None:
-        known = [*FUNCTIONS, *OPERATORS, *unit.functions, *scope.visible()]
+        known = [*FUNCTIONS, "nearest", *OPERATORS, *unit.functions, *scope.visible()]
         raise unit.error(node.span, f"unknown function '{node.name}'", did_you_mean(node.name, known))
+    if unit.role == "table" and node.name in ("exp", "log"):
+        hint = "the last bit of exp and log may differ between machines"
+        raise unit.error(node.span, f"a table cannot use {node.name}", hint)
     if len(node.arguments) != function.arity:
         count = f"{function.arity} argument{'s' if function.arity > 1 else ''}"
         raise unit.error(node.span, f"'{node.name}' takes {count}, not {len(node.arguments)}")

@@ -29,7 +29,8 @@ def lower_map(node: s.Call, scope: Scope) -> tuple[ir.Map, tuple[ir.Vector, ...]
             raise unit.error(
                 argument.span,
                 f"sizes differ: this vector has {length_keys.shown(reference.type.length)} elements, {what}",
-                "map takes vectors whose lengths are certainly equal",
+                "map takes vectors whose lengths are certainly equal"
+                + ("; require(a.size == b.size) makes them so" if unit.role == "decode" else ""),
             )
     function = lambdas.as_lambda(called, node.arguments[-1].span)
     accesses = tuple(

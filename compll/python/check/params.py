@@ -72,12 +72,9 @@ def _param(field: s.ParamField, scope: Scope) -> ir.Param:
         raise unit.error(field.type.span, "a parameter is a scalar")
     domain = None
     if isinstance(field.domain, s.SetDomain):
-        domain = ir.Domain(values=tuple(_number(v, type_, scope) for v in field.domain.values))
+        domain = ir.Domain(values=tuple(constant_number(v, type_, scope) for v in field.domain.values))
     elif isinstance(field.domain, s.IntervalDomain):
-        low, high = (_number(v, type_, scope) for v in (field.domain.low, field.domain.high))
-        if not low < high:
-            raise unit.error(field.domain.span, f"no value lies between {low:g} and {high:g}")
-        domain = ir.Domain(None, low, high, field.domain.low_open, field.domain.high_open)
+        domain = _interval(field.domain, type_, scope)
     default, merged = (
         None if value is None else _allowed(what, value, type_, domain, scope)
         for what, value in (("default", field.default), ("value for merged gradients", field.merged))
@@ -85,19 +82,34 @@ def _param(field: s.ParamField, scope: Scope) -> ir.Param:
     return ir.Param(name=field.name, type=type_, default=default, domain=domain, merged=merged, span=field.span)
 
 
+def _interval(node: s.IntervalDomain, type_: ir.Scalar, scope: Scope) -> ir.Domain:
+    """Infinity as a limit of an integer is the least or the greatest value of its type."""
+    numbers, opens = [], []
+    for end, is_open in ((node.low, node.low_open), (node.high, node.high_open)):
+        sign = -1 if isinstance(end, s.Prefix) and end.operator == "-" else 1
+        name = end.operand if isinstance(end, s.Prefix) else end
+        infinite = isinstance(name, s.Name) and name.name == "inf"
+        whole = type_.kind in ("uint", "int")
+        number = limits(type_)[sign > 0] if infinite and whole else sign * math.inf if infinite else None
+        numbers.append(constant_number(end, type_, scope) if number is None else number)
+        opens.append(is_open and not (infinite and whole))
+    low, high = numbers
+    if not low < high:
+        raise scope.unit.error(node.span, f"no value lies between {low:g} and {high:g}")
+    return ir.Domain(None, low, high, *opens)
+
+
 def _allowed(
     what: str, node: s.Expression, type_: ir.Scalar, domain: ir.Domain | None, scope: Scope
 ) -> bool | int | float:
-    value = _number(node, type_, scope)
+    value = constant_number(node, type_, scope)
     if domain is not None and value not in domain:
         raise scope.unit.error(node.span, f"the {what} {value:g} is not in {domain}")
     return bool(value) if type_ == ir.BOOL else value
 
 
-def _number(node: s.Expression, type_: ir.Scalar, scope: Scope) -> int | float:
-    """A constant of a param block. `inf` is a constant only in such a block."""
-    if isinstance(node, s.Name) and node.name == "inf" and type_.kind in ("float", "double"):
-        return math.inf
+def constant_number(node: s.Expression, type_: ir.Scalar, scope: Scope) -> int | float:
+    """A constant of a param block or of a table."""
     expr = check_expressions.scalar(node, scope)
     if isinstance(expr, ir.Const):
         expr = convert(scope.unit, expr, type_, node.span)
@@ -106,7 +118,9 @@ def _number(node: s.Expression, type_: ir.Scalar, scope: Scope) -> int | float:
     try:
         value = evaluate_static(expr, {})
     except KeyError:  # the expression needs a random number or a vector
-        raise scope.unit.error(node.span, "a parameter's limits and default are constants") from None
+        raise scope.unit.error(
+            node.span, "a parameter's limits and default, and a table's elements, are constants"
+        ) from None
     low, high = limits(type_) if type_.kind in ("bool", "uint", "int") else (-math.inf, math.inf)
     if not low <= value <= high:
         raise scope.unit.error(node.span, f"{value:g} does not fit in {type_}")

@@ -9,6 +9,7 @@ from hipress.compll import ir
 from hipress.compll.check import lambdas as check_lambdas
 from hipress.compll.check import params as check_params
 from hipress.compll.check import statements as check_statements
+from hipress.compll.check import tables as check_tables
 from hipress.compll.check.length_keys import GRADIENT_LENGTH, MESSAGE_LENGTH
 from hipress.compll.check.scope import LambdaRef, Output, Scope, Unit, VectorRef
 from hipress.compll.check.summed import check_decode, summed
@@ -53,7 +54,7 @@ def _check(file: s.File, source: Source, *, complete: bool) -> ir.Program:
                 source,
                 item.span,
                 f"'{item.name}' is defined outside of encode and decode",
-                "define it inside one of them; a lambda sees the names around it",
+                "define it inside one of them; a lambda sees the names around it. Constants are a table",
             )
         if not isinstance(item, s.Function):
             continue
@@ -72,7 +73,11 @@ def _check(file: s.File, source: Source, *, complete: bool) -> ir.Program:
         entries[role] = item
     name = _codec_name(entries, source, complete=complete)
     params = check_params.collect(file, entries, source)
-    checked = {role: _function(role, entry, functions, params, source) for role, entry in entries.items()}
+    tables, tables_read = check_tables.collect(file, functions, source)
+    checked = {
+        role: _function(Unit(source, role, functions, params, tables=dict(tables)), entry)
+        for role, entry in entries.items()
+    }
     read = {name for _, unit in checked.values() for name in unit.params_read}
     if ir.ERROR_FEEDBACK in params:
         _check_error_feedback(params[ir.ERROR_FEEDBACK], checked, source)
@@ -80,9 +85,13 @@ def _check(file: s.File, source: Source, *, complete: bool) -> ir.Program:
     for param in params.values():
         if param.name not in read:
             raise CompileError(source, param.span, f"parameter '{param.name}' is never used", "use it, or remove it")
+    read_tables = tables_read.union(*(unit.tables_read for _, unit in checked.values()))
+    for table in tables.values():
+        if table.name not in read_tables:
+            raise CompileError(source, table.span, f"table '{table.name}' is never used", "use it, or remove it")
     for unused in functions.values():
         # A function that no other function calls is checked, too.
-        unit = Unit(source, "encode", functions, params)
+        unit = Unit(source, "encode", functions, params, tables=dict(tables))
         check_lambdas.as_lambda(check_lambdas.named(unused.name, Scope(unit, None, [])), unused.span)
     encode, decode = (checked[role][0] if role in checked else None for role in ("encode", "decode"))
     if encode is not None and encode.summed is not None and decode is not None:
@@ -128,10 +137,8 @@ def _codec_name(entries: Mapping[str, s.Function], source: Source, *, complete: 
     return stem.lower()
 
 
-def _function(
-    role: str, entry: s.Function, functions: dict[str, s.Function], params: dict[str, ir.Param], source: Source
-) -> tuple[ir.Function, Unit]:
-    unit = Unit(source, role, functions, params)
+def _function(unit: Unit, entry: s.Function) -> tuple[ir.Function, Unit]:
+    role = unit.role
     statements: list[ir.Statement] = []
     scope = Scope(unit, None, statements)
     wanted = (("float", ir.GRADIENT), ("uint8", ir.MESSAGE))
@@ -160,10 +167,11 @@ def _function(
             check_lambdas.as_lambda(binding, entry.span)
             unit.sites = used
     _require_outputs(role, entry, states, unit)
+    tables = (let for name, let in unit.tables.items() if name in unit.tables_read)
     function = ir.Function(
         name=entry.name,
         states=tuple(p.name for p in states),
-        body=tuple(statements),
+        body=(*tables, *statements),
         summed=summed(unit, statements),
         span=entry.span,
     )

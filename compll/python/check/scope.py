@@ -89,6 +89,14 @@ class Unit:
     added: Added | None = None
     sites: int = 0
     calls: int = 0
+    tables: dict[str, ir.Let] = field(default_factory=dict)
+    tables_read: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for name, let in self.tables.items():
+            assert isinstance(let.type, ir.Vector)
+            self.names.add(name)
+            self.lengths[name] = let.type.length
 
     def error(self, span: Span, message: str, hint: str = "") -> CompileError:
         return CompileError(self.source, span, message, hint)
@@ -124,7 +132,16 @@ class Scope:
             if name in scope.bindings:
                 return scope.bindings[name]
             scope = scope.parent
-        return None
+        return self._table(name)
+
+    def _table(self, name: str) -> VectorRef | None:
+        """A table of the file, which every function sees."""
+        let = self.unit.tables.get(name)
+        if let is None:
+            return None
+        assert isinstance(let.type, ir.Vector)
+        self.unit.tables_read.add(name)
+        return VectorRef(name, let.type)
 
     def params(self) -> str | None:
         scope: Scope | None = self
@@ -141,7 +158,7 @@ class Scope:
         return found
 
     def visible(self) -> set[str]:
-        inherited = self.parent.visible() if self.parent is not None else set()
+        inherited = self.parent.visible() if self.parent is not None else set(self.unit.tables)
         return inherited | set(self.bindings)
 
     def define(self, name: str, binding: Binding, span: Span) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hipress.compll import ir
 from hipress.compll.check import expressions as check_expressions
 from hipress.compll.check import lambdas as check_lambdas
@@ -203,3 +205,25 @@ def _require(statement: s.CallStatement, scope: Scope) -> None:
         raise unit.error(statement.span, "require takes one condition")
     condition = truth(unit, check_expressions.scalar(statement.arguments[0], scope))
     scope.lets.append(ir.Require(condition=condition, span=statement.span))
+    _learn(condition, scope)
+
+
+def _learn(condition: ir.Expr, scope: Scope) -> None:
+    """After require(a.size == b.size), the vectors are certainly equally long: their lengths get one key.
+
+    No loop that reads both vectors runs before the check, because the check needs no more than the loop.
+    """
+    match condition:
+        case ir.Binary(operator="&&"):
+            _learn(condition.left, scope)
+            _learn(condition.right, scope)
+        case ir.Binary(operator="==") if condition.left.type == ir.INT:
+            unit = scope.unit
+            kept, other = sorted(
+                (unit.key(condition.left), unit.key(condition.right)), key=lambda key: key != GRADIENT_LENGTH
+            )
+            for table in (unit.lengths, unit.definitions):
+                table.update({name: kept for name, key in table.items() if key == other})
+            for name, binding in scope.bindings.items():
+                if isinstance(binding, VectorRef) and binding.type.length == other:
+                    scope.bindings[name] = replace(binding, type=replace(binding.type, length=kept))

@@ -12,11 +12,12 @@ from hipress.compll.check import expressions as check_expressions
 from hipress.compll.check.scope import Scope, Unit
 from hipress.compll.frontend import syntax as s
 from hipress.compll.frontend.syntax_errors import type_hint
+from hipress.compll.ir.expressions import limits
 from hipress.compll.ir.source import Span
 from hipress.compll.reference.evaluate import evaluate_static
 
 #: The widths that uint<expr> can have.
-WIDTHS = (1, 2, 4, 8)
+WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8)
 #: The types that a program can name.
 NAMED: dict[str, ir.Scalar] = {
     "bool": ir.BOOL,
@@ -26,7 +27,7 @@ NAMED: dict[str, ir.Scalar] = {
     "double": ir.DOUBLE,
     "int4": ir.Scalar("int", 4),
     "int8": ir.Scalar("int", 8),
-    **{f"uint{bits}": ir.Scalar("uint", bits) for bits in (*WIDTHS, 16)},
+    **{f"uint{bits}": ir.Scalar("uint", bits) for bits in (*WIDTHS, 12, 16)},
 }
 _UNKNOWN_LENGTH = "?"
 #: The most combinations of parameters' values that a width is computed for.
@@ -52,7 +53,7 @@ def resolve_scalar(name: s.TypeName, scope: Scope) -> ir.Scalar:
     for value in _possible(width, unit, name.span):
         if value not in WIDTHS:
             raise unit.error(
-                name.span, f"a width of {value} bits does not divide a byte", "the widths are 1, 2, 4 and 8"
+                name.span, f"there is no uint of {value} bits", "uint<e> has 1 to 8 bits; uint12 and uint16 have more"
             )
     if not _params(width, unit, name.span):
         return ir.Scalar("uint", int(evaluate_static(width, {})))
@@ -67,7 +68,9 @@ def _possible(width: ir.Expr, unit: Unit, span: Span) -> list[int]:
         unit.params[width.name] = replace(unit.params[width.name], domain=ir.Domain(values=WIDTHS))
     choices = []
     for name in names:
-        domain = unit.params[name].domain
+        domain, (low, high) = unit.params[name].domain, limits(unit.params[name].type)
+        if domain is None and high - low <= 1:
+            domain = ir.Domain(values=(low, high))
         if domain is None or (domain.values is None and not domain.high - domain.low <= 255):
             raise unit.error(span, f"'{name}' can have too many values for a width", "give it a set: in {1, 2, 4, 8}")
         if domain.values is not None:
@@ -89,5 +92,7 @@ def _params(expr: ir.Expr, unit: Unit, span: Span) -> set[str]:
             return _params(expr.operand, unit, span)
         case ir.Binary():
             return _params(expr.left, unit, span) | _params(expr.right, unit, span)
+        case ir.Select():
+            return set().union(*(_params(part, unit, span) for part in (expr.condition, expr.yes, expr.no)))
         case _:
             raise unit.error(span, "a width is computed from parameters and constants only")

@@ -116,6 +116,8 @@ class Bounds:
                         sizes[name] = self.variable(name, "size_t", text, kind)
             case ir.First():
                 self.first(name, length)
+            case ir.Exactly(count=ir.Size(vector=vector)) if vector not in self.scope.sizes:
+                self.like(name, vector)
             case ir.Exactly():
                 text = f"ops::asCount({self.known(length.count)})"
                 self.scope.sizes[name] = self.most[name] = self.variable(name, "size_t", text, "n")

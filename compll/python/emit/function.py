@@ -9,9 +9,9 @@ keys, p_ positions in sorted order, r_ partial results of reductions, a_ element
 from __future__ import annotations
 
 from hipress.compll import ir
-from hipress.compll.emit.scope import Names, Scope, c_type
+from hipress.compll.emit.scope import Names, Scope, c_type, constant
 from hipress.compll.emit.target import Target
-from hipress.compll.passes.vectors import Source, Stored, Vectors
+from hipress.compll.passes.vectors import Computed, Source, Stored, Vectors
 
 
 class Function:
@@ -36,8 +36,11 @@ class Function:
     def count(self, vector: str, frame: str) -> str:
         """The text of a vector's number of elements."""
         counted = self.vectors.counted(vector)
-        if isinstance(self.vectors.definitions[counted], Source):
+        definition = self.vectors.definitions[counted]
+        if isinstance(definition, Source):
             return f"{frame}n"
+        if isinstance(definition, Computed) and isinstance(definition.op, ir.Constants):
+            return f"size_t{{{len(definition.op.values)}}}"
         return frame + self.member(f"n_{self.names(counted)}", "size_t", " = 0")
 
     def scalar(self, name: str, type_: ir.Scalar) -> str:
@@ -48,17 +51,23 @@ class Function:
         name = f"at_{self.names(vector)}"
         if name not in self.at_functions:
             self.at_functions[name] = ""  # its place is before the functions that its text calls
-            scope = self.anywhere()
-            value = scope.element(vector)
-            body = "\n".join(f"  {line}" for line in scope.lines)
             type_ = c_type(self.vectors.element(vector))
             self.at_functions[name] = (
                 f"template <bool {self.flag}>\n"
                 f"{self.target.inline} {type_} {name}([[maybe_unused]] const Frame* f, int32_t i) {{\n"
-                f"  if (i < 0 || static_cast<size_t>(i) >= {self.count(vector, 'f->')}) return {{}};\n"
-                f"{body}\n  return {value};\n}}\n"
+                f"{self._at_body(vector)}}}\n"
             )
         return name
+
+    def _at_body(self, vector: str) -> str:
+        definition = self.vectors.definitions[vector]
+        if isinstance(definition, Computed) and isinstance(definition.op, ir.Constants):
+            return _constant_at(definition.op)
+        scope = self.anywhere()
+        value = scope.element(vector)
+        body = "\n".join(f"  {line}" for line in scope.lines)
+        outside = f"i < 0 || static_cast<size_t>(i) >= {self.count(vector, 'f->')}"
+        return f"  if ({outside}) return {{}};\n{body}\n  return {value};\n"
 
     def anywhere(self) -> Anywhere:
         """The scope of at()."""
@@ -78,6 +87,30 @@ class Function:
                 return known
         self.functors[name] = text
         return name
+
+
+#: Tables of at most this many elements are choices between constants, which vector registers make faster than memory.
+_FEW = 8
+
+
+def _constant_at(op: ir.Constants) -> str:
+    """The body of a table's function. The array is local, so that a kernel for GPUs has it in the GPU's memory; a zero
+    for places out of range is its last element, so that no branch is needed."""
+    values, count = [constant(value, op.type) for value in (*op.values, 0)], len(op.values)
+    at = f"  const uint32_t at = ops::lesser(static_cast<uint32_t>(i), {count}u);\n"
+    if count <= _FEW:
+        return f"{at}  return {_chosen(values, 0)};\n"
+    array = f"static constexpr {c_type(op.type)} values[] = {{{', '.join(values)}}};"
+    return f"  {array}\n{at}  return values[at];\n"
+
+
+def _chosen(values: list[str], first: int) -> str:
+    """The value of number `at`, of values that begin with number `first`."""
+    if len(values) == 1:
+        return values[0]
+    half = len(values) // 2
+    low, high = _chosen(values[:half], first), _chosen(values[half:], first + half)
+    return f"(at < {first + half} ? {low} : {high})"
 
 
 class FrameScope(Scope):

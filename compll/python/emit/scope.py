@@ -47,10 +47,10 @@ def stored_type(type_: ir.Scalar) -> str:
 
 
 def message_type(type_: ir.Scalar) -> str:
-    """The C++ type of a vector's element, or of a scalar, in a message; bytes if elements are packed."""
-    if type_.packed:
-        return "uint8_t"
-    return "uint16_t" if type_.bits == 16 else c_type(type_)
+    """The C++ type of a vector's element before it is packed, or of a scalar, in a message."""
+    if type_.bits == 16 or type_.wide:
+        return "uint16_t"
+    return "uint8_t" if type_.packed else c_type(type_)
 
 
 def constant(value: bool | int | float, type_: ir.Scalar) -> str:
@@ -159,7 +159,9 @@ class Scope(ABC):
             case Stored():
                 return self.variable(type_, self.stored(vector))
             case Computed(op):
-                text = ELEMENTS[type(op)](self, op)
+                text = (
+                    self.at(vector, self.position()) if isinstance(op, ir.Constants) else ELEMENTS[type(op)](self, op)
+                )
                 return text if text == self.position() else self.variable(type_, text)
 
     def access(self, access: ir.Vec | ir.Spread) -> str:

@@ -137,7 +137,8 @@ class Steps(ABC):
             element = part.type.element if isinstance(part.type, ir.Vector) else part.type
             bits = self.scope.bits(element)
             if not isinstance(part.type, ir.Vector):
-                kind = "Packed" if element.packed else {"uint": "Uint16", "int": "Int"}.get(element.kind, "Float")
+                numbers = {"uint": "Uint16", "int": "Int"}.get(element.kind, "Float")
+                kind = "Wide" if element.wide else "Packed" if element.packed else numbers
                 value = self.reader_call(f"scalar{kind}", part, *([bits] if element.packed else []))
                 value = self.scope.unpackable(value, element) if element.packed else value
                 self.lines.append(f"f.{self.function.scalar(part.name, element)} = {value};")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import Protocol
 
 from hipress.compll import ir
 from hipress.compll.emit.function import FrameScope, Function
@@ -58,12 +59,21 @@ class TilePass(ABC):
         self.bad = True
 
 
+class Keyed(Protocol):
+    """An operator that orders the elements of `vector` by what `key` gives for them."""
+
+    @property
+    def vector(self) -> str: ...
+    @property
+    def key(self) -> ir.Lambda: ...
+
+
 def key_type(op: ir.Sort) -> str:
     """The type of a sort's keys: unsigned integers in the order of the values."""
     return "uint64_t" if op.key.results[0].type.kind == "double" else "uint32_t"
 
 
-def key_of(scope: FrameScope, op: ir.Sort) -> str:
+def key_of(scope: FrameScope, op: Keyed) -> str:
     """The text of an element's sort key."""
     value = scope.element(op.vector)
     (key,) = scope.call(op.key, [value], [scope.vectors.element(op.vector)])

@@ -24,6 +24,7 @@ BUILTIN = {
     "topk": 30,
     "threshold": 31,
     "randomk": 32,
+    "u8bit": 33,
     "int8_shared": 40,
 }
 #: Smaller numbers are reserved for codecs that come with HiPress; core/codec/codec.h checks the same limit.

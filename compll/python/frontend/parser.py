@@ -72,6 +72,13 @@ class _Builder:
         types = (types,) if isinstance(types, s.TypeName) else types
         return s.Function(_span(name), str(name), types, self.each(parameters), self.build(body))
 
+    def on_table(self, span: Span, children: list[Any]) -> s.Table:
+        _, kind, name, size, values = children
+        return s.Table(_span(name), str(name), self.build(kind), self.build(size), self.build(values))
+
+    def on_listed(self, span: Span, children: list[Any]) -> tuple[s.Expression, ...]:
+        return self.each(children)
+
     def on_global_variable(self, span: Span, children: list[Any]) -> s.GlobalVariable:
         return s.GlobalVariable(_span(children[1]), str(children[1]))
 

@@ -166,13 +166,23 @@ class Function(Syntax):
 
 
 @dataclass(frozen=True)
+class Table(Syntax):
+    """`values` are listed, or a function gives them."""
+
+    name: str
+    type: TypeName
+    size: Expression
+    values: tuple[Expression, ...] | Lambda
+
+
+@dataclass(frozen=True)
 class GlobalVariable(Syntax):
     name: str
 
 
 @dataclass(frozen=True)
 class File(Syntax):
-    items: tuple[ParamBlock | Function | GlobalVariable, ...]
+    items: tuple[ParamBlock | Function | Table | GlobalVariable, ...]
 
 
 @dataclass(frozen=True)

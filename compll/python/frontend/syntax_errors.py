@@ -47,8 +47,8 @@ _C_TYPES = {
     "auto": "write the type out",
     "const": "every name is assigned once, so all are constant",
 }
-_NAMED = ("uint1", "uint2", "uint4", "uint8", "uint16", "int4", "int8", "int32")
-_INTEGERS = "the integer types are uint1, uint2, uint4, uint8, uint16, int4, int8 and int32"
+_NAMED = (*(f"uint{bits}" for bits in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)), "int4", "int8", "int32")
+_INTEGERS = "the integer types are uint1 to uint8, uint12, uint16, int4, int8 and int32"
 
 
 def explain(source: Source, error: UnexpectedInput) -> CompileError:
@@ -87,7 +87,7 @@ def _no_type(source: Source, span: Span) -> CompileError | None:
     """The error for a type of another language: at the token, before it, or in parentheses before it, as in a cast."""
     line, at = source.line(span.line), span.column - 1
     for pattern in (r"\w+$", r"(\w+)\s+$", r"(?<!\w)\(\s*(\w+)\s*\*?\s*\)\s*$", r"(\w+)\s*$"):
-        # The first pattern is for a token that the lexer has cut: of uint3 it makes uint and 3.
+        # The first pattern is for a token that the lexer has cut: of uint9 it makes uint and 9.
         rest = re.match(r"\w*", line[at:]) if pattern == r"\w+$" else None
         head = line[: at + rest.end()] if rest else line[:at]
         found = re.search(pattern, head)

@@ -14,7 +14,7 @@
              | Require(expr)
     op       = Map(access*, lambda) | Reduce(vector, expr init, lambda) | ReduceBlocks(… as Reduce …, expr block)
              | Filter(vector, lambda) | Sort(vector, lambda key) | Scatter(base, indices, Vec | expr)
-             | Take(vector, expr count) | Fill(expr count, expr)
+             | Take(vector, expr count) | Fill(expr count, expr) | Constants(number*, type)
              | the nodes of other operators, each in its file in operators/
     access   = Vec(vector) | Spread(vector, expr block)        element i, or element i / block
     lambda   = Lambda((name, type)* parameters, Let* lets, expr* results)
@@ -65,6 +65,7 @@ from hipress.compll.ir.lengths import AtMost, Blocks, Exactly, First, Length, Li
 from hipress.compll.ir.operators import (
     OPERATORS,
     Access,
+    Constants,
     Fill,
     Filter,
     Lambda,
@@ -191,6 +192,7 @@ __all__ = [
     "Call",
     "Cast",
     "Const",
+    "Constants",
     "Domain",
     "Exactly",
     "Expr",

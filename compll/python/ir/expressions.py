@@ -28,13 +28,18 @@ class Scalar:
 
     @property
     def packed(self) -> bool:
-        """Whether a message holds vectors of the type in packed bytes: integers of at most 8 bits."""
-        return (self.kind == "uint" and self.bits <= 8) or (self.kind == "int" and self.bits != 0)
+        """Whether a message holds vectors of the type in packed bytes: integers of at most 12 bits."""
+        return (self.kind == "uint" and self.bits <= 12) or (self.kind == "int" and self.bits != 0)
+
+    @property
+    def wide(self) -> bool:
+        """Whether the bits of an element do not fit into a byte, although vectors are packed."""
+        return self.packed and self.bits > 8
 
     @property
     def message_bytes(self) -> int:
         """The bytes that a scalar of the type takes in a message."""
-        return 1 if self.packed else 2 if self.bits == 16 else 4
+        return 2 if self.bits == 16 or self.wide else 1 if self.packed else 4
 
 
 @dataclass(frozen=True)

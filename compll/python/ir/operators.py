@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeAlias
 
-from hipress.compll.ir.expressions import Expr, Node, Scalar
+from hipress.compll.ir.expressions import INT, Const, Expr, Node, Scalar
 from hipress.compll.ir.lengths import AtMost, Blocks, Exactly, First, Length, Like
 
 if TYPE_CHECKING:
@@ -149,6 +149,17 @@ class Fill(Operator):
 
     def length(self) -> Length:
         return Exactly(self.count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(Operator):
+    """A table of the program. The compiler knows its elements, which are finite."""
+
+    values: tuple[int | float, ...]
+    type: Scalar
+
+    def length(self) -> Length:
+        return Exactly(Const(value=len(self.values), type=INT, span=self.span))
 
 
 @dataclass(frozen=True)

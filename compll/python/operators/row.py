@@ -23,8 +23,8 @@ class Row:
     """`usage` is a call as errors show it. The operator's name stands before the parenthesis."""
 
     usage: str
-    #: The types: checks the arguments of a call and gives the result.
-    rule: Rule
+    #: The types: checks the arguments of a call and gives the result. Without it, a program cannot call the operator.
+    rule: Rule | None
     #: The operator's node in the IR, which says how long the result is. Without it, the operator becomes other nodes.
     node: type[ir.Operator] | None = None
     #: What the operator means, in NumPy.
@@ -47,9 +47,10 @@ class Row:
 def install(rows: tuple[Row, ...]) -> None:
     """Tells each stage of the compiler its part of the rows."""
     for row in rows:
-        arguments = row.arguments or (row.usage.count(",") + 1,) * 2
-        OPERATORS[row.name] = Usage(row.usage, *arguments)
-        RULES[row.name] = row.rule
+        if row.rule is not None:
+            arguments = row.arguments or (row.usage.count(",") + 1,) * 2
+            OPERATORS[row.name] = Usage(row.usage, *arguments)
+            RULES[row.name] = row.rule
         if row.node is None:
             continue
         _put(MEANINGS, row.node, row.meaning)

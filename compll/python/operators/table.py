@@ -8,6 +8,7 @@ from hipress.compll.operators import (
     add,
     agree,
     concat,
+    constants,
     fill,
     filter,
     gather,
@@ -16,6 +17,7 @@ from hipress.compll.operators import (
     reduce,
     reduce_blocks,
     scatter,
+    smallest_of_blocks,
     sort,
     spread,
     sum,
@@ -71,6 +73,15 @@ TABLE = (
         lowering={"cpu": sort.CPU, "cuda": sort.CUDA},
     ),
     Row(
+        "smallest_of_blocks(vector, key, count, block)",
+        smallest_of_blocks.rule,
+        node=smallest_of_blocks.SmallestOfBlocks,
+        meaning=smallest_of_blocks.meaning,
+        planning=smallest_of_blocks.PLANNING,
+        sink=smallest_of_blocks.SelectTo,
+        lowering={"cpu": smallest_of_blocks.CPU, "cuda": smallest_of_blocks.CUDA},
+    ),
+    Row(
         "gather(vector, indices)",
         gather.rule,
         node=gather.Gather,
@@ -111,6 +122,7 @@ TABLE = (
         planning=fill.PLANNING,
         element=fill.element,
     ),
+    Row("constants", None, node=ir.Constants, meaning=constants.meaning, planning=constants.PLANNING),
     Row("spread(vector, block)", spread.rule),  # an argument of map
     Row("agree(reduce_blocks(...), max)", agree.rule, arguments=(2, 2)),  # the vector of its first argument
     Row("add(levels, most)", add.rule),  # the same

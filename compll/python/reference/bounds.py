@@ -133,6 +133,8 @@ class _Bounds:
                 return (None if exact is None else min(exact, count)), (count if most is None else min(most, count))
             case ir.Exactly():
                 count = self.known(length.count)
+                if count is None and isinstance(length.count, ir.Size) and length.count.vector in self.most:
+                    return self.like(length.count.vector)
                 if count is None:
                     raise _Unbounded(op.span)
                 return (max(0, int(count)),) * 2

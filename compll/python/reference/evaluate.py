@@ -46,7 +46,7 @@ class Environment:
 
 def dtype(type_: ir.Scalar) -> Any:
     """The NumPy type in which the interpreter keeps values of the type."""
-    return np.uint16 if type_.bits == 16 else _DTYPES[type_.kind]
+    return np.uint16 if type_.bits > 8 else _DTYPES[type_.kind]
 
 
 def bits(type_: ir.Scalar, environment: Environment) -> int:

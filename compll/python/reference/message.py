@@ -2,10 +2,10 @@
 """The bytes of a message: concat writes them, extract reads them.
 
 The parts follow each other without gaps; each begins at a byte. Numbers are little endian; int32 is two's complement,
-float IEEE 754 of 32 bits, uint16 two bytes. A scalar of another integer type is one byte, and a vector of it is packed:
-element i of b bits has the bits from i·b mod 8 on (bit 0 is worth 1) of byte i·b div 8; unused bits of the last byte
-are 0. int4 and int8 are two's complement of their width. Lengths and types are not in a message unless the program
-writes them.
+float IEEE 754 of 32 bits, uint16 two bytes. A scalar of another integer type is one byte, of uint12 two, and a vector
+of it is packed: element i of b bits has the bits from i·b mod 8 on (bit 0 is worth 1) of byte i·b div 8, and goes on
+with the lowest bits of the next byte; unused bits of the last byte are 0. int4 and int8 are two's complement of their
+width. Lengths and types are not in a message unless the program writes them.
 """
 
 from __future__ import annotations
@@ -28,33 +28,31 @@ def packed_bytes(count: int, width: int) -> int:
     return (count * width + 7) // 8
 
 
-def pack(values: NDArray[np.uint8], width: int) -> bytes:
-    """Elements of 1, 2, 4 or 8 bits, low bits first."""
-    each = 8 // width
-    padded = np.zeros(packed_bytes(len(values), width) * each, np.uint8)
-    padded[: len(values)] = values
-    shifts = np.arange(0, 8, width, dtype=np.uint8)
-    packed: NDArray[np.uint8] = np.bitwise_or.reduce(padded.reshape(-1, each) << shifts, axis=1)
-    return packed.astype(np.uint8).tobytes()
+def pack(values: NDArray[Any], width: int) -> bytes:
+    """Elements of 1 to 8 or 12 bits, low bits first."""
+    bits = np.asarray(values, np.uint16)[:, None] >> np.arange(width, dtype=np.uint16) & 1
+    return np.packbits(bits.astype(np.uint8).reshape(-1), bitorder="little").tobytes()
 
 
-def unpack(data: bytes, count: int, width: int) -> NDArray[np.uint8]:
+def unpack(data: bytes, count: int, width: int) -> NDArray[Any]:
     """The inverse of pack. Raises CorruptPayload if a bit behind the last element is set."""
-    shifts = np.arange(0, 8, width, dtype=np.uint8)
-    raw = np.frombuffer(data, np.uint8)
-    values: NDArray[np.uint8] = ((raw[:, None] >> shifts) & np.uint8((1 << width) - 1)).reshape(-1)
-    if values[count:].any():
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+    if bits[count * width :].any():
         raise CorruptPayload(f"bits are set beyond element {count - 1}")
-    return values[:count]
+    weights = np.left_shift(np.uint16(1), np.arange(width, dtype=np.uint16))
+    values: NDArray[Any] = (bits[: count * width].reshape(count, width) * weights).sum(axis=1)
+    return np.asarray(values, np.uint16 if width > 8 else np.uint8)
 
 
-def _unsigned(values: NDArray[Any], element: ir.Scalar) -> NDArray[np.uint8]:
+def _unsigned(values: NDArray[Any], element: ir.Scalar) -> NDArray[Any]:
     """The bits of packed elements; of a negative number, its two's complement."""
+    if element.wide:
+        return values.astype("<u2")
     kept = (1 << element.bits) - 1 if element.kind == "int" else 255
     return (values & kept).astype(np.uint8)
 
 
-def _signed(codes: NDArray[np.uint8], element: ir.Scalar) -> NDArray[Any]:
+def _signed(codes: NDArray[Any], element: ir.Scalar) -> NDArray[Any]:
     """The inverse of _unsigned."""
     if element.kind == "uint":
         return codes
@@ -101,9 +99,10 @@ def extract(fields: Iterable[ir.Field], message: bytes, environment: Environment
             if not element.packed:
                 environment.scalars[field.name] = np.frombuffer(raw, _WIRE[element.kind])[0]
                 continue
-            if raw[0] >> width:
-                raise CorruptPayload(f"'{field.name}' is {raw[0]}, it has {width} bits")
-            environment.scalars[field.name] = _signed(np.frombuffer(raw, np.uint8), element)[0]
+            code = np.frombuffer(raw, "<u2" if element.wide else np.uint8)
+            if code[0] >> width:
+                raise CorruptPayload(f"'{field.name}' is {code[0]}, it has {width} bits")
+            environment.scalars[field.name] = _signed(code, element)[0]
             continue
         count = _count(field, width, len(message) - at, environment)
         raw = read(packed_bytes(count, width), field.name)

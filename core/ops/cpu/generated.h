@@ -14,6 +14,7 @@
 #include "core/codec/plugin.h"
 #include "core/element/multiversion.h"
 #include "core/ops/block.h"
+#include "core/ops/cpu/block_select.h"
 #include "core/ops/cpu/candidates.h"
 #include "core/ops/cpu/chunks.h"
 #include "core/ops/cpu/compact.h"

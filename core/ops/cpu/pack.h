@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Vectors of unsigned integers in a message: element i of width b has the bits from i·b on, low bits first. A
-// tile before packing has one byte per element, because 32-bit stores would cost more than the step that
-// narrows them. An unpacked tile has 32 bits per element.
+// tile before packing has one byte per element, or two for 12 bits, because 32-bit stores would cost more
+// than the step that narrows them. An unpacked tile has 32 bits per element.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 #include <cstring>
 
 #include "core/element/multiversion.h"
-#include "core/ops/cpu/pack_bytes.h"
+#include "core/ops/cpu/packing/pack_bytes.h"
+#include "core/ops/cpu/packing/pack_spanning.h"
 #include "core/ops/tile.h"
 
 namespace hipress::ops {
@@ -91,7 +92,7 @@ void narrowLanes(const int32_t* lanes, Code* codes) {
 
 /// Writes elements first … first + count − 1 of the vector that begins at `field`. Keeps the lower bits of
 /// the first byte, clears unused bits of the last byte, and writes no other byte. Codes are below 2^width;
-/// width is 1, 2, 4 or 8.
+/// width is 1 to 8.
 template <IsaLevel level>
 void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
   switch (width) {
@@ -101,9 +102,18 @@ void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field
       return detail::packWidth<level, 2>(codes, count, field, first);
     case 4:
       return detail::packWidth<level, 4>(codes, count, field, first);
-    default:
+    case 8:
       if (count != 0) std::memcpy(field + first, codes, count);
+      return;
+    default:
+      return packSpanning(codes, count, width, field, first);
   }
+}
+
+/// Writes elements of 12 bits, as packTile() above does.
+template <IsaLevel>
+void packTile(const uint16_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
+  packSpanning(codes, count, width, field, first);
 }
 
 /// Reads the elements that packTile() writes, and no other bytes.
@@ -116,8 +126,10 @@ void unpackTile(const uint8_t* field, size_t first, size_t count, unsigned width
       return detail::unpackWidth<level, 2>(field, first, count, codes);
     case 4:
       return detail::unpackWidth<level, 4>(field, first, count, codes);
-    default:
+    case 8:
       return detail::unpackWidth<level, 8>(field, first, count, codes);
+    default:
+      return unpackSpanning(field, first, count, width, codes);
   }
 }
 

@@ -34,6 +34,14 @@ class PayloadReader {
     return value;
   }
 
+  /// A number of 9 to 15 bits, in two bytes.
+  int32_t scalarWide(const char* field, unsigned width) {
+    const auto value = scalar<uint16_t>(field);
+    if ((static_cast<unsigned>(value) >> width) != 0)
+      refuse(field, "is " + std::to_string(value) + ", but has " + std::to_string(width) + " bits");
+    return value;
+  }
+
   size_t count(const char* field, int32_t elements) {
     if (elements < 0) refuse(field, "would have " + std::to_string(elements) + " elements");
     return static_cast<size_t>(elements);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements of 1, 2, 4 or 8 bits in a message.
+// Elements of 1 to 8 or 12 bits in a message.
 #pragma once
 
 #include <cstring>
@@ -12,18 +12,17 @@
 namespace hipress::cuda {
 
 /// Writes the codes of a tile; each thread writes whole bytes. `field` is the start of the vector.
-HIPRESS_DEVICE inline void packTile(const Block& block, const uint8_t* codes, unsigned count, unsigned width,
-                                    uint8_t* field, size_t tile) {
-  const unsigned each = 8 / width;
-  uint8_t* const to = field + tile * width / 8;
+template <typename Code>
+HIPRESS_DEVICE void packTile(const Block& block, const Code* codes, unsigned count, unsigned width,
+                             uint8_t* field, size_t tile) {
+  uint8_t* const to = field + tile * width / 8;  // a tile is a multiple of eight elements
   const auto bytes = static_cast<unsigned>(ops::packedBytes(count, width));
   block.threads([&](unsigned t) {
     for (unsigned byte = t; byte < bytes; byte += kThreads) {
-      const unsigned first = byte * each;
-      unsigned packed = 0;
-      for (unsigned j = 0; j < each; ++j) {
-        if (first + j < count) packed |= static_cast<unsigned>(codes[first + j]) << (j * width);
-      }
+      const unsigned first = byte * 8 / width;  // the first element that has bits in the byte
+      unsigned packed = static_cast<unsigned>(codes[first]) >> (byte * 8 - first * width);
+      for (unsigned j = first + 1; j < count && j * width < byte * 8 + 8; ++j)
+        packed |= static_cast<unsigned>(codes[j]) << (j * width - byte * 8);
       to[byte] = static_cast<uint8_t>(packed);
     }
   });
@@ -32,7 +31,9 @@ HIPRESS_DEVICE inline void packTile(const Block& block, const uint8_t* codes, un
 /// The element's code.
 HIPRESS_DEVICE inline int32_t unpackAt(const uint8_t* field, int32_t element, unsigned width) {
   const size_t bit = static_cast<size_t>(element) * width;
-  return (load(field + bit / 8) >> (bit % 8)) & static_cast<int32_t>((1u << width) - 1u);
+  unsigned bits = load(field + bit / 8);
+  if (bit % 8 + width > 8) bits |= static_cast<unsigned>(load(field + bit / 8 + 1)) << 8;
+  return static_cast<int32_t>((bits >> (bit % 8)) & ((1u << width) - 1u));
 }
 
 /// The element's code of two bytes.

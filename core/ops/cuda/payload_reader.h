@@ -24,6 +24,12 @@ class PayloadReader {
     return (value >> width) == 0 ? value : refuse(code);
   }
 
+  /// A number of 9 to 15 bits, in two bytes.
+  HIPRESS_DEVICE int32_t scalarWide(unsigned width, uint32_t code) {
+    const int32_t value = scalar<uint16_t>(code);
+    return (value >> width) == 0 ? value : refuse(code);
+  }
+
   HIPRESS_DEVICE size_t count(int32_t elements, uint32_t code) {
     return static_cast<size_t>(elements < 0 ? refuse(code) : elements);
   }

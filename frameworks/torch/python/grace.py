@@ -42,6 +42,7 @@ COMPRESSORS = {
     "terngrad": "terngrad",
     "threshold": "threshold(threshold={threshold})",
     "topk": "topk(ratio={compress_ratio})",
+    "u8bit": "u8bit",
 }
 MEMORIES = ("none", "residual", "efsignsgd", "dgc", "powersgd")
 #: GRACE's compressors and memories without a codec, and the codec that the error text recommends.
@@ -52,7 +53,6 @@ WITHOUT_CODEC = {
     "adapsparse": "threshold",
     "inceptionn": "natural",
     "sketch": "qsgd",
-    "u8bit": 'codec="int8" of HiPress',
 }
 #: GRACE's parameters and their defaults.
 DEFAULTS: dict[str, Any] = {
@@ -70,7 +70,7 @@ DEFAULTS: dict[str, Any] = {
     "lr": 0.1,
 }
 #: Compressors whose codecs can keep a residual; the other codecs of COMPRESSORS have none.
-_WITH_RESIDUAL = ("efsignsgd", "natural", "onebit", "powersgd", "qsgd", "randomk", "threshold", "topk")
+_WITH_RESIDUAL = ("efsignsgd", "natural", "onebit", "powersgd", "qsgd", "randomk", "threshold", "topk", "u8bit")
 
 
 @dataclass(frozen=True)

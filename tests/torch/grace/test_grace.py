@@ -35,6 +35,7 @@ from tests.torch.ranks import run
         ({"compressor": "efsignsgd", "memory": "efsignsgd", "lr": 0.1}, "efsignsgd(error_feedback=true)", "ps"),
         ({"compressor": "onebit"}, "onebit(error_feedback=false)", "ps"),
         ({"compressor": "natural", "memory": "residual"}, "natural(error_feedback=true)", "ps"),
+        ({"compressor": "u8bit", "memory": "residual"}, "u8bit(error_feedback=true)", "ps"),
         ({"compressor": "qsgd", "quantum_num": 64}, "qsgd(levels=64, block=128, error_feedback=false)", "ps"),
         (
             {"compressor": "powersgd", "memory": "powersgd", "compress_rank": 4},

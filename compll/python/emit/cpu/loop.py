@@ -122,8 +122,11 @@ struct {self.name} {{
                     lines.append(self.block_reducer(sink, results))
             lines.append(_tiles("first", "last", work.text()))
             for sink in self.loop.first:
+                per_sink = getattr(self.function.target.sinks[type(sink)], "per_block", None)
                 if isinstance(sink, plan.BlocksTo):
                     lines.append(self.block_result(sink, scope, results))
+                elif per_sink is not None:
+                    lines.append(per_sink(work, sink))
         per_block: list[str] = []
         for store in self.loop.per_block:
             assert isinstance(store, plan.StoreTo)

@@ -19,9 +19,13 @@ from hipress.compll.passes.vectors import Payload
 
 @dataclass(frozen=True)
 class CpuSink(SinkLowering):
-    """On a processor, threads share a loop in chunks; `per_chunk` is a statement once their number is known."""
+    """On a processor, threads share a loop in chunks; `per_chunk` is a statement once their number is known.
+
+    `per_block` is a statement after the elements of a block, for a sink of a loop over blocks.
+    """
 
     per_chunk: Callable[[Any, Any], str] | None = None
+    per_block: Callable[[Any, Any], str] | None = None
 
 
 class CpuSteps(Steps):
@@ -57,7 +61,10 @@ class CpuSteps(Steps):
         """Emits the loop's kernel and its call."""
         count, alignment = self.scope.count(loop.vector), "ops::kReduceBlock"
         if loop.block is not None:
-            alignment = f"ops::blockAlignment(ops::atLeastOne({self.text(loop.block)}))"
+            # Threads must not share a byte: eight packed results of blocks are whole bytes.
+            packed = [s for s in loop.per_block if isinstance(s, plan.StoreTo) and s.place.kind == "message"]
+            each = "size_t{8} * " if any(self.vectors.element(s.vector).packed for s in packed) else ""
+            alignment = f"ops::blockAlignment({each}ops::atLeastOne({self.text(loop.block)}))"
         kernel = emit_loop(self.function, loop, len(self.function.kernels))
         self.lines.append("{")
         self.lines.append(f"  const ops::Chunks chunks(f.parallel, {count}, {alignment});")

@@ -25,7 +25,8 @@ class CudaPass(TilePass):
     def stage(self, vector: str) -> str:
         """Shared memory with the vector's elements of the tile."""
         type_, value = self.vectors.element(vector), self.tile.element(vector)
-        kept = "uint8_t" if type_.kind == "bool" or (type_.kind == "uint" and type_.packed) else c_type(type_)
+        byte = type_.kind == "bool" or (type_.kind == "uint" and type_.packed)
+        kept = "uint16_t" if type_.wide else "uint8_t" if byte else c_type(type_)
         return self.array(value, kept)
 
     def stage_packed(self, vector: str) -> str:

@@ -29,6 +29,9 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"flip": "true", "block": 1},
         {"bias": 127, "error_feedback": "false", "most": 65535, "block": 5000},
     ],
+    "widths": [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}],
+    "tables": [{}],
+    "selections": [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}],
 }
 CASES = [(name, options) for name, variants in VARIANTS.items() for options in variants]
 

@@ -24,6 +24,9 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "adacomp": [{"bin": 500}, {"bin": 7}],
     "blockquant4": [{}, {"block": 32}],
     "natural_dithering": [{"block": 100}],
+    "sparseloco": [{}, {"chunk": 64, "count": 5}],
+    "inceptionn": [{"bound": 5}],
+    "linear_dithering": [{"bits": 3, "block": 100}, {"bits": 6, "euclidean": True}],
     "threelc": [{"sparsity": 1.5}],
     "int8": [{}, {"error_feedback": True, "block": 100}, {"stochastic": True, "block": 5000}],
     "fp8_e4m3": [{"error_feedback": True, "block": 100}, {"stochastic": True, "power_of_two": True}],
@@ -35,6 +38,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "topk": [{"ratio": 0.3}],
     "threshold": [{"threshold": 0.5, "ratio": 0.3}],
     "randomk": [{"ratio": 0.3}],
+    "u8bit": [{"block": 100, "error_feedback": True}],
     "int4": [{}, {"error_feedback": False, "block": 100}, {"stochastic": True, "block": 5000}],
 }
 
@@ -164,8 +168,10 @@ _TEXTS = {"sorts": _SORTS, "branches": _BRANCHES, "blocks": _BLOCKS, "sparse": _
 VARIANTS["blocks"] = [{"size": size} for size in (1, 3, 64, 1024, 5000, 1000000)]
 VARIANTS["branches"] = [{"limit": limit} for limit in (0.5, 3.0, 5.0)]
 VARIANTS["narrow"] = [{}, {"flip": True, "block": 1}, {"bias": 127, "most": 65535, "block": 5000}]
+VARIANTS["selections"] = [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}]
+VARIANTS["widths"] = [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}]
 #: Programs from the tests of the C++ emitter.
-_FILES = ["narrow"]
+_FILES = ["narrow", "widths", "tables", "selections"]
 NAMES = [*BUILTIN, *EXAMPLES, *_TEXTS, *_FILES]
 
 
