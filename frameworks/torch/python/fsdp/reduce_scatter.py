@@ -21,7 +21,7 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
-from hipress.torch.process_groups.arrays import array_of
+from hipress.torch.process_groups.host_side import array_of
 from hipress.torch.process_groups.options import GroupOptions
 from hipress.torch.process_groups.slots import shard_slots
 

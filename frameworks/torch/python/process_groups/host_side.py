@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
+from numpy.typing import NDArray
 
 from hipress._library import load_core
 from hipress.errors import HipressError
-from hipress.torch.process_groups.arrays import array_of
 from hipress.torch.process_groups.stage import Stage
 
 if TYPE_CHECKING:
@@ -145,3 +145,9 @@ class HostSide:
     def failure(self) -> HipressError | None:
         """See Side."""
         return None
+
+
+def array_of(tensor: torch.Tensor) -> NDArray[Any]:
+    """The memory of a flat tensor, as the core takes it; int16 stands for bfloat16, which NumPy does not have."""
+    array: NDArray[Any] = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return array
