@@ -101,7 +101,7 @@ class GpuSide:
     """A GPU, the streams of HiPress on it, and its codecs."""
 
     alignment = _core.DEVICE_SLOT_ALIGNMENT
-    only_plain = "groups of GPU tensors have the topologies 'ps' and 'allgather', and all codecs but powersgd"
+    only_plain = "groups of GPU tensors have the topologies 'ps' and 'allgather', and all codecs but powersgd and int8_shared"
 
     def __init__(self, device: torch.device) -> None:
         """Raises Unsupported, which names what is missing: the driver, the GPU or NVRTC."""
