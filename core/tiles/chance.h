@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Binary decisions as bytes: an arithmetic coder of 32 bits whose probabilities adapt to what was coded. It
-// computes with whole numbers only, so sender and receiver agree on every processor. docs/wire-format.md has
-// the same rules.
+// Binary decisions as bytes: an arithmetic coder of 32 bits whose probabilities adapt to earlier decisions.
+// It computes with whole numbers only, so sender and receiver agree on every processor. docs/wire-format.md
+// has the same rules.
 #pragma once
 
 #include <algorithm>

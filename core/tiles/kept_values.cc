@@ -14,7 +14,7 @@ namespace hipress {
 namespace {
 
 constexpr uint32_t kMostElements = 4096;  // of a tile
-constexpr uint32_t kOne = 256;            // what a sent element adds to its column's weight
+constexpr uint32_t kOne = 256;            // a sent element adds this to its column's weight
 constexpr int kFading = 5;                // a weight loses a 32nd with each row
 
 /// Of columns, by their weight.

@@ -2,7 +2,7 @@
 //
 // Which elements of each tile of several tensors are sent, and a number of 2 bits for each of them, in few
 // bytes: docs/wire-format.md, "SparseLoCo". Gradients have rows and columns with many large values and others
-// with few; the code learns it from what it has coded already.
+// with few; the code learns it from the elements before.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank computes where a process group adds what a codec encodes (core/codec/summed_step.h).
+// A rank's computations when a process group adds encoded values (core/codec/summed_step.h).
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 

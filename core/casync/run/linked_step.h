@@ -16,7 +16,7 @@
 
 namespace hipress {
 
-/// What a step needs of the engine, which outlives it.
+/// The functions of the engine that a step calls. The engine outlives the step.
 class LinkedRuntime {
  public:
   virtual ~LinkedRuntime() = default;

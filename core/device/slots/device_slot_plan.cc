@@ -168,7 +168,7 @@ void DeviceSlotPlan::prepare(DeviceStream& stream, Bytes outward, Bytes inward) 
   }
   if (headers.empty()) return;
   const size_t bytes = headers.size() * kWireHeaderBytes;
-  // Padding is sent, too: no rank sends what was in the memory before.
+  // Padding travels, too: the zeros hide the earlier content of the memory.
   stream.fillZeros(outward);
   stream.fillZeros(inward);
   const std::shared_ptr<std::byte> staging(
