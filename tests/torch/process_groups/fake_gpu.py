@@ -33,9 +33,6 @@ class FakeGpuSide(GpuSide):
         self._streams, self._queues, self._current = [], [], 0
         self._plans = weakref.WeakSet()
 
-    def begin(self) -> None:
-        """torch has computed the tensors already."""
-
     def before_collective(self) -> None:
         """Gloo reads the memory at once."""
         self.queue.wait(_LONGEST)
@@ -59,6 +56,9 @@ class FakeGpuSide(GpuSide):
         ctypes.CDLL(str(fake_driver())).cuStreamCreate(ctypes.byref(handle), 0)
         assert handle.value is not None
         return handle, handle.value
+
+    def _follow(self, stream: Any) -> None:
+        self.queue.wait(_LONGEST)
 
     def _stream_context(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()

@@ -74,9 +74,9 @@ def _as_on_the_processor(rank: int, topology: str) -> None:
         assert found.state_dict().keys() == before.keys()
 
 
-@pytest.mark.parametrize("topology", ["ps", "allgather"])
-def test_averages_and_states_are_those_of_the_processor(tmp_path: Path, topology: str) -> None:
-    run(_as_on_the_processor, WORLD, str(tmp_path), topology)
+@pytest.mark.parametrize(("topology", "world"), [("ps", WORLD), ("allgather", WORLD), ("ps", 1)])
+def test_averages_and_states_are_those_of_the_processor(tmp_path: Path, topology: str, world: int) -> None:
+    run(_as_on_the_processor, world, str(tmp_path), topology)
 
 
 @training.in_process_group

@@ -311,7 +311,6 @@ class GroupAverage:
         batch.linked = [(named[place][0], flat[place]) for place in route.linked]
         if self._sharing is not None:
             batch.shards = self._sharing.shards(route.names, [tensor.numel() for tensor in exact])
-        self._side.begin()
         self._first.put(batch)
         return done
 

@@ -101,7 +101,9 @@ class GpuSide:
     """A GPU, the streams of HiPress on it, and its codecs."""
 
     alignment = _core.DEVICE_SLOT_ALIGNMENT
-    only_plain = "groups of GPU tensors have the topologies 'ps' and 'allgather', and all codecs but powersgd and int8_shared"
+    only_plain = (
+        "groups of GPU tensors have the topologies 'ps' and 'allgather', and all codecs but powersgd and int8_shared"
+    )
 
     def __init__(self, device: torch.device) -> None:
         """Raises Unsupported, which names what is missing: the driver, the GPU or NVRTC."""
@@ -121,7 +123,11 @@ class GpuSide:
 
     @contextlib.contextmanager
     def on(self, stage: int) -> Iterator[None]:
-        """Work within is on the stage's stream."""
+        """Work within is on the stage's stream, after the work so far of the stage or the caller that hands it over.
+
+        A collective in between gives the same order, but a rank that is alone has none.
+        """
+        self._follow(self._streams[stage])
         before, self._current = self._current, stage
         try:
             with self._stream_context(self._streams[stage]):
@@ -133,12 +139,6 @@ class GpuSide:
     def queue(self) -> DeviceQueue:
         """The current stage's."""
         return self._queues[self._current]
-
-    def begin(self) -> None:
-        """See Side."""
-        current = torch.cuda.current_stream(self.device)
-        for stream in self._streams:
-            stream.wait_stream(current)
 
     def before_collective(self) -> None:
         """See Side: collectives of GPU tensors start after the current stream's work."""
@@ -209,6 +209,9 @@ class GpuSide:
     def _new_stream(self) -> tuple[Any, int]:
         stream = torch.cuda.Stream(self.device)
         return stream, stream.cuda_stream
+
+    def _follow(self, stream: Any) -> None:
+        stream.wait_stream(torch.cuda.current_stream(self.device))
 
     def _stream_context(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
         return torch.cuda.stream(stream)

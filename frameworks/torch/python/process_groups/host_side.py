@@ -40,9 +40,6 @@ class Side(Protocol):
     def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
         """A step of the work. Different stages overlap."""
 
-    def begin(self) -> None:
-        """The tensors of the next batch are as the caller's work so far leaves them."""
-
     def before_collective(self) -> None:
         """A collective of the current stage follows, which reads what the stage has computed."""
 
@@ -93,9 +90,6 @@ class HostSide:
     def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
         """See Side."""
         return Stage(name, work)
-
-    def begin(self) -> None:
-        """See Side."""
 
     def before_collective(self) -> None:
         """See Side."""
