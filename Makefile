@@ -62,7 +62,7 @@ check: install lint
 # noxfile.py has the parts, each in an environment of its own. Environments are downloaded while the wheel is compiled.
 test: $(VENV)/development
 	+$(MAKE) --jobs=2 OTHERS='$(OTHERS)' $(WHEEL) environments
-	+$(MAKE) OTHERS='$(OTHERS)' install lint typecheck
+	+$(MAKE) --jobs=2 --output-sync=target OTHERS='$(OTHERS)' install lint typecheck
 	$(BIN)/nox
 
 # What the tests use beside .venv: the environments of nox, launchers and a browser.

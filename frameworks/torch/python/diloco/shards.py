@@ -4,25 +4,40 @@ the same shards on other hosts."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
-from torch.distributed.fsdp import FSDPModule
-from torch.distributed.tensor import DTensor
 
 from hipress.errors import InvalidArgument, Unsupported
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
+    from torch.distributed.tensor import DTensor
+
+
+# Importing these modules of torch takes a second. Until something else imports them, no object is of their classes.
+def _is_sharded(tensor: torch.Tensor) -> TypeGuard[DTensor]:
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def _is_unit(module: torch.nn.Module) -> TypeGuard[FSDPModule]:
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return fsdp is not None and isinstance(module, fsdp.FSDPModule)
 
 
 def own_values(tensor: torch.Tensor) -> torch.Tensor:
     """This rank's shard of a sharded tensor, and the whole of another, without gradient: the same memory."""
     detached = tensor.detach()
-    return detached.to_local() if isinstance(detached, DTensor) else detached
+    return detached.to_local() if _is_sharded(detached) else detached
 
 
 def check_sharding(parameters: Mapping[str, torch.Tensor], *, over_group: bool) -> None:
     """Raises Unsupported for shards over the engine; InvalidArgument if FSDP2 averages gradients over hosts itself."""
     for name, each in parameters.items():
-        if not isinstance(each, DTensor):
+        if not _is_sharded(each):
             continue
         if not over_group:
             raise Unsupported(
@@ -41,7 +56,7 @@ def described_shards(parameters: Iterable[torch.Tensor]) -> str:
     """Which shards this rank has: the same on all ranks of DiLoCo's group."""
     found = set()
     for each in parameters:
-        if isinstance(each, DTensor):
+        if _is_sharded(each):
             place = each.device_mesh.get_coordinate()
             found.add(f"number {place} of {tuple(each.device_mesh.shape)}, {each.placements}")
     return "; ".join(sorted(found)) or "whole parameters"
@@ -50,5 +65,5 @@ def described_shards(parameters: Iterable[torch.Tensor]) -> str:
 def reshard(model: torch.nn.Module) -> None:
     """Frees what FSDP2 has gathered: the next forward pass gathers the shards as they are then."""
     for module in model.modules():
-        if isinstance(module, FSDPModule):
+        if _is_unit(module):
             module.reshard()
