@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.build import ROOT, build
+from tests.fuzz.build import QUICK_TREE, ROOT, build
 
 HERE = Path(__file__).parent
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def fuzzers() -> Path:
-    return build()
+    return build(QUICK_TREE)
 
 
 def run(command: list[str | Path], **environment: str) -> subprocess.CompletedProcess[str]:
