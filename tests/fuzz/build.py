@@ -17,7 +17,7 @@ QUICK_TREE = ROOT / "build" / "fuzz" / "quick"
 
 
 def build(tree: Path = TREE) -> Path:
-    """Compiles the changed files only, optimised unless `tree` is QUICK_TREE. Returns the directory with the executables."""
+    """Compiles the changed files only, without optimisation in QUICK_TREE. Returns the directory of the executables."""
     here = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
     configure = ["cmake", "-G", "Ninja", "-S", str(Path(__file__).parent), "-B", str(tree), "--log-level=WARNING"]
