@@ -30,6 +30,7 @@ _CALLS = {
     "round": "roundOf",
     "exp": "expOf",
     "log": "logOf",
+    "cospi": "cosineOfPi",
     "blocks": "blocksOf",
     "isfinite": "isFinite",
 }
