@@ -17,7 +17,7 @@ namespace detail {
 
 /// Floats that one operation takes; a processor with narrower registers takes several.
 inline constexpr size_t kFloats = 16;
-typedef float Floats [[gnu::vector_size(4 * kFloats), gnu::may_alias]];
+using Floats [[gnu::vector_size(4 * kFloats), gnu::may_alias]] = float;
 
 }  // namespace detail
 
