@@ -30,6 +30,11 @@ struct RandomKey {
   }
 };
 
+/// step() of a program: how often the tensor was synchronised before, modulo 2³¹.
+HIPRESS_HOST_DEVICE constexpr int32_t stepNumber(const RandomKey& key) {
+  return static_cast<int32_t>(key.step & 0x7fffffffu);
+}
+
 namespace philox {
 
 inline constexpr uint32_t kMultiplier0 = 0xD2511F53u;

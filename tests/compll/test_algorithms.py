@@ -221,6 +221,38 @@ def test_linear_dithering_is_right_on_average(params: dict[str, int]) -> None:
     np.testing.assert_allclose(decoded.mean(axis=0), g, atol=5 * float(step) / 2 / math.sqrt(1000))
 
 
+def test_demo_sends_the_largest_frequencies_and_keeps_the_rest_of_the_momentum() -> None:
+    run, size = codec("demo", count=5, decay=0.5), 64 * 4 + 10
+    states = run.new_state(size)
+    k, n = np.meshgrid(np.arange(64), np.arange(64), indexing="ij")
+    dct = np.sqrt(2 / 64) * np.cos(np.pi * (2 * n + 1) * k / 128)
+    dct[0] /= np.sqrt(2)
+    for step in range(3):
+        g = normal(size, step)
+        value = np.float32(0.5) * states["momentum"] + g
+        message = run.encode(g, states)
+        assert len(message) == 4 * 25 + -(-25 * 6 // 8) == run.max_encoded_bytes(size)
+        frequency = value[:256].astype(np.float64).reshape(4, 64) @ dct.T
+        limit = np.sort(np.abs(frequency), axis=1)[:, -5:-4]
+        expected = (frequency * (np.abs(frequency) >= limit)) @ dct
+        decoded = run.decode(message, size)
+        np.testing.assert_allclose(decoded[:256], expected.reshape(-1), atol=1e-5)
+        assert np.count_nonzero(decoded[256:]) == 5
+        np.testing.assert_allclose(states["momentum"], value - decoded, atol=1e-6)
+
+
+def test_eden_is_right_on_average_whatever_the_distribution() -> None:
+    run, g = codec("eden"), normal(2048) ** 3
+    g[5] = 1000
+    message = run.encode(g)
+    assert len(message) == 4 + 4 * 2 + 1024 == run.max_encoded_bytes(2048)
+    decoded = np.array([run.decode(run.encode(g, seed=seed), 2048) for seed in range(400)], np.float64)
+    power = (g.astype(np.float64) ** 2).sum()
+    # The best 16 levels for a normal distribution leave 1/105 of the power.
+    assert ((decoded - g) ** 2).sum(axis=1).max() < 0.012 * power
+    assert ((decoded.mean(axis=0) - g) ** 2).sum() < 0.012 * power / 400 * 1.5
+
+
 def test_sparseloco_sends_the_largest_of_each_chunk() -> None:
     run, g = codec("sparseloco", chunk=100, count=10), normal(250)
     states = run.new_state(250)

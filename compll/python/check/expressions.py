@@ -7,6 +7,7 @@ from hipress.compll import ir
 from hipress.compll.check import lambdas as check_lambdas
 from hipress.compll.check import nearest as check_nearest
 from hipress.compll.check import operators as check_operators
+from hipress.compll.check import step as check_step
 from hipress.compll.check.conversions import arithmetic_type, common_type, convert, truth
 from hipress.compll.check.length_keys import GRADIENT_LENGTH
 from hipress.compll.check.scope import LambdaRef, Output, Pending, Scope, VectorRef
@@ -241,9 +242,11 @@ def _call(node: s.Call, scope: Scope) -> Value:
         return check_operators.lower(node, scope)
     if node.name == "nearest":
         return check_nearest.nearest(node, scope)
+    if node.name == "step":
+        return check_step.step(node, scope)
     function = FUNCTIONS.get(node.name)
     if function is None:
-        known = [*FUNCTIONS, "nearest", *OPERATORS, *unit.functions, *scope.visible()]
+        known = [*FUNCTIONS, "nearest", "step", *OPERATORS, *unit.functions, *scope.visible()]
         raise unit.error(node.span, f"unknown function '{node.name}'", did_you_mean(node.name, known))
     if unit.role == "table" and node.name in ("exp", "log"):
         hint = "the last bit of exp and log may differ between machines"

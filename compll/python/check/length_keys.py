@@ -48,6 +48,8 @@ def key(expr: ir.Expr, definitions: Mapping[str, str], lengths: Mapping[str, str
                 return f"{e.function}({', '.join(map(of, e.arguments))})"
             case ir.Random():
                 return f"random#{e.site}"
+            case ir.StepNumber():
+                return "step()"
 
     return of(expr)
 

@@ -46,6 +46,9 @@ class _Lengths(Scope):
     def at(self, vector: str, index: str) -> str:
         raise _Unknown
 
+    def step(self) -> str:
+        raise _Unknown
+
     def position(self) -> str:
         raise _Unknown
 

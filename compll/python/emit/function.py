@@ -135,6 +135,9 @@ class FrameScope(Scope):
         pointer = "f" if self.frame == "f->" else "&f"
         return f"{self.function.at(vector)}<{self.function.flag}>({pointer}, {index})"
 
+    def step(self) -> str:
+        return f"ops::stepNumber({self.frame}random)"
+
     def position(self) -> str:
         return "0"
 

@@ -30,6 +30,7 @@ _CALLS = {
     "round": "roundOf",
     "exp": "expOf",
     "log": "logOf",
+    "cospi": "cosineOfPi",
     "blocks": "blocksOf",
     "isfinite": "isFinite",
 }
@@ -115,6 +116,10 @@ class Scope(ABC):
     @abstractmethod
     def word(self, random: ir.Random) -> str:
         """The element's random word."""
+
+    def step(self) -> str:
+        """The number of the step, as int32_t. No function of elements has it."""
+        raise AssertionError
 
     def source(self, name: str) -> str:
         raise AssertionError(name)
@@ -215,6 +220,8 @@ class Scope(ABC):
                 return f"ops::{'bitsOf' if expr.type == ir.INT else 'floatOf'}({self.expr(expr.operand)})"
             case ir.Call():
                 return f"ops::{_CALLS[expr.function]}({', '.join(self.expr(a) for a in expr.arguments)})"
+            case ir.StepNumber():
+                return self.step()
             case ir.Random():
                 function = "uniform" if expr.type == ir.FLOAT else "uniformInt"
                 return f"ops::{function}({self.word(expr)}, {self.expr(expr.low)}, {self.expr(expr.high)})"

@@ -19,7 +19,7 @@
     access   = Vec(vector) | Spread(vector, expr block)        element i, or element i / block
     lambda   = Lambda((name, type)* parameters, Let* lets, expr* results)
     expr     = Const | Var | ParamRef | Size(vector) | Index(vector, expr) | Unary | Binary | Select | Cast | Bitcast
-             | Call | Random
+             | Call | Random | StepNumber
     type     = Scalar(kind, bits, width_key) | Vector(Scalar element, length_key)
 
 Invariants. Nodes are immutable and know their span, which does not count in comparisons. Operators take vectors by
@@ -56,6 +56,7 @@ from hipress.compll.ir.expressions import (
     Scalar,
     Select,
     Size,
+    StepNumber,
     Type,
     Unary,
     Var,
@@ -227,6 +228,7 @@ __all__ = [
     "Sort",
     "Spread",
     "Statement",
+    "StepNumber",
     "Summed",
     "Take",
     "Type",

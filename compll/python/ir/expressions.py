@@ -177,4 +177,11 @@ class Random(TypedNode):
     site: int
 
 
-Expr: TypeAlias = Const | Var | ParamRef | Size | Index | Unary | Binary | Select | Cast | Bitcast | Call | Random
+@dataclass(frozen=True, kw_only=True)
+class StepNumber(TypedNode):
+    """How often the tensor was synchronised before, modulo 2³¹; in encode, and not in a function of elements."""
+
+
+Expr: TypeAlias = (
+    Const | Var | ParamRef | Size | Index | Unary | Binary | Select | Cast | Bitcast | Call | Random | StepNumber
+)

@@ -12,6 +12,7 @@ from hipress.compll.operators import (
     fill,
     filter,
     gather,
+    hadamard,
     map,
     range,
     reduce,
@@ -22,6 +23,7 @@ from hipress.compll.operators import (
     spread,
     sum,
     take,
+    transform,
 )
 from hipress.compll.operators.row import Row, install
 from hipress.compll.passes import plan
@@ -80,6 +82,24 @@ TABLE = (
         planning=smallest_of_blocks.PLANNING,
         sink=smallest_of_blocks.SelectTo,
         lowering={"cpu": smallest_of_blocks.CPU, "cuda": smallest_of_blocks.CUDA},
+    ),
+    Row(
+        "transform(vector, matrix)",
+        transform.rule,
+        node=transform.Transform,
+        meaning=transform.meaning,
+        planning=transform.PLANNING,
+        sink=transform.TransformTo,
+        lowering={"cpu": transform.CPU, "cuda": transform.CUDA},
+    ),
+    Row(
+        "hadamard(vector, block)",
+        hadamard.rule,
+        node=hadamard.Hadamard,
+        meaning=hadamard.meaning,
+        planning=hadamard.PLANNING,
+        sink=hadamard.HadamardTo,
+        lowering={"cpu": hadamard.CPU, "cuda": hadamard.CUDA},
     ),
     Row(
         "gather(vector, indices)",

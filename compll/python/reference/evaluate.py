@@ -108,6 +108,10 @@ def _evaluate(expr: ir.Expr, env: Environment) -> Any:
         case ir.Call():
             arguments = (_evaluate(argument, env) for argument in expr.arguments)
             return FUNCTIONS[expr.function].meaning(*arguments)[()]
+        case ir.StepNumber():
+            if env.random is None:
+                raise KeyError("step")
+            return np.int32(env.random.step & 0x7FFFFFFF)
         case ir.Random():
             if env.random is None:
                 raise KeyError("random")

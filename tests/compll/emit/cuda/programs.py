@@ -25,6 +25,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "blockquant4": [{}, {"block": 32}],
     "natural_dithering": [{"block": 100}],
     "sparseloco": [{}, {"chunk": 64, "count": 5}],
+    "demo": [{}, {"decay": 0.5, "count": 64}],
+    "eden": [{}],
     "inceptionn": [{"bound": 5}],
     "linear_dithering": [{"bits": 3, "block": 100}, {"bits": 6, "euclidean": True}],
     "threelc": [{"sparsity": 1.5}],
@@ -171,7 +173,7 @@ VARIANTS["narrow"] = [{}, {"flip": True, "block": 1}, {"bias": 127, "most": 6553
 VARIANTS["selections"] = [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}]
 VARIANTS["widths"] = [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}]
 #: Programs from the tests of the C++ emitter.
-_FILES = ["narrow", "widths", "tables", "selections"]
+_FILES = ["narrow", "widths", "tables", "selections", "transforms"]
 NAMES = [*BUILTIN, *EXAMPLES, *_TEXTS, *_FILES]
 
 
