@@ -48,12 +48,20 @@ class Follower:
         deadline = time.monotonic() + timeout
         pause = _PAUSES[0]
         while True:
+            missing: int | None = None
             found = versions(self._store)
             if found and (found[-1] > self._version or from_anchor):
                 chain = self._chain(found, from_anchor)
-                if chain is not None:
+                if not isinstance(chain, int):
                     return self._apply(weights, chain)
+                missing = chain
             left = deadline - time.monotonic()
+            if left <= 0 and missing is not None:
+                raise Timeout(
+                    f"{self._store} has version {found[-1]}, but lacks version {missing}, to which its changes apply, "
+                    f"after {timeout:g} s: put the file back, or wait for the publisher's next anchor, which has all "
+                    "values"
+                )
             if left <= 0:
                 raise Timeout(
                     f"{self._store} has no version after {self._version} after {timeout:g} s: "
@@ -62,8 +70,9 @@ class Follower:
             time.sleep(min(pause, left))
             pause = min(2 * pause, _PAUSES[1])
 
-    def _chain(self, found: list[int], from_anchor: bool) -> list[Version] | None:
-        """The versions to apply, the oldest first. None: the publisher has deleted one of them in between."""
+    def _chain(self, found: list[int], from_anchor: bool) -> list[Version] | int:
+        """The versions to apply, the oldest first; or the number of one of them that is missing: the publisher has
+        deleted it in between, or the stream has a gap."""
         chain: list[Version] = []
         number = found[-1]
         while True:
@@ -71,7 +80,7 @@ class Follower:
             try:
                 data = self._store.read(name)
             except FileNotFoundError:
-                return None
+                return number
             version = read(data, f"{name} in {self._store}")
             if version.header.version != number:
                 raise CorruptPayload(f"{name} in {self._store} says that it is version {version.header.version}")
