@@ -170,6 +170,29 @@ def test_any_altered_byte_is_found(tmp_path: Path) -> None:
     assert follower.follow(weights(evaluator), 1.0) == 2
 
 
+def test_a_version_of_another_stream_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    """The file is whole, of the same model and number, but its changes apply to other values."""
+    for folder, seed in (("mine", 0), ("other", 3)):
+        trainer = model(seed=seed)
+        publisher = Publisher(FolderStore(tmp_path / folder))
+        for step in (1, 2):
+            publisher.publish(weights(trainer))
+            trained(trainer, step + seed)
+        if folder == "mine":
+            evaluator, follower = model(seed=1), Follower(FolderStore(tmp_path / folder))
+            # The trainer goes on, so this follower has only the first version.
+            (tmp_path / folder / f"{2:012d}.weights").rename(tmp_path / "second")
+            assert follower.follow(weights(evaluator), 1.0) == 1
+    before = {name: array.copy() for name, array in evaluator.items()}
+    place = tmp_path / "mine" / f"{2:012d}.weights"
+    (tmp_path / "other" / f"{2:012d}.weights").rename(place)
+    with pytest.raises(CorruptPayload, match=r"version 2 in .* does not make of 'embedding' what the publisher had"):
+        follower.follow(weights(evaluator), 1.0)
+    assert equal(evaluator, before)
+    (tmp_path / "second").rename(place)
+    assert follower.follow(weights(evaluator), 1.0) == 2
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [
