@@ -52,8 +52,14 @@ def made(system: str, model: nn.Module, learning_rate: float, steps: int) -> tor
     if system == "OneBitAdam":
         return OneBitAdam(named, lr=learning_rate, freeze_step=freeze)
     if system == "ZeroOneAdam":
-        every = {"local_step_scaler": freeze, "local_step_clipper": ZERO_ONE_EVERY}
-        return ZeroOneAdam(named, lr=learning_rate, weight_decay=0.01, var_freeze_step=freeze, **every)
+        return ZeroOneAdam(
+            named,
+            lr=learning_rate,
+            weight_decay=0.01,
+            var_freeze_step=freeze,
+            local_step_scaler=freeze,
+            local_step_clipper=ZERO_ONE_EVERY,
+        )
     if system == "DeMo":
         return DeMo(named, lr=learning_rate)
     freeze = steps + 1 if system == "LAMB" else freeze

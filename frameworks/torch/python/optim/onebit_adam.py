@@ -41,8 +41,8 @@ class OneBitAdam(SynchronizingOptimizer):
         min_compress_bytes: smaller parameters' momentum travels exactly.
         group: a process group of CPU tensors; None: the engine, after `hipress.torch.init()`.
 
-    An element whose frozen variance is zero had no gradient before the freeze, and does not change any more. If all
-    elements of a parameter are so, step() raises InvalidArgument and changes nothing.
+    An element whose frozen variance is zero had no gradient before the freeze, and only weight decay changes it
+    afterwards. If all elements of a parameter are so, step() raises InvalidArgument and changes nothing.
 
     Raises InvalidArgument, DuplicateName, Unsupported, NotInitialized; Mismatch, with the first difference, if the
     ranks' parameters or options differ; Timeout if a rank does not make the optimizer.
