@@ -81,6 +81,8 @@ def _ablation(rate: str, release: str, *models: str) -> dict[str, tuple[str, ...
 
 #: The seeds of longer trainings with AdamW.
 ADAM_SEEDS = (0, 1, 2)
+#: The optimizers that belong to codecs, in a training of the same length.
+ADAM_OWN = "adam-own-seed0"
 
 #: Script and arguments by file name without suffix. The names of cluster results have the nodes, the ranks per node if
 #: there are several, the rate, the model and the codec. The most important results come first; all together take hours.
@@ -158,6 +160,10 @@ RESULTS: dict[str, tuple[str, ...]] = {
         )
         for seed in ADAM_SEEDS
     },
+    ADAM_OWN: (
+        *("optimizers.py", "--codec", "OneBitAdam,ZeroOneAdam,LAMB,OneBitLamb,DeMo"),
+        *("--optimizer", "adamw,adamw-fast", "--steps", "600", "--seed", "0"),
+    ),
     **{
         f"sync-loopback-{world}x{size}": (*LOOPBACK, "--world", str(world), "--size", size)
         for size in ("100M", "1M")

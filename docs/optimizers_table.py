@@ -50,17 +50,38 @@ def adam_table(results: list[tables.Result]) -> str:
     return caption + tables.table(f"Codec | {heads} | Mean: | Sent per step and rank:", lines)
 
 
+def own_table(result: tables.Result) -> str:
+    """The table of the optimizers that belong to codecs: a row for each, and for AdamW with two learning rates."""
+    if not result:
+        return tables.NOT_MEASURED.capitalize() + ".\n"
+    first = result[0]
+    lines = [(_own_label(row), f"{row['learning_rate']:g}", _loss_alone(row), _sent([row])) for row in result]
+    caption = (
+        f"{first['parameters']:,} parameters, {first['ranks']} ranks, {first['steps']} steps, seed {first['seed']}. "
+        "The loss in nats per character, on text that training did not see.\n\n"
+    )
+    return caption + tables.table("Optimizer | Learning rate: | Loss: | Sent per step and rank:", lines)
+
+
+def _own_label(row: tables.Row) -> str:
+    return "AdamW, DistributedDataParallel" if row["codec"] is None else f"`{row['system']}`"
+
+
+def _loss_alone(row: tables.Row) -> str:
+    return "no number" if row["loss_nats"] is None else f"{row['loss_nats']:.3f}"
+
+
 def _label(row: tables.Row) -> str:
     if row["codec"] is None:
         return "DistributedDataParallel"
-    if row.get("system") == "OneBitAdam":
-        return "`OneBitAdam` in place of AdamW"
+    if row.get("system", "hipress") != "hipress":
+        return f"`{row['system']}` in place of AdamW"
     # With SGD dgc has no momentum, so the label leaves out the option.
     return f"`{row['codec'].replace(', momentum=0)', ')').replace('(momentum=0)', '')}`"
 
 
 def _sent(rows: list[tables.Row]) -> str:
-    """The mean of the bytes over the optimizers; for OneBitAdam, the bytes of a step after the freeze."""
+    """The mean of the bytes over the optimizers; with a freeze, the bytes of a step after it."""
     frozen = [row["bytes_frozen"] for row in rows if row.get("bytes_frozen") is not None]
     sent = frozen or [row["bytes"] for row in rows if row["bytes"] is not None]
     if not sent:

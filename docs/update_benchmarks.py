@@ -20,11 +20,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
 from diloco_table import diloco_table  # noqa: E402
-from optimizers_table import adam_table, optimizers_table  # noqa: E402
+from optimizers_table import adam_table, optimizers_table, own_table  # noqa: E402
 from planning_table import codecs_table, decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
 from benchmarks.models import MODELS  # noqa: E402
-from benchmarks.regenerate import ADAM_SEEDS, PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS, TRAINED  # noqa: E402
+from benchmarks.regenerate import ADAM_OWN, ADAM_SEEDS, PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS, TRAINED  # noqa: E402
 
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
 GUIDE = ROOT / "docs" / "guide" / "planning.md"
@@ -342,7 +342,9 @@ def main() -> int:
         GUIDE: with_blocks(GUIDE, guide_block(load), changing_block(load)),
         STREAMS: with_blocks(STREAMS, tables.weight_stream_table(load("weight-stream"))),
         CHOOSING: with_blocks(CHOOSING, optimizers_table(load("optimizers"))),
-        ADAM: with_blocks(ADAM, adam_table([load(f"adam-seed{seed}") for seed in ADAM_SEEDS])),
+        ADAM: with_blocks(
+            ADAM, adam_table([load(f"adam-seed{seed}") for seed in ADAM_SEEDS]), own_table(load(ADAM_OWN))
+        ),
     }
     stale = [file for file, text in pages.items() if not file.exists() or file.read_text() != text]
     if check and stale:

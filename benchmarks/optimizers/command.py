@@ -19,7 +19,8 @@ from pathlib import Path
 from benchmarks.harness.arguments import names_of
 from benchmarks.harness.rank_jobs import RankFailed, exit_code, run_job
 from benchmarks.harness.report import Row, parse_names, print_table, write_json
-from benchmarks.optimizers.job import DDP, FROZEN_AFTER, ONEBIT_ADAM, OPTIMIZERS, Job, Trained, Trial, trials
+from benchmarks.optimizers.job import DDP, OPTIMIZERS, Job, Trained, Trial, trials
+from benchmarks.optimizers.own import FROZEN_AFTER, OWN, ZERO_ONE_EVERY
 
 _RANK = Path(__file__).with_name("rank.py")
 #: Codecs with default options, without error feedback, and with options that suit these gradients better.
@@ -30,14 +31,15 @@ CODECS = (
     *("graddrop", "graddrop(error_feedback=false)", "graddrop(ratio=0.01)"),
     *("graddrop(ratio=0.01, error_feedback=false)",),
     *("dgc", "dgc(error_feedback=false)"),
-    *("powersgd", ONEBIT_ADAM),
+    *("powersgd", "OneBitAdam"),
 )
+_CODECS = f"codecs, and optimizers of hipress.torch.optim ({', '.join(OWN)}), by commas (default: a selection)"
 
 
 def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--codec", type=parse_names, default=list(CODECS), help="codecs, by commas (default: all)")
+    parser.add_argument("--codec", type=parse_names, default=list(CODECS), help=_CODECS)
     parser.add_argument(
         "--optimizer",
         type=names_of("optimizer", list(OPTIMIZERS)),
@@ -66,24 +68,20 @@ def run(given: argparse.Namespace) -> list[Row]:
 
 def rows_of(todo: list[Trial], trained: list[Trained], given: argparse.Namespace) -> list[Row]:
     """One row for each training. `above_ddp_nats`: the difference to the loss of DDP with the same optimizer."""
-    dense = {
-        (trial.optimizer, trial.learning_rate, trial.name): one.loss
-        for trial, one in zip(todo, trained, strict=True)
-        if trial.system == DDP
-    }
+    dense = {trial.name: one.loss for trial, one in zip(todo, trained, strict=True) if trial.system == DDP}
     rows: list[Row] = []
     for trial, one in zip(todo, trained, strict=True):
-        name = "momentum" if trial.name == "momentum-twice" else trial.name
-        of_ddp = dense[(trial.optimizer, trial.learning_rate, name)]
+        of_ddp = dense["momentum" if trial.name == "momentum-twice" else trial.name]
+        own = OWN.get(trial.system)
         rows.append(
             {
                 "optimizer": trial.name,
                 "class": trial.optimizer,
                 "learning_rate": trial.learning_rate,
                 "momentum": trial.momentum,
-                "codec": {DDP: None, ONEBIT_ADAM: "onebit"}.get(trial.system, trial.system),
-                "system": trial.system if trial.system in (DDP, ONEBIT_ADAM) else "hipress",
-                "frozen_after": FROZEN_AFTER if trial.system == ONEBIT_ADAM else None,
+                "codec": None if trial.system == DDP else own.codec if own else trial.system,
+                "system": trial.system if own or trial.system == DDP else "hipress",
+                "frozen_after": FROZEN_AFTER if own and own.frozen else None,
                 "loss_nats": one.loss,
                 "above_ddp_nats": None if one.loss is None or of_ddp is None else one.loss - of_ddp,
                 "bytes": one.bytes_sent,
@@ -101,7 +99,12 @@ def rows_of(todo: list[Trial], trained: list[Trained], given: argparse.Namespace
 
 def main() -> int:
     """Runs the trainings of the command line. Returns the exit code."""
-    given = arguments().parse_args()
+    parser = arguments()
+    given = parser.parse_args()
+    if "ZeroOneAdam" in given.codec and given.steps % ZERO_ONE_EVERY:
+        parser.error(
+            f"--steps {given.steps}: ZeroOneAdam takes a multiple of {ZERO_ONE_EVERY}, so that ranks agree at the end"
+        )
     try:
         rows = run(given)
     except RankFailed as error:

@@ -7,6 +7,8 @@ import dataclasses
 import json
 from dataclasses import dataclass
 
+from benchmarks.optimizers.own import OWN
+
 #: torch's DistributedDataParallel over Gloo, the reference of all trainings.
 DDP = "ddp"
 #: Optimizer, learning rate and momentum by name. Both SGDs take equally long steps: 0.3 and 0.03 / (1 - 0.9).
@@ -16,16 +18,13 @@ OPTIMIZERS: dict[str, tuple[str, float, float]] = {
     "sgd": ("SGD", 0.3, 0.0),
     "momentum": ("SGD", 0.03, 0.9),
 }
-#: hipress.torch.optim.OneBitAdam in place of AdamW and DistributedOptimizer: its variance is frozen after this part of
-#: the steps.
-ONEBIT_ADAM, FROZEN_AFTER = "OneBitAdam", 0.2
 #: The training with dgc in which codec and optimizer both have momentum.
 TWICE = "momentum-twice"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One training. `system`: DDP, ONEBIT_ADAM or a codec's text; `name`: a name of OPTIMIZERS, or TWICE."""
+    """One training. `system`: DDP, a name of OWN or a codec's text; `name`: a name of OPTIMIZERS, or TWICE."""
 
     system: str
     name: str
@@ -35,13 +34,17 @@ class Trial:
 
 
 def trials(systems: list[str], names: list[str]) -> list[Trial]:
-    """The trainings: all systems with each optimizer, ONEBIT_ADAM only with AdamW. With dgc the codec has the momentum
+    """The trainings: all systems with each optimizer, those of OWN only with AdamW, and only once if they have a
+    learning rate of their own. With dgc the codec has the momentum
     and the optimizer has none, so that momentum applies once."""
     made = []
     for name in names:
         optimizer, rate, momentum = OPTIMIZERS[name]
         for system in systems:
-            if system == ONEBIT_ADAM and optimizer != "AdamW":
+            if system in OWN:
+                own_rate = OWN[system].learning_rate
+                if name == "adamw" or (optimizer == "AdamW" and own_rate is None):
+                    made.append(Trial(system, name, optimizer, own_rate or rate, momentum))
                 continue
             if not system.startswith("dgc"):
                 made.append(Trial(system, name, optimizer, rate, momentum))
@@ -82,7 +85,7 @@ class Job:
 @dataclass(frozen=True)
 class Trained:
     """The result of a training. `loss`: loss on sequences that are not in the training data; None if it is not finite.
-    `bytes_sent`: bytes per step of the rank that sends most; None for DDP. `bytes_frozen`: the same for ONEBIT_ADAM's
+    `bytes_sent`: bytes per step of the rank that sends most; None for DDP. `bytes_frozen`: the same for the
     steps with a frozen variance."""
 
     loss: float | None

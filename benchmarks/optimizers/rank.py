@@ -23,8 +23,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.harness.hipress_session import hipress_session
 from benchmarks.harness.torch_meeting import gather, join
-from benchmarks.optimizers.job import DDP, FROZEN_AFTER, ONEBIT_ADAM, Job, Trained, Trial
+from benchmarks.optimizers.job import DDP, Job, Trained, Trial
 from benchmarks.optimizers.model import CharacterModel, Text, loss, read_text
+from benchmarks.optimizers.own import OWN, frozen_after, made, schedule
 
 #: Deadline of waits (seconds), generous because other work may delay a rank.
 _TIMEOUT = 300.0
@@ -43,19 +44,19 @@ def _optimizer(trial: Trial, model: nn.Module) -> torch.optim.Optimizer:
 def _synchronizing(trial: Trial, model: nn.Module, job: Job) -> torch.optim.Optimizer:
     """The optimizer that averages over all ranks with HiPress."""
     import hipress.torch as hp
-    from hipress.torch.optim import OneBitAdam
 
-    if trial.system != ONEBIT_ADAM:
-        return hp.DistributedOptimizer(_optimizer(trial, model), model.named_parameters(), codec=trial.system)
-    return OneBitAdam(model.named_parameters(), lr=trial.learning_rate, freeze_step=_frozen_after(job))
-
-
-def _frozen_after(job: Job) -> int:
-    return max(1, round(FROZEN_AFTER * job.steps))
+    if trial.system in OWN:
+        return made(trial.system, model, trial.learning_rate, job.steps)
+    return hp.DistributedOptimizer(_optimizer(trial, model), model.named_parameters(), codec=trial.system)
 
 
 def _train(
-    model: nn.Module, optimizer: torch.optim.Optimizer, text: Text, job: Job, sent: Callable[[], int] | None = None
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    text: Text,
+    job: Job,
+    sent: Callable[[], int] | None = None,
+    rates: torch.optim.lr_scheduler.LambdaLR | None = None,
 ) -> list[int]:
     """Trains, and ends early, on all ranks in the same step, if the loss is not finite. Returns the results of `sent()`
     before each step."""
@@ -66,6 +67,8 @@ def _train(
         optimizer.zero_grad()
         loss(model, text.batch(job.sequences, generator)).backward()
         optimizer.step()
+        if rates is not None:
+            rates.step()
         if not all(parameter.isfinite().all() for parameter in model.parameters()):
             break
     return before
@@ -88,10 +91,11 @@ def _trained(trial: Trial, text: Text, job: Job) -> Trained:
         with hipress_session(_TIMEOUT), warnings.catch_warnings():
             warnings.simplefilter("ignore", hp.CodecWarning)  # the benchmark is about these codecs
             optimizer = _synchronizing(trial, model, job)
-            counts = [*_train(model, optimizer, text, job, sent_bytes), sent_bytes()]
+            rates = schedule(trial.system, optimizer, job.steps)
+            counts = [*_train(model, optimizer, text, job, sent_bytes, rates), sent_bytes()]
             sent = max(gather(counts[-1] - counts[0])) // job.steps
-            first = _frozen_after(job)
-            if trial.system == ONEBIT_ADAM and first + 1 < len(counts):
+            first = frozen_after(job.steps)
+            if trial.system in OWN and OWN[trial.system].frozen and first + 1 < len(counts):
                 frozen = max(gather(counts[-1] - counts[first])) // (len(counts) - 1 - first)
     digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).digest()
     if len(set(gather(digest))) > 1:

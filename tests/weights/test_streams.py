@@ -70,6 +70,30 @@ def test_a_follower_that_missed_versions_catches_up(tmp_path: Path) -> None:
     assert equal(trainer, late)
 
 
+def test_a_gap_is_named_and_the_next_anchor_closes_it(tmp_path: Path) -> None:
+    trainer, evaluator = model(), model(seed=1)
+    publisher, follower = Publisher(FolderStore(tmp_path), anchor_every=5), Follower(FolderStore(tmp_path))
+    publisher.publish(weights(trainer))
+    follower.follow(weights(evaluator), 1.0)
+    before = {name: array.copy() for name, array in evaluator.items()}
+    for step in (2, 3, 4):
+        trained(trainer, step)
+        publisher.publish(weights(trainer))
+    (tmp_path / f"{3:012d}.weights").unlink()
+    for given in ({}, {"from_anchor": True}):
+        with pytest.raises(
+            Timeout, match=r"has version 4, but lacks version 3, to which its changes apply, after 0\.05"
+        ):
+            follower.follow(weights(evaluator), 0.05, **given)
+        assert equal(evaluator, before)
+        assert follower.version == 1
+    for step in (5, 6):
+        trained(trainer, step)
+        publisher.publish(weights(trainer))
+    assert follower.follow(weights(evaluator), 1.0) == 6
+    assert equal(trainer, evaluator)
+
+
 def test_versions_before_the_last_anchors_are_deleted(tmp_path: Path) -> None:
     trainer = model()
     (tmp_path / "notes.txt").write_text("mine")
@@ -143,6 +167,29 @@ def test_any_altered_byte_is_found(tmp_path: Path) -> None:
             follower.follow(weights(evaluator), 1.0)
         assert equal(evaluator, before)
     file.write_bytes(right)
+    assert follower.follow(weights(evaluator), 1.0) == 2
+
+
+def test_a_version_of_another_stream_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    """The file is whole, of the same model and number, but its changes apply to other values."""
+    for folder, seed in (("mine", 0), ("other", 3)):
+        trainer = model(seed=seed)
+        publisher = Publisher(FolderStore(tmp_path / folder))
+        for step in (1, 2):
+            publisher.publish(weights(trainer))
+            trained(trainer, step + seed)
+        if folder == "mine":
+            evaluator, follower = model(seed=1), Follower(FolderStore(tmp_path / folder))
+            # The trainer goes on, so this follower has only the first version.
+            (tmp_path / folder / f"{2:012d}.weights").rename(tmp_path / "second")
+            assert follower.follow(weights(evaluator), 1.0) == 1
+    before = {name: array.copy() for name, array in evaluator.items()}
+    place = tmp_path / "mine" / f"{2:012d}.weights"
+    (tmp_path / "other" / f"{2:012d}.weights").rename(place)
+    with pytest.raises(CorruptPayload, match=r"version 2 in .* does not make of 'embedding' what the publisher had"):
+        follower.follow(weights(evaluator), 1.0)
+    assert equal(evaluator, before)
+    (tmp_path / "second").rename(place)
     assert follower.follow(weights(evaluator), 1.0) == 2
 
 

@@ -42,7 +42,8 @@ class CodecAdvice:
         if self.optimizer.second_moments and delays:
             instead = f'{_INSTEAD}, or "onebit(error_feedback=false)"' if known.name == "onebit" else _INSTEAD
             if self.optimizer.belonging:
-                instead += f", or {self.optimizer.belonging}.OneBitAdam in place of {name} (docs/guide/adam.md)"
+                own = f"{self.optimizer.belonging}.{_own(self.optimizer)}"
+                instead += f", or {own} in place of {name} (docs/guide/adam.md)"
             return (
                 f"codec {codec!r} has error feedback (it sends dropped values later), and {name} divides by second "
                 "moments of the sums: together they train far worse than uncompressed gradients. "
@@ -77,6 +78,12 @@ class CodecAdvice:
             if left_out:
                 objection = f"automatic plans leave out codecs that do not suit the optimizer: {objection}"
             warnings.warn(f"{objection}; see {_PAGE}", CodecWarning, stacklevel=_depth_of_user())
+
+
+def _own(optimizer: OptimizerTraits) -> str:
+    """HiPress' optimizer that takes the place of one with second moments."""
+    only_torch = optimizer.belonging == "hipress.torch.optim"
+    return "OneBitLamb" if only_torch and "lamb" in optimizer.name.lower() else "OneBitAdam"
 
 
 def _momentum_of(signature: str) -> float:

@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hipress._library import load_core
 from hipress.errors import CorruptPayload, InvalidArgument, Timeout
 from hipress.weights.store import Store, name_of, versions
-from hipress.weights.version import Version, read
+from hipress.weights.version import Entry, Version, read
 from hipress.weights.weight import Weight, check_names, check_same_model
 
+Bytes: TypeAlias = NDArray[np.uint8]
+#: One tensor in one version: its entry, and its part of the payload.
+Step: TypeAlias = tuple[Entry, memoryview]
 #: Seconds between two requests to the store: the first pause, and the longest.
 _PAUSES = (0.02, 1.0)
 
@@ -48,12 +53,20 @@ class Follower:
         deadline = time.monotonic() + timeout
         pause = _PAUSES[0]
         while True:
+            missing: int | None = None
             found = versions(self._store)
             if found and (found[-1] > self._version or from_anchor):
                 chain = self._chain(found, from_anchor)
-                if chain is not None:
+                if not isinstance(chain, int):
                     return self._apply(weights, chain)
+                missing = chain
             left = deadline - time.monotonic()
+            if left <= 0 and missing is not None:
+                raise Timeout(
+                    f"{self._store} has version {found[-1]}, but lacks version {missing}, to which its changes apply, "
+                    f"after {timeout:g} s: put the file back, or wait for the publisher's next anchor, which has all "
+                    "values"
+                )
             if left <= 0:
                 raise Timeout(
                     f"{self._store} has no version after {self._version} after {timeout:g} s: "
@@ -62,8 +75,9 @@ class Follower:
             time.sleep(min(pause, left))
             pause = min(2 * pause, _PAUSES[1])
 
-    def _chain(self, found: list[int], from_anchor: bool) -> list[Version] | None:
-        """The versions to apply, the oldest first. None: the publisher has deleted one of them in between."""
+    def _chain(self, found: list[int], from_anchor: bool) -> list[Version] | int:
+        """The versions to apply, the oldest first; or the number of one of them that is missing: the publisher has
+        deleted it in between, or the stream has a gap."""
         chain: list[Version] = []
         number = found[-1]
         while True:
@@ -71,7 +85,7 @@ class Follower:
             try:
                 data = self._store.read(name)
             except FileNotFoundError:
-                return None
+                return number
             version = read(data, f"{name} in {self._store}")
             if version.header.version != number:
                 raise CorruptPayload(f"{name} in {self._store} says that it is version {version.header.version}")
@@ -100,20 +114,58 @@ class Follower:
                         f"the weight '{weight.name}' was changed since version {self._version} was applied to it: "
                         "follow with from_anchor=True, or follow with the weights of the last call"
                     )
-        for version in chain:
-            for entry, part in version.parts():
-                if entry.encoding == "raw":
-                    by_name[entry.name].bytes[:] = np.frombuffer(part, np.uint8)
-                elif entry.encoding == "changes":
-                    core.apply_changes(by_name[entry.name].bytes, part, entry.element_bytes)
+        steps = {name: _steps(parts) for name, parts in _by_tensor(chain).items()}
         last = chain[-1].header
         for entry in last.tensors:
-            if core.crc32c(by_name[entry.name].bytes) != entry.after:
+            # On a copy of one tensor at a time: otherwise an error would leave weights of two versions.
+            if self._sum_after(by_name[entry.name].bytes, steps[entry.name], entry.name) != entry.after:
                 raise CorruptPayload(
-                    f"the weight '{entry.name}' is not what the publisher had in version {last.version}: another "
-                    "thread wrote to it meanwhile, or the publisher's versions do not fit together; follow with "
-                    "from_anchor=True"
+                    f"version {last.version} in {self._store} does not make of '{entry.name}' what the publisher had: "
+                    "the files are of different streams; follow with from_anchor=True, or clear the folder and "
+                    "start the publisher again"
                 )
+        for name, parts in steps.items():
+            for entry, part in parts:
+                _write(by_name[name].bytes, entry, part)
         self._version = last.version
         self._sums = {entry.name: entry.after for entry in last.tensors}
         return self._version
+
+    def _sum_after(self, weight: Bytes, steps: Sequence[Step], name: str) -> int:
+        """The CRC-32C of a tensor after these steps, which leave it unchanged here."""
+        if not steps:
+            return self._sums[name]
+        if len(steps) == 1 and steps[0][0].encoding == "raw":
+            return steps[0][0].crc
+        copied = weight.copy()
+        for entry, part in steps:
+            _write(copied, entry, part)
+        found: int = load_core().crc32c(copied)
+        return found
+
+
+def _by_tensor(chain: Sequence[Version]) -> dict[str, list[Step]]:
+    """Each tensor's entries and parts in the versions of a chain, the oldest first."""
+    parts: dict[str, list[Step]] = {entry.name: [] for entry in chain[-1].header.tensors}
+    for version in chain:
+        for entry, part in version.parts():
+            parts[entry.name].append((entry, part))
+    return parts
+
+
+def _steps(parts: Sequence[Step]) -> list[Step]:
+    """What has to be written: nothing for versions that left the tensor as it was, or that a later one replaces."""
+    steps: list[Step] = []
+    for entry, part in parts:
+        if entry.encoding == "raw":
+            steps = []
+        if entry.encoding != "same":
+            steps.append((entry, part))
+    return steps
+
+
+def _write(weight: Bytes, entry: Entry, part: memoryview) -> None:
+    if entry.encoding == "raw":
+        weight[:] = np.frombuffer(part, np.uint8)
+    else:
+        load_core().apply_changes(weight, part, entry.element_bytes)

@@ -37,18 +37,19 @@ def test_a_few_steps_of_a_few_trainings(tmp_path: Path) -> None:
             "--ranks",
             "2",
             "--steps",
-            "3",
+            "8",
             "--codec",
-            "none,fp16,dgc,OneBitAdam",
+            "none,fp16,dgc,OneBitAdam,ZeroOneAdam,LAMB,OneBitLamb,DeMo",
             "--optimizer",
             "adamw,momentum",
         ],
         check=True,
     )
     rows = json.loads(file.read_text())
-    names = [(row["optimizer"], row["codec"] or row["system"]) for row in rows]
+    names = [(row["optimizer"], row["codec"] if row["system"] == "hipress" else row["system"]) for row in rows]
+    own = ("OneBitAdam", "ZeroOneAdam", "LAMB", "OneBitLamb", "DeMo")
     assert names == [
-        *(("adamw", system) for system in ("ddp", "none", "fp16", "dgc", "onebit")),
+        *(("adamw", system) for system in ("ddp", "none", "fp16", "dgc", *own)),
         *(("momentum", system) for system in ("ddp", "none", "fp16", "dgc")),
         ("momentum-twice", "dgc"),
     ]
@@ -59,14 +60,46 @@ def test_a_few_steps_of_a_few_trainings(tmp_path: Path) -> None:
     # A codec changes the loss, so the training has used the codec.
     assert losses["adamw", "dgc"] != losses["adamw", "ddp"]
     assert losses["momentum", "dgc"] != losses["momentum-twice", "dgc"]
+    assert len({losses["adamw", system] for system in ("ddp", *own)}) == 6
     sent = {codec: row["bytes"] for (_, codec), row in zip(names, rows, strict=True)}
     assert sent["ddp"] is None
     # fp16 sends half the bytes, and headers.
     assert 0.5 < sent["fp16"] / sent["none"] < 0.51
-    frozen = [row["bytes_frozen"] for row in rows if row["system"] == "OneBitAdam"]
-    assert sent["none"] / 30 < frozen[0] < sent["none"] / 20 < sent["onebit"]
+    frozen = {row["system"]: row["bytes_frozen"] for row in rows if row["frozen_after"] is not None}
+    for system in ("OneBitAdam", "OneBitLamb"):
+        assert sent["none"] / 30 < frozen[system] < sent["none"] / 20 < sent[system]
+    assert frozen.keys() == {"OneBitAdam", "OneBitLamb", "ZeroOneAdam"}
+    assert frozen["ZeroOneAdam"] < frozen["OneBitAdam"]  # two of the last six steps exchange nothing
+    assert sent["LAMB"] == pytest.approx(sent["none"], rel=0.01)
+    assert sent["DeMo"] < sent["none"] / 20
     # Small gradients travel raw.
     assert sent["dgc"] < sent["none"] / 50
+
+
+def test_an_optimizer_with_its_own_rate_trains_once(job: Any) -> None:
+    made = job.trials(["ddp", "OneBitAdam", "DeMo"], ["adamw", "adamw-fast", "sgd"])
+    assert [(each.system, each.name, each.learning_rate) for each in made] == [
+        *(("ddp", "adamw", 0.001), ("OneBitAdam", "adamw", 0.001), ("DeMo", "adamw", 0.003)),
+        *(("ddp", "adamw-fast", 0.003), ("OneBitAdam", "adamw-fast", 0.003), ("ddp", "sgd", 0.3)),
+    ]
+
+
+def test_the_table_of_optimizers_that_belong_to_codecs(tables: Any) -> None:
+    text = tables.own_table(
+        [
+            row("adamw", None, 2.0, system="ddp", seed=0),
+            row("adamw", "onebit", 1.9, system="ZeroOneAdam", seed=0, bytes_frozen=4321, frozen_after=0.2),
+            row("adamw", "32 coefficients", None, system="DeMo", seed=0),
+        ]
+    )
+    assert text.splitlines()[2:] == [
+        "| Optimizer | Learning rate | Loss | Sent per step and rank |",
+        "|---|--:|--:|--:|",
+        "| AdamW, DistributedDataParallel | 0.003 | 2.000 | – |",
+        "| `ZeroOneAdam` | 0.003 | 1.900 | 4 kB, after 20% of the steps |",
+        "| `DeMo` | 0.003 | no number | 12 kB |",
+    ]
+    assert tables.own_table(None) == "Not measured.\n"
 
 
 def test_dgcs_momentum_is_applied_once(job: Any) -> None:
@@ -87,6 +120,17 @@ def test_the_committed_result_is_of_all_trainings(job: Any) -> None:
     assert set(zip((row["optimizer"] for row in rows), systems, strict=True)) == expected
     assert {(row["ranks"], row["steps"]) for row in rows} == {(4, 150)}
     assert 0.9e6 < rows[0]["parameters"] < 1.1e6
+
+
+def test_the_committed_result_of_own_optimizers_is_of_all_of_them(job: Any) -> None:
+    own = importlib.import_module("benchmarks.optimizers.own").OWN
+    rows = json.loads(RESULT.with_name("adam-own-seed0.json").read_text())
+    expected = [(each.name, each.system) for each in job.trials(["ddp", *own], ["adamw", "adamw-fast"])]
+    assert sorted((row["optimizer"], row["system"]) for row in rows) == sorted(expected)
+    assert {(row["ranks"], row["steps"], row["seed"]) for row in rows} == {(4, 600, 0)}
+    losses = {(row["optimizer"], row["system"]): row["loss_nats"] for row in rows}
+    for name in ("adamw", "adamw-fast"):
+        assert losses[name, "OneBitAdam"] < losses[name, "ddp"] + 0.02
 
 
 @pytest.mark.parametrize("codec", ["none", "fp16"])

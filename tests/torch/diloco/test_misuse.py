@@ -98,6 +98,7 @@ def _refusals() -> None:
         ((nn.ReLU(), inner), {}, "no trainable parameters"),
         ((model, inner), {"preset": "dilocco"}, "'diloco', 'streaming', 'sparseloco', 'local_sgd'"),
         ((model, inner), {"sync_every": 10, "fragments": 3}, "no multiple"),
+        ((model, inner), {"sync_every": 4, "fragments": 2, "overlap_steps": 2}, "overlap_steps=2 is not below"),
         ((model, inner), {"mix": 1.0}, "mix=1.0"),
         ((model, inner), {"mix": float("nan")}, "mix=nan"),
         ((model, inner), {"codec": "unknown"}, "unknown"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import hipress.torch as hp
-from hipress.torch.optim import DGCSGD, DeMo, OneBitAdam, Signum, Warmup, ZeroOneAdam
+from hipress.torch.optim import DGCSGD, DeMo, OneBitAdam, OneBitLamb, Signum, Warmup, ZeroOneAdam
 from tests.torch.optim import problem
 from tests.torch.ranks import run
 
@@ -24,6 +24,10 @@ def _sgd(named: Any, **options: Any) -> DGCSGD:
     return DGCSGD(named, **{"lr": 0.1, **options})
 
 
+def _lamb(named: Any, **options: Any) -> OneBitLamb:
+    return OneBitLamb(named, **{"freeze_step": 2, **options})
+
+
 def _refusals() -> None:
     named = problem.parameters()
     with pytest.raises(hp.NotInitialized):
@@ -32,6 +36,8 @@ def _refusals() -> None:
     for codec in ("powersgd", "int8_shared"):
         with pytest.raises(hp.Unsupported, match=f"{codec}' averages gradients"):
             _adam(named.items(), codec=codec)
+        with pytest.raises(hp.Unsupported, match=f"{codec}' averages gradients"):
+            _lamb(named.items(), codec=codec)
     for make, options, message in [
         (_adam, {"freeze_step": 0}, "freeze_step=0: give 1 or more"),
         (_adam, {"freeze_step": 2.5}, "freeze_step=2.5"),
@@ -49,6 +55,15 @@ def _refusals() -> None:
         (ZeroOneAdam, {"betas": (1.0, 0.9)}, "betas="),
         (ZeroOneAdam, {"lr": float("inf")}, "lr=inf"),
         (ZeroOneAdam, {"codec": "unheard"}, "unheard"),
+        (_lamb, {"freeze_step": 0}, "freeze_step=0: give 1 or more"),
+        (_lamb, {"weight_decay": -0.1}, "weight_decay=-0.1"),
+        (_lamb, {"min_coeff": 0.0}, "min_coeff, max_coeff=0.0, 10.0"),
+        (_lamb, {"max_coeff": float("inf")}, "min_coeff, max_coeff=0.01, inf"),
+        (_lamb, {"factor_min": 2.0, "factor_max": 1.0}, "factor_min, factor_max=2.0, 1.0"),
+        (_lamb, {"factor_max": float("nan")}, "factor_min, factor_max=0.5, nan"),
+        (_lamb, {"coeff_beta": 1.0}, "coeff_beta=1.0"),
+        (_lamb, {"factor_threshold": -0.1}, "factor_threshold=-0.1"),
+        (_lamb, {"codec": "unheard"}, "unheard"),
         (_sgd, {"ratio": 0.0}, "ratio=0.0"),
         (_sgd, {"momentum": 1.0}, "momentum=1.0"),
         (_sgd, {"clip_norm": 0.0}, "clip_norm=0.0"),
@@ -78,10 +93,10 @@ def test_arguments_that_make_no_optimizer() -> None:
     run(_refusals, 1)
 
 
-def _unused() -> None:
+def _unused(make: Any) -> None:
     hp.init()
     named = problem.parameters()
-    optimizer = _adam(named.items())
+    optimizer = make(named.items())
     before = problem.values_of(named)
 
     def step(number: int, without: str) -> None:
@@ -91,22 +106,56 @@ def _unused() -> None:
 
     step(1, "odd")
     after = problem.values_of(named)
-    assert (after["odd"] == before["odd"] * (1 - 1e-3 * 0.01)).all()  # the step applies weight decay only
+    # The step applies weight decay only, and OneBitLamb has none here.
+    assert (after["odd"] == before["odd"] * (1.0 if make is _lamb else 1 - 1e-3 * 0.01)).all()
+    state = str(optimizer.state_dict()["state"])
     for _ in range(2):
         with pytest.raises(hp.InvalidArgument, match="'odd' has had no gradient in the first 2 steps"):
             step(2, "odd")
         assert all((each == after[name]).all() for name, each in problem.values_of(named).items())
         assert optimizer.steps == 1
+        assert str(optimizer.state_dict()["state"]) == state
     step(2, "")
     step(3, "odd")  # from this step on "odd" may have no gradient
     assert optimizer.steps == 3
-    _never_used(ZeroOneAdam(named.items(), var_freeze_step=2), named)
     named["odd"].grad = torch.ones(7, 193).to_sparse()
     with pytest.raises(hp.Unsupported, match="'odd' is sparse"):
         optimizer.step()
 
 
-def _never_used(optimizer: ZeroOneAdam, named: dict[str, Any]) -> None:
+@pytest.mark.parametrize("make", [_adam, _lamb])
+def test_a_variance_that_is_zero_is_not_frozen(make: Any) -> None:
+    run(_unused, 2, make)
+
+
+def _always_zero() -> None:
+    """A parameter that is zero in all steps before the freeze has no coefficient, which a later freeze gives it."""
+    hp.init()
+    for freeze in (1, 2):
+        named = {"zero": torch.nn.Parameter(torch.zeros(3)), "other": torch.nn.Parameter(torch.ones(3))}
+        optimizer = OneBitLamb(named.items(), freeze_step=freeze)
+        for number in range(1, 4):
+            for each in named.values():
+                each.grad = torch.ones(3)
+            if freeze > 1:
+                optimizer.step()
+                assert optimizer.steps == number
+                continue
+            with pytest.raises(hp.InvalidArgument, match="'zero' was zero in all of the first 1 steps"):
+                optimizer.step()
+            assert optimizer.steps == 0
+            assert torch.equal(named["other"], torch.ones(3))
+            assert optimizer.coefficients() == {}
+
+
+def test_a_coefficient_that_is_zero_is_not_frozen() -> None:
+    run(_always_zero, 2)
+
+
+def _never_used() -> None:
+    hp.init()
+    named = problem.parameters()
+    optimizer = ZeroOneAdam(named.items(), var_freeze_step=2)
     for name, each in named.items():
         each.grad = None if name == "odd" else torch.ones_like(each)
     optimizer.step()
@@ -117,8 +166,8 @@ def _never_used(optimizer: ZeroOneAdam, named: dict[str, Any]) -> None:
     assert optimizer.steps == 1
 
 
-def test_a_variance_that_is_zero_is_not_frozen() -> None:
-    run(_unused, 2)
+def test_zero_one_adam_freezes_no_variance_that_is_zero() -> None:
+    run(_never_used, 2)
 
 
 def _differing() -> None:
@@ -128,6 +177,9 @@ def _differing() -> None:
         (_adam, {"freeze_step": 2 + hp.rank()}, "freeze_step"),
         (_adam, {"lr": 0.1 + hp.rank()}, "options"),
         (_adam, {"codec": "onebit" if hp.rank() else "int8"}, "travel"),
+        (_lamb, {"freeze_step": 2 + hp.rank()}, "freeze_step"),
+        (_lamb, {"max_coeff": 2.0 + hp.rank()}, "min_coeff, max_coeff"),
+        (_lamb, {"factor_max": 2.0 + hp.rank()}, "factor_min, factor_max"),
         (_sgd, {"ratio": 0.1 + 0.1 * hp.rank()}, "ratio"),
         (ZeroOneAdam, {"local_step_scaler": 2 + hp.rank()}, "steps"),
         (DeMo, {"k": 2 + hp.rank()}, "k, quantize_1bit"),
@@ -144,6 +196,7 @@ def test_ranks_that_differ_all_learn_it() -> None:
 
 _MAKERS: dict[str, Any] = {
     "onebit": _adam,
+    "lamb": _lamb,
     "zero-one": lambda named: ZeroOneAdam(named, var_freeze_step=3),
     "dgc": lambda named: _sgd(named, ratio=0.01),
     "signum": Signum,

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import hipress.torch as hp
-from hipress.torch.optim import DGC_RATIOS, DGCSGD, DeMo, OneBitAdam, Signum, Warmup, ZeroOneAdam
+from hipress.torch.optim import DGC_RATIOS, DGCSGD, DeMo, OneBitAdam, OneBitLamb, Signum, Warmup, ZeroOneAdam
 from tests.torch.optim import problem
 from tests.torch.ranks import run
 
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 _MAKERS: dict[str, Any] = {
     "signum": lambda named, **more: Signum(named, lr=0.01, **more),
     "onebit": lambda named, **more: OneBitAdam(named, lr=0.01, freeze_step=3, **more),
+    "lamb": lambda named, **more: OneBitLamb(named, lr=0.01, weight_decay=0.1, freeze_step=3, **more),
     "demo": lambda named, **more: DeMo(named, lr=0.01, **more),
     "zero-one": lambda named, **more: ZeroOneAdam(
         named, lr=0.01, weight_decay=0.1, var_freeze_step=4, var_update_scaler=2, local_step_scaler=2, **more
@@ -66,6 +67,8 @@ def _resumed(folder: str, kind: str, saved_after: int) -> bool:
     [
         ("onebit", "group", 6),
         ("onebit", "engine", 2),
+        ("lamb", "group", 6),
+        ("lamb", "engine", 3),
         ("zero-one", "group", 3),
         ("zero-one", "group", 7),
         ("demo", "engine", 4),
@@ -124,7 +127,7 @@ def _gone_on(kind: str, folder: str, first: int) -> tuple[problem.Values, dict[s
     return problem.values_of(named), hp.codec_states(optimizer, exact=True)
 
 
-@pytest.mark.parametrize("kind", ["onebit", "zero-one"])
+@pytest.mark.parametrize("kind", ["onebit", "lamb", "zero-one"])
 def test_fifty_steps_more_equal_a_hundred(kind: str, tmp_path: Path) -> None:
     # Each run has new engines, as after a restart.
     ranks = [run(_gone_on, 2, kind, str(tmp_path), first) for first in (1, 51)]
@@ -211,6 +214,28 @@ def _refused() -> None:
 
 def test_states_that_do_not_fit_are_refused() -> None:
     run(_refused, 1)
+
+
+def _refused_by_lamb() -> None:
+    hp.init()
+    named = problem.parameters()
+    optimizer = _MAKERS["lamb"](named.items())
+    for step in range(1, 6):
+        problem.step(optimizer, named, 0, step)
+    good = optimizer.state_dict()
+    before = str(good)
+    for state, message in [
+        ({key: each for key, each in good.items() if key != "hipress"}, r"no state_dict\(\) of OneBitLamb"),
+        ({**good, "hipress": {**good["hipress"], "optimizer": "OneBitAdam"}}, "of OneBitAdam, not of OneBitLamb"),
+        ({**good, "hipress": {**good["hipress"], "freeze_step": 4}}, "freeze_step 4"),
+    ]:
+        with pytest.raises(hp.InvalidArgument, match=message):
+            optimizer.load_state_dict(state)
+        assert str(optimizer.state_dict()) == before
+
+
+def test_onebit_lamb_takes_its_own_states_only() -> None:
+    run(_refused_by_lamb, 1)
 
 
 def _between_synchronised_steps() -> None:

@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from hipress.adapter.agreement import agree_among
-from hipress.errors import HipressError, TransportError
 from hipress.torch.diloco.averaging import Averaging
 from hipress.torch.diloco.group_averaging import GroupAveraging
+from hipress.torch.diloco.group_failure import failing
+from hipress.torch.diloco.group_gather import GroupGather
 from hipress.torch.diloco.ranks import Gather
 from hipress.torch.diloco.shards import own_values
-from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import gather_texts
 
 
@@ -50,35 +50,12 @@ class GroupRanks:
                 own.copy_(host)
 
     def gathers(self, sizes: Sequence[int]) -> Gather:
-        """See Ranks. Whole buffers travel: a group's collectives have blocks of equal size."""
-
-        def gather(fragment: int, message: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
-            gathered = torch.empty(self.world * sizes[fragment], dtype=torch.uint8)
-            doing = f"while it gathered fragment {fragment}"
-            with self._failing(doing):
-                work = group_calls.all_gather(self._group, gathered, message)
-
-            def arrived() -> list[torch.Tensor]:
-                with self._failing(doing):
-                    work.wait()
-                return list(gathered.reshape(self.world, -1))
-
-            return arrived
-
-        return gather
+        """See Ranks. The zeros at the end of a buffer do not travel."""
+        return GroupGather(self._group, sizes)
 
     def dense(self, parameters: Mapping[str, torch.Tensor], codec: str, topology: str) -> Averaging:
         """See Ranks."""
         return GroupAveraging(parameters, codec, topology, self._group)
 
-    @contextmanager
-    def _failing(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except HipressError:
-            raise
-        except RuntimeError as error:  # of Gloo, also for a timeout
-            raise TransportError(
-                f"the process group failed on rank {self.rank} of {self.world} {doing}: {error}; see the output of the "
-                "other ranks, and start again from the last checkpoint"
-            ) from error
+    def _failing(self, doing: str) -> AbstractContextManager[None]:
+        return failing(self.rank, self.world, doing)

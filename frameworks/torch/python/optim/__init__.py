@@ -10,7 +10,8 @@ from hipress.options.warmup import DGC_RATIOS, Warmup
 from hipress.torch.optim.demo import DeMo
 from hipress.torch.optim.dgc_sgd import DGCSGD
 from hipress.torch.optim.onebit_adam import OneBitAdam
+from hipress.torch.optim.onebit_lamb import OneBitLamb
 from hipress.torch.optim.signum import Signum
 from hipress.torch.optim.zero_one_adam import ZeroOneAdam
 
-__all__ = ["DGCSGD", "DGC_RATIOS", "DeMo", "OneBitAdam", "Signum", "Warmup", "ZeroOneAdam"]
+__all__ = ["DGCSGD", "DGC_RATIOS", "DeMo", "OneBitAdam", "OneBitLamb", "Signum", "Warmup", "ZeroOneAdam"]

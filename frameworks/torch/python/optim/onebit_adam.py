@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from hipress.errors import InvalidArgument
 from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.torch.optim.frozen import check_freeze_step, check_rates, check_saved_freeze, check_variance
 from hipress.torch.optim.synchronizing import SynchronizingOptimizer, Values
 from hipress.torch.optim.travel import Travel
 
@@ -41,8 +41,8 @@ class OneBitAdam(SynchronizingOptimizer):
         min_compress_bytes: smaller parameters' momentum travels exactly.
         group: a process group of CPU tensors; None: the engine, after `hipress.torch.init()`.
 
-    An element whose frozen variance is zero had no gradient before the freeze, and does not change any more. If all
-    elements of a parameter are so, step() raises InvalidArgument and changes nothing.
+    An element whose frozen variance is zero had no gradient before the freeze, and only weight decay changes it
+    afterwards. If all elements of a parameter are so, step() raises InvalidArgument and changes nothing.
 
     Raises InvalidArgument, DuplicateName, Unsupported, NotInitialized; Mismatch, with the first difference, if the
     ranks' parameters or options differ; Timeout if a rank does not make the optimizer.
@@ -62,20 +62,8 @@ class OneBitAdam(SynchronizingOptimizer):
         min_compress_bytes: int = MIN_COMPRESS_BYTES,
         group: dist.ProcessGroup | None = None,
     ) -> None:
-        if not isinstance(freeze_step, int) or isinstance(freeze_step, bool) or freeze_step < 1:
-            raise InvalidArgument(
-                f"freeze_step={freeze_step!r}: give 1 or more; a variance that has seen no gradient is zero, and the "
-                "step divides by it"
-            )
-        for name, value, top in (
-            ("lr", lr, math.inf),
-            ("eps", eps, math.inf),
-            ("weight_decay", weight_decay, math.inf),
-        ):
-            if not 0.0 <= value < top:
-                raise InvalidArgument(f"{name}={value!r}: give a number of 0 or more")
-        if len(betas) != 2 or not all(0.0 <= each < 1.0 for each in betas):
-            raise InvalidArgument(f"betas={betas!r}: give two numbers from 0 to below 1")
+        check_freeze_step(freeze_step)
+        check_rates(lr, betas, eps, weight_decay)
         self._freeze_step = freeze_step
         travel = Travel(codec, dict(codec_for or {}), min_compress_bytes)
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
@@ -92,7 +80,7 @@ class OneBitAdam(SynchronizingOptimizer):
     def _step(self, step: int) -> None:
         momentum, variance = self._momentum_and_variance(step)
         if step == self._freeze_step:
-            self._check_frozen(variance)
+            check_variance(variance, self._freeze_step)
         for group, parameters in self._by_group():
             beta1, beta2 = group["betas"]
             size = group["lr"] / (1 - beta1**step)
@@ -126,27 +114,9 @@ class OneBitAdam(SynchronizingOptimizer):
             self._exchange().average(momentum, compressed=True)
         return momentum, variance
 
-    def _check_frozen(self, variance: Values) -> None:
-        for name, each in variance.items():
-            if not each.any():
-                raise InvalidArgument(
-                    f"parameter '{name}' has had no gradient in the first {self._freeze_step} steps, and its variance "
-                    "would be frozen at zero: raise freeze_step until every parameter is used, or leave this one out"
-                )
-
     def _own_state(self) -> dict[str, Any]:
         return {"freeze_step": self._freeze_step}
 
     def _check_state(self, state_dict: Mapping[str, Any], own: Mapping[str, Any] | None) -> None:
         super()._check_state(state_dict, own)
-        steps = {int(each["step"]) for each in state_dict["state"].values() if "step" in each}
-        if len(steps) > 1:
-            raise InvalidArgument(f"the state's parameters have taken {min(steps)} to {max(steps)} steps, not as many")
-        saved = self._freeze_step if own is None else own["freeze_step"]
-        # A state without "hipress" is AdamW's, which has frozen nothing: it fits only before this optimizer's freeze.
-        if steps and max(steps) >= min(saved, self._freeze_step) and (own is None or saved != self._freeze_step):
-            frozen = "is of AdamW" if own is None else f"has freeze_step {saved}"
-            raise InvalidArgument(
-                f"the state has taken {max(steps)} steps and {frozen}; freeze_step={self._freeze_step} does not fit: "
-                "give the saved number, or a number above the steps taken"
-            )
+        check_saved_freeze(state_dict, own, self._freeze_step)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch.distributed as dist
 from hipress.errors import InvalidArgument
 from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.optim.carrier import Carrier, carrier_of
+from hipress.torch.optim.frozen import check_rates
 from hipress.torch.optim.intervals import local_interval, updates_variance
 from hipress.torch.optim.synchronizing import SynchronizingOptimizer, Values
 from hipress.torch.optim.travel import Travel
@@ -84,11 +84,7 @@ class ZeroOneAdam(SynchronizingOptimizer):
         for name, number in self._numbers.items():
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
                 raise InvalidArgument(f"{name}={number!r}: give a whole number of 1 or more")
-        for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
-            if not 0.0 <= value < math.inf:
-                raise InvalidArgument(f"{name}={value!r}: give a number of 0 or more")
-        if len(betas) != 2 or not all(0.0 <= each < 1.0 for each in betas):
-            raise InvalidArgument(f"betas={betas!r}: give two numbers from 0 to below 1")
+        check_rates(lr, betas, eps, weight_decay)
         self._freeze_step = var_freeze_step
         travel = Travel(codec, dict(codec_for or {}), min_compress_bytes)
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
