@@ -51,6 +51,7 @@ std::vector<std::pair<std::string, std::string>> elementKernels() {
   const auto add = [&](const cuda::ElementKernels& kernels) {
     all.emplace_back(kernels.title, kernels.text);
   };
+  add(cuda::copyingKernels());
   for (int number = 0; number < kDTypeCount; ++number) {
     const auto dtype = static_cast<DType>(number);
     if (isFloatingPoint(dtype)) add(cuda::conversionKernels(dtype));

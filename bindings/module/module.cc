@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, module) {
   hipress::bindings::bindControl(module);
   hipress::bindings::bindDevice(module);
   hipress::bindings::bindDeviceSlots(module);
+  hipress::bindings::bindDeviceOperators(module);
   hipress::bindings::bindTensorSpec(module);
   hipress::bindings::bindEngine(module);
   hipress::bindings::bindCodecStates(module);

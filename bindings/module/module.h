@@ -16,6 +16,7 @@ void bindElements(pybind11::module_& module);
 void bindControl(pybind11::module_& module);
 void bindDevice(pybind11::module_& module);
 void bindDeviceSlots(pybind11::module_& module);
+void bindDeviceOperators(pybind11::module_& module);
 void bindBlocks(pybind11::module_& module);
 void bindTensorSpec(pybind11::module_& module);
 void bindGraphs(pybind11::module_& module);

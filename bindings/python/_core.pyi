@@ -687,6 +687,53 @@ class DeviceSlotPlan:
     def raise_error(self) -> None:
         """Raises the first error that is known by now: CorruptPayload, or the device's own."""
 
+DEVICE_MESSAGE_END: int
+"""The bytes after the payload's room in a device's message."""
+
+def set_device_maker(maker: Callable[[int], Device]) -> None:
+    """Sets the function that makes a device by its number, for operators that are written in C++."""
+
+def process_operators(ordinal: int) -> DeviceOperators:
+    """The operators of this device of the process. Raises NotInitialized before set_device_maker(), and its errors."""
+
+def operator_codec(name: str, options: str) -> Codec:
+    """The codec of a name and the text between its parentheses, configured once. Raises InvalidArgument."""
+
+class DeviceOperators:
+    """A device's part of the codec operators; each call puts work on a framework's stream and returns at once.
+
+    Floats are (address, elements), memory is (address, bytes), both on the device; a state is (name, address,
+    elements).
+    Raises InvalidArgument, or Unsupported if the device has no code for a codec.
+    """
+
+    def __init__(self, device: Device) -> None: ...
+    def message_bytes(self, codec: Codec, count: int) -> int:
+        """The size of a message for `count` elements."""
+    def workspace_floats(self, codec: Codec, count: int, states: Sequence[tuple[str, int, int]]) -> int:
+        """The elements of the memory that encode() needs besides."""
+    def encode(
+        self,
+        stream: int,
+        codec: Codec,
+        gradient: tuple[int, int],
+        states: Sequence[tuple[str, int, int]],
+        workspace: tuple[int, int],
+        message: tuple[int, int],
+        *,
+        seed: int,
+        step: int,
+        tensor: int,
+        scale: float,
+    ) -> None: ...
+    def decode(
+        self, stream: int, codec: Codec, message: tuple[int, int], output: tuple[int, int], accumulate: bool
+    ) -> None: ...
+    def raise_error(self) -> None:
+        """Raises the first error that the device has reported, once: CorruptPayload, or the device's own."""
+    def wait(self, seconds: float) -> None:
+        """Waits until all work is done. Raises Timeout, and the errors of raise_error()."""
+
 class SlotPlan:
     """A rank's computations between the collectives of an average over a process group.
 

@@ -12,9 +12,8 @@
 #include "core/codec/registry.h"
 
 namespace hipress {
-namespace {
 
-void check(const Codec& codec, size_t count, std::span<const OperatorState> states) {
+void checkOperatorStates(const Codec& codec, size_t count, std::span<const OperatorState> states) {
   for (const OperatorState& state : states) {
     if (state.values.empty()) continue;
     const std::string what = "codec " + std::string(codec.name()) + ": state " + std::string(state.name);
@@ -27,12 +26,10 @@ void check(const Codec& codec, size_t count, std::span<const OperatorState> stat
   }
 }
 
-std::span<float> valuesOf(std::string_view name, std::span<const OperatorState> states) {
+std::span<float> operatorStateValues(std::string_view name, std::span<const OperatorState> states) {
   const auto state = std::ranges::find(states, name, &OperatorState::name);
   return state == states.end() ? std::span<float>() : state->values;
 }
-
-}  // namespace
 
 CodecPointer operatorCodec(const std::string& name, const std::string& options) {
   static std::mutex mutex;
@@ -53,7 +50,7 @@ std::string operatorArgument(std::string_view state) {
 
 OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
                                std::span<const OperatorState> states, const EncodeContext& context) {
-  check(codec, input.size(), states);
+  checkOperatorStates(codec, input.size(), states);
   const size_t count = input.size();
   const bool kept = std::ranges::any_of(states, [](const auto& state) { return !state.values.empty(); });
   // The codec reads the caller's states, or zeros, and writes the new ones to `memory` first.
@@ -65,7 +62,7 @@ OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
     const size_t vectors = codec.states().size();
     memory = std::make_unique_for_overwrite<float[]>(vectors * count);
     for (const std::string& name : codec.states()) {
-      const std::span<float> values = valuesOf(name, states);
+      const std::span<float> values = operatorStateValues(name, states);
       if (values.empty()) zeros.resize(count);
       after.push_back(memory.get() + after.size() * count);
       before.push_back(values.empty() ? zeros.data() : values.data());
@@ -76,7 +73,7 @@ OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
   message.size = codec.encode(input, {before, after}, context, {message.bytes.get(), room});
   if (message.size == 0) return message;
   for (size_t i = 0; i < after.size(); ++i) {
-    const std::span<float> values = valuesOf(codec.states()[i], states);
+    const std::span<float> values = operatorStateValues(codec.states()[i], states);
     std::copy_n(after[i], values.size(), values.data());
   }
   return message;

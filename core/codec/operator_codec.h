@@ -31,6 +31,13 @@ struct OperatorState {
   std::span<float> values;
 };
 
+/// Throws InvalidArgument if a state and the gradient differ in size, or if the caller passes values for a
+/// state that the configured codec does not keep.
+void checkOperatorStates(const Codec& codec, size_t count, std::span<const OperatorState> states);
+
+/// The values of a state by its name; empty if the caller passes none.
+std::span<float> operatorStateValues(std::string_view name, std::span<const OperatorState> states);
+
 /// An encoded message of `size` bytes.
 struct OperatorMessage {
   std::unique_ptr<std::byte[]> bytes;
@@ -38,8 +45,7 @@ struct OperatorMessage {
 };
 
 /// Encodes scale·input like Codec::encode(), but in place: new states overwrite the old ones, unless the
-/// encode failed (a message of 0 bytes). Throws InvalidArgument if a state and the input differ in size, or
-/// if the caller passes values for a state that the configured codec does not keep.
+/// encode failed (a message of 0 bytes). Throws the InvalidArgument of checkOperatorStates().
 OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
                                std::span<const OperatorState> states, const EncodeContext& context);
 

@@ -89,6 +89,8 @@ class DeviceStream {
                    std::span<float> sum) = 0;
   /// Like narrow() of element/convert.h.
   virtual void narrow(std::span<const float> values, DType dtype, void* output) = 0;
+  /// to := values, if the word, which is on the device, is not 0 by then.
+  virtual void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) = 0;
 
   /// Calls `callback` when all earlier work is done, or with the failure, on a thread of the device.
   /// Callbacks of a stream come in order, and staging memory has the results by then. They must not block.

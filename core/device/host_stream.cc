@@ -80,4 +80,8 @@ void HostStream::narrow(std::span<const float> values, DType dtype, void* output
   hipress::narrow(values, dtype, output);
 }
 
+void HostStream::copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) {
+  if (*word != 0) std::ranges::copy(values, to);
+}
+
 }  // namespace hipress

@@ -195,6 +195,15 @@ void SimulatedStream::narrow(std::span<const float> values, DType dtype, void* o
   });
 }
 
+void SimulatedStream::copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) {
+  if (values.empty()) return;
+  push([word, values, to](SimulatedMemory& memory) {
+    const auto* const there = reinterpret_cast<const uint32_t*>(memory.real(word, sizeof(uint32_t)));
+    auto* const output = reinterpret_cast<float*>(memory.real(to, values.size_bytes()));
+    host.copyUnlessZero(there, real(memory, values), output);
+  });
+}
+
 void SimulatedStream::whenDone(EndCallback callback) {
   uint64_t place = 0;
   {

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hipress.torch as hp
 from hipress import _core, runtime
-from hipress.torch import ddp, operators
+from hipress.torch import codec_operators, ddp, operators
 from tests.compll.emit.cuda.device import require_gpu
 from tests.torch.ranks import run
 
@@ -109,6 +109,38 @@ def test_the_hook_over_nccl_gives_the_bits_of_gloo(tmp_path: Path) -> None:
     require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
     world = min(2, torch.cuda.device_count())  # NCCL takes a GPU for each rank
     assert run(_hooked, world, "cuda", str(tmp_path)) == run(_hooked, world, "cpu", str(tmp_path))
+
+
+def test_codec_operators_give_the_payloads_and_states_of_the_host() -> None:
+    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+    operators: Any = torch.ops.hipress
+    kept = {place: torch.zeros(30_000, device=place) for place in ("cpu", "cuda")}
+    for step in range(3):
+        values = torch.randn(30_000, generator=torch.Generator().manual_seed(step))
+        # The gradient is still being computed when it is encoded.
+        sent = {place: operators.onebit_encode(values.to(place).neg(), kept[place], step=step) for place in kept}
+        decoded = {place: operators.onebit_decode(sent[place], 30_000) for place in kept}
+        for place, message in sent.items():
+            operators.onebit_decode_accumulate(message, decoded[place])
+        codec_operators.wait_for_gpu()
+        assert torch.equal(codec_operators.exact_payload(sent["cuda"]).cpu(), sent["cpu"])
+        assert torch.equal(decoded["cuda"].cpu(), decoded["cpu"])
+        assert torch.equal(kept["cuda"].cpu(), kept["cpu"])
+    message = codec_operators.gpu_message(sent["cpu"])
+    assert torch.equal(operators.onebit_decode(message, 30_000).cpu(), operators.onebit_decode(sent["cpu"], 30_000))
+
+
+def test_a_compiled_step_of_codec_operators_is_the_eager_step() -> None:
+    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+    operators: Any = torch.ops.hipress
+
+    def step(values: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        return operators.onebit_decode(operators.onebit_encode(values * 2, residual), values.numel()) + 1
+
+    values = torch.randn(5000, device="cuda")
+    eager, compiled = (torch.zeros(5000, device="cuda") for _ in range(2))
+    assert torch.equal(step(values, eager), torch.compile(step, fullgraph=True)(values, compiled))
+    assert torch.equal(eager, compiled)
 
 
 @pytest.mark.parametrize("program", [_combined, _trained])

@@ -239,6 +239,15 @@ void CudaStream::narrow(std::span<const float> values, DType dtype, void* output
   });
 }
 
+void CudaStream::copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to) {
+  const auto kernels = kernelsOf(copyingKernels());
+  put("a copy of states", [&] {
+    const KernelLauncher launcher(*kernels, shared_->stream);
+    cuda::copyUnlessZero(word, values, to, &launcher);
+    return launcher.status();
+  });
+}
+
 std::shared_ptr<const KernelModule> CudaStream::kernelsOf(const ElementKernels& wanted) {
   return kernels_->module(wanted.title, wanted.text);
 }

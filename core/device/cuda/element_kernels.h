@@ -83,4 +83,18 @@ struct Narrow {
   }
 };
 
+/// to := values, if the word is not 0.
+struct CopyUnlessZero {
+  const uint32_t* word;
+  const float* values;
+  float* to;
+  size_t count;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    if (*word == 0) return;
+    for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile)
+      block.elements(tileCount(tile, count), [&](unsigned j) { to[tile + j] = values[tile + j]; });
+  }
+};
+
 }  // namespace hipress::cuda

@@ -149,6 +149,10 @@ ElementKernels conversionKernels(DType dtype) {
                                        kernel("narrow_" + name, "Narrow<" + type + ">")};
 }
 
+ElementKernels copyingKernels() {
+  return {"conditional copy", kInclude + kernel("copy_unless_zero", "CopyUnlessZero")};
+}
+
 size_t combineScratchBytes(size_t contributions, size_t count) {
   // uint64_t is the largest type of a sum.
   return contributions <= kMostContributions ? 0 : count * sizeof(uint64_t);
@@ -185,6 +189,12 @@ void narrow(std::span<const float> values, DType dtype, void* output, Stream str
     launch(stream, ("narrow_" + std::string(dtypeName(dtype))).c_str(), gridFor(values.size()),
            Narrow<Type>{values.data(), to, values.size()});
   });
+}
+
+void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to, Stream stream) {
+  if (values.empty()) return;
+  launch(stream, "copy_unless_zero", gridFor(values.size()),
+         CopyUnlessZero{word, values.data(), to, values.size()});
 }
 
 }  // namespace hipress::cuda

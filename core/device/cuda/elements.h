@@ -2,7 +2,7 @@
 //
 // The engine's work on elements of tensors on a GPU, without codecs. Pointers are the device's, and multiples
 // of the element size. The functions put kernels on a stream and do not wait for them. The stream must have
-// the kernels of mergeKernels() or conversionKernels().
+// the kernels of mergeKernels(), conversionKernels() or copyingKernels().
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,9 @@ ElementKernels mergeKernels(Combination combination, DType dtype, double factor)
 /// The kernels of add() and narrow(). Throws Unsupported if `dtype` is no floating-point type.
 ElementKernels conversionKernels(DType dtype);
 
+/// The kernel of copyUnlessZero().
+ElementKernels copyingKernels();
+
 /// Bytes of scratch memory for combineInOrder(); 0 for up to 32 contributions.
 size_t combineScratchBytes(size_t contributions, size_t count);
 
@@ -39,5 +42,8 @@ void add(DType dtype, const void* values, float factor, DecodeMode mode, std::sp
 
 /// Like narrow() of element/convert.h.
 void narrow(std::span<const float> values, DType dtype, void* output, Stream stream);
+
+/// to := values, if the word is not 0.
+void copyUnlessZero(const uint32_t* word, std::span<const float> values, float* to, Stream stream);
 
 }  // namespace hipress::cuda

@@ -104,7 +104,7 @@ class EncodeKernel : public CodecKernel {
     });
   }
 
- private:
+ protected:
   const std::vector<std::string> states_;
   int64_t seed_ = 0;
   int64_t tensor_ = 0;

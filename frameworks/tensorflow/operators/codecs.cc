@@ -4,37 +4,10 @@
 // included. An attribute names the codec.
 #include <tensorflow/core/framework/op.h>
 
-#include <string>
-#include <vector>
-
+#include "frameworks/tensorflow/operators/any_codec.h"
 #include "frameworks/tensorflow/operators/codec_kernels.h"
 
 namespace hipress::tensorflow_operators {
-namespace {
-
-template <typename Value>
-Value attribute(tf::OpKernelConstruction* construction, const char* name) {
-  Value value;
-  construction->SetStatus(construction->GetAttr(name, &value));
-  return value;
-}
-
-class Encode final : public EncodeKernel {
- public:
-  explicit Encode(tf::OpKernelConstruction* construction)
-      : EncodeKernel(construction, attribute<std::string>(construction, "codec"),
-                     attribute<std::vector<std::string>>(construction, "state_names")) {}
-};
-
-/// A kernel of either decoder.
-template <typename Kernel>
-class ForAnyCodec final : public Kernel {
- public:
-  explicit ForAnyCodec(tf::OpKernelConstruction* construction)
-      : Kernel(construction, attribute<std::string>(construction, "codec")) {}
-};
-
-}  // namespace
 
 REGISTER_OP("HipressEncode")
     .Input("gradient: float")
@@ -64,7 +37,7 @@ REGISTER_OP("HipressDecodeAccumulate")
     .Attr("codec: string")
     .Attr("options: string = ''")
     .SetShapeFn(accumulateShape);
-REGISTER_KERNEL_BUILDER(Name("HipressEncode").Device(tf::DEVICE_CPU), Encode);
+REGISTER_KERNEL_BUILDER(Name("HipressEncode").Device(tf::DEVICE_CPU), EncodeForAnyCodec<EncodeKernel>);
 REGISTER_KERNEL_BUILDER(Name("HipressDecode").Device(tf::DEVICE_CPU), ForAnyCodec<DecodeKernel>);
 REGISTER_KERNEL_BUILDER(Name("HipressDecodeAccumulate").Device(tf::DEVICE_CPU),
                         ForAnyCodec<DecodeAccumulateKernel>);

@@ -14,6 +14,7 @@ from tensorflow.python.framework.auto_control_deps_utils import register_read_on
 
 from hipress._library import load_core
 from hipress.errors import Unsupported
+from hipress.gpus import gpu
 from hipress.tensorflow import failures, graph_names
 from hipress.tensorflow.failures import own_errors
 from hipress.tensorflow.library import load_operators
@@ -27,6 +28,7 @@ for _function in (
     _lists.hipress_count_updates,
 ):
     _function.restype = ctypes.c_bool
+load_core().set_device_maker(gpu)
 _lists.hipress_steps.restype = ctypes.c_int64
 _lists.hipress_forget_held_back.restype = None
 # HipressObserve only reads variables, so their updates need not wait for it. HipressUpdated is not read-only: it must
@@ -146,21 +148,38 @@ def alltoall(names: _Names, splits: Any, tensors: _Tensors) -> tuple[list[Any], 
     return _independent(received), rows
 
 
-def encode(gradient: Any, states: _Tensors, step: Any, **options: Any) -> tuple[Any, list[Any]]:
-    """The payload, and the new values of the states."""
-    with tf.device("CPU:0"), own_errors():
-        message, after = _operators.hipress_encode(gradient, list(states), step, **options)
+def encode(gradient: Any, states: _Tensors, step: Any, device: str | None, **options: Any) -> tuple[Any, list[Any]]:
+    """The message, and the new values of the states. `device`: a GPU; None: the CPU."""
+    operator = _operators.hipress_encode if device is None else _operators.hipress_gpu_encode
+    with _on(device), own_errors():
+        message, after = operator(gradient, list(states), step, **options)
     return message, after
 
 
-def decode(payload: Any, count: Any, codec: str, options: str) -> Any:
-    with tf.device("CPU:0"), own_errors():
-        return _operators.hipress_decode(payload, count, codec=codec, options=options)
+def decode(message: Any, count: Any, device: str | None, codec: str, options: str) -> Any:
+    operator = _operators.hipress_decode if device is None else _operators.hipress_gpu_decode
+    with _on(device), own_errors():
+        return operator(message, count, codec=codec, options=options)
 
 
-def decode_accumulate(payload: Any, values: Any, codec: str, options: str) -> Any:
-    with tf.device("CPU:0"), own_errors():
-        return _operators.hipress_decode_accumulate(payload, values, codec=codec, options=options)
+def decode_accumulate(message: Any, values: Any, device: str | None, codec: str, options: str) -> Any:
+    operator = _operators.hipress_decode_accumulate if device is None else _operators.hipress_gpu_decode_accumulate
+    with _on(device), own_errors():
+        return operator(message, values, codec=codec, options=options)
+
+
+def _on(device: str | None) -> Any:
+    """The device of a codec's operator. Raises Unsupported for a GPU that TensorFlow does not have."""
+    if device is None:
+        return tf.device("CPU:0")
+    known = [each.name for each in tf.config.list_logical_devices("GPU")]
+    asked = tf.DeviceSpec.from_string(device)
+    if not any(tf.DeviceSpec.from_string(name).make_merged_spec(asked).to_string() == name for name in known):
+        raise Unsupported(
+            f"codec operators on '{device}': TensorFlow's GPUs here are {', '.join(known) or 'none'}; without `device` "
+            "the operators run on the CPU"
+        )
+    return tf.device(device)
 
 
 def _loops(codec: str = "none") -> int:

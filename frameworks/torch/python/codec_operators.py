@@ -5,7 +5,8 @@
     torch.ops.hipress.<codec>_decode(payload, count, *, options="")
     torch.ops.hipress.<codec>_decode_accumulate(payload, output, *, options="")
 
-A gradient is a contiguous float32 CPU tensor of any shape, a payload a uint8 tensor of exactly its length. States have
+A gradient is a contiguous float32 tensor of any shape, on the CPU or an NVIDIA GPU; a payload is a uint8 tensor of
+exactly its length. On a GPU a message has a few bytes more (gpu_codec_operators.py). States have
 the gradient's size, and encoding updates them in place; for a state given as None, encoding uses zeros and keeps
 nothing. `options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and
 `tensor` choose the random numbers; encoding first multiplies the gradient by `scale`. Decoding adds to `output`, or
@@ -21,6 +22,10 @@ import torch
 
 from hipress._library import load_core
 from hipress.errors import InvalidArgument, Unsupported
+from hipress.torch import gpu_codec_operators
+from hipress.torch.gpu_codec_operators import exact_payload, gpu_message, wait_for_gpu
+
+__all__ = ["exact_payload", "gpu_message", "register", "register_fakes", "register_gpu", "wait_for_gpu"]
 
 _core = load_core()  # libhipress, which the operators link to, is in the process from here on
 _LIBRARY = Path(__file__).with_name("libhipress_torch_codecs.so")
@@ -42,6 +47,7 @@ def register(name: str) -> None:
         raise InvalidArgument(f"codec '{name}' does not exist; the codecs are {', '.join(known)}")
     torch.ops.hipress.register_codec(name)
     register_fakes(name)
+    register_gpu(name)
 
 
 def register_fakes(name: str) -> None:
@@ -52,6 +58,15 @@ def register_fakes(name: str) -> None:
     torch.library.register_fake(f"hipress::{name}_encode", _encoded)
     torch.library.register_fake(f"hipress::{name}_decode", _decoded)
     torch.library.register_fake(f"hipress::{name}_decode_accumulate", _accumulated)
+
+
+def register_gpu(name: str) -> None:
+    """Makes the operators of the codec `name` take CUDA tensors.
+
+    register() calls it. After loading operators that `hipress compll build` wrote, call it yourself; the codec itself
+    must be loaded, too.
+    """
+    gpu_codec_operators.register(name)
 
 
 def _encoded(gradient: torch.Tensor, *states: torch.Tensor | None, **arguments: Any) -> torch.Tensor:

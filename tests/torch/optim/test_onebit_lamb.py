@@ -118,7 +118,7 @@ def _history(folder: str, decay: float) -> tuple[list[problem.Values], list[dict
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("world", "carrier", "decay"), [(2, "engine", 0.1), (4, "group", 0.1), (4, "engine", 0.0)])
-def test_every_step_is_that_of_the_paper(world: int, carrier: str, decay: float, tmp_path: Path) -> None:
+def test_every_step_is_that_of_a_numpy_replay(world: int, carrier: str, decay: float, tmp_path: Path) -> None:
     ranks = run(_history, world, str(tmp_path) if carrier == "group" else "", decay)
     expected, wanted, factors = replayed(world, carrier, decay)
     for history, coefficients, sent in ranks:

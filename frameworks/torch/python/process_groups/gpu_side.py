@@ -9,7 +9,6 @@ on the current stream, which is the stage's. Bytes never pass through the proces
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +17,7 @@ import torch
 
 from hipress._library import load_core
 from hipress.errors import HipressError
+from hipress.gpus import gpu
 from hipress.torch.process_groups.host_side import Putting
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class GpuSide:
     def __init__(self, device: torch.device) -> None:
         """Raises Unsupported, which names what is missing: the driver, the GPU or NVRTC."""
         self.device = device
-        self.core: Device = _gpu(device.index or 0)
+        self.core: Device = gpu(device.index or 0)
         self._streams: list[torch.cuda.Stream] = []
         self._queues: list[DeviceQueue] = []
         self._current = 0
@@ -219,12 +219,3 @@ class GpuSide:
 
 def _place(memory: torch.Tensor) -> tuple[int, int]:
     return memory.data_ptr(), memory.numel()
-
-
-@functools.cache
-def _gpu(ordinal: int) -> Device:
-    # Needed by nobody whose tensors are on the processor.
-    from hipress.compll.build.kernels import compile_kernels
-
-    device: Device = _core.cuda_device(ordinal, compiler=compile_kernels)
-    return device

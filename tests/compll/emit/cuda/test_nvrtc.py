@@ -42,7 +42,9 @@ def test_fp16_compiles() -> None:
         assert len(kernels_without_spilling(text, architecture)) == 3
 
 
-@pytest.mark.parametrize("kind", ["conversion", "merge sum", "merge min", "merge max", "merge product"])
+@pytest.mark.parametrize(
+    "kind", ["conditional copy", "conversion", "merge sum", "merge min", "merge max", "merge product"]
+)
 def test_kernels_of_elements_compile(kind: str) -> None:
     for title, text in ELEMENTS.items():
         if title.startswith(kind):
