@@ -109,6 +109,10 @@ class Scope(ABC):
     def at(self, vector: str, index: str) -> str:
         """The element at any place, 0 out of range."""
 
+    def gathered(self, vector: str, indices: str) -> str:
+        """The vector's element at the index at hand, which a step before has checked."""
+        return self.at(vector, self.element(indices))
+
     @abstractmethod
     def position(self) -> str:
         """The number of the element that is being computed, as int32_t."""

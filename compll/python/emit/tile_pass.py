@@ -38,6 +38,17 @@ class TilePass(ABC):
         self.tile.lines.append(f"bad += ops::isFinite({value}) ? 0 : 1;")
         self.bad = True
 
+    def check_state(self, state: str, value: str) -> None:
+        """Counts values of a new state that are not finite.
+
+        A caller that keeps no states needs none of what only the state needs: there the gradient is checked.
+        """
+        if state == self.function.guard:
+            self.check(f"kStates ? {value} : {self.tile.element(ir.GRADIENT)}")
+        else:
+            self.tile.lines.append(f"if (kStates) bad += ops::isFinite({value}) ? 0 : 1;")
+            self.bad = True
+
     @abstractmethod
     def storable(self, vector: str) -> str:
         """The vector's element as memory keeps it."""
@@ -52,9 +63,11 @@ class TilePass(ABC):
         The check of the base counted the element that is replaced; it does not count any more.
         """
         self.tile.lines += [
-            f"bad -= ops::isFinite(kStates ? {place} : {self.tile.at(sink.base, index)}) ? 0 : 1;",
-            f"bad += ops::isFinite({value}) ? 0 : 1;",
-            f"if (kStates) {place} = {value};",
+            "if (kStates) {",
+            f"  bad -= ops::isFinite({place}) ? 0 : 1;",
+            f"  bad += ops::isFinite({value}) ? 0 : 1;",
+            f"  {place} = {value};",
+            "}",
         ]
         self.bad = True
 

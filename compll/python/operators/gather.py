@@ -53,7 +53,12 @@ def _needs(of: NeedsOf, op: Gather) -> Needs:
 
 
 def element(scope: Text, op: Gather) -> str:
-    return scope.at(op.vector, scope.element(op.indices))
+    return scope.gathered(op.vector, op.indices)
 
 
-PLANNING = Planning(_plan, _needs)
+def _since(planner: Planner, op: Gather) -> int:
+    """With a scatter that replaces the same elements, so that one loop goes to each of these places in memory."""
+    return planner.replaced.get((op.vector, op.indices), 0)
+
+
+PLANNING = Planning(_plan, _needs, since=_since)

@@ -83,7 +83,10 @@ def _plan(planner: Planner, name: str, op: ir.Scatter) -> None:
         return
     base = planner.place(plan.StoreTo(op.base, place), op.base)
     sink = plan.ScatterTo(op.base, op.indices, op.values, place)
-    planner.ready[Need("stored", name)] = planner.place(sink, op.indices, since=max(base, checked) + 1)
+    time = planner.place(sink, op.indices, since=max(base, checked) + 1)
+    planner.ready[Need("stored", name)] = time
+    if place.kind == "state":
+        planner.replaced[op.base, op.indices] = time
     planner.scattered[name] = place
 
 
@@ -97,6 +100,7 @@ def _cpu_element(work: CpuPass, sink: plan.ScatterTo) -> None:
             work.tile.lines.append(f"float& place = f->output[{index}];")
             work.tile.lines.append(f"place = kAccumulate ? place + {value} : {value};")
         case "state":
+            work.tile.gathered(sink.base, sink.indices)  # before it is replaced
             work.replaces(sink, f"f->after_{work.names(sink.place.name)}[{index}]", index, value)
         case _:
             work.tile.lines.append(f"f->v_{work.names(sink.place.name)}[{index}] = {value};")

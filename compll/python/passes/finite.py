@@ -15,17 +15,15 @@ from hipress.compll.passes.vectors import Mapped, Source, Vectors
 _KEEP = ("abs", "sqrt", "floor", "ceil", "round")
 
 
-def states_guard_gradient(steps: list[plan.Step], vectors: Vectors) -> bool:
-    """Whether some new state, of which no scatter replaces elements, is finite only where the gradient is."""
+def guarding_state(steps: list[plan.Step], vectors: Vectors) -> str | None:
+    """A state whose new value is finite only where the gradient is, and of which no scatter replaces elements."""
     sinks = [sink for step in steps if isinstance(step, plan.Loop) for sink in step.sinks()]
     replaced = {sink.place.name for sink in sinks if isinstance(sink, plan.ScatterTo)}
-    return any(
-        isinstance(sink, plan.StoreTo)
-        and sink.place.kind == "state"
-        and sink.place.name not in replaced
-        and _poisoned(vectors, sink.vector)
-        for sink in sinks
-    )
+    for sink in sinks:
+        stores = isinstance(sink, plan.StoreTo) and sink.place.kind == "state" and sink.place.name not in replaced
+        if stores and _poisoned(vectors, sink.vector):
+            return sink.place.name
+    return None
 
 
 def _poisoned(vectors: Vectors, vector: str) -> bool:

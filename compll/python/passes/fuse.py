@@ -39,6 +39,8 @@ class Planner:
     loops: list[_Timed] = field(default_factory=list)
     others: list[_Timed] = field(default_factory=list)
     scattered: dict[str, plan.Place] = field(default_factory=dict)
+    replaced: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By base and indices: the time of the loop in which a scatter replaces elements of a new state."""
     gradient: str | None = None
 
     def planned(self, body: tuple[ir.Statement, ...]) -> plan.Plan:
@@ -148,6 +150,12 @@ class Planner:
                 return frozenset((Need("stored", indices),)) | put
         raise AssertionError(sink)
 
+    def since(self, vector: str) -> int:
+        """The earliest time at which a store of the vector costs least."""
+        definition = self.vectors.definitions[vector]
+        since = PLANNING[type(definition.op)].since if isinstance(definition, Computed) else None
+        return since(self, definition.op) if since is not None and isinstance(definition, Computed) else 0
+
     # Statements
 
     def statement(self, statement: ir.Statement) -> None:
@@ -248,7 +256,8 @@ class Planner:
             if isinstance(item, ir.Vec):
                 begins = Need("count", f"message:{number}")
                 self.after(sizes, plan.Offset(number), begins)
-                time = self.place(plan.StoreTo(item.vector, plan.Place("message", item=number)), item.vector)
+                store = plan.StoreTo(item.vector, plan.Place("message", item=number))
+                time = self.place(store, item.vector, since=self.since(item.vector))
                 stored = Need("stored", f"message:{number}")
                 self.ready[stored] = time
                 needs |= {begins, stored}

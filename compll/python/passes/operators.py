@@ -37,6 +37,8 @@ class Planning:
     increasing: Callable[[Vectors, Any], bool] = _never
     #: Whether certainly no element occurs twice. Increasing elements are distinct in any case.
     distinct: Callable[[Vectors, Any], bool] = _never
+    #: The earliest time at which a store of the vector to the message costs least.
+    since: Callable[[Planner, Any], int] | None = None
 
 
 #: By the operators' nodes; operators/table.py fills it.

@@ -7,7 +7,7 @@
    every state keeps its old value. An empty message for one element or more decodes to NaN everywhere. (So encode must
    not give an empty message for any other reason.)
 4. A program reads a state's value from before the step; the state changes at the end of the step. For a caller that
-   keeps no states, a program reads zeros, and the new values are dropped.
+   keeps no states, a program reads zeros, and there are no new values.
 5. The value of agree(...) is this rank's statistics, or what all ranks have made of theirs, if the caller says so. The
    message with the sum of all ranks' levels in place of one rank's decodes to the sum of the ranks' values.
 6. A decode that accumulates adds the decoded value to the output element by element, in float32. If the gradient is
@@ -99,7 +99,8 @@ class Interpreter:
             raise InvalidArgument(
                 f"'{self.program.name}' made an empty message; only a gradient that is not finite may have one"
             )
-        if not all(np.isfinite(values).all() for values in run.states.values()):
+        kept = state is not None and self.keeps_states
+        if kept and not all(np.isfinite(values).all() for values in run.states.values()):
             return b""
         for name, values in run.states.items():
             old[name][:] = values

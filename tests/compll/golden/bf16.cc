@@ -95,7 +95,7 @@ struct Loop0 {
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
         float* const output = f->output + tile;
-        prefetchTile<kTile>(output + kTile);
+        prefetchElements(output + kTile, count);
         const uint16_t* const v_upper = f->v_upper + tile;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {

@@ -71,8 +71,6 @@ template <bool kStates>
 HIPRESS_DEVICE inline int32_t at_chosen([[maybe_unused]] const Frame* f, int32_t i);
 template <bool kStates>
 HIPRESS_DEVICE inline int32_t at_largest([[maybe_unused]] const Frame* f, int32_t i);
-template <bool kStates>
-HIPRESS_DEVICE inline float at_speed([[maybe_unused]] const Frame* f, int32_t i);
 
 template <bool kStates>
 HIPRESS_DEVICE inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
@@ -115,18 +113,6 @@ HIPRESS_DEVICE inline int32_t at_largest([[maybe_unused]] const Frame* f, int32_
   if (i < 0 || static_cast<size_t>(i) >= f->n_largest) return {};
   [[maybe_unused]] const int32_t x1 = f->v_largest[i];
   return x1;
-}
-
-template <bool kStates>
-HIPRESS_DEVICE inline float at_speed([[maybe_unused]] const Frame* f, int32_t i) {
-  if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
-  [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
-  [[maybe_unused]] const float x2 = kStates ? f->before_velocity[i] : 0.0f;
-  [[maybe_unused]] const float x3 = kStates ? f->before_residual[i] : 0.0f;
-  [[maybe_unused]] const float x4 = ((f->params.p_momentum * x2) + x1);
-  [[maybe_unused]] const float x5 = x4;
-  [[maybe_unused]] const float x6 = (x3 + x4);
-  return x5;
 }
 
 template <bool kStates>
@@ -322,9 +308,9 @@ struct Kernel7 {
               static_cast<bool>((ops::absolute(x6) >= s_threshold) & (x6 != 0x0.0p+0f));
           [[maybe_unused]] const bool x8 = x7 != 0;
           t_x8[j] = static_cast<uint8_t>(x8);
-          bad += ops::isFinite(x5) ? 0 : 1;
+          if (kStates) bad += ops::isFinite(x5) ? 0 : 1;
           if (kStates) after_velocity[i] = x5;
-          bad += ops::isFinite(x6) ? 0 : 1;
+          if (kStates) bad += ops::isFinite(x6) ? 0 : 1;
           if (kStates) after_residual[i] = x6;
           bad += ops::isFinite(x1) ? 0 : 1;
         });
@@ -522,12 +508,16 @@ struct Kernel17 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const int32_t x1 = cuda::load(v_index + i);
-          bad -= ops::isFinite(kStates ? after_velocity[x1] : at_speed<kStates>(f, x1)) ? 0 : 1;
-          bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
-          if (kStates) after_velocity[x1] = 0x0.0p+0f;
-          bad -= ops::isFinite(kStates ? after_residual[x1] : at_value<kStates>(f, x1)) ? 0 : 1;
-          bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
-          if (kStates) after_residual[x1] = 0x0.0p+0f;
+          if (kStates) {
+            bad -= ops::isFinite(after_velocity[x1]) ? 0 : 1;
+            bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
+            after_velocity[x1] = 0x0.0p+0f;
+          }
+          if (kStates) {
+            bad -= ops::isFinite(after_residual[x1]) ? 0 : 1;
+            bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
+            after_residual[x1] = 0x0.0p+0f;
+          }
           typed_1[i] = x1;
           [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
           typed_2[i] = x2;

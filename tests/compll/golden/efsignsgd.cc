@@ -65,77 +65,94 @@ struct Loop0 {
       ops::Scratch scratch;
       float* const partials_total = scratch.template take<float>(size / ops::kReduceBlock + 1);
       [[maybe_unused]] const auto s_unit = f->s_unit;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
-        RunReducer<level, float, ops::Sum> reduce_total(partials_total, ops::Sum{});
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          auto group_reduce_total = reduce_total.lanes();
-          const size_t whole = count / kLanes * kLanes;
-          for (size_t group = 0; group < whole; group += kLanes) {
-            alignas(64) float lanes_x4[kLanes];
+      const size_t together = size * ops::blocksTogether(size);
+      [[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;
+      for (size_t from = begin; from < end; from += together) {
+        const size_t until = std::min(end, from + together);
+        float s_x100002[ops::kMostTogether];
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          RunReducer<level, float, ops::Sum> reduce_total(partials_total, ops::Sum{});
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            auto group_reduce_total = reduce_total.lanes();
+            const size_t whole = count / kLanes * kLanes;
+            for (size_t group = 0; group < whole; group += kLanes) {
+              alignas(64) float lanes_x4[kLanes];
 #pragma GCC ivdep
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-              const size_t i = group + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = (ops::absolute(x3) * s_part);
-              lanes_x4[lane] = x4;
+              for (size_t lane = 0; lane < kLanes; ++lane) {
+                const size_t i = group + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = (ops::absolute(x3) * s_part);
+                lanes_x4[lane] = x4;
+              }
+              group_reduce_total.combine(lanes_x4);
             }
-            group_reduce_total.combine(lanes_x4);
-          }
-          group_reduce_total.store();
-          reduce_total.combined(whole);
-          if (whole != count) {
-            alignas(64) float lanes_x4[kLanes];
-            for (size_t lane = 0; lane < count - whole; ++lane) {
-              const size_t i = whole + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = (ops::absolute(x3) * s_part);
-              lanes_x4[lane] = x4;
+            group_reduce_total.store();
+            reduce_total.combined(whole);
+            if (whole != count) {
+              alignas(64) float lanes_x4[kLanes];
+              for (size_t lane = 0; lane < count - whole; ++lane) {
+                const size_t i = whole + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = (ops::absolute(x3) * s_part);
+                lanes_x4[lane] = x4;
+              }
+              reduce_total.feed(lanes_x4, count - whole);
             }
-            reduce_total.feed(lanes_x4, count - whole);
           }
+          f->v_total[block] = ops::Sum{}(0x0.0p+0f, reduce_total.finish());
         }
-        const float b_total = ops::Sum{}(0x0.0p+0f, reduce_total.finish());
-        f->v_total[block] = b_total;
-        [[maybe_unused]] const float x100001 = b_total;
-        [[maybe_unused]] const float x100002 = static_cast<float>(
-            ((static_cast<double>(x100001) * s_unit) /
-             static_cast<double>(ops::lesser(
-                 p_block, ops::subtractInt(static_cast<int32_t>(f->n),
-                                           ops::multiplyInt(static_cast<int32_t>(block), p_block))))));
-        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100002));
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          if (size <= kBlockTile) prefetchElements(f->gradient + tile + size, count);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          struct {
-            alignas(64) float x5[kBlockTile + kApart];
-            alignas(64) uint8_t codes_x4[kBlockTile + kApart];
-          } t;
-          int32_t bad = 0;
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          [[maybe_unused]] const float b_total = f->v_total[block];
+          [[maybe_unused]] const float x100001 = b_total;
+          [[maybe_unused]] const float x100002 = static_cast<float>(
+              ((static_cast<double>(x100001) * s_unit) /
+               static_cast<double>(ops::lesser(
+                   p_block, ops::subtractInt(static_cast<int32_t>(f->n),
+                                             ops::multiplyInt(static_cast<int32_t>(block), p_block))))));
+          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100002));
+          s_x100002[block - from / size] = x100002;
+        }
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          const float x100002 = s_x100002[block - from / size];
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
+            if (kStates && ahead != 0) prefetchElements(f->before_residual + tile + ahead, count);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            struct {
+              alignas(64) float x5[kBlockTile + kApart];
+              alignas(64) uint8_t codes_x4[kBlockTile + kApart];
+            } t;
+            int32_t bad = 0;
 #pragma GCC ivdep
-          for (size_t i = 0; i < count; ++i) {
-            [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 < 0x0.0p+0f));
-            [[maybe_unused]] const float x5 = (x3 - ((x3 < 0x0.0p+0f) ? (-x100002) : x100002));
-            bad += ops::isFinite(x5) ? 0 : 1;
-            if (kStates) t.x5[i] = x5;
-            t.codes_x4[i] = static_cast<uint8_t>(x4);
+            for (size_t i = 0; i < count; ++i) {
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 < 0x0.0p+0f));
+              [[maybe_unused]] const float x5 = (x3 - ((x3 < 0x0.0p+0f) ? (-x100002) : x100002));
+              bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
+              if (kStates) t.x5[i] = x5;
+              t.codes_x4[i] = static_cast<uint8_t>(x4);
+            }
+            allBad += bad;
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x5, count, f->stream);
+            packTile<level>(t.codes_x4, count, 1u, f->message + f->o_1, tile);
           }
-          allBad += bad;
-          if (kStates) storeTile<level>(f->after_residual + tile, t.x5, count, f->stream);
-          packTile<level>(t.codes_x4, count, 1u, f->message + f->o_1, tile);
         }
       }
       if (kStates && f->stream) streamFence();
@@ -181,12 +198,12 @@ struct Loop0 {
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_mean<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
-          prefetchTile<kBlockTile>(output + kBlockTile);
+          prefetchElements(output + kBlockTile, count);
           alignas(64) int32_t u_negative[kBlockTile];
           unpackTile<level>(f->v_negative, tile, count, 1u, u_negative);
 #pragma GCC ivdep

@@ -197,7 +197,7 @@ struct Kernel4 {
           [[maybe_unused]] const float x5 =
               (x3 - ((x3 < 0x0.0p+0f) ? (-cuda::loadInside(v_mean, count_mean, blocks0.of(j)))
                                       : cuda::loadInside(v_mean, count_mean, blocks0.of(j))));
-          bad += ops::isFinite(x5) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
           if (kStates) after_residual[i] = x5;
           t_x4[j] = static_cast<uint8_t>(x4);
         });

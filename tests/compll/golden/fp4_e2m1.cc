@@ -72,97 +72,114 @@ struct Loop0 {
       ops::Scratch scratch;
       float* const partials_blocks = scratch.template take<float>(size / ops::kReduceBlock + 1);
       [[maybe_unused]] const auto p_power_of_two = f->params.p_power_of_two;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
-        RunReducer<level, float, ops::Greatest> reduce_blocks(partials_blocks, ops::Greatest{});
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          auto group_reduce_blocks = reduce_blocks.lanes();
-          const size_t whole = count / kLanes * kLanes;
-          for (size_t group = 0; group < whole; group += kLanes) {
-            alignas(64) float lanes_x4[kLanes];
+      const size_t together = size * ops::blocksTogether(size);
+      [[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;
+      for (size_t from = begin; from < end; from += together) {
+        const size_t until = std::min(end, from + together);
+        float s_x100003[ops::kMostTogether];
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          RunReducer<level, float, ops::Greatest> reduce_blocks(partials_blocks, ops::Greatest{});
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            auto group_reduce_blocks = reduce_blocks.lanes();
+            const size_t whole = count / kLanes * kLanes;
+            for (size_t group = 0; group < whole; group += kLanes) {
+              alignas(64) float lanes_x4[kLanes];
 #pragma GCC ivdep
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-              const size_t i = group + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = ops::absolute(x3);
-              lanes_x4[lane] = x4;
+              for (size_t lane = 0; lane < kLanes; ++lane) {
+                const size_t i = group + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = ops::absolute(x3);
+                lanes_x4[lane] = x4;
+              }
+              group_reduce_blocks.combine(lanes_x4);
             }
-            group_reduce_blocks.combine(lanes_x4);
-          }
-          group_reduce_blocks.store();
-          reduce_blocks.combined(whole);
-          if (whole != count) {
-            alignas(64) float lanes_x4[kLanes];
-            for (size_t lane = 0; lane < count - whole; ++lane) {
-              const size_t i = whole + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = ops::absolute(x3);
-              lanes_x4[lane] = x4;
+            group_reduce_blocks.store();
+            reduce_blocks.combined(whole);
+            if (whole != count) {
+              alignas(64) float lanes_x4[kLanes];
+              for (size_t lane = 0; lane < count - whole; ++lane) {
+                const size_t i = whole + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = ops::absolute(x3);
+                lanes_x4[lane] = x4;
+              }
+              reduce_blocks.feed(lanes_x4, count - whole);
             }
-            reduce_blocks.feed(lanes_x4, count - whole);
           }
+          f->v_blocks[block] = ops::Greatest{}(0x0.0p+0f, reduce_blocks.finish());
         }
-        const float b_blocks = ops::Greatest{}(0x0.0p+0f, reduce_blocks.finish());
-        f->v_blocks[block] = b_blocks;
-        [[maybe_unused]] const float x100001 = b_blocks;
-        [[maybe_unused]] const float x100002 =
-            ops::greater((x100001 / 0x1.8000000000000p+2f), 0x1.0000000000000p-148f);
-        [[maybe_unused]] const float x100003 =
-            (p_power_of_two
-                 ? ops::lesser(ops::floatOf((ops::addInt(ops::bitsOf(x100002), 8388607) & 2139095040)),
-                               0x1.0000000000000p+125f)
-                 : x100002);
-        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100003));
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          prefetchElements(f->gradient + tile + size, count);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          alignas(64) uint16_t w_0[kBlockTile];
-          if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
-          struct {
-            alignas(64) float x11[kBlockTile + kApart];
-            alignas(64) uint8_t codes_x10[kBlockTile + kApart];
-          } t;
-          int32_t bad = 0;
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          [[maybe_unused]] const float b_blocks = f->v_blocks[block];
+          [[maybe_unused]] const float x100001 = b_blocks;
+          [[maybe_unused]] const float x100002 =
+              ops::greater((x100001 / 0x1.8000000000000p+2f), 0x1.0000000000000p-148f);
+          [[maybe_unused]] const float x100003 =
+              (p_power_of_two
+                   ? ops::lesser(ops::floatOf((ops::addInt(ops::bitsOf(x100002), 8388607) & 2139095040)),
+                                 0x1.0000000000000p+125f)
+                   : x100002);
+          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100003));
+          s_x100003[block - from / size] = x100003;
+        }
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          const float x100003 = s_x100003[block - from / size];
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
+            if (kStates && ahead != 0) prefetchElements(f->before_residual + tile + ahead, count);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            alignas(64) uint16_t w_0[kBlockTile];
+            if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+            struct {
+              alignas(64) float x11[kBlockTile + kApart];
+              alignas(64) uint8_t codes_x10[kBlockTile + kApart];
+            } t;
+            int32_t bad = 0;
 #pragma GCC ivdep
-          for (size_t i = 0; i < count; ++i) {
-            [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const float x4 = ops::absolute((x3 / x100003));
-            [[maybe_unused]] const int32_t x5 =
-                ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 23), 127), 0);
-            [[maybe_unused]] const float x6 =
-                (p_stochastic
-                     ? ops::uniform(ops::halfWord(w_0[i]), (-0x1.0000000000000p-1f), 0x1.0000000000000p-1f)
-                     : 0x0.0p+0f);
-            [[maybe_unused]] const float x7 =
-                (((x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(128, x5), 23))) + x6) +
-                 0x1.8000000000000p+23f);
-            [[maybe_unused]] const float x8 = ops::lesser(
-                ((x7 - 0x1.8000000000000p+23f) * ops::floatOf(ops::shiftLeft(ops::addInt(x5, 126), 23))),
-                0x1.8000000000000p+2f);
-            [[maybe_unused]] const int32_t x9 =
-                ops::lesser(ops::addInt((ops::bitsOf(x7) & 31), ops::multiplyInt(2, x5)), 7);
-            [[maybe_unused]] const int32_t x10 =
-                ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x9, 8) : x9), 4u);
-            [[maybe_unused]] const float x11 = (x3 - (((x3 < 0x0.0p+0f) ? (-x8) : x8) * x100003));
-            bad += ops::isFinite(x11) ? 0 : 1;
-            if (kStates) t.x11[i] = x11;
-            t.codes_x10[i] = static_cast<uint8_t>(x10);
+            for (size_t i = 0; i < count; ++i) {
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = ops::absolute((x3 / x100003));
+              [[maybe_unused]] const int32_t x5 =
+                  ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 23), 127), 0);
+              [[maybe_unused]] const float x6 =
+                  (p_stochastic
+                       ? ops::uniform(ops::halfWord(w_0[i]), (-0x1.0000000000000p-1f), 0x1.0000000000000p-1f)
+                       : 0x0.0p+0f);
+              [[maybe_unused]] const float x7 =
+                  (((x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(128, x5), 23))) + x6) +
+                   0x1.8000000000000p+23f);
+              [[maybe_unused]] const float x8 = ops::lesser(
+                  ((x7 - 0x1.8000000000000p+23f) * ops::floatOf(ops::shiftLeft(ops::addInt(x5, 126), 23))),
+                  0x1.8000000000000p+2f);
+              [[maybe_unused]] const int32_t x9 =
+                  ops::lesser(ops::addInt((ops::bitsOf(x7) & 31), ops::multiplyInt(2, x5)), 7);
+              [[maybe_unused]] const int32_t x10 =
+                  ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x9, 8) : x9), 4u);
+              [[maybe_unused]] const float x11 = (x3 - (((x3 < 0x0.0p+0f) ? (-x8) : x8) * x100003));
+              bad += ops::isFinite(kStates ? x11 : x1) ? 0 : 1;
+              if (kStates) t.x11[i] = x11;
+              t.codes_x10[i] = static_cast<uint8_t>(x10);
+            }
+            allBad += bad;
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x11, count, f->stream);
+            packTile<level>(t.codes_x10, count, 4u, f->message + f->o_1, tile);
           }
-          allBad += bad;
-          if (kStates) storeTile<level>(f->after_residual + tile, t.x11, count, f->stream);
-          packTile<level>(t.codes_x10, count, 4u, f->message + f->o_1, tile);
         }
       }
       if (kStates && f->stream) streamFence();
@@ -208,12 +225,12 @@ struct Loop0 {
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
-          prefetchTile<kBlockTile>(output + kBlockTile);
+          prefetchElements(output + kBlockTile, count);
           alignas(64) int32_t u_code[kBlockTile];
           unpackTile<level>(f->v_code, tile, count, 4u, u_code);
 #pragma GCC ivdep

@@ -214,7 +214,7 @@ struct Kernel4 {
           [[maybe_unused]] const int32_t x10 = ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x9, 8) : x9), 4u);
           [[maybe_unused]] const float x11 = (x3 - (((x3 < 0x0.0p+0f) ? (-x8) : x8) *
                                                     cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(x11) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x11 : x1) ? 0 : 1;
           if (kStates) after_residual[i] = x11;
           t_x10[j] = static_cast<uint8_t>(x10);
         });

@@ -195,7 +195,7 @@ struct Loop1 {
           [[maybe_unused]] const bool x4 =
               static_cast<bool>((ops::absolute(x3) >= s_threshold) & (x3 != 0x0.0p+0f));
           [[maybe_unused]] const int32_t x5 = x4 != 0 ? 1 : 0;
-          bad += ops::isFinite(x3) ? 0 : 1;
+          if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
           bad += ops::isFinite(x1) ? 0 : 1;
           t.x5[i] = x5;
           if (kStates) t.x3[i] = x3;
@@ -279,22 +279,25 @@ struct Loop4 {
         const int32_t* const v_index = f->v_index + tile;
         struct {
           alignas(64) int32_t x1[kTile + kApart];
-          alignas(64) float x2[kTile + kApart];
+          alignas(64) float x3[kTile + kApart];
         } t;
         int32_t bad = 0;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const int32_t x1 = v_index[i];
-          bad -= ops::isFinite(kStates ? f->after_residual[x1] : at_value<kStates>(f, x1)) ? 0 : 1;
-          bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
-          if (kStates) f->after_residual[x1] = 0x0.0p+0f;
-          [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
+          [[maybe_unused]] const float x2 = kStates ? f->after_residual[x1] : at_value<kStates>(f, x1);
+          if (kStates) {
+            bad -= ops::isFinite(f->after_residual[x1]) ? 0 : 1;
+            bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
+            f->after_residual[x1] = 0x0.0p+0f;
+          }
+          [[maybe_unused]] const float x3 = x2;
           t.x1[i] = x1;
-          t.x2[i] = x2;
+          t.x3[i] = x3;
         }
         allBad += bad;
         std::memcpy(f->message + f->o_1 + 4 * tile, t.x1, 4 * count);
-        std::memcpy(f->message + f->o_2 + 4 * tile, t.x2, 4 * count);
+        std::memcpy(f->message + f->o_2 + 4 * tile, t.x3, 4 * count);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);

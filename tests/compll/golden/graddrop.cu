@@ -296,7 +296,7 @@ struct Kernel7 {
               static_cast<bool>((ops::absolute(x3) >= s_threshold) & (x3 != 0x0.0p+0f));
           [[maybe_unused]] const bool x5 = x4 != 0;
           t_x5[j] = static_cast<uint8_t>(x5);
-          bad += ops::isFinite(x3) ? 0 : 1;
+          if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
           if (kStates) after_residual[i] = x3;
           bad += ops::isFinite(x1) ? 0 : 1;
         });
@@ -493,9 +493,11 @@ struct Kernel17 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const int32_t x1 = cuda::load(v_index + i);
-          bad -= ops::isFinite(kStates ? after_residual[x1] : at_value<kStates>(f, x1)) ? 0 : 1;
-          bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
-          if (kStates) after_residual[x1] = 0x0.0p+0f;
+          if (kStates) {
+            bad -= ops::isFinite(after_residual[x1]) ? 0 : 1;
+            bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
+            after_residual[x1] = 0x0.0p+0f;
+          }
           typed_1[i] = x1;
           [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
           typed_2[i] = x2;

@@ -69,87 +69,111 @@ struct Loop0 {
       const float scale = f->scale;
       ops::Scratch scratch;
       float* const partials_greatest = scratch.template take<float>(size / ops::kReduceBlock + 1);
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
-        RunReducer<level, float, ops::Greatest> reduce_greatest(partials_greatest, ops::Greatest{});
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          auto group_reduce_greatest = reduce_greatest.lanes();
-          const size_t whole = count / kLanes * kLanes;
-          for (size_t group = 0; group < whole; group += kLanes) {
-            alignas(64) float lanes_x4[kLanes];
+      const size_t together = size * ops::blocksTogether(size);
+      [[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;
+      for (size_t from = begin; from < end; from += together) {
+        const size_t until = std::min(end, from + together);
+        float s_x100003[ops::kMostTogether];
+        float s_x100004[ops::kMostTogether];
+        float s_x100005[ops::kMostTogether];
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          RunReducer<level, float, ops::Greatest> reduce_greatest(partials_greatest, ops::Greatest{});
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            auto group_reduce_greatest = reduce_greatest.lanes();
+            const size_t whole = count / kLanes * kLanes;
+            for (size_t group = 0; group < whole; group += kLanes) {
+              alignas(64) float lanes_x4[kLanes];
 #pragma GCC ivdep
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-              const size_t i = group + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = ops::absolute(x3);
-              lanes_x4[lane] = x4;
+              for (size_t lane = 0; lane < kLanes; ++lane) {
+                const size_t i = group + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = ops::absolute(x3);
+                lanes_x4[lane] = x4;
+              }
+              group_reduce_greatest.combine(lanes_x4);
             }
-            group_reduce_greatest.combine(lanes_x4);
-          }
-          group_reduce_greatest.store();
-          reduce_greatest.combined(whole);
-          if (whole != count) {
-            alignas(64) float lanes_x4[kLanes];
-            for (size_t lane = 0; lane < count - whole; ++lane) {
-              const size_t i = whole + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = ops::absolute(x3);
-              lanes_x4[lane] = x4;
+            group_reduce_greatest.store();
+            reduce_greatest.combined(whole);
+            if (whole != count) {
+              alignas(64) float lanes_x4[kLanes];
+              for (size_t lane = 0; lane < count - whole; ++lane) {
+                const size_t i = whole + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = ops::absolute(x3);
+                lanes_x4[lane] = x4;
+              }
+              reduce_greatest.feed(lanes_x4, count - whole);
             }
-            reduce_greatest.feed(lanes_x4, count - whole);
           }
+          f->v_greatest[block] = ops::Greatest{}(0x0.0p+0f, reduce_greatest.finish());
         }
-        const float b_greatest = ops::Greatest{}(0x0.0p+0f, reduce_greatest.finish());
-        f->v_greatest[block] = b_greatest;
-        [[maybe_unused]] const float x100001 = b_greatest;
-        [[maybe_unused]] const float x100002 =
-            ((x100001 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
-        [[maybe_unused]] const float x100003 = (x100001 / 0x1.c000000000000p+2f);
-        [[maybe_unused]] const float x100004 = x100002;
-        [[maybe_unused]] const float x100005 =
-            ((x100001 > 0x0.0p+0f) ? (0x1.c000000000000p+2f / (x100001 * x100002)) : 0x0.0p+0f);
-        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100003));
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          prefetchElements(f->gradient + tile + size, count);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          alignas(64) uint16_t w_0[kBlockTile];
-          if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
-          struct {
-            alignas(64) float x7[kBlockTile + kApart];
-            alignas(64) uint8_t codes_x8[kBlockTile + kApart];
-          } t;
-          int32_t bad = 0;
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          [[maybe_unused]] const float b_greatest = f->v_greatest[block];
+          [[maybe_unused]] const float x100001 = b_greatest;
+          [[maybe_unused]] const float x100002 =
+              ((x100001 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
+          [[maybe_unused]] const float x100003 = (x100001 / 0x1.c000000000000p+2f);
+          [[maybe_unused]] const float x100004 = x100002;
+          [[maybe_unused]] const float x100005 =
+              ((x100001 > 0x0.0p+0f) ? (0x1.c000000000000p+2f / (x100001 * x100002)) : 0x0.0p+0f);
+          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100003));
+          s_x100003[block - from / size] = x100003;
+          s_x100004[block - from / size] = x100004;
+          s_x100005[block - from / size] = x100005;
+        }
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          const float x100003 = s_x100003[block - from / size];
+          const float x100004 = s_x100004[block - from / size];
+          const float x100005 = s_x100005[block - from / size];
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
+            if (kStates && ahead != 0) prefetchElements(f->before_residual + tile + ahead, count);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            alignas(64) uint16_t w_0[kBlockTile];
+            if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+            struct {
+              alignas(64) float x7[kBlockTile + kApart];
+              alignas(64) uint8_t codes_x8[kBlockTile + kApart];
+            } t;
+            int32_t bad = 0;
 #pragma GCC ivdep
-          for (size_t i = 0; i < count; ++i) {
-            [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const float x4 = ((x3 * x100004) * x100005);
-            [[maybe_unused]] const float x5 =
-                (p_stochastic ? ops::greater(ops::floorOf((x4 + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
-                                                                             0x1.0000000000000p+0f))),
-                                             (-0x1.c000000000000p+2f))
-                              : ops::roundOf(x4));
-            [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 4u);
-            [[maybe_unused]] const float x7 = (x3 - (x5 * x100003));
-            bad += ops::isFinite(x7) ? 0 : 1;
-            [[maybe_unused]] const int32_t x8 = (x6 & 15);
-            if (kStates) t.x7[i] = x7;
-            t.codes_x8[i] = static_cast<uint8_t>(x8);
+            for (size_t i = 0; i < count; ++i) {
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = ((x3 * x100004) * x100005);
+              [[maybe_unused]] const float x5 =
+                  (p_stochastic
+                       ? ops::greater(ops::floorOf((x4 + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
+                                                                      0x1.0000000000000p+0f))),
+                                      (-0x1.c000000000000p+2f))
+                       : ops::roundOf(x4));
+              [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 4u);
+              [[maybe_unused]] const float x7 = (x3 - (x5 * x100003));
+              bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
+              [[maybe_unused]] const int32_t x8 = (x6 & 15);
+              if (kStates) t.x7[i] = x7;
+              t.codes_x8[i] = static_cast<uint8_t>(x8);
+            }
+            allBad += bad;
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
+            packTile<level>(t.codes_x8, count, 4u, f->message + f->o_1, tile);
           }
-          allBad += bad;
-          if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
-          packTile<level>(t.codes_x8, count, 4u, f->message + f->o_1, tile);
         }
       }
       if (kStates && f->stream) streamFence();
@@ -195,12 +219,12 @@ struct Loop0 {
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
-          prefetchTile<kBlockTile>(output + kBlockTile);
+          prefetchElements(output + kBlockTile, count);
           alignas(64) int32_t u_level[kBlockTile];
           unpackTile<level>(f->v_level, tile, count, 4u, u_level);
 #pragma GCC ivdep

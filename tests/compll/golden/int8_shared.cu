@@ -218,7 +218,7 @@ struct Kernel4 {
           [[maybe_unused]] const int32_t x7 = ops::toSigned(x6, 8u);
           [[maybe_unused]] const float x8 =
               (x3 - (x6 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(x8) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
           if (kStates) after_residual[i] = x8;
           [[maybe_unused]] const int32_t x9 = (x7 & 255);
           t_x9[j] = static_cast<uint8_t>(x9);

@@ -87,7 +87,7 @@ struct Loop0 {
           [[maybe_unused]] const int32_t x7 = ops::toUint(x5, 8u);
           [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
           [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
-          bad += ops::isFinite(x9) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
           if (kStates) t.x9[i] = x9;
           t.codes_x7[i] = static_cast<uint8_t>(x7);
           t.codes_x8[i] = static_cast<uint8_t>(x8);
@@ -130,7 +130,7 @@ struct Loop0 {
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
         float* const output = f->output + tile;
-        prefetchTile<kTile>(output + kTile);
+        prefetchElements(output + kTile, count);
         alignas(64) int32_t u_exponent[kTile];
         unpackTile<level>(f->v_exponent, tile, count, 8u, u_exponent);
         alignas(64) int32_t u_negative[kTile];

@@ -88,7 +88,7 @@ struct Kernel1 {
           [[maybe_unused]] const int32_t x7 = ops::toUint(x5, 8u);
           [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
           [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
-          bad += ops::isFinite(x9) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
           if (kStates) after_residual[i] = x9;
           t_x7[j] = static_cast<uint8_t>(x7);
           t_x8[j] = static_cast<uint8_t>(x8);

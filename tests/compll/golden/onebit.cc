@@ -72,124 +72,144 @@ struct Loop0 {
       float* const partials_blocks_1 = scratch.template take<float>(size / ops::kReduceBlock + 1);
       float* const partials_blocks_2 = scratch.template take<float>(size / ops::kReduceBlock + 1);
       [[maybe_unused]] const auto s_unit = f->s_unit;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
-        RunReducer<level, int32_t, ops::Sum> reduce_count(partials_count, ops::Sum{});
-        RunReducer<level, float, ops::Sum> reduce_blocks_1(partials_blocks_1, ops::Sum{});
-        RunReducer<level, float, ops::Sum> reduce_blocks_2(partials_blocks_2, ops::Sum{});
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          struct {
-            alignas(64) uint8_t codes_x4[kBlockTile + kApart];
-          } t;
-          auto group_reduce_count = reduce_count.lanes();
-          auto group_reduce_blocks_1 = reduce_blocks_1.lanes();
-          auto group_reduce_blocks_2 = reduce_blocks_2.lanes();
-          const size_t whole = count / kLanes * kLanes;
-          for (size_t group = 0; group < whole; group += kLanes) {
-            alignas(64) int32_t lanes_x4[kLanes];
-            alignas(64) float lanes_x5[kLanes];
-            alignas(64) float lanes_x6[kLanes];
-            alignas(64) int32_t lanes_codes_x4[kLanes];
+      const size_t together = size * ops::blocksTogether(size);
+      [[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;
+      for (size_t from = begin; from < end; from += together) {
+        const size_t until = std::min(end, from + together);
+        float s_x100006[ops::kMostTogether];
+        float s_x100011[ops::kMostTogether];
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          RunReducer<level, int32_t, ops::Sum> reduce_count(partials_count, ops::Sum{});
+          RunReducer<level, float, ops::Sum> reduce_blocks_1(partials_blocks_1, ops::Sum{});
+          RunReducer<level, float, ops::Sum> reduce_blocks_2(partials_blocks_2, ops::Sum{});
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            struct {
+              alignas(64) uint8_t codes_x4[kBlockTile + kApart];
+            } t;
+            auto group_reduce_count = reduce_count.lanes();
+            auto group_reduce_blocks_1 = reduce_blocks_1.lanes();
+            auto group_reduce_blocks_2 = reduce_blocks_2.lanes();
+            const size_t whole = count / kLanes * kLanes;
+            for (size_t group = 0; group < whole; group += kLanes) {
+              alignas(64) int32_t lanes_x4[kLanes];
+              alignas(64) float lanes_x5[kLanes];
+              alignas(64) float lanes_x6[kLanes];
+              alignas(64) int32_t lanes_codes_x4[kLanes];
 #pragma GCC ivdep
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-              const size_t i = group + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
-              [[maybe_unused]] const float x5 = ((x3 >= 0x0.0p+0f) ? (x3 * s_part) : 0x0.0p+0f);
-              [[maybe_unused]] const float x6 = ((x3 >= 0x0.0p+0f) ? 0x0.0p+0f : (x3 * s_part));
-              lanes_x4[lane] = x4;
-              lanes_x5[lane] = x5;
-              lanes_x6[lane] = x6;
-              lanes_codes_x4[lane] = x4;
+              for (size_t lane = 0; lane < kLanes; ++lane) {
+                const size_t i = group + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
+                [[maybe_unused]] const float x5 = ((x3 >= 0x0.0p+0f) ? (x3 * s_part) : 0x0.0p+0f);
+                [[maybe_unused]] const float x6 = ((x3 >= 0x0.0p+0f) ? 0x0.0p+0f : (x3 * s_part));
+                lanes_x4[lane] = x4;
+                lanes_x5[lane] = x5;
+                lanes_x6[lane] = x6;
+                lanes_codes_x4[lane] = x4;
+              }
+              group_reduce_count.combine(lanes_x4);
+              group_reduce_blocks_1.combine(lanes_x5);
+              group_reduce_blocks_2.combine(lanes_x6);
+              narrowLanes<level>(lanes_codes_x4, t.codes_x4 + group);
             }
-            group_reduce_count.combine(lanes_x4);
-            group_reduce_blocks_1.combine(lanes_x5);
-            group_reduce_blocks_2.combine(lanes_x6);
-            narrowLanes<level>(lanes_codes_x4, t.codes_x4 + group);
-          }
-          group_reduce_count.store();
-          group_reduce_blocks_1.store();
-          group_reduce_blocks_2.store();
-          reduce_count.combined(whole);
-          reduce_blocks_1.combined(whole);
-          reduce_blocks_2.combined(whole);
-          if (whole != count) {
-            alignas(64) int32_t lanes_x4[kLanes];
-            alignas(64) float lanes_x5[kLanes];
-            alignas(64) float lanes_x6[kLanes];
-            alignas(64) int32_t lanes_codes_x4[kLanes];
-            for (size_t lane = 0; lane < count - whole; ++lane) {
-              const size_t i = whole + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
-              [[maybe_unused]] const float x5 = ((x3 >= 0x0.0p+0f) ? (x3 * s_part) : 0x0.0p+0f);
-              [[maybe_unused]] const float x6 = ((x3 >= 0x0.0p+0f) ? 0x0.0p+0f : (x3 * s_part));
-              lanes_x4[lane] = x4;
-              lanes_x5[lane] = x5;
-              lanes_x6[lane] = x6;
-              lanes_codes_x4[lane] = x4;
-              t.codes_x4[i] = static_cast<uint8_t>(lanes_codes_x4[lane]);
+            group_reduce_count.store();
+            group_reduce_blocks_1.store();
+            group_reduce_blocks_2.store();
+            reduce_count.combined(whole);
+            reduce_blocks_1.combined(whole);
+            reduce_blocks_2.combined(whole);
+            if (whole != count) {
+              alignas(64) int32_t lanes_x4[kLanes];
+              alignas(64) float lanes_x5[kLanes];
+              alignas(64) float lanes_x6[kLanes];
+              alignas(64) int32_t lanes_codes_x4[kLanes];
+              for (size_t lane = 0; lane < count - whole; ++lane) {
+                const size_t i = whole + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
+                [[maybe_unused]] const float x5 = ((x3 >= 0x0.0p+0f) ? (x3 * s_part) : 0x0.0p+0f);
+                [[maybe_unused]] const float x6 = ((x3 >= 0x0.0p+0f) ? 0x0.0p+0f : (x3 * s_part));
+                lanes_x4[lane] = x4;
+                lanes_x5[lane] = x5;
+                lanes_x6[lane] = x6;
+                lanes_codes_x4[lane] = x4;
+                t.codes_x4[i] = static_cast<uint8_t>(lanes_codes_x4[lane]);
+              }
+              reduce_count.feed(lanes_x4, count - whole);
+              reduce_blocks_1.feed(lanes_x5, count - whole);
+              reduce_blocks_2.feed(lanes_x6, count - whole);
             }
-            reduce_count.feed(lanes_x4, count - whole);
-            reduce_blocks_1.feed(lanes_x5, count - whole);
-            reduce_blocks_2.feed(lanes_x6, count - whole);
+            packTile<level>(t.codes_x4, count, 1u, f->message + f->o_2, tile);
           }
-          packTile<level>(t.codes_x4, count, 1u, f->message + f->o_2, tile);
+          f->v_count[block] = ops::Sum{}(0, reduce_count.finish());
+          f->v_blocks_1[block] = ops::Sum{}(0x0.0p+0f, reduce_blocks_1.finish());
+          f->v_blocks_2[block] = ops::Sum{}(0x0.0p+0f, reduce_blocks_2.finish());
         }
-        const int32_t b_count = ops::Sum{}(0, reduce_count.finish());
-        f->v_count[block] = b_count;
-        const float b_blocks_1 = ops::Sum{}(0x0.0p+0f, reduce_blocks_1.finish());
-        f->v_blocks_1[block] = b_blocks_1;
-        const float b_blocks_2 = ops::Sum{}(0x0.0p+0f, reduce_blocks_2.finish());
-        f->v_blocks_2[block] = b_blocks_2;
-        [[maybe_unused]] const float x100001 = b_blocks_2;
-        [[maybe_unused]] const int32_t x100002 = b_count;
-        [[maybe_unused]] const float x100003 = x100001;
-        [[maybe_unused]] const int32_t x100004 = ops::subtractInt(
-            ops::lesser(p_block, ops::subtractInt(static_cast<int32_t>(f->n),
-                                                  ops::multiplyInt(static_cast<int32_t>(block), p_block))),
-            x100002);
-        [[maybe_unused]] const double x100005 = s_unit;
-        [[maybe_unused]] const float x100006 = static_cast<float>(
-            ((x100004 > 0) ? ((static_cast<double>(x100003) * x100005) / static_cast<double>(x100004))
-                           : 0x0.0p+0));
-        [[maybe_unused]] const float x100007 = b_blocks_1;
-        [[maybe_unused]] const float x100008 = x100007;
-        [[maybe_unused]] const int32_t x100009 = x100002;
-        [[maybe_unused]] const double x100010 = s_unit;
-        [[maybe_unused]] const float x100011 = static_cast<float>(
-            ((x100009 > 0) ? ((static_cast<double>(x100008) * x100010) / static_cast<double>(x100009))
-                           : 0x0.0p+0));
-        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100006));
-        ops::putScalar(f->message + f->o_1 + 4 * block, static_cast<float>(x100011));
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          if (size <= kBlockTile) prefetchElements(f->gradient + tile + size, count);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          struct {
-            alignas(64) float x4[kBlockTile + kApart];
-          } t;
-          int32_t bad = 0;
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          [[maybe_unused]] const int32_t b_count = f->v_count[block];
+          [[maybe_unused]] const float b_blocks_1 = f->v_blocks_1[block];
+          [[maybe_unused]] const float b_blocks_2 = f->v_blocks_2[block];
+          [[maybe_unused]] const float x100001 = b_blocks_2;
+          [[maybe_unused]] const int32_t x100002 = b_count;
+          [[maybe_unused]] const float x100003 = x100001;
+          [[maybe_unused]] const int32_t x100004 = ops::subtractInt(
+              ops::lesser(p_block, ops::subtractInt(static_cast<int32_t>(f->n),
+                                                    ops::multiplyInt(static_cast<int32_t>(block), p_block))),
+              x100002);
+          [[maybe_unused]] const double x100005 = s_unit;
+          [[maybe_unused]] const float x100006 = static_cast<float>(
+              ((x100004 > 0) ? ((static_cast<double>(x100003) * x100005) / static_cast<double>(x100004))
+                             : 0x0.0p+0));
+          [[maybe_unused]] const float x100007 = b_blocks_1;
+          [[maybe_unused]] const float x100008 = x100007;
+          [[maybe_unused]] const int32_t x100009 = x100002;
+          [[maybe_unused]] const double x100010 = s_unit;
+          [[maybe_unused]] const float x100011 = static_cast<float>(
+              ((x100009 > 0) ? ((static_cast<double>(x100008) * x100010) / static_cast<double>(x100009))
+                             : 0x0.0p+0));
+          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100006));
+          ops::putScalar(f->message + f->o_1 + 4 * block, static_cast<float>(x100011));
+          s_x100006[block - from / size] = x100006;
+          s_x100011[block - from / size] = x100011;
+        }
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          const float x100006 = s_x100006[block - from / size];
+          const float x100011 = s_x100011[block - from / size];
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
+            if (kStates && ahead != 0) prefetchElements(f->before_residual + tile + ahead, count);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            struct {
+              alignas(64) float x4[kBlockTile + kApart];
+            } t;
+            int32_t bad = 0;
 #pragma GCC ivdep
-          for (size_t i = 0; i < count; ++i) {
-            [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const float x4 = (x3 - ((x3 >= 0x0.0p+0f) ? x100011 : x100006));
-            bad += ops::isFinite(x4) ? 0 : 1;
-            if (kStates) t.x4[i] = x4;
+            for (size_t i = 0; i < count; ++i) {
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = (x3 - ((x3 >= 0x0.0p+0f) ? x100011 : x100006));
+              bad += ops::isFinite(kStates ? x4 : x1) ? 0 : 1;
+              if (kStates) t.x4[i] = x4;
+            }
+            allBad += bad;
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x4, count, f->stream);
           }
-          allBad += bad;
-          if (kStates) storeTile<level>(f->after_residual + tile, t.x4, count, f->stream);
         }
       }
       if (kStates && f->stream) streamFence();
@@ -247,13 +267,13 @@ struct Loop0 {
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_low<kAccumulate>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const float x100002 = at_high<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
-          prefetchTile<kBlockTile>(output + kBlockTile);
+          prefetchElements(output + kBlockTile, count);
           alignas(64) int32_t u_sign[kBlockTile];
           unpackTile<level>(f->v_sign, tile, count, 1u, u_sign);
 #pragma GCC ivdep

@@ -65,67 +65,84 @@ struct Loop0 {
       ops::Scratch scratch;
       double* const partials_total = scratch.template take<double>(size / ops::kReduceBlock + 1);
       [[maybe_unused]] const auto p_levels = f->params.p_levels;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
-        RunReducer<level, double, ops::Sum> reduce_total(partials_total, ops::Sum{});
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          struct {
-            alignas(64) double codes_x4[kBlockTile + kApart];
-          } t;
+      const size_t together = size * ops::blocksTogether(size);
+      [[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;
+      for (size_t from = begin; from < end; from += together) {
+        const size_t until = std::min(end, from + together);
+        float s_x100002[ops::kMostTogether];
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          RunReducer<level, double, ops::Sum> reduce_total(partials_total, ops::Sum{});
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            struct {
+              alignas(64) double codes_x4[kBlockTile + kApart];
+            } t;
 #pragma GCC ivdep
-          for (size_t i = 0; i < count; ++i) {
-            [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
-            t.codes_x4[i] = x4;
+            for (size_t i = 0; i < count; ++i) {
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
+              t.codes_x4[i] = x4;
+            }
+            reduce_total.feed(t.codes_x4, count);
           }
-          reduce_total.feed(t.codes_x4, count);
+          f->v_total[block] = ops::Sum{}(0x0.0p+0, reduce_total.finish());
         }
-        const double b_total = ops::Sum{}(0x0.0p+0, reduce_total.finish());
-        f->v_total[block] = b_total;
-        [[maybe_unused]] const double x100001 = b_total;
-        [[maybe_unused]] const float x100002 = static_cast<float>(ops::greater(
-            (ops::lesser(ops::squareRoot(x100001), 0x1.fffff966ad924p+127) / static_cast<double>(p_levels)),
-            0x1.0000000000000p-149));
-        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100002));
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          prefetchElements(f->gradient + tile + size, count);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          alignas(64) uint16_t w_0[kBlockTile];
-          philoxTile<level>(f->random, 0u, tile, count, w_0);
-          struct {
-            alignas(64) float x7[kBlockTile + kApart];
-            alignas(64) uint8_t codes_x8[kBlockTile + kApart];
-          } t;
-          int32_t bad = 0;
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          [[maybe_unused]] const double b_total = f->v_total[block];
+          [[maybe_unused]] const double x100001 = b_total;
+          [[maybe_unused]] const float x100002 = static_cast<float>(ops::greater(
+              (ops::lesser(ops::squareRoot(x100001), 0x1.fffff966ad924p+127) / static_cast<double>(p_levels)),
+              0x1.0000000000000p-149));
+          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100002));
+          s_x100002[block - from / size] = x100002;
+        }
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          const float x100002 = s_x100002[block - from / size];
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
+            if (kStates && ahead != 0) prefetchElements(f->before_residual + tile + ahead, count);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            alignas(64) uint16_t w_0[kBlockTile];
+            philoxTile<level>(f->random, 0u, tile, count, w_0);
+            struct {
+              alignas(64) float x7[kBlockTile + kApart];
+              alignas(64) uint8_t codes_x8[kBlockTile + kApart];
+            } t;
+            int32_t bad = 0;
 #pragma GCC ivdep
-          for (size_t i = 0; i < count; ++i) {
-            [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const float x4 = static_cast<float>(p_levels);
-            [[maybe_unused]] const float x5 = ops::greater(
-                ops::lesser(ops::floorOf(((x3 / x100002) + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
-                                                                        0x1.0000000000000p+0f))),
-                            x4),
-                (-x4));
-            [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 8u);
-            [[maybe_unused]] const float x7 = (x3 - (x5 * x100002));
-            bad += ops::isFinite(x7) ? 0 : 1;
-            [[maybe_unused]] const int32_t x8 = (x6 & 255);
-            if (kStates) t.x7[i] = x7;
-            t.codes_x8[i] = static_cast<uint8_t>(x8);
+            for (size_t i = 0; i < count; ++i) {
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = static_cast<float>(p_levels);
+              [[maybe_unused]] const float x5 = ops::greater(
+                  ops::lesser(ops::floorOf(((x3 / x100002) + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
+                                                                          0x1.0000000000000p+0f))),
+                              x4),
+                  (-x4));
+              [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 8u);
+              [[maybe_unused]] const float x7 = (x3 - (x5 * x100002));
+              bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
+              [[maybe_unused]] const int32_t x8 = (x6 & 255);
+              if (kStates) t.x7[i] = x7;
+              t.codes_x8[i] = static_cast<uint8_t>(x8);
+            }
+            allBad += bad;
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
+            packTile<level>(t.codes_x8, count, 8u, f->message + f->o_1, tile);
           }
-          allBad += bad;
-          if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
-          packTile<level>(t.codes_x8, count, 8u, f->message + f->o_1, tile);
         }
       }
       if (kStates && f->stream) streamFence();
@@ -171,12 +188,12 @@ struct Loop0 {
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
-          prefetchTile<kBlockTile>(output + kBlockTile);
+          prefetchElements(output + kBlockTile, count);
           alignas(64) int32_t u_level[kBlockTile];
           unpackTile<level>(f->v_level, tile, count, 8u, u_level);
 #pragma GCC ivdep

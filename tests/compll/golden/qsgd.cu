@@ -200,7 +200,7 @@ struct Kernel4 {
           [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 8u);
           [[maybe_unused]] const float x7 =
               (x3 - (x5 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(x7) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
           if (kStates) after_residual[i] = x7;
           [[maybe_unused]] const int32_t x8 = (x6 & 255);
           t_x8[j] = static_cast<uint8_t>(x8);

@@ -78,7 +78,6 @@ struct Loop0 {
         philoxTile<level>(f->random.ofAllRanks(), 0u, tile, count, w_0);
         struct {
           alignas(64) int32_t x1[kTile + kApart];
-          alignas(64) float x2[kTile + kApart];
         } t;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
@@ -93,12 +92,9 @@ struct Loop0 {
                                            (static_cast<int32_t>(tile) + static_cast<int32_t>(i)), 1)) *
                                        s_stretch)))));
           to_v_index[i] = x1;
-          [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
           t.x1[i] = x1;
-          t.x2[i] = x2;
         }
         std::memcpy(f->message + f->o_1 + 4 * tile, t.x1, 4 * count);
-        std::memcpy(f->message + f->o_2 + 4 * tile, t.x2, 4 * count);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
@@ -126,7 +122,7 @@ struct Loop1 {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
           [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
-          bad += ops::isFinite(x3) ? 0 : 1;
+          if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
           bad += ops::isFinite(x1) ? 0 : 1;
           if (kStates) t.x3[i] = x3;
         }
@@ -145,30 +141,28 @@ struct Loop2 {
   struct Kernel {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
-      [[maybe_unused]] const auto s_stretch = f->s_stretch;
-      [[maybe_unused]] const auto s_sent = f->s_sent;
+
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
-        alignas(64) uint32_t w_0[kTile];
-        philoxTile<level>(f->random.ofAllRanks(), 0u, tile, count, w_0);
+        const int32_t* const v_index = f->v_index + tile;
+        struct {
+          alignas(64) float x3[kTile + kApart];
+        } t;
         int32_t bad = 0;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
-          [[maybe_unused]] const int32_t x1 = ops::uniformInt(
-              w_0[i],
-              ops::toInt(ops::floorOf(
-                  (static_cast<double>((static_cast<int32_t>(tile) + static_cast<int32_t>(i))) * s_stretch))),
-              ops::toInt(
-                  ((ops::addInt((static_cast<int32_t>(tile) + static_cast<int32_t>(i)), 1) == s_sent)
-                       ? static_cast<double>(static_cast<int32_t>(f->n))
-                       : ops::floorOf((static_cast<double>(ops::addInt(
-                                           (static_cast<int32_t>(tile) + static_cast<int32_t>(i)), 1)) *
-                                       s_stretch)))));
-          bad -= ops::isFinite(kStates ? f->after_residual[x1] : at_value<kStates>(f, x1)) ? 0 : 1;
-          bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
-          if (kStates) f->after_residual[x1] = 0x0.0p+0f;
+          [[maybe_unused]] const int32_t x1 = v_index[i];
+          [[maybe_unused]] const float x2 = kStates ? f->after_residual[x1] : at_value<kStates>(f, x1);
+          if (kStates) {
+            bad -= ops::isFinite(f->after_residual[x1]) ? 0 : 1;
+            bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
+            f->after_residual[x1] = 0x0.0p+0f;
+          }
+          [[maybe_unused]] const float x3 = x2;
+          t.x3[i] = x3;
         }
         allBad += bad;
+        std::memcpy(f->message + f->o_2 + 4 * tile, t.x3, 4 * count);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
@@ -291,14 +285,14 @@ class RandomkCodec final : public GeneratedCodec {
       wrong("scatter: " + fault);
     if (const std::string fault = ops::indexFault(f.v_index, f.n_range, f.n, false); !fault.empty())
       wrong("gather: " + fault);
-    ops::putScalar<int32_t>(f.message + 0, static_cast<int32_t>(static_cast<int32_t>(f.n_range)));
-    f.bytes = 4 + ops::packedBytes(f.n_range, 32u) + ops::packedBytes(f.n_range, 32u);
     {
       const ops::Chunks chunks(f.parallel, f.n_range, ops::kReduceBlock);
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
         multiversion<Loop2<kStates>::template Kernel>(&f, begin, end, chunk);
       });
     }
+    ops::putScalar<int32_t>(f.message + 0, static_cast<int32_t>(static_cast<int32_t>(f.n_range)));
+    f.bytes = 4 + ops::packedBytes(f.n_range, 32u) + ops::packedBytes(f.n_range, 32u);
     return f.bad.load(std::memory_order_relaxed) == 0 ? f.bytes : 0;
   }
 

@@ -84,8 +84,6 @@ struct Kernel1 {
       [[maybe_unused]] const auto s_sent = f->s_sent;
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto typed_1 = reinterpret_cast<int32_t*>(f->message + f->o_1);
-      [[maybe_unused]] const auto field_2 = f->message + f->o_2;
-      [[maybe_unused]] const auto typed_2 = reinterpret_cast<float*>(f->message + f->o_2);
       [[maybe_unused]] const auto length = f->n_range;
       HIPRESS_SHARED uint32_t w_0[cuda::kTile];
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
@@ -101,8 +99,6 @@ struct Kernel1 {
                               : ops::floorOf((static_cast<double>(ops::addInt(i, 1)) * s_stretch)))));
           v_index[i] = x1;
           typed_1[i] = x1;
-          [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
-          typed_2[i] = x2;
         });
         block.sync();
       }
@@ -129,7 +125,7 @@ struct Kernel2 {
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
           [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
-          bad += ops::isFinite(x3) ? 0 : 1;
+          if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
           if (kStates) after_residual[i] = x3;
           bad += ops::isFinite(x1) ? 0 : 1;
         });
@@ -147,16 +143,6 @@ struct Kernel3 {
     if (f->stop == 0) {
       cuda::checkIndices(block, f->v_index, f->n_range, f->n, true, 1u, &f->stop);
     }
-    if (block.last(&f->ticket)) {
-      block.once([&] {
-        Frame& f = *frame;
-        if (f.stop == 0) {
-          ops::putScalar<int32_t>(f.message + 0, static_cast<int32_t>(static_cast<int32_t>(f.n_range)));
-          f.bytes = 4 + ops::packedBytes(f.n_range, 32u) + ops::packedBytes(f.n_range, 32u);
-        }
-      });
-      block.sync();
-    }
   }
 };
 
@@ -170,6 +156,8 @@ struct Kernel4 {
       [[maybe_unused]] const auto s_stretch = f->s_stretch;
       [[maybe_unused]] const auto s_sent = f->s_sent;
       [[maybe_unused]] const auto after_residual = f->after_residual;
+      [[maybe_unused]] const auto field_2 = f->message + f->o_2;
+      [[maybe_unused]] const auto typed_2 = reinterpret_cast<float*>(f->message + f->o_2);
       [[maybe_unused]] const auto length = f->n_range;
       HIPRESS_SHARED uint32_t w_0[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
@@ -184,15 +172,27 @@ struct Kernel4 {
               ops::toInt(((ops::addInt(i, 1) == s_sent)
                               ? static_cast<double>(static_cast<int32_t>(f->n))
                               : ops::floorOf((static_cast<double>(ops::addInt(i, 1)) * s_stretch)))));
-          bad -= ops::isFinite(kStates ? after_residual[x1] : at_value<kStates>(f, x1)) ? 0 : 1;
-          bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
-          if (kStates) after_residual[x1] = 0x0.0p+0f;
+          if (kStates) {
+            bad -= ops::isFinite(after_residual[x1]) ? 0 : 1;
+            bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
+            after_residual[x1] = 0x0.0p+0f;
+          }
+          [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
+          typed_2[i] = x2;
         });
         block.sync();
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
     if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          ops::putScalar<int32_t>(f.message + 0, static_cast<int32_t>(static_cast<int32_t>(f.n_range)));
+          f.bytes = 4 + ops::packedBytes(f.n_range, 32u) + ops::packedBytes(f.n_range, 32u);
+        }
+      });
+      block.sync();
       block.once([&] {
         *f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;
         *f->error = f->bad == 0 ? f->stop : 0u;

@@ -70,7 +70,7 @@ struct Loop0 {
           [[maybe_unused]] const int32_t x4 = ((x3 >= p_threshold) ? 2 : ((x3 <= (-p_threshold)) ? 0 : 1));
           [[maybe_unused]] const float x5 =
               ((x3 >= p_threshold) ? (x3 - p_threshold) : ((x3 <= (-p_threshold)) ? (x3 + p_threshold) : x3));
-          bad += ops::isFinite(x5) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
           if (kStates) t.x5[i] = x5;
           t.codes_x4[i] = static_cast<uint8_t>(x4);
         }
@@ -109,7 +109,7 @@ struct Loop0 {
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
         float* const output = f->output + tile;
-        prefetchTile<kTile>(output + kTile);
+        prefetchElements(output + kTile, count);
         alignas(64) int32_t u_code[kTile];
         unpackTile<level>(f->v_code, tile, count, 2u, u_code);
 #pragma GCC ivdep

@@ -74,7 +74,7 @@ struct Kernel1 {
           [[maybe_unused]] const int32_t x4 = ((x3 >= p_threshold) ? 2 : ((x3 <= (-p_threshold)) ? 0 : 1));
           [[maybe_unused]] const float x5 =
               ((x3 >= p_threshold) ? (x3 - p_threshold) : ((x3 <= (-p_threshold)) ? (x3 + p_threshold) : x3));
-          bad += ops::isFinite(x5) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
           if (kStates) after_residual[i] = x5;
           t_x4[j] = static_cast<uint8_t>(x4);
         });

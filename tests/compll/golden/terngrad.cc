@@ -74,95 +74,117 @@ struct Loop0 {
       float* const partials_greatest = scratch.template take<float>(size / ops::kReduceBlock + 1);
       [[maybe_unused]] const auto s_levels = f->s_levels;
       [[maybe_unused]] const auto p_bitwidth = f->params.p_bitwidth;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
-        RunReducer<level, float, ops::Least> reduce_least(partials_least, ops::Least{});
-        RunReducer<level, float, ops::Greatest> reduce_greatest(partials_greatest, ops::Greatest{});
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          const float* const gradient = f->gradient + tile;
-          auto group_reduce_least = reduce_least.lanes();
-          auto group_reduce_greatest = reduce_greatest.lanes();
-          alignas(64) int32_t sum_bad[kLanes] = {};
-          LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);
-          const size_t whole = count / kLanes * kLanes;
-          for (size_t group = 0; group < whole; group += kLanes) {
-            alignas(64) float lanes_x1[kLanes];
-            alignas(64) int32_t lanes_bad[kLanes] = {};
+      const size_t together = size * ops::blocksTogether(size);
+      [[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;
+      for (size_t from = begin; from < end; from += together) {
+        const size_t until = std::min(end, from + together);
+        float s_x100001[ops::kMostTogether];
+        float s_x100006[ops::kMostTogether];
+        float s_x100007[ops::kMostTogether];
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          RunReducer<level, float, ops::Least> reduce_least(partials_least, ops::Least{});
+          RunReducer<level, float, ops::Greatest> reduce_greatest(partials_greatest, ops::Greatest{});
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            const float* const gradient = f->gradient + tile;
+            auto group_reduce_least = reduce_least.lanes();
+            auto group_reduce_greatest = reduce_greatest.lanes();
+            alignas(64) int32_t sum_bad[kLanes] = {};
+            LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);
+            const size_t whole = count / kLanes * kLanes;
+            for (size_t group = 0; group < whole; group += kLanes) {
+              alignas(64) float lanes_x1[kLanes];
+              alignas(64) int32_t lanes_bad[kLanes] = {};
 #pragma GCC ivdep
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-              const size_t i = group + lane;
-              int32_t& bad = lanes_bad[lane];
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              bad += ops::isFinite(x1) ? 0 : 1;
-              lanes_x1[lane] = x1;
+              for (size_t lane = 0; lane < kLanes; ++lane) {
+                const size_t i = group + lane;
+                int32_t& bad = lanes_bad[lane];
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                bad += ops::isFinite(x1) ? 0 : 1;
+                lanes_x1[lane] = x1;
+              }
+              group_reduce_least.combine(lanes_x1);
+              group_reduce_greatest.combine(lanes_x1);
+              group_bad.combine(lanes_bad);
             }
-            group_reduce_least.combine(lanes_x1);
-            group_reduce_greatest.combine(lanes_x1);
-            group_bad.combine(lanes_bad);
-          }
-          group_reduce_least.store();
-          group_reduce_greatest.store();
-          reduce_least.combined(whole);
-          reduce_greatest.combined(whole);
-          group_bad.store();
-          for (const int32_t bad : sum_bad) allBad += bad;
-          if (whole != count) {
-            alignas(64) float lanes_x1[kLanes];
-            alignas(64) int32_t lanes_bad[kLanes] = {};
-            for (size_t lane = 0; lane < count - whole; ++lane) {
-              const size_t i = whole + lane;
-              int32_t& bad = lanes_bad[lane];
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              bad += ops::isFinite(x1) ? 0 : 1;
-              lanes_x1[lane] = x1;
+            group_reduce_least.store();
+            group_reduce_greatest.store();
+            reduce_least.combined(whole);
+            reduce_greatest.combined(whole);
+            group_bad.store();
+            for (const int32_t bad : sum_bad) allBad += bad;
+            if (whole != count) {
+              alignas(64) float lanes_x1[kLanes];
+              alignas(64) int32_t lanes_bad[kLanes] = {};
+              for (size_t lane = 0; lane < count - whole; ++lane) {
+                const size_t i = whole + lane;
+                int32_t& bad = lanes_bad[lane];
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                bad += ops::isFinite(x1) ? 0 : 1;
+                lanes_x1[lane] = x1;
+              }
+              reduce_least.feed(lanes_x1, count - whole);
+              reduce_greatest.feed(lanes_x1, count - whole);
+              for (const int32_t bad : lanes_bad) allBad += bad;
             }
-            reduce_least.feed(lanes_x1, count - whole);
-            reduce_greatest.feed(lanes_x1, count - whole);
-            for (const int32_t bad : lanes_bad) allBad += bad;
           }
+          f->v_least[block] = ops::Least{}(0x1.fffffe0000000p+127f, reduce_least.finish());
+          f->v_greatest[block] = ops::Greatest{}((-0x1.fffffe0000000p+127f), reduce_greatest.finish());
         }
-        const float b_least = ops::Least{}(0x1.fffffe0000000p+127f, reduce_least.finish());
-        f->v_least[block] = b_least;
-        const float b_greatest = ops::Greatest{}((-0x1.fffffe0000000p+127f), reduce_greatest.finish());
-        f->v_greatest[block] = b_greatest;
-        [[maybe_unused]] const float x100001 = b_least;
-        [[maybe_unused]] const float x100002 = b_greatest;
-        [[maybe_unused]] const float x100003 =
-            ((ops::greater(ops::absolute(x100001), ops::absolute(x100002)) < 0x1.79ca100000000p-67f)
-                 ? 0x1.0000000000000p+60f
-                 : 0x1.0000000000000p-1f);
-        [[maybe_unused]] const float x100004 = ((x100002 * x100003) - (x100001 * x100003));
-        [[maybe_unused]] const float x100005 =
-            (((x100002 * 0x1.0000000000000p-1f) - (x100001 * 0x1.0000000000000p-1f)) /
-             static_cast<float>(s_levels));
-        [[maybe_unused]] const float x100006 = x100003;
-        [[maybe_unused]] const float x100007 =
-            ((x100004 > 0x0.0p+0f) ? (static_cast<float>(s_levels) / x100004) : 0x0.0p+0f);
-        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100001));
-        ops::putScalar(f->message + f->o_1 + 4 * block, static_cast<float>(x100005));
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          prefetchElements(f->gradient + tile + size, count);
-          const float* const gradient = f->gradient + tile;
-          alignas(64) uint16_t w_0[kBlockTile];
-          if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
-          struct {
-            alignas(64) uint8_t codes_x3[kBlockTile + kApart];
-          } t;
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          [[maybe_unused]] const float b_least = f->v_least[block];
+          [[maybe_unused]] const float b_greatest = f->v_greatest[block];
+          [[maybe_unused]] const float x100001 = b_least;
+          [[maybe_unused]] const float x100002 = b_greatest;
+          [[maybe_unused]] const float x100003 =
+              ((ops::greater(ops::absolute(x100001), ops::absolute(x100002)) < 0x1.79ca100000000p-67f)
+                   ? 0x1.0000000000000p+60f
+                   : 0x1.0000000000000p-1f);
+          [[maybe_unused]] const float x100004 = ((x100002 * x100003) - (x100001 * x100003));
+          [[maybe_unused]] const float x100005 =
+              (((x100002 * 0x1.0000000000000p-1f) - (x100001 * 0x1.0000000000000p-1f)) /
+               static_cast<float>(s_levels));
+          [[maybe_unused]] const float x100006 = x100003;
+          [[maybe_unused]] const float x100007 =
+              ((x100004 > 0x0.0p+0f) ? (static_cast<float>(s_levels) / x100004) : 0x0.0p+0f);
+          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100001));
+          ops::putScalar(f->message + f->o_1 + 4 * block, static_cast<float>(x100005));
+          s_x100001[block - from / size] = x100001;
+          s_x100006[block - from / size] = x100006;
+          s_x100007[block - from / size] = x100007;
+        }
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          const float x100001 = s_x100001[block - from / size];
+          const float x100006 = s_x100006[block - from / size];
+          const float x100007 = s_x100007[block - from / size];
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
+            const float* const gradient = f->gradient + tile;
+            alignas(64) uint16_t w_0[kBlockTile];
+            if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+            struct {
+              alignas(64) uint8_t codes_x3[kBlockTile + kApart];
+            } t;
 #pragma GCC ivdep
-          for (size_t i = 0; i < count; ++i) {
-            [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = (((x1 * x100006) - (x100001 * x100006)) * x100007);
-            [[maybe_unused]] const int32_t x3 =
-                ops::toUint((p_stochastic ? ops::floorOf((x2 + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
-                                                                            0x1.0000000000000p+0f)))
-                                          : ops::roundOf(x2)),
-                            static_cast<unsigned>(p_bitwidth));
-            t.codes_x3[i] = static_cast<uint8_t>(x3);
+            for (size_t i = 0; i < count; ++i) {
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = (((x1 * x100006) - (x100001 * x100006)) * x100007);
+              [[maybe_unused]] const int32_t x3 = ops::toUint(
+                  (p_stochastic ? ops::floorOf((x2 + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
+                                                                  0x1.0000000000000p+0f)))
+                                : ops::roundOf(x2)),
+                  static_cast<unsigned>(p_bitwidth));
+              t.codes_x3[i] = static_cast<uint8_t>(x3);
+            }
+            packTile<level>(t.codes_x3, count, static_cast<unsigned>(p_bitwidth), f->message + f->o_2, tile);
           }
-          packTile<level>(t.codes_x3, count, static_cast<unsigned>(p_bitwidth), f->message + f->o_2, tile);
         }
       }
 
@@ -221,13 +243,13 @@ struct Loop0 {
       [[maybe_unused]] const auto p_bitwidth = f->params.p_bitwidth;
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_least<kAccumulate>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const float x100002 = at_step<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
-          prefetchTile<kBlockTile>(output + kBlockTile);
+          prefetchElements(output + kBlockTile, count);
           alignas(64) int32_t u_code[kBlockTile];
           unpackTile<level>(f->v_code, tile, count, static_cast<unsigned>(p_bitwidth), u_code);
 #pragma GCC ivdep

@@ -318,82 +318,100 @@ struct Loop0 {
       const float scale = f->scale;
       ops::Scratch scratch;
       float* const partials_scale = scratch.template take<float>(size / ops::kReduceBlock + 1);
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
-        RunReducer<level, float, ops::Greatest> reduce_scale(partials_scale, ops::Greatest{});
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          auto group_reduce_scale = reduce_scale.lanes();
-          const size_t whole = count / kLanes * kLanes;
-          for (size_t group = 0; group < whole; group += kLanes) {
-            alignas(64) float lanes_x4[kLanes];
+      const size_t together = size * ops::blocksTogether(size);
+      [[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;
+      for (size_t from = begin; from < end; from += together) {
+        const size_t until = std::min(end, from + together);
+        float s_x100001[ops::kMostTogether];
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          RunReducer<level, float, ops::Greatest> reduce_scale(partials_scale, ops::Greatest{});
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            auto group_reduce_scale = reduce_scale.lanes();
+            const size_t whole = count / kLanes * kLanes;
+            for (size_t group = 0; group < whole; group += kLanes) {
+              alignas(64) float lanes_x4[kLanes];
 #pragma GCC ivdep
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-              const size_t i = group + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = ops::absolute(x3);
-              lanes_x4[lane] = x4;
+              for (size_t lane = 0; lane < kLanes; ++lane) {
+                const size_t i = group + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = ops::absolute(x3);
+                lanes_x4[lane] = x4;
+              }
+              group_reduce_scale.combine(lanes_x4);
             }
-            group_reduce_scale.combine(lanes_x4);
-          }
-          group_reduce_scale.store();
-          reduce_scale.combined(whole);
-          if (whole != count) {
-            alignas(64) float lanes_x4[kLanes];
-            for (size_t lane = 0; lane < count - whole; ++lane) {
-              const size_t i = whole + lane;
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = ops::absolute(x3);
-              lanes_x4[lane] = x4;
+            group_reduce_scale.store();
+            reduce_scale.combined(whole);
+            if (whole != count) {
+              alignas(64) float lanes_x4[kLanes];
+              for (size_t lane = 0; lane < count - whole; ++lane) {
+                const size_t i = whole + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = ops::absolute(x3);
+                lanes_x4[lane] = x4;
+              }
+              reduce_scale.feed(lanes_x4, count - whole);
             }
-            reduce_scale.feed(lanes_x4, count - whole);
           }
+          f->v_scale[block] = ops::Greatest{}(0x1.0000000000000p-149f, reduce_scale.finish());
         }
-        const float b_scale = ops::Greatest{}(0x1.0000000000000p-149f, reduce_scale.finish());
-        f->v_scale[block] = b_scale;
-        [[maybe_unused]] const float x100001 = b_scale;
-        ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100001));
-        for (size_t tile = first; tile < last; tile += kBlockTile) {
-          [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          if (size <= kBlockTile) prefetchElements(f->gradient + tile + size, count);
-          const float* const gradient = f->gradient + tile;
-          const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          struct {
-            alignas(64) float x10[kBlockTile + kApart];
-            alignas(64) uint8_t codes_x9[kBlockTile + kApart];
-          } t;
-          int32_t bad = 0;
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          [[maybe_unused]] const float b_scale = f->v_scale[block];
+          [[maybe_unused]] const float x100001 = b_scale;
+          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100001));
+          s_x100001[block - from / size] = x100001;
+        }
+        for (size_t first = from; first < until; first += size) {
+          [[maybe_unused]] const size_t block = first / size;
+          [[maybe_unused]] const size_t last = std::min(until, first + size);
+          const float x100001 = s_x100001[block - from / size];
+          for (size_t tile = first; tile < last; tile += kBlockTile) {
+            [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
+            if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
+            if (kStates && ahead != 0) prefetchElements(f->before_residual + tile + ahead, count);
+            const float* const gradient = f->gradient + tile;
+            const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
+            struct {
+              alignas(64) float x10[kBlockTile + kApart];
+              alignas(64) uint8_t codes_x9[kBlockTile + kApart];
+            } t;
+            int32_t bad = 0;
 #pragma GCC ivdep
-          for (size_t i = 0; i < count; ++i) {
-            [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const float x4 = (ops::absolute(x3) / x100001);
-            [[maybe_unused]] const int32_t x5 = at_magnitude_first<kStates>(
-                f, ops::lesser(ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 17), 6729), 0),
-                               1397));
-            [[maybe_unused]] const int32_t x6 = ops::multiplyInt(
-                ops::addInt(x5, static_cast<int32_t>((x4 > at_magnitude_middles<kStates>(f, x5)))),
-                static_cast<int32_t>((x4 == x4)));
-            [[maybe_unused]] const int32_t x7 = x6;
-            [[maybe_unused]] const float x8 = (at_magnitude<kStates>(f, x7) * x100001);
-            [[maybe_unused]] const int32_t x9 =
-                ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x7, 128) : x7), 8u);
-            [[maybe_unused]] const float x10 = (x3 - ((x3 < 0x0.0p+0f) ? (-x8) : x8));
-            bad += ops::isFinite(x10) ? 0 : 1;
-            if (kStates) t.x10[i] = x10;
-            t.codes_x9[i] = static_cast<uint8_t>(x9);
+            for (size_t i = 0; i < count; ++i) {
+              [[maybe_unused]] const float x1 = gradient[i] * scale;
+              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = (ops::absolute(x3) / x100001);
+              [[maybe_unused]] const int32_t x5 = at_magnitude_first<kStates>(
+                  f,
+                  ops::lesser(ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 17), 6729), 0),
+                              1397));
+              [[maybe_unused]] const int32_t x6 = ops::multiplyInt(
+                  ops::addInt(x5, static_cast<int32_t>((x4 > at_magnitude_middles<kStates>(f, x5)))),
+                  static_cast<int32_t>((x4 == x4)));
+              [[maybe_unused]] const int32_t x7 = x6;
+              [[maybe_unused]] const float x8 = (at_magnitude<kStates>(f, x7) * x100001);
+              [[maybe_unused]] const int32_t x9 =
+                  ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x7, 128) : x7), 8u);
+              [[maybe_unused]] const float x10 = (x3 - ((x3 < 0x0.0p+0f) ? (-x8) : x8));
+              bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
+              if (kStates) t.x10[i] = x10;
+              t.codes_x9[i] = static_cast<uint8_t>(x9);
+            }
+            allBad += bad;
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x10, count, f->stream);
+            packTile<level>(t.codes_x9, count, 8u, f->message + f->o_1, tile);
           }
-          allBad += bad;
-          if (kStates) storeTile<level>(f->after_residual + tile, t.x10, count, f->stream);
-          packTile<level>(t.codes_x9, count, 8u, f->message + f->o_1, tile);
         }
       }
       if (kStates && f->stream) streamFence();
@@ -576,12 +594,12 @@ struct Loop0 {
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
-          prefetchTile<kBlockTile>(output + kBlockTile);
+          prefetchElements(output + kBlockTile, count);
           alignas(64) int32_t u_code[kBlockTile];
           unpackTile<level>(f->v_code, tile, count, 8u, u_code);
 #pragma GCC ivdep

@@ -445,7 +445,7 @@ struct Kernel4 {
               (at_magnitude<kStates>(f, x7) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
           [[maybe_unused]] const int32_t x9 = ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x7, 128) : x7), 8u);
           [[maybe_unused]] const float x10 = (x3 - ((x3 < 0x0.0p+0f) ? (-x8) : x8));
-          bad += ops::isFinite(x10) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
           if (kStates) after_residual[i] = x10;
           t_x9[j] = static_cast<uint8_t>(x9);
         });

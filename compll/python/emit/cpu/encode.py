@@ -10,7 +10,7 @@ from hipress.compll.emit.cpu.steps import CpuSteps
 from hipress.compll.emit.function import Function
 from hipress.compll.emit.target import Target
 from hipress.compll.emit.text import definitions, frame_struct, indented, message_items
-from hipress.compll.passes.finite import states_guard_gradient
+from hipress.compll.passes.finite import guarding_state
 from hipress.compll.passes.fuse import fuse
 from hipress.compll.passes.vectors import Vectors
 
@@ -86,7 +86,8 @@ def encoding(function: ir.Function, target: Target, space: str) -> Encoding:
     """Emits the function. The program declares its `states`; it may leave some unwritten."""
     plan, vectors = fuse(function)
     emitted = Function(vectors, target, decoding=False)
-    emitted.gradient_checked = states_guard_gradient(plan.steps, vectors)
+    emitted.guard = guarding_state(plan.steps, vectors)
+    emitted.gradient_checked = emitted.guard is not None
     lines = CpuSteps(emitted).emit(plan.steps, message_items(function))
     if not emitted.gradient_checked:
         lines.append("if (!ops::allFiniteScaled(f.gradient, f.n, f.scale)) return 0;")

@@ -12,7 +12,7 @@ from itertools import product
 
 from hipress.compll.emit.cpu.reducers import combiner, functor
 from hipress.compll.emit.cpu.tile import BlockScope, CpuTile
-from hipress.compll.emit.cpu.tile_pass import CpuPass
+from hipress.compll.emit.cpu.tile_pass import VARIABLE, CpuPass
 from hipress.compll.emit.function import Function
 from hipress.compll.emit.scope import message_type, stored_type
 from hipress.compll.emit.text import indented
@@ -114,34 +114,32 @@ struct {self.name} {{
         assert self.loop.block is not None
         block = scope.expr(self.loop.block)
         self.prologue["size"] = f"const auto size = static_cast<size_t>(ops::atLeastOne({block}));"
-        lines = []
+        first, known = [], []
         if self.loop.first:
             work = self.pass_over(self.loop.first, None)
             for sink in self.loop.first:
                 if isinstance(sink, plan.BlocksTo):
-                    lines.append(self.block_reducer(sink, results))
-            lines.append(_tiles("first", "last", work.text()))
+                    first.append(self.block_reducer(sink, results))
+            first.append(_tiles("first", "last", work.text()))
             for sink in self.loop.first:
                 per_sink = getattr(self.function.target.sinks[type(sink)], "per_block", None)
                 if isinstance(sink, plan.BlocksTo):
-                    lines.append(self.block_result(sink, scope, results))
+                    first.append(self.block_result(sink, scope))
+                    known.append(self.known_result(sink))
                 elif per_sink is not None:
-                    lines.append(per_sink(work, sink))
+                    first.append(per_sink(work, sink))
         per_block: list[str] = []
         for store in self.loop.per_block:
             assert isinstance(store, plan.StoreTo)
             per_block.append(self.store_block(store, scope))
         second = self.pass_over(self.loop.second, scope) if self.loop.second else None
-        lines += [*scope.lines, *per_block]
-        if second is not None:
-            lines.append(_tiles("first", "last", second.text()))
-        body = "\n".join(lines)
-        return (
-            "for (size_t first = begin; first < end; first += size) {\n"
-            "  [[maybe_unused]] const size_t block = first / size;\n"
-            "  const size_t last = std::min(end, first + size);\n"
-            f"{indented(body, 2)}\n}}"
-        )
+        middle = [*known, *scope.lines, *per_block]
+        if second is None:
+            return _each_block("begin", "end", [*first, *middle])
+        last = _tiles("first", "last", second.text())
+        if not first:
+            return _each_block("begin", "end", [*middle, last])
+        return _several_blocks(first, middle, last)
 
     def block_reducer(self, sink: plan.BlocksTo, results: dict[str, str]) -> str:
         type_, combine = combiner(self.function, sink.op)
@@ -153,15 +151,16 @@ struct {self.name} {{
         )
         return f"RunReducer<level, {type_}, {combine}> reduce_{name}(partials_{name}, {functor(combine)});"
 
-    def block_result(self, sink: plan.BlocksTo, scope: BlockScope, results: dict[str, str]) -> str:
-        type_, combine = combiner(self.function, sink.op)
+    def block_result(self, sink: plan.BlocksTo, scope: BlockScope) -> str:
+        combine = combiner(self.function, sink.op)[1]
         name = self.names(sink.name)
         element = stored_type(self.vectors.element(sink.name))
         self.function.member(f"v_{name}", f"{element}*", " = nullptr")
-        return (
-            f"const {type_} b_{name} = {functor(combine)}({scope.expr(sink.op.init)}, reduce_{name}.finish());\n"
-            f"f->v_{name}[block] = b_{name};"
-        )
+        return f"f->v_{name}[block] = {functor(combine)}({scope.expr(sink.op.init)}, reduce_{name}.finish());"
+
+    def known_result(self, sink: plan.BlocksTo) -> str:
+        type_, name = combiner(self.function, sink.op)[0], self.names(sink.name)
+        return f"[[maybe_unused]] const {type_} b_{name} = f->v_{name}[block];"
 
     def store_block(self, sink: plan.StoreTo, scope: BlockScope) -> str:
         """One element of a vector of block results goes to the message or a buffer."""
@@ -175,6 +174,42 @@ struct {self.name} {{
             return f"ops::packElement({scope.packable(value, type_)}, {field}, block, {scope.bits(type_)});"
         kept, size = message_type(type_), type_.message_bytes
         return f"ops::putScalar({field} + {size} * block, static_cast<{kept}>({value}));"
+
+
+def _each_block(begin: str, end: str, lines: list[str]) -> str:
+    body = "\n".join(lines)
+    return (
+        f"for (size_t first = {begin}; first < {end}; first += size) {{\n"
+        "  [[maybe_unused]] const size_t block = first / size;\n"
+        f"  [[maybe_unused]] const size_t last = std::min({end}, first + size);\n"
+        f"{indented(body, 2)}\n}}"
+    )
+
+
+def _several_blocks(first: list[str], middle: list[str], last: str) -> str:
+    """Loops over a few small blocks, which stay in the first cache: over their elements, their results, their elements.
+
+    So the processor computes the results of several blocks at once, and does not wait for each.
+    """
+    shared = [match for match in map(VARIABLE.match, middle) if match and re.search(rf"\b{match['name']}\b", last)]
+    arrays = [f"{match['type']} s_{match['name']}[ops::kMostTogether];" for match in shared]
+    stored = [f"s_{match['name']}[block - from / size] = {match['name']};" for match in shared]
+    loaded = [f"const {match['type']} {match['name']} = s_{match['name']}[block - from / size];" for match in shared]
+    body = "\n".join(
+        [
+            *arrays,
+            _each_block("from", "until", first),
+            _each_block("from", "until", [*middle, *stored]),
+            _each_block("from", "until", [*loaded, last]),
+        ]
+    )
+    return (
+        "const size_t together = size * ops::blocksTogether(size);\n"
+        "[[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;\n"
+        "for (size_t from = begin; from < end; from += together) {\n"
+        "  const size_t until = std::min(end, from + together);\n"
+        f"{indented(body, 2)}\n}}"
+    )
 
 
 def _tiles(first: str, last: str, body: str) -> str:

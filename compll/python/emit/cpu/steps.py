@@ -56,6 +56,19 @@ class CpuSteps(Steps):
         for sink, lowering in lowered:
             if lowering.after is not None:
                 lowering.after(self, sink, loop.vector)
+        self.hold(loop)
+
+    def hold(self, loop: plan.Loop) -> None:
+        """Notes which vectors new states and buffers hold after the loop."""
+        held = self.function.held
+        for sink in loop.sinks():
+            if isinstance(sink, plan.StoreTo) and sink.place.kind == "state":
+                held[sink.vector] = sink.place.name
+            if isinstance(sink, plan.StoreTo) and sink.place == plan.Place("buffer", sink.vector):
+                self.function.buffered.add(sink.vector)
+        for sink in loop.sinks():
+            if isinstance(sink, plan.ScatterTo) and sink.place.kind == "state":
+                held.pop(sink.base, None)
 
     def launch(self, loop: plan.Loop) -> None:
         """Emits the loop's kernel and its call."""
@@ -158,10 +171,13 @@ class CpuSteps(Steps):
         self.lines.append(f"if ({self.text(step.condition)}) {{")
         for side, inner in (("yes", step.yes), ("no", step.no)):
             # A check that one branch makes says nothing about the other branch.
-            checked = self.function.gradient_checked
+            checked, held = self.function.gradient_checked, dict(self.function.held)
+            buffered = set(self.function.buffered)
             for one in inner.steps:
                 self.step(one)
             self.function.gradient_checked = checked
+            self.function.buffered = buffered
+            self.function.held = {vector: state for vector, state in held.items() if vector in self.function.held}
             for join in step.joins:
                 self.join(join, getattr(join, side))
             self.lines.append("} else {" if side == "yes" else "}")

@@ -18,12 +18,12 @@ def _element(work: CpuPass, sink: plan.StoreTo) -> None:
             tile.before[f"to {member}"] = f"{kept}* const to_{member} = f->{member} + tile;"
             tile.lines.append(f"to_{member}[i] = {work.storable(sink.vector)};")
         case "gradient":
-            tile.before["output"] = "float* const output = f->output + tile;\nprefetchTile<kTile>(output + kTile);"
+            tile.before["output"] = "float* const output = f->output + tile;\nprefetchElements(output + kTile, count);"
             value = tile.element(sink.vector)
             tile.lines.append(f"output[i] = kAccumulate ? output[i] + {value} : {value};")
         case "state":
             value = tile.element(sink.vector)
-            work.check(value)
+            work.check_state(place.name, value)
             array = work.array(value, "float", states_only=True)
             after = f"f->after_{work.names(place.name)} + tile"
             work.after.append(f"if (kStates) storeTile<level>({after}, {array}, count, f->stream);")

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from hipress.compll import ir
 from hipress.compll.emit.function import Function
+from hipress.compll.emit.scope import c_type, stored_type
 from hipress.compll.emit.tile import KernelScope, Tile
 from hipress.compll.passes import plan
-from hipress.compll.passes.vectors import Source
+from hipress.compll.passes.vectors import Mapped, Source
 
 
 class CpuTile(Tile):
@@ -45,6 +46,29 @@ class CpuTile(Tile):
             f"unpackTile<level>(f->v_{c_name}, tile, count, {self.bits(self.vectors.element(name))}, u_{c_name});"
         )
         return f"u_{c_name}[i]"
+
+    def _element(self, vector: str) -> str:
+        """A map that an earlier loop has stored is read, in place of all that it depends on."""
+        if vector not in self.function.buffered or not isinstance(self.vectors.definitions[vector], Mapped):
+            return super()._element(vector)
+        type_ = self.vectors.element(vector)
+        member = self.loaded(f"v_{self.names(vector)}", stored_type(type_))
+        return self.variable(c_type(type_), member + (" != 0" if type_.kind == "bool" else ""))
+
+    def gathered(self, vector: str, indices: str) -> str:
+        """An element that a new state holds is read there: in one place in place of the gradient and every old state.
+
+        A scatter of this loop may replace it. The variable has the value from before.
+        """
+        text, state = super().gathered(vector, indices), self.function.held.get(vector)
+        replaced = [sink.indices for sink in self.loop.sinks() if isinstance(sink, plan.ScatterTo)]
+        if state is None or any(other != indices for other in replaced):
+            return text
+        key = f"{vector} at {indices}"
+        if key not in self._elements:
+            held = f"f->after_{self.names(state)}[{self.element(indices)}]"
+            self._elements[key] = self.variable(c_type(self.vectors.element(vector)), f"kStates ? {held} : {text}")
+        return self._elements[key]
 
     def spread(self, access: ir.Spread) -> str:
         if self.block_scope is not None and access.block == self.loop.block:

@@ -15,7 +15,7 @@ from hipress.compll.emit.cpu.tile import CpuTile
 from hipress.compll.emit.tile_pass import TilePass
 
 #: A line that Scope.variable() has written.
-_VARIABLE = re.compile(r"\[\[maybe_unused\]\] const (?P<type>\w+) (?P<name>x\d+) = ")
+VARIABLE = re.compile(r"\[\[maybe_unused\]\] const (?P<type>\w+) (?P<name>[xb]\w+) = ")
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,18 @@ class CpuPass(TilePass):
         return "\n".join([*lines, *self.after])
 
     def _prefetch(self, random: bool) -> list[str]:
-        """Asks for the gradient's next elements where memory would be idle: while a loop computes random numbers, or
-        computes on a block that it has in the first cache."""
-        if self.tile.loop.block is None:
+        """Asks for the next elements where memory would be idle: while a loop computes random numbers, or computes on
+        blocks that it has in the first cache."""
+        loop = self.tile.loop
+        if loop.block is None or not (loop.first and loop.second):
             return ["prefetchTile<kTile>(f->gradient + tile + kTile);"] if random else []
-        if random:
-            return ["prefetchElements(f->gradient + tile + size, count);"]
-        return (
-            ["if (size <= kTile) prefetchElements(f->gradient + tile + size, count);"] if self.tile.block_scope else []
-        )
+        if self.tile.block_scope is None:
+            return []
+        lines = ["if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);"]
+        for state in sorted(self.tile.sources - {ir.GRADIENT}):
+            before = f"f->before_{self.names(state)} + tile + ahead"
+            lines.append(f"if (kStates && ahead != 0) prefetchElements({before}, count);")
+        return lines
 
     def _by_elements(self) -> list[str]:
         if not self.tile.lines and not self._arrays:
@@ -172,7 +175,7 @@ def _two_loops(places: list[str], reads: list[str]) -> list[str]:
     nothing else should stand between reads.
     """
     text = "\n".join(reads)
-    shared = [match for match in map(_VARIABLE.match, places) if match and re.search(rf"\b{match['name']}\b", text)]
+    shared = [match for match in map(VARIABLE.match, places) if match and re.search(rf"\b{match['name']}\b", text)]
     arrays = [f"alignas(64) {match['type']} s_{match['name']}[kTile];" for match in shared]
     stored = [f"s_{match['name']}[i] = {match['name']};" for match in shared]
     loaded = [f"const {match['type']} {match['name']} = s_{match['name']}[i];" for match in shared]

@@ -26,7 +26,7 @@ from hipress.compll.emit.text import (
     params_struct,
 )
 from hipress.compll.passes import plan
-from hipress.compll.passes.finite import states_guard_gradient
+from hipress.compll.passes.finite import guarding_state
 from hipress.compll.passes.fuse import fuse
 
 _COMMON = (
@@ -232,7 +232,8 @@ def _encode(codec: str, function: ir.Function) -> tuple[CudaFunction, str, bool]
     for state in function.states:
         emitted.member(f"before_{emitted.names(state)}", "const float*", " = nullptr")
         emitted.member(f"after_{emitted.names(state)}", "float*", " = nullptr")
-    emitted.gradient_checked = states_guard_gradient(plan_.steps, vectors)
+    emitted.guard = guarding_state(plan_.steps, vectors)
+    emitted.gradient_checked = emitted.guard is not None
     steps = CudaSteps(emitted, function.body)
     steps.emit(plan_.steps, message_items(function))
     if not emitted.gradient_checked:

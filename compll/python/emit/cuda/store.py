@@ -20,7 +20,7 @@ def _element(work: CudaPass, sink: plan.StoreTo) -> None:
             tile.lines.append(f"{output}[i] = kAccumulate ? {output}[i] + {value} : {value};")
         case "state":
             value = tile.element(sink.vector)
-            work.check(value)
+            work.check_state(place.name, value)
             tile.lines.append(f"if (kStates) {tile.pointer(f'after_{work.names(place.name)}')}[i] = {value};")
         case "message":
             _to_message(work, sink.vector, place.item)

@@ -19,25 +19,41 @@ namespace hipress::ops {
 
 namespace detail {
 
-/// The key of rank k, counted from 0; the keys are reordered. Not inlined: every kernel would have a copy.
-[[gnu::noinline]] inline uint32_t keyOfRank(uint32_t* keys, size_t count, size_t k) {
-  std::nth_element(keys, keys + k, keys + count);
-  return keys[k];
+/// The key of rank k, counted from 0. It halves the range of the keys, because a loop that counts has no
+/// branches for a processor to mispredict, and is vector code.
+template <IsaLevel level>
+uint32_t keyOfRank(const uint32_t* keys, size_t count, size_t k) {
+  uint32_t low = keys[0], high = keys[0];
+  for (size_t i = 1; i < count; ++i) {
+    low = std::min(low, keys[i]);
+    high = std::max(high, keys[i]);
+  }
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    uint32_t below = 0;
+    for (size_t i = 0; i < count; ++i) below += keys[i] <= middle ? 1 : 0;
+    if (below > k) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
 }
 
 /// Writes first + positions[i] of the k smallest of the keys, in order; of equal keys the first ones. Returns
-/// the greatest of them.
-[[gnu::noinline]] inline uint32_t writeSmallest(const uint32_t* keys, const int32_t* positions, size_t count,
-                                                size_t k, uint32_t* work, int32_t first, int32_t* out) {
-  std::memcpy(work, keys, count * sizeof(*keys));
-  const uint32_t last = keyOfRank(work, count, k - 1);
-  size_t less = 0;
+/// the greatest of them. `out` is written up to its k-th element.
+template <IsaLevel level>
+uint32_t writeSmallest(const uint32_t* keys, const int32_t* positions, size_t count, size_t k, int32_t first,
+                       int32_t* out) {
+  const uint32_t last = keyOfRank<level>(keys, count, k - 1);
+  uint32_t less = 0;
   for (size_t i = 0; i < count; ++i) less += keys[i] < last ? 1 : 0;
   size_t found = 0, ties = k - less;
   for (size_t i = 0; found < k; ++i) {
     const bool tie = keys[i] == last && ties != 0;
-    if (keys[i] >= last && !tie) continue;
-    out[found++] = first + positions[i];
+    out[found] = first + positions[i];  // the next element overwrites it if it is not chosen
+    found += keys[i] < last || tie ? 1 : 0;
     ties -= tie ? 1 : 0;
   }
   return last;
@@ -73,7 +89,7 @@ class BlockSelect {
     size_t found = likely_ == kNoLimit<uint32_t> ? 0 : candidates(count, likely_);
     if (found < k || found > 4 * k + 64) found = candidates(count, limit(count, k));
     const uint32_t last =
-        detail::writeSmallest(kept_, positions_, found, k, work_, static_cast<int32_t>(first), out);
+        detail::writeSmallest<level>(kept_, positions_, found, k, static_cast<int32_t>(first), out);
     likely_ = last < kNoLimit<uint32_t> - kSlack ? last + kSlack : kNoLimit<uint32_t>;
   }
 
@@ -94,7 +110,7 @@ class BlockSelect {
       for (size_t group = 0; group < groups; ++group)
         work_[group] = std::min(work_[group], keys_[row + group]);
     }
-    return detail::keyOfRank(work_, groups, k - 1);
+    return detail::keyOfRank<level>(work_, groups, k - 1);
   }
 
   Scratch scratch_;
