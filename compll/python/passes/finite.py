@@ -20,8 +20,9 @@ def guarding_state(steps: list[plan.Step], vectors: Vectors) -> str | None:
     sinks = [sink for step in steps if isinstance(step, plan.Loop) for sink in step.sinks()]
     replaced = {sink.place.name for sink in sinks if isinstance(sink, plan.ScatterTo)}
     for sink in sinks:
-        stores = isinstance(sink, plan.StoreTo) and sink.place.kind == "state" and sink.place.name not in replaced
-        if stores and _poisoned(vectors, sink.vector):
+        if not isinstance(sink, plan.StoreTo) or sink.place.kind != "state" or sink.place.name in replaced:
+            continue
+        if _poisoned(vectors, sink.vector):
             return sink.place.name
     return None
 
