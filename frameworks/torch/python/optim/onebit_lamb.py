@@ -30,7 +30,7 @@ class _Move(NamedTuple):
 class OneBitLamb(SynchronizingOptimizer):
     """LAMB for `freeze_step` steps; afterwards the variance is frozen, and ranks exchange compressed momentum.
 
-    Li et al., 2021 (arXiv 2104.06069); each step is that of the authors' code, in DeepSpeed. LAMB moves a parameter p by
+    Li et al., 2021 (arXiv 2104.06069); each step is that of DeepSpeed, its authors' code. LAMB moves a parameter p by
     lr × c × u with u = m / (√v + ε) + weight_decay × p. Its scaling coefficient c is ‖p‖ / ‖u‖ within `min_coeff` to
     `max_coeff`, and 1 if a norm is zero. In the first `freeze_step` steps ranks average gradients g exactly, the step
     is LAMB's, and c̄ = `coeff_beta` c̄ + (1 - `coeff_beta`) c is the running mean of the coefficients. Then v is frozen.
