@@ -13,6 +13,7 @@ from hipress.compll.operators import (
     filter,
     gather,
     map,
+    pack_blocks,
     range,
     reduce,
     reduce_blocks,
@@ -22,6 +23,7 @@ from hipress.compll.operators import (
     spread,
     sum,
     take,
+    unpack_blocks,
 )
 from hipress.compll.operators.row import Row, install
 from hipress.compll.passes import plan
@@ -80,6 +82,23 @@ TABLE = (
         planning=smallest_of_blocks.PLANNING,
         sink=smallest_of_blocks.SelectTo,
         lowering={"cpu": smallest_of_blocks.CPU, "cuda": smallest_of_blocks.CUDA},
+    ),
+    Row(
+        "pack_blocks(codes, widths, block)",
+        pack_blocks.rule,
+        node=pack_blocks.PackBlocks,
+        meaning=pack_blocks.meaning,
+        planning=pack_blocks.PLANNING,
+        sink=pack_blocks.PackTo,
+        lowering={"cpu": pack_blocks.CPU, "cuda": pack_blocks.CUDA},
+    ),
+    Row(
+        "unpack_blocks(words, widths, block, count)",
+        unpack_blocks.rule,
+        node=unpack_blocks.UnpackBlocks,
+        meaning=unpack_blocks.meaning,
+        planning=unpack_blocks.PLANNING,
+        element=unpack_blocks.element,
     ),
     Row(
         "gather(vector, indices)",
