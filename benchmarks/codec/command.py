@@ -51,6 +51,7 @@ CODECS = (
     *(
         "int8(stochastic=true)",
         "u8bit",
+        "dynamiq",
         "terngrad(bitwidth=2)",
         "tbq",
         "onebit",

@@ -37,6 +37,8 @@ CODECS = (
         "natural",
         "qsgd",
         "u8bit",
+        "dynamiq",
+        "dynamiq(bits=6)",
         "int4",
         "fp4_e2m1",
         "fp4_e2m1(power_of_two=true)",

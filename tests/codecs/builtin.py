@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 
 FLOATS = ["fp8_e4m3", "fp8_e5m2", "fp4_e2m1"]
 NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4", *FLOATS]
-NAMES += ["int8_shared", "efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk", "u8bit"]
+NAMES += ["int8_shared", "efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk", "u8bit", "dynamiq"]
 #: Codecs that take a sample to find the least value that they send.
 SAMPLING = ["dgc", "graddrop"]
 SPARSE = ["dgc", "graddrop", "topk", "threshold", "randomk"]
@@ -52,6 +52,8 @@ TEXTS = [
     "threshold(threshold=0.5, ratio=0.3)",
     "randomk(ratio=0.3)",
     "u8bit(block=100, error_feedback=true)",
+    "dynamiq(bits=3.3, block=32, error_feedback=true)",
+    "dynamiq(bits=8, block=256)",
 ]
 
 
@@ -93,6 +95,9 @@ def documented_bytes(of: Builtin, count: int) -> int:
         return 2 * count
     if of.name == "natural":
         return count + -(-count // 8)
+    if of.name == "dynamiq":
+        block, blocks = int(option(of, "block")), -(-count // int(option(of, "block")))
+        return 6 + 2 * blocks + block // 8 * (2 * blocks + math.floor((option(of, "bits") - 2 - 16 / block) * blocks))
     widths = {
         "int8": 8,
         "int8_shared": 8,

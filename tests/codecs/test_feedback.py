@@ -16,6 +16,7 @@ DENSE = [
     *("fp8_e4m3(block=100, stochastic=true, error_feedback=true)", "fp8_e5m2(error_feedback=true)"),
     *("fp4_e2m1", "fp4_e2m1(stochastic=true, power_of_two=true)", "efsignsgd", "efsignsgd(block=100)"),
     "u8bit(block=100, error_feedback=true)",
+    "dynamiq(bits=3.3, block=32, error_feedback=true)",
     *("qsgd(levels=7, block=100, error_feedback=true)", "natural(stochastic=false, error_feedback=true)"),
 ]
 

@@ -60,6 +60,7 @@ from tests.codecs.builtin import NAMES
         ("threshold", "threshold(threshold=0.01, ratio=0.25, error_feedback=true)", 31, ("residual",)),
         ("randomk", "randomk(ratio=0.01, error_feedback=true)", 32, ("residual",)),
         ("u8bit", "u8bit(block=4096, error_feedback=false)", 33, ()),
+        ("dynamiq", "dynamiq(bits=5.1, block=64, error_feedback=false)", 34, ()),
     ],
 )
 def test_text_to_codec(text: str, signature: str, number: int, states: tuple[str, ...]) -> None:

@@ -16,6 +16,7 @@ NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP, BF16, INT8, INT4 = 0, 1, 16, 1
 FP8_E4M3, FP8_E5M2, FP4_E2M1, EFSIGNSGD, QSGD, NATURAL, TOPK, THRESHOLD, RANDOMK = 24, 25, 26, 27, 28, 29, 30, 31, 32
 INT8_SHARED = 40
 U8BIT = 33
+DYNAMIQ = 34
 
 # The bits of the exponent and of the mantissa of the codecs with small floats.
 SMALL_FLOATS = {FP8_E4M3: (4, 3), FP8_E5M2: (5, 2), FP4_E2M1: (2, 1)}
@@ -37,6 +38,7 @@ DEFAULTS: dict[int, dict[str, float]] = {
     THRESHOLD: {"ratio": 0.25},
     RANDOMK: {"ratio": 0.01},
     U8BIT: {"block": 4096},
+    DYNAMIQ: {"block": 64},
 }
 
 # By dtype number: bytes per element, and struct's format of one element; struct has none for bfloat16.
@@ -175,6 +177,25 @@ def decode_u8bit(payload: bytes, count: int, block: int) -> list[float]:
     return values
 
 
+def decode_dynamiq(payload: bytes, count: int, block: int) -> list[float]:
+    blocks = (count + block - 1) // block
+    assert len(payload) >= 4
+    (number,) = struct.unpack("<i", payload[:4])
+    assert number >= 0
+    assert len(payload) == 6 + 4 * number + 2 * blocks
+    limit, *scales = struct.unpack(f"<{1 + blocks}H", payload[4 + 4 * number :])
+    values, at = [], 4
+    for j, scale in enumerate(scales):
+        here, above = min(block, count - j * block), (scale & 32767) + limit - 32767
+        width = 2 + min(max(-(-above // 128), 0), 6)
+        words = int.from_bytes(payload[at : at + 4 * -(-here * width // 32)], "little")
+        at += 4 * -(-here * width // 32)
+        step = bfloat16(scale.to_bytes(2, "little")) / 2 ** (width - 1)
+        values += [(2 ** (width - 1) - (words >> i * width & (1 << width) - 1)) * step for i in range(here)]
+    assert at == 4 + 4 * number
+    return values
+
+
 def decode_natural(payload: bytes, count: int) -> list[float]:
     exponents, signs = payload[:count], unpacked(payload[count:], 1, count)
     bits = [exponent << 23 | negative << 31 for exponent, negative in zip(exponents, signs, strict=True)]
@@ -225,6 +246,8 @@ def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str,
         return decode_small_floats(payload, count, *SMALL_FLOATS[codec], int(agreed["block"]))
     if codec == U8BIT:
         return decode_u8bit(payload, count, int(agreed["block"]))
+    if codec == DYNAMIQ:
+        return decode_dynamiq(payload, count, int(agreed["block"]))
     if codec == EFSIGNSGD:
         return decode_efsignsgd(payload, count, int(agreed["block"]))
     if codec == NATURAL:

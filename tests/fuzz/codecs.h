@@ -48,6 +48,8 @@ inline constexpr const char* kCodecs[] = {
     "threshold",
     "randomk(ratio=0.1)",
     "u8bit(block=17)",
+    "dynamiq",
+    "dynamiq(bits=3, block=32)",
     "int8_shared",
     "int8_shared(levels=31, block=16)",
 };

@@ -18,7 +18,7 @@ _PAGE = "docs/guide/choosing-a-codec.md"
 _INSTEAD = 'codec="int8" or "terngrad(bitwidth=4)"'
 #: Codecs that send every value, rounded to a level of its block. Their residuals are small, and AdamW trains with them
 #: as with uncompressed gradients.
-_EVERY_VALUE = frozenset({"int8", "int4", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1"})
+_EVERY_VALUE = frozenset({"int8", "int4", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1", "dynamiq"})
 
 
 @dataclass

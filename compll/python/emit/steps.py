@@ -47,6 +47,8 @@ class Steps(ABC):
                 self.lines.append(f"f.{member} = {self.size(self.items[: step.item])};")
             case plan.Order():
                 self.order(step)
+            case plan.Starts():
+                self.starts(step)
             case plan.CheckIndices():
                 self.check(step)
             case plan.Read():
@@ -64,6 +66,8 @@ class Steps(ABC):
     def loop(self, loop: plan.Loop) -> None: ...
     @abstractmethod
     def order(self, step: plan.Order) -> None: ...
+    @abstractmethod
+    def starts(self, step: plan.Starts) -> None: ...
     @abstractmethod
     def check(self, step: plan.CheckIndices) -> None: ...
     @abstractmethod

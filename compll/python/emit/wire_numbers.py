@@ -25,6 +25,7 @@ BUILTIN = {
     "threshold": 31,
     "randomk": 32,
     "u8bit": 33,
+    "dynamiq": 34,
     "int8_shared": 40,
 }
 #: Smaller numbers are reserved for codecs that come with HiPress; core/codec/codec.h checks the same limit.

@@ -14,6 +14,7 @@ from hipress.compll.operators import (
     gather,
     hadamard,
     map,
+    pack_blocks,
     range,
     reduce,
     reduce_blocks,
@@ -24,6 +25,7 @@ from hipress.compll.operators import (
     sum,
     take,
     transform,
+    unpack_blocks,
 )
 from hipress.compll.operators.row import Row, install
 from hipress.compll.passes import plan
@@ -100,6 +102,23 @@ TABLE = (
         planning=hadamard.PLANNING,
         sink=hadamard.HadamardTo,
         lowering={"cpu": hadamard.CPU, "cuda": hadamard.CUDA},
+    ),
+    Row(
+        "pack_blocks(codes, widths, block)",
+        pack_blocks.rule,
+        node=pack_blocks.PackBlocks,
+        meaning=pack_blocks.meaning,
+        planning=pack_blocks.PLANNING,
+        sink=pack_blocks.PackTo,
+        lowering={"cpu": pack_blocks.CPU, "cuda": pack_blocks.CUDA},
+    ),
+    Row(
+        "unpack_blocks(words, widths, block, count)",
+        unpack_blocks.rule,
+        node=unpack_blocks.UnpackBlocks,
+        meaning=unpack_blocks.meaning,
+        planning=unpack_blocks.PLANNING,
+        element=unpack_blocks.element,
     ),
     Row(
         "gather(vector, indices)",

@@ -106,6 +106,18 @@ class Planner:
         self.loops.append(_Timed(least, loop))
         return least
 
+    def place_by_block(self, sink: plan.Sink, over: str, block: ir.Expr, since: int) -> int:
+        """Puts the sink into a loop that takes block after block, not before `since`; returns the loop's time."""
+        length = self.vectors.length(over)
+        for timed in sorted(self.loops, key=lambda loop: loop.time):
+            loop = timed.step
+            assert isinstance(loop, plan.Loop)
+            if (loop.length, loop.block) == (length, block) and timed.time >= since:
+                loop.second.append(sink)
+                return timed.time
+        self.loops.append(_Timed(since, plan.Loop(length, over, block, second=[sink])))
+        return since
+
     def replace(self, sink: plan.Sink, by: plan.Sink) -> None:
         """Puts another sink in the place of one that a loop has."""
         for timed in self.loops:

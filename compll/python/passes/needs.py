@@ -14,7 +14,7 @@ from hipress.compll.passes.vectors import Computed, Mapped, Payload, Source, Sto
 
 @dataclass(frozen=True)
 class Need:
-    kind: str  # "scalar", "stored" or "count"
+    kind: str  # "scalar", "stored", "count" or "starts"
     name: str
 
 

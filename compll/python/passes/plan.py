@@ -7,6 +7,7 @@
           | Count(vector, kind, expr?)       the number of elements of a vector that is not the gradient
           | Offset(item)                     the place of an item in the message
           | Order(name, vector, mode, expr?) the rest of a sort, after a loop has computed the keys
+          | Starts(name, widths, count, block, words?)
           | CheckIndices(indices, vector, operator, increasing)
           | Read(field*) | Demand(expr, line) | Branch(expr, plan, plan, join*) | Finish(item*)
     sink  = ReduceTo | BlocksTo | FilterTo | KeysTo | StoreTo | ScatterTo
@@ -136,6 +137,20 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Starts:
+    """The number of the first word of each block, for codes that are packed block by block.
+
+    Without `words`, it counts the elements of the vector `name`. `words` must have exactly as many words.
+    """
+
+    name: str
+    widths: str
+    count: ir.Expr
+    block: ir.Expr
+    words: str | None = None
+
+
+@dataclass(frozen=True)
 class CheckIndices:
     """Each index must be in the vector; `operator` is named in the error."""
 
@@ -171,7 +186,7 @@ class Finish:
     items: tuple[ir.Vec | ir.Expr, ...]
 
 
-Step: TypeAlias = Loop | Scalar | Count | Offset | Order | CheckIndices | Read | Demand | Branch | Finish
+Step: TypeAlias = Loop | Scalar | Count | Offset | Order | Starts | CheckIndices | Read | Demand | Branch | Finish
 
 
 @dataclass

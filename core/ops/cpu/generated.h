@@ -24,6 +24,7 @@
 #include "core/ops/cpu/index_fault.h"
 #include "core/ops/cpu/order.h"
 #include "core/ops/cpu/pack.h"
+#include "core/ops/cpu/packing/block_codes.h"
 #include "core/ops/cpu/payload_reader.h"
 #include "core/ops/cpu/philox.h"
 #include "core/ops/cpu/prefetch.h"

@@ -8,6 +8,7 @@
 
 #include "core/ops/block.h"
 #include "core/ops/cuda/arena.h"
+#include "core/ops/cuda/block_codes.h"
 #include "core/ops/cuda/block_select.h"
 #include "core/ops/cuda/block_transform.h"
 #include "core/ops/cuda/compact.h"

@@ -136,6 +136,19 @@ class CpuSteps(Steps):
         at = self.scope.at(step.vector, position)
         self.lines.append(f"for (size_t i = 0; i < {kept}; ++i) f.{member}[i] = {at};")
 
+    def starts(self, step: plan.Starts) -> None:
+        name, widths = self.names(step.name), f"f.v_{self.names(step.widths)}"
+        blocks, size = self.scope.count(step.widths), f"static_cast<size_t>(ops::atLeastOne({self.text(step.block)}))"
+        count = f"ops::asCount({self.text(step.count)})"
+        starts = self.reserve(f"g_{name}", "uint32_t", blocks)
+        total = f"ops::blockStarts({widths}, {blocks}, {count}, {size}, f.{starts})"
+        if step.words is None:
+            self.lines.append(f"f.{self.counter(step.name)} = {total};")
+        else:
+            refuse = "refuse" if self.function.decoding else "wrong"
+            text = "unpack_blocks: there are not as many words as the widths need"
+            self.lines.append(f'if ({total} != {self.scope.count(step.words)}) {refuse}("{text}");')
+
     def check(self, step: plan.CheckIndices) -> None:
         indices, count = f"f.v_{self.names(step.indices)}", self.scope.count(step.indices)
         refuse = "refuse" if self.function.decoding else "wrong"

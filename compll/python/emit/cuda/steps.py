@@ -172,6 +172,29 @@ class CudaSteps(OrderSteps):
 
     # Indices and messages
 
+    def starts(self, step: plan.Starts) -> None:
+        name, widths, most = self.names(step.name), self.names(step.widths), self.function.most(step.widths)
+        starts = self.function.buffer(f"g_{name}", "uint32_t", most)
+        self.function.member(f"b_{name}", "size_t", " = 1")
+        self.function.member(f"c_{name}", "size_t", " = 0")
+        block, count = self.text(step.block), self.text(step.count)
+        self.lines += [
+            f"f.b_{name} = static_cast<size_t>(ops::atLeastOne({block}));",
+            f"f.c_{name} = ops::asCount({count});",
+        ]
+        self.settle()
+        blocks = self.counted(step.widths)
+        self.kernel(
+            f"cuda::countBlockWords(block, f->v_{widths}, {blocks}, f->c_{name}, f->b_{name}, f->{starts});", most
+        )
+        total = self.counter(step.name)
+        self.one_block(f"cuda::scanCounts(block, f->{starts}, {blocks}, &f->{total});")
+        if step.words is not None:
+            code = self.function.refusal("unpack_blocks: there are not as many words as the widths need")
+            words = self.scope.count(step.words)
+            self.lines.append(f"if (f.stop == 0 && f.{total} != {words}) f.stop = {code};")
+            self.settle()
+
     def check(self, step: plan.CheckIndices) -> None:
         indices, size = f"f->v_{self.names(step.indices)}", self.counted(step.vector)
         increasing = step.increasing

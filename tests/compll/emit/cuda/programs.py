@@ -41,6 +41,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "threshold": [{"threshold": 0.5, "ratio": 0.3}],
     "randomk": [{"ratio": 0.3}],
     "u8bit": [{"block": 100, "error_feedback": True}],
+    "dynamiq": [{}, {"bits": 3.3, "block": 32, "error_feedback": True}],
     "int4": [{}, {"error_feedback": False, "block": 100}, {"stochastic": True, "block": 5000}],
 }
 

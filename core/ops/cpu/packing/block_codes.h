@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packing block by block (core/ops/packed_block.h), for loops over blocks. The width is a constant within a
+// block, so that eight codes are shifted into a register of 64 bits by constants.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/ops/cpu/packing/pack_spanning.h"
+#include "core/ops/packed_block.h"
+
+namespace hipress::ops {
+
+/// Writes the number of each block's first word to `starts`. Returns the number of words of all blocks.
+inline size_t blockStarts(const int32_t* widths, size_t blocks, size_t count, size_t size, uint32_t* starts) {
+  uint32_t words = 0;
+  for (size_t block = 0; block < blocks; ++block) {
+    starts[block] = words;
+    words += wordsOfBlock(block, count, size, widths[block]);
+  }
+  return words;
+}
+
+namespace detail {
+
+template <unsigned width>
+void packBlockCodes(const uint8_t* __restrict codes, size_t count, uint8_t* __restrict to) {
+  constexpr uint64_t most = 0x0101010101010101u * ((1u << width) - 1u);
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8, to += width) {
+    uint8_t fitting[8];
+    for (size_t j = 0; j < 8; ++j) fitting[j] = std::min(codes[i + j], static_cast<uint8_t>(most));
+    const uint64_t packed = gatherCodes(fitting, width);
+    std::memcpy(to, &packed, width);
+  }
+  uint64_t packed = 0;
+  for (size_t j = 0; i + j < count; ++j) {
+    packed |= static_cast<uint64_t>(std::min(codes[i + j], static_cast<uint8_t>(most))) << (j * width);
+  }
+  std::memcpy(to, &packed, ((count - i) * width + 7) / 8);
+}
+
+template <unsigned width>
+void unpackBlockCodes(const uint8_t* __restrict from, size_t count, int32_t* __restrict codes) {
+  constexpr uint64_t mask = (1u << width) - 1u;
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8, from += width) {
+    uint64_t packed = 0;
+    std::memcpy(&packed, from, width);
+    for (size_t j = 0; j < 8; ++j) codes[i + j] = static_cast<int32_t>(packed >> (j * width) & mask);
+  }
+  uint64_t packed = 0;
+  std::memcpy(&packed, from, ((count - i) * width + 7) / 8);
+  for (size_t j = 0; i + j < count; ++j) codes[i + j] = static_cast<int32_t>(packed >> (j * width) & mask);
+}
+
+/// Calls `call` with the width, 1 to 8, as a constant.
+template <typename Call>
+void withWidth(unsigned width, const Call& call) {
+  switch (width) {
+    case 1:
+      return call.template operator()<1>();
+    case 2:
+      return call.template operator()<2>();
+    case 3:
+      return call.template operator()<3>();
+    case 4:
+      return call.template operator()<4>();
+    case 5:
+      return call.template operator()<5>();
+    case 6:
+      return call.template operator()<6>();
+    case 7:
+      return call.template operator()<7>();
+    default:
+      return call.template operator()<8>();
+  }
+}
+
+}  // namespace detail
+
+/// Packs `count` codes, from code number `first` of their block on, which is a multiple of 32. Codes that do
+/// not fit become the greatest code that does. Fills the last word with zeros and writes no other word.
+inline void packTileOfBlock(const uint8_t* codes, size_t first, size_t count, int32_t width, int32_t* block) {
+  const unsigned bits = blockWidth(width);
+  if (bits == 0 || count == 0) return;
+  int32_t* const words = block + first * bits / 32;
+  words[(count * bits + 31) / 32 - 1] = 0;
+  detail::withWidth(bits, [&]<unsigned kWidth>() {
+    detail::packBlockCodes<kWidth>(codes, count, reinterpret_cast<uint8_t*>(words));
+  });
+}
+
+/// The inverse of packTileOfBlock().
+inline void unpackTileOfBlock(const int32_t* block, size_t first, size_t count, int32_t width,
+                              int32_t* codes) {
+  const unsigned bits = blockWidth(width);
+  if (bits == 0) {
+    std::fill_n(codes, count, 0);
+    return;
+  }
+  const auto* const from = reinterpret_cast<const uint8_t*>(block + first * bits / 32);
+  detail::withWidth(bits, [&]<unsigned kWidth>() { detail::unpackBlockCodes<kWidth>(from, count, codes); });
+}
+
+}  // namespace hipress::ops
