@@ -50,7 +50,10 @@ def _sentences(rows: dict[str, tables.Row]) -> str:
     said = []
     hidden = rows.get("streaming", {}).get("hidden_percent")
     if hidden is not None:
-        said.append(f"Overlap hides {hidden:.1f} % of the time for which training waits without it.")
+        said.append(
+            f"Overlap hides {hidden:.1f} % of the time for which training waits without it. The ranks share two cores: "
+            "a rank that gets no core for a while makes its peers wait, so smaller τ hides less."
+        )
     dense, sparse = (rows.get(name, {}).get("step_bytes") for name in ("diloco", "sparseloco"))
     if dense and sparse:
         said.append(f"`sparseloco` sends a {dense / sparse:.0f}th of the bytes of `diloco`.")

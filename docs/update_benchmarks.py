@@ -146,8 +146,7 @@ Trainings of a byte-level decoder with [DiLoCo](guide/over-the-internet.md)'s pr
 synchronisations, beside DistributedDataParallel, which averages bf16 gradients in every step over Gloo. The loss is the
 loss of the outer parameters on text that training did not see. *Of it waiting*: for DDP, the time of a step beyond the
 time of a step without synchronisation. *To the loss of DDP's half*: the time until the loss that DDP reaches after half
-of its steps. The four ranks share two cores. A rank may therefore get no core for up to 70 ms, and its peers wait for
-its values. With P = 2 and τ = 24 that time is not hidden: three runs hid 78 to 88 %.
+of its steps.
 """
 _TRAINING = """\
 4 hosts, links of 1gbit; the models compute on the CPU. Unless a row says otherwise, the batch of a rank has three

@@ -13,8 +13,20 @@ from hipress.compll import Interpreter, compile_builtin, compile_file, compile_t
 
 ROOT = Path(__file__).parents[2]
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 255, 1023, 1024, 1025]
-BUILTIN = ["bf16", "dgc", "efsignsgd", "fp4_e2m1", "fp8_e4m3", "fp8_e5m2", "graddrop", "int4", "int8", "int8_shared"]
-BUILTIN += ["natural", "onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk", "u8bit", "dynamiq"]
+BUILTIN = [
+    "bf16",
+    "dgc",
+    "dynamiq",
+    "efsignsgd",
+    "fp4_e2m1",
+    "fp8_e4m3",
+    "fp8_e5m2",
+    "graddrop",
+    "int4",
+    "int8",
+    "int8_shared",
+]
+BUILTIN += ["natural", "onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk", "u8bit"]
 EXAMPLES = ["adacomp", "blockquant4", "demo", "eden", "inceptionn", "linear_dithering", "natural_dithering"]
 EXAMPLES += ["sparseloco", "threelc"]
 UNBIASED = ["bf16", "terngrad", "natural_dithering", "linear_dithering", "eden"]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An idle rank uses no processor time, and the memory of a training does not grow with its steps."""
+"""An idle rank uses no processor time, a training's memory does not grow with its steps, and importing is quick."""
 
 from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 import time
 
 import pytest
@@ -69,3 +71,13 @@ def _many_steps(codec: str, steps: int) -> tuple[int, int]:
 def test_ten_thousand_steps_do_not_grow_memory(codec: str) -> None:
     for first, last in run(_many_steps, 2, codec, 10_000):
         assert last < first * 1.01
+
+
+#: Modules of torch that take about a second each to import.
+_SLOW = ("torch.distributed.fsdp", "torch.distributed.tensor", "torch.distributed.checkpoint", "torch._dynamo", "sympy")
+
+
+def test_slow_modules_of_torch_are_left_to_those_who_use_them() -> None:
+    program = f"import sys, hipress.torch; print([name for name in {_SLOW} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.strip() == "[]"

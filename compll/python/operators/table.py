@@ -12,9 +12,7 @@ from hipress.compll.operators import (
     fill,
     filter,
     gather,
-    hadamard,
     map,
-    pack_blocks,
     range,
     reduce,
     reduce_blocks,
@@ -24,9 +22,8 @@ from hipress.compll.operators import (
     spread,
     sum,
     take,
-    transform,
-    unpack_blocks,
 )
+from hipress.compll.operators.blocks import hadamard, pack_blocks, transform, unpack_blocks
 from hipress.compll.operators.row import Row, install
 from hipress.compll.passes import plan
 

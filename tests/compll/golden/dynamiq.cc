@@ -142,7 +142,7 @@ struct Loop0 {
       float* const partials_blocks_1 = scratch.template take<float>(size / ops::kReduceBlock + 1);
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         RunReducer<level, float, ops::Least> reduce_blocks(partials_blocks, ops::Least{});
         RunReducer<level, float, ops::Greatest> reduce_blocks_1(partials_blocks_1, ops::Greatest{});
         for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -182,10 +182,10 @@ struct Loop0 {
             reduce_blocks_1.feed(lanes_x3, count - whole);
           }
         }
-        const float b_blocks = ops::Least{}(0x0.0p+0f, reduce_blocks.finish());
-        f->v_blocks[block] = b_blocks;
-        const float b_blocks_1 = ops::Greatest{}(0x0.0p+0f, reduce_blocks_1.finish());
-        f->v_blocks_1[block] = b_blocks_1;
+        f->v_blocks[block] = ops::Least{}(0x0.0p+0f, reduce_blocks.finish());
+        f->v_blocks_1[block] = ops::Greatest{}(0x0.0p+0f, reduce_blocks_1.finish());
+        [[maybe_unused]] const float b_blocks = f->v_blocks[block];
+        [[maybe_unused]] const float b_blocks_1 = f->v_blocks_1[block];
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
@@ -272,7 +272,7 @@ struct Loop3 {
       [[maybe_unused]] const auto s_limit = f->s_limit;
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_blocks<kStates>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const float x100002 = at_blocks_1<kStates>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const int32_t x100003 = ops::toUint(
@@ -292,7 +292,6 @@ struct Loop3 {
                 0));
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
-          if (size <= kBlockTile) prefetchElements(f->gradient + tile + size, count);
           const float* const gradient = f->gradient + tile;
           const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
           struct {
@@ -321,7 +320,7 @@ struct Loop3 {
             [[maybe_unused]] const float x10 =
                 (x3 - (x6 * (ops::floatOf(ops::shiftLeft(x7, 16)) /
                              static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x8, 1))))));
-            bad += ops::isFinite(x10) ? 0 : 1;
+            bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
             t.codes_x9[i] = static_cast<uint8_t>(x9);
             if (kStates) t.x10[i] = x10;
           }
@@ -470,7 +469,7 @@ struct Loop1 {
       [[maybe_unused]] const auto s_limit = f->s_limit;
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
-        const size_t last = std::min(end, first + size);
+        [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const int32_t x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const int32_t x100002 = x100001;
         [[maybe_unused]] const int32_t x100003 = s_limit;
@@ -483,7 +482,7 @@ struct Loop1 {
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
-          prefetchTile<kBlockTile>(output + kBlockTile);
+          prefetchElements(output + kBlockTile, count);
           alignas(64) int32_t u_words_width[kBlockTile];
           unpackTileOfBlock(f->v_words + f->g_words_width[block], tile - first, count, f->v_width[block],
                             u_words_width);

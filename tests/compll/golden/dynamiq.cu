@@ -497,7 +497,7 @@ struct Kernel12 {
               (x3 - (x6 * (ops::floatOf(ops::shiftLeft(x7, 16)) /
                            static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x8, 1))))));
           k_packed_1[i] = static_cast<uint8_t>(x9);
-          bad += ops::isFinite(x10) ? 0 : 1;
+          bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
           if (kStates) after_residual[i] = x10;
         });
       }

@@ -18,7 +18,7 @@ from hipress.compll.check.scope import Scope, VectorRef
 from hipress.compll.check.tables import values_of
 from hipress.compll.emit.scope import constant
 from hipress.compll.frontend import syntax as s
-from hipress.compll.operators.block_transform import BlockTransform, by_blocks, floats, on_cpu, on_cuda, planned
+from hipress.compll.operators.blocks.block_transform import BlockTransform, by_blocks, floats, on_cpu, on_cuda, planned
 from hipress.compll.passes import plan
 from hipress.compll.passes.vectors import Computed, Vectors
 from hipress.compll.reference.evaluate import Environment

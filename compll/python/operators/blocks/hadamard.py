@@ -20,7 +20,7 @@ from hipress.compll.check.operators import Result
 from hipress.compll.check.scope import Scope
 from hipress.compll.emit.scope import constant
 from hipress.compll.frontend import syntax as s
-from hipress.compll.operators.block_transform import BlockTransform, by_blocks, floats, on_cpu, on_cuda, planned
+from hipress.compll.operators.blocks.block_transform import BlockTransform, by_blocks, floats, on_cpu, on_cuda, planned
 from hipress.compll.passes import plan
 from hipress.compll.passes.vectors import Vectors
 from hipress.compll.reference.evaluate import Environment

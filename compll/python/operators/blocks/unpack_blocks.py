@@ -19,7 +19,7 @@ from hipress.compll.check.scope import Scope
 from hipress.compll.emit.cpu.tile import CpuTile
 from hipress.compll.emit.scope import Scope as Text
 from hipress.compll.frontend import syntax as s
-from hipress.compll.operators.pack_blocks import MOST_BITS, widths_of
+from hipress.compll.operators.blocks.pack_blocks import MOST_BITS, widths_of
 from hipress.compll.passes import plan
 from hipress.compll.passes.fuse import Planner
 from hipress.compll.passes.needs import Need, Needs, NeedsOf
