@@ -325,8 +325,8 @@ struct Loop3 {
             if (kStates) t.x10[i] = x10;
           }
           allBad += bad;
-          packTileOfBlock(t.codes_x9, tile - first, count, f->v_width[block],
-                          f->v_packed_1 + f->g_packed_1[block]);
+          packTileOfBlock<level>(t.codes_x9, tile - first, count, f->v_width[block],
+                                 f->v_packed_1 + f->g_packed_1[block]);
           if (kStates) storeTile<level>(f->after_residual + tile, t.x10, count, f->stream);
         }
       }
@@ -483,9 +483,9 @@ struct Loop1 {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
           prefetchElements(output + kBlockTile, count);
-          alignas(64) int32_t u_words_width[kBlockTile];
-          unpackTileOfBlock(f->v_words + f->g_words_width[block], tile - first, count, f->v_width[block],
-                            u_words_width);
+          alignas(64) BlockCode<level> u_words_width[kBlockTile];
+          unpackTileOfBlock<level>(f->v_words + f->g_words_width[block], tile - first, count,
+                                   f->v_width[block], u_words_width);
 #pragma GCC ivdep
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const int32_t x1 = u_words_width[i];

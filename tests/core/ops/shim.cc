@@ -12,6 +12,7 @@
 #include "core/ops/cpu/indices.h"
 #include "core/ops/cpu/order.h"
 #include "core/ops/cpu/pack.h"
+#include "core/ops/cpu/packing/block_codes.h"
 #include "core/ops/cpu/philox.h"
 #include "core/ops/cpu/reduce.h"
 #include "core/ops/cpu/scratch.h"
@@ -70,6 +71,20 @@ template <IsaLevel level>
 struct Unpack {
   static void run(const uint8_t* field, size_t first, size_t count, uint32_t width, int32_t* codes) {
     unpackTile<level>(field, first, count, width, codes);
+  }
+};
+template <IsaLevel level>
+struct PackBlock {
+  static void run(const uint8_t* codes, size_t first, size_t count, int32_t width, int32_t* block) {
+    packTileOfBlock<level>(codes, first, count, width, block);
+  }
+};
+template <IsaLevel level>
+struct UnpackBlock {
+  static void run(const int32_t* block, size_t first, size_t count, int32_t width, int32_t* codes) {
+    alignas(64) BlockCode<level> unpacked[kBlockTile];
+    unpackTileOfBlock<level>(block, first, count, width, unpacked);
+    for (size_t i = 0; i < count; ++i) codes[i] = unpacked[i];
   }
 };
 template <IsaLevel level>
@@ -210,6 +225,12 @@ void pack_tile(const uint8_t* codes, size_t count, uint32_t width, uint8_t* fiel
 }
 void unpack_tile(const uint8_t* field, size_t first, size_t count, uint32_t width, int32_t* codes) {
   multiversion<Unpack>(field, first, count, width, codes);
+}
+void pack_tile_of_block(const uint8_t* codes, size_t first, size_t count, int32_t width, int32_t* block) {
+  multiversion<PackBlock>(codes, first, count, width, block);
+}
+void unpack_tile_of_block(const int32_t* block, size_t first, size_t count, int32_t width, int32_t* codes) {
+  multiversion<UnpackBlock>(block, first, count, width, codes);
 }
 bool padding_is_zero(const uint8_t* field, size_t count, uint32_t width) {
   return paddingIsZero(field, count, width);

@@ -108,7 +108,8 @@ def _cpu_element(work: CpuPass, sink: PackTo) -> None:
     name, widths = work.names(sink.name), work.names(sink.op.widths)
     codes = work.array(work.tile.element(sink.op.vector), "uint8_t")
     work.after.append(
-        f"packTileOfBlock({codes}, tile - first, count, f->v_{widths}[block], f->v_{name} + f->g_{name}[block]);"
+        f"packTileOfBlock<level>({codes}, tile - first, count, f->v_{widths}[block],\n"
+        f"                       f->v_{name} + f->g_{name}[block]);"
     )
 
 

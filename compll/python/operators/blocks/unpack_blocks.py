@@ -95,8 +95,8 @@ def element(scope: Text, op: UnpackBlocks) -> str:
     if isinstance(scope, CpuTile) and scope.block_scope is not None and op.block == scope.loop.block:
         codes = f"u_{scope.names(_starts(op))}"
         scope.before[codes] = (
-            f"alignas(64) int32_t {codes}[kTile];\n"
-            f"unpackTileOfBlock({words} + {starts}[block], tile - first, count, {widths}[block], {codes});"
+            f"alignas(64) BlockCode<level> {codes}[kTile];\n"
+            f"unpackTileOfBlock<level>({words} + {starts}[block], tile - first, count, {widths}[block], {codes});"
         )
         return f"{codes}[i]"
     size = f"static_cast<size_t>(ops::atLeastOne({scope.expr(op.block)}))"

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packing block by block (core/ops/packed_block.h), for loops over blocks. The width is a constant within a
-// block, so that eight codes are shifted into a register of 64 bits by constants.
+// Packing block by block (core/ops/packed_block.h), for loops over blocks: with the groups of block_groups.h
+// where the level has them. Elsewhere the width is a constant within a block, so that eight codes are shifted
+// into a register of 64 bits by constants.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
+#include "core/element/multiversion.h"
+#include "core/ops/cpu/packing/block_groups.h"
 #include "core/ops/cpu/packing/pack_spanning.h"
 #include "core/ops/packed_block.h"
 
@@ -84,26 +88,52 @@ void withWidth(unsigned width, const Call& call) {
 
 /// Packs `count` codes, from code number `first` of their block on, which is a multiple of 32. Codes that do
 /// not fit become the greatest code that does. Fills the last word with zeros and writes no other word.
-inline void packTileOfBlock(const uint8_t* codes, size_t first, size_t count, int32_t width, int32_t* block) {
+template <IsaLevel level>
+void packTileOfBlock(const uint8_t* codes, size_t first, size_t count, int32_t width, int32_t* block) {
+  using Group = detail::BlockGroup<level>;
   const unsigned bits = blockWidth(width);
   if (bits == 0 || count == 0) return;
   int32_t* const words = block + first * bits / 32;
-  words[(count * bits + 31) / 32 - 1] = 0;
-  detail::withWidth(bits, [&]<unsigned kWidth>() {
-    detail::packBlockCodes<kWidth>(codes, count, reinterpret_cast<uint8_t*>(words));
-  });
+  if constexpr (Group::kCodes != 0) {
+    const size_t whole = count / Group::kCodes * Group::kCodes;
+    for (size_t i = 0; i < whole; i += Group::kCodes) {
+      Group::pack(codes + i, Group::kCodes, bits, words + i * bits / 32);
+    }
+    if (whole == count) return;
+    uint8_t rest[Group::kCodes] = {};
+    std::memcpy(rest, codes + whole, count - whole);
+    Group::pack(rest, count - whole, bits, words + whole * bits / 32);
+  } else {
+    words[(count * bits + 31) / 32 - 1] = 0;
+    detail::withWidth(bits, [&]<unsigned kWidth>() {
+      detail::packBlockCodes<kWidth>(codes, count, reinterpret_cast<uint8_t*>(words));
+    });
+  }
 }
 
-/// The inverse of packTileOfBlock().
-inline void unpackTileOfBlock(const int32_t* block, size_t first, size_t count, int32_t width,
-                              int32_t* codes) {
+/// An unpacked code: a byte where groups are unpacked.
+template <IsaLevel level>
+using BlockCode = std::conditional_t<detail::BlockGroup<level>::kCodes != 0, uint8_t, int32_t>;
+
+/// The inverse of packTileOfBlock(). `codes` has room for `count` rounded up to a multiple of 64.
+template <IsaLevel level>
+void unpackTileOfBlock(const int32_t* block, size_t first, size_t count, int32_t width,
+                       BlockCode<level>* codes) {
+  using Group = detail::BlockGroup<level>;
   const unsigned bits = blockWidth(width);
   if (bits == 0) {
-    std::fill_n(codes, count, 0);
+    std::fill_n(codes, count, BlockCode<level>{0});
     return;
   }
-  const auto* const from = reinterpret_cast<const uint8_t*>(block + first * bits / 32);
-  detail::withWidth(bits, [&]<unsigned kWidth>() { detail::unpackBlockCodes<kWidth>(from, count, codes); });
+  const int32_t* const words = block + first * bits / 32;
+  if constexpr (Group::kCodes != 0) {
+    for (size_t i = 0; i < count; i += Group::kCodes) {
+      Group::unpack(words + i * bits / 32, std::min(count - i, Group::kCodes), bits, codes + i);
+    }
+  } else {
+    const auto* const from = reinterpret_cast<const uint8_t*>(words);
+    detail::withWidth(bits, [&]<unsigned kWidth>() { detail::unpackBlockCodes<kWidth>(from, count, codes); });
+  }
 }
 
 }  // namespace hipress::ops
