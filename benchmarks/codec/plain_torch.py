@@ -26,6 +26,7 @@ from torch import Tensor
 from benchmarks.codec.block_compressors import DynamicTree, EfSignSgd, Float4, Float8, Halves, Integers, Natural, Qsgd
 from benchmarks.codec.choosing_compressors import RandomK, Threshold, TopK
 from benchmarks.codec.compressors import Compressed, Compressor, Largest, Message, Onebit, Tbq, Terngrad
+from benchmarks.codec.width_compressors import Dynamiq
 
 
 class Memory:
@@ -155,6 +156,7 @@ CODECS: dict[str, Callable[..., TorchCodec]] = {
     "natural": _stateless(Natural),
     "qsgd": _stateless(Qsgd),
     "u8bit": _stateless(DynamicTree),
+    "dynamiq": _stateless(Dynamiq),
     "efsignsgd": _with_residual(EfSignSgd),
     "topk": _choosing(TopK),
     "randomk": _choosing(RandomK),

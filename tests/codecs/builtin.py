@@ -97,7 +97,8 @@ def documented_bytes(of: Builtin, count: int) -> int:
         return count + -(-count // 8)
     if of.name == "dynamiq":
         block, blocks = int(option(of, "block")), -(-count // int(option(of, "block")))
-        return 6 + 2 * blocks + block // 8 * (2 * blocks + math.floor((option(of, "bits") - 2 - 16 / block) * blocks))
+        budget = block // 32 * (2 * blocks + math.floor((option(of, "bits") - 2 - 16 / block) * blocks))
+        return 6 + 2 * blocks + 4 * min(count, budget)
     widths = {
         "int8": 8,
         "int8_shared": 8,
