@@ -110,7 +110,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     # The codecs that the guides recommend first, beside torch's own averaging.
     **{
         f"sync-4-1gbit-{model}-blocks": _sync(
-            *(4, "1gbit", model, "--topology", "ps", "--codec", "int8,int4", "--peer", "gloo-fp32,gloo-fp16")
+            *(4, "1gbit", model, "--topology", "ps", "--codec", "int8,int4,dynamiq", "--peer", "gloo-fp32,gloo-fp16")
         )
         for model in ("vgg19", "bert-base")
     },
