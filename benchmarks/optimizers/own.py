@@ -25,7 +25,7 @@ class Own:
     warmup: float = 0.0
     """The part of the steps in which the learning rate rises linearly."""
     codec: str = "onebit"
-    """The codec of the values that it sends, or what it sends instead of encoded values."""
+    """The codec of the values that it sends, or a name for the messages if it sends no encoded values."""
 
 
 #: LAMB, DeMo and 0/1 Adam have learning rates of their own: the best of a few on seed 0 (README.md names them). "LAMB"

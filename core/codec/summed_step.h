@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank computes in one step of a sum of encoded values (summed_encoding.h), whoever carries it. Memory
-// for a message has one byte more than the message: behind the levels, and summed with them, is how many
-// ranks could not encode.
+// The arithmetic of a rank in one step of a sum of encoded values (summed_encoding.h). The engine and process
+// groups use it. Memory for a message has one byte more than the message: it lies behind the levels and is
+// summed with them. It counts the ranks that could not encode.
 #pragma once
 
 #include <span>

@@ -30,7 +30,8 @@ BUILTIN += ["natural", "onebit", "qsgd", "randomk", "tbq", "terngrad", "threshol
 EXAMPLES = ["adacomp", "blockquant4", "demo", "eden", "inceptionn", "linear_dithering", "natural_dithering"]
 EXAMPLES += ["sparseloco", "threelc"]
 UNBIASED = ["bf16", "terngrad", "natural_dithering", "linear_dithering", "eden"]
-#: Codecs that keep what they do not send as a residual. demo keeps a momentum, which decays.
+#: Codecs with a residual: a rank keeps the difference between its values and its message.
+#: demo keeps a momentum, which decays.
 BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in (*UNBIASED, "demo")]
 #: Parameter values that give a residual to codecs whose defaults have none.
 _STATELESS = ("int8", "fp8_e4m3", "fp8_e5m2", "qsgd", "natural", "u8bit", "dynamiq")

@@ -186,7 +186,7 @@ def test_a_version_of_another_stream_is_refused_and_changes_nothing(tmp_path: Pa
     before = {name: array.copy() for name, array in evaluator.items()}
     place = tmp_path / "mine" / f"{2:012d}.weights"
     (tmp_path / "other" / f"{2:012d}.weights").rename(place)
-    with pytest.raises(CorruptPayload, match=r"version 2 in .* does not make of 'embedding' what the publisher had"):
+    with pytest.raises(CorruptPayload, match=r"version 2 in .* gives 'embedding' other bytes than the publisher's"):
         follower.follow(weights(evaluator), 1.0)
     assert equal(evaluator, before)
     (tmp_path / "second").rename(place)

@@ -111,8 +111,8 @@ def _asked(argument: PlanArgument, options: SynchronizationOptions) -> Automatic
         made = load_core().create_codec(codec)
         if made.low_rank is not None:
             raise Unsupported(
-                f"automatic plans measure what a codec encodes, and '{codec}' encodes nothing: leave out plan, or take "
-                "another codec"
+                f"an automatic plan needs the times of encoding, and '{codec}' encodes nothing: leave out plan, or "
+                "take another codec"
             )
         if made.summed is not None:
             raise Unsupported(

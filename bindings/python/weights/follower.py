@@ -120,7 +120,7 @@ class Follower:
             # On a copy of one tensor at a time: otherwise an error would leave weights of two versions.
             if self._sum_after(by_name[entry.name].bytes, steps[entry.name], entry.name) != entry.after:
                 raise CorruptPayload(
-                    f"version {last.version} in {self._store} does not make of '{entry.name}' what the publisher had: "
+                    f"version {last.version} in {self._store} gives '{entry.name}' other bytes than the publisher's: "
                     "the files are of different streams; follow with from_anchor=True, or clear the folder and "
                     "start the publisher again"
                 )

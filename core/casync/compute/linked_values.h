@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one step of a tensor that is sent as two linked tensors computes on this rank: the values of the first
-// one; from what the ranks' values have become, the values of the second one; from both, the result.
+// The arithmetic of a tensor that is sent as two linked tensors, on this rank: the values of the first linked
+// tensor; the values of the second one, from the sum of the first; and the result, from both sums.
 #pragma once
 
 #include "core/codec/parallel.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernels of the codec operators for tensors on GPUs. Each puts its work on the operator's stream and
-// returns. core/device/operators/device_operators.h says what a message is there.
+// returns. core/device/operators/device_operators.h describes their messages.
 //
 // `Place` is the GPU and the stream of a call: GpuPlace, or another one in tests.
 #pragma once

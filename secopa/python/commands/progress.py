@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress of a command that takes longer than two seconds: a bar on a terminal, lines in a file or a pipe.
 
-Both go to standard error, so that the output of a command stays what a program reads.
+Both go to standard error, so that a program can read the output of a command.
 """
 
 from __future__ import annotations

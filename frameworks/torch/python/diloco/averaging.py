@@ -60,7 +60,7 @@ class DenseAveraging:
         return arrived
 
     def residuals(self) -> Values | None:
-        """See Averaging: codec_states() has what the engine's codecs remember."""
+        """See Averaging: codec_states() has the states of the engine's codecs."""
         return None
 
     def load_residuals(self, residuals: Mapping[str, torch.Tensor]) -> None:

@@ -12,14 +12,14 @@ from hipress.torch.diloco.averaging import Averaging
 
 
 def saved_codecs(averaging: Averaging, rank: int, world: int) -> dict[str, Any] | None:
-    """What the state of rank `rank` of `world` has under "codecs"; None: this way of averaging keeps nothing there."""
+    """The value of "codecs" in the state of rank `rank` of `world`; None: this way of averaging has no codec states."""
     own = averaging.codec_states()
     return None if own is None else {"rank": rank, "world": world, **own}
 
 
 @contextmanager
 def unchanged_by_errors(averaging: Averaging) -> Iterator[None]:
-    """Within it load_codecs() may be called: if an error ends it, codecs hold back what they did before."""
+    """A context for load_codecs(): if an error ends it, the codecs have the states of its beginning."""
     before = averaging.codec_states()
     try:
         yield
@@ -30,9 +30,10 @@ def unchanged_by_errors(averaging: Averaging) -> Iterator[None]:
 
 
 def load_codecs(states: Sequence[Mapping[str, Any]], averaging: Averaging, rank: int, world: int) -> None:
-    """Goes on from what `states`, one rank's or all old ranks', have. Raises InvalidArgument; nothing is changed then.
+    """Gives the codecs the states in `states`: one rank's, or all old ranks'. InvalidArgument: nothing has changed.
 
-    On as many ranks it is this rank's own; otherwise the next average gets what the old ranks held back of it.
+    If the number of ranks is the same, a rank takes its own state. Otherwise the residuals of all old ranks enter the
+    next average.
     """
     saved = [each.get("codecs") for each in states]
     keeps = averaging.codec_states() is not None

@@ -201,8 +201,8 @@ class DiLoCo(NotCopied):
     def state_dict(self) -> dict[str, Any]:
         """Outer parameters, outer optimizer, step, and the averages of an exchange that has begun: it waits for them.
 
-        These are the same on all ranks. SparseLoCo's residuals, and what a codec over a process group holds back, are
-        part of it, too, and this rank's own. What a codec of the engine remembers is in codec_states(). The model's
+        These are the same on all ranks. The residuals of SparseLoCo and of a codec over a process group are part of it,
+        too; they are this rank's own. The states of the engine's codecs are in codec_states(). The model's
         parameters and the inner optimizer differ between ranks: every rank saves its own beside this. Raises what the
         exchange raises.
         """

@@ -13,7 +13,7 @@ from hipress.torch.diloco.averaging import Values
 
 
 def saved_residuals(residuals: Values | None, rank: int, world: int) -> dict[str, Any] | None:
-    """What the state of rank `rank` of `world` has under "residuals"."""
+    """The value of "residuals" in the state of rank `rank` of `world`."""
     if residuals is None:
         return None
     values = {name: each.clone() for name, each in residuals.items()}
@@ -21,10 +21,11 @@ def saved_residuals(residuals: Values | None, rank: int, world: int) -> dict[str
 
 
 def residuals_for(states: Sequence[Mapping[str, Any]], own: Values | None, rank: int, world: int) -> Values | None:
-    """What this rank goes on from; None: it keeps none. `own`: what it has now. `states`: one, or all old ranks'.
+    """The residuals with which this rank continues; None: it has none. `own`: its residuals now. `states`: one, or all
+    old ranks'.
 
-    On as many ranks it is this rank's own, otherwise the mean: its sum over the new ranks divided by their number is
-    that of the old ones. Raises InvalidArgument.
+    If the number of ranks is the same, a rank takes its own residuals. Otherwise it takes the mean of the old ranks'
+    residuals, so that the mean over the new ranks is equal to it. Raises InvalidArgument.
     """
     saved: list[Any] = [each.get("residuals") for each in states]
     if all(each is None for each in saved):

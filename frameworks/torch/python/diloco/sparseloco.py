@@ -21,8 +21,8 @@ class SparseLoCo:
     """How SparseLoCo (arXiv 2508.15706) compresses pseudo-gradients: a `codec` of DiLoCo(), with the paper's constants.
 
     On each rank the residual e becomes `decay` × e + Δ. Of each tile of 64 × 64 elements of e (64 of a vector) the `k`
-    of largest magnitude are sent, with 2 bits each, and what was sent is taken out of e. The average is the sum of what
-    all ranks have sent, divided by their number.
+    of largest magnitude are sent, with 2 bits each, and the sent values are subtracted from e. The average is the sum
+    of the values that all ranks have sent, divided by the number of ranks.
 
     Raises InvalidArgument for other numbers than those below.
     """

@@ -29,7 +29,7 @@ class Exchange:
     arrived: Values | None = None
 
     def averages(self) -> Values:
-        """Waits for them. Raises what the exchange raises."""
+        """Waits for them. Raises the error of the exchange."""
         if self.arrived is None:
             self.arrived = self.wait()
         return self.arrived
@@ -74,8 +74,8 @@ def _copied(value: Any) -> Any:
 def checked_states(
     state: Any, outer: OuterParameters, schedule: Mapping[str, Any], names: list[list[str]]
 ) -> list[Mapping[str, Any]]:
-    """The states in `state`: it alone, or all old ranks'. Raises InvalidArgument, as _check_state() and if they differ
-    in what is the same on all ranks."""
+    """The states in `state`: one rank's, or all old ranks'. Raises InvalidArgument as _check_state() does, and if
+    values differ that all ranks have in common."""
     listed = [state] if isinstance(state, Mapping) or not isinstance(state, Sequence) else list(state)
     if not listed:
         raise InvalidArgument("the list of states is empty: give the states of all old ranks, in their order")

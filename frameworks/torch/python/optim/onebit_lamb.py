@@ -18,7 +18,7 @@ from hipress.torch.optim.travel import Travel
 
 
 class _Move(NamedTuple):
-    """What a step does with one parameter."""
+    """The change of one parameter in one step."""
 
     update: torch.Tensor
     coefficient: float
@@ -35,7 +35,7 @@ class OneBitLamb(SynchronizingOptimizer):
     `max_coeff`, and 1 if a norm is zero. In the first `freeze_step` steps ranks average gradients g exactly, the step
     is LAMB's, and c̄ = `coeff_beta` c̄ + (1 - `coeff_beta`) c is the running mean of the coefficients. Then v is frozen.
     Later each rank computes m = β1 m + (1 - β1) g from its own gradient, and the codec averages m, with error feedback
-    at the sender and at the aggregator. The change of the averaged m says what the gradient was: (m - β1 m before) /
+    at the sender and at the aggregator. The averaged gradient follows from the averaged m: (m - β1 m before) /
     (1 - β1). A second variance w goes on with these gradients. The coefficient becomes c̄ × r, where r is the largest
     (√v + ε) / (√w + ε) of the parameter's elements, within `factor_min` to `factor_max`, and within `factor_threshold`
     of its last value, which begins with 1.

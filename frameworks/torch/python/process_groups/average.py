@@ -40,7 +40,7 @@ from hipress.torch.process_groups.resharding import own_keys, states_for
 
 Item = TypeVar("Item", Batch, Portion)
 
-#: What the core converts from and to float32, which codecs take.
+#: The types that the core converts to float32 for a codec, and back.
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 

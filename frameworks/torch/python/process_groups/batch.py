@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some tensors on their way through an average, and what they need on it."""
+"""The tensors of one average, with their memory and states."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Side(Protocol):
         """A step of the work. Different stages overlap."""
 
     def before_collective(self) -> None:
-        """A collective of the current stage follows, which reads what the stage has computed."""
+        """Called before a collective that reads the results of the current stage."""
 
     def plan(self, slots: Sequence[Slot], rank: int, world: int, whole: bool) -> SlotPlan:
         """The computation of slots here."""

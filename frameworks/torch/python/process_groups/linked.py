@@ -40,7 +40,7 @@ class LinkedAverage:
 
     @property
     def sent_bytes(self) -> int:
-        """What a ring of all ranks sends of these tensors."""
+        """The bytes that a rank sends of these tensors if all ranks form one ring."""
         return self._low_rank.sent_bytes + self._summed.sent_bytes
 
     def add(self, name: str, codec: _core.Codec, rows: int, count: int, element_bytes: int) -> _core.Codec | None:

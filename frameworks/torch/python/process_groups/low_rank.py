@@ -87,7 +87,7 @@ class LowRankAverage:
         #: Memory for the next step's matrices: fresh pages take longer than the product.
         self._spare: dict[str, Floats] = {}
         self.sent_bytes = 0
-        """What a ring of all ranks sends of the factors."""
+        """The bytes that a rank sends of the factors if all ranks form one ring."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._matrices
@@ -219,8 +219,8 @@ def is_factors(key: str) -> bool:
 
 
 def mean_states(saved: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Floats]]:
-    """The states of each rank, of any number, from those of all ranks before: what the average still lacks is the mean
-    of the residuals, and the right factor is the same on all ranks.
+    """The state that each rank of a job of any size gets, from the states of all ranks before: the residual is the mean
+    of their residuals, and the right factor is the same on all ranks.
     """
     keys: Iterable[str] = dict.fromkeys(key for states in saved for key in states if is_factors(key))
     result: dict[str, dict[str, Floats]] = {}

@@ -103,8 +103,8 @@ def _add(
 
 
 def _assembled(tensor: Compressed, saved: SavedStates, role: str) -> dict[str, Floats]:
-    """What a rank has saved of the tensor, or of the piece of it, in this role, with zeros elsewhere; _COVERED has ones
-    where it has saved something."""
+    """The states that a rank has saved of the tensor, or of its piece, in this role. Elements that it has not saved are
+    zero. _COVERED has ones at the elements that it has saved."""
     found: dict[str, Floats] = {}
     for key, states in saved.items():
         name, of, first, count = key.split("\n")

@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 
 
 def key_text(name: str, role: str, first: int, count: int) -> str:
-    """What a state is found again with: tensor, role ("worker" or "aggregator"), first element, number of elements."""
+    """The key of a saved state: tensor, role ("worker" or "aggregator"), first element, number of elements."""
     return f"{name}\n{role}\n{first}\n{count}"
 
 

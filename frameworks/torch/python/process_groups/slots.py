@@ -25,7 +25,7 @@ _core = load_core()  # once: several threads use it
 
 @dataclass(frozen=True)
 class Memory:
-    """What the collectives of one batch send and receive; core/codec/slots/slot_blocks.h describes the memory."""
+    """The memory that the collectives of one batch send and fill; core/codec/slots/slot_blocks.h describes it."""
 
     outward: torch.Tensor
     inward: torch.Tensor

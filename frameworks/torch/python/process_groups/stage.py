@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 Batch = TypeVar("Batch")
 
-#: What a process that ends waits for the threads: one that waits for a lost rank would hold it up until the timeout.
+#: An ending process waits this long for the threads. A thread may wait for a lost rank until the group's timeout.
 _SECONDS_AT_EXIT = 2.0
 _running: weakref.WeakKeyDictionary[threading.Thread, queue.SimpleQueue[Any]] = weakref.WeakKeyDictionary()
 

@@ -72,7 +72,7 @@ class SummedAverage:
         #: Memory for the next step: fresh pages take longer than encoding into them.
         self._spare: dict[str, tuple[list[Floats], NDArray[np.uint8]]] = {}
         self.sent_bytes = 0
-        """What a ring of all ranks sends of the statistics and the levels."""
+        """The bytes that a rank sends of statistics and levels if all ranks form one ring."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._codecs

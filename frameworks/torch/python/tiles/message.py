@@ -20,8 +20,8 @@ _HEADER, _CHECKED = 12, 8
 
 
 class SparseMessage:
-    """One rank's message about several tensors. Its buffer has `bytes` bytes, which follow from the shapes; zeros fill
-    what the message leaves of it."""
+    """One rank's message about several tensors. Its buffer has `bytes` bytes, which follow from the shapes; bytes
+    behind the end of the message are zero."""
 
     def __init__(self, shapes: Mapping[str, torch.Size], k: int, *, adaptive: bool = True) -> None:
         self._adaptive = adaptive

@@ -49,9 +49,9 @@ class SparseTensor:
         return tiles.count, tiles.across, tiles.height, tiles.width, self._chosen.k
 
     def encoded(self, wanted: torch.Tensor) -> tuple[Bytes, Values | None, torch.Tensor | None]:
-        """The head; the values, unless the head has them all; and what of `wanted` (float32) both leave out.
+        """The head; the values, unless the head has them all; and the rest of `wanted` (float32), which is not sent.
 
-        What they leave out is None if `wanted` is not finite, as its receivers will see.
+        The rest is None if `wanted` is not finite. The levels of such a message are NaN.
         """
         finite = bool(wanted.isfinite().all())
         if self.is_raw:
