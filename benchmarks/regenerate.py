@@ -83,6 +83,8 @@ def _ablation(rate: str, release: str, *models: str) -> dict[str, tuple[str, ...
 ADAM_SEEDS = (0, 1, 2)
 #: The optimizers that belong to codecs, in a training of the same length.
 ADAM_OWN = "adam-own-seed0"
+#: Arguments of checkpoints.py by name.
+CHECKPOINTS = {"checkpoints": ("--system", "onebit")}
 
 #: Script and arguments by file name without suffix. The names of cluster results have the nodes, the ranks per node if
 #: there are several, the rate, the model and the codec. The most important results come first; all together take hours.
@@ -164,6 +166,9 @@ RESULTS: dict[str, tuple[str, ...]] = {
         *("optimizers.py", "--codec", "OneBitAdam,ZeroOneAdam,LAMB,OneBitLamb,DeMo"),
         *("--optimizer", "adamw,adamw-fast", "--steps", "600", "--seed", "0"),
     ),
+    **{name: ("checkpoints.py", *arguments) for name, arguments in CHECKPOINTS.items()},
+    "checkpoint-cost": ("checkpoint_cost.py",),
+    "precision-lab": ("precision_lab.py",),
     **{
         f"sync-loopback-{world}x{size}": (*LOOPBACK, "--world", str(world), "--size", size)
         for size in ("100M", "1M")

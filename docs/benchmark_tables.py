@@ -267,3 +267,21 @@ def accuracy_table(result: Result) -> str:
     caption += f"at most {max(differences):.2f} points.\n\n"
     heads = " | ".join(f"{name}:" for name in frameworks)
     return caption + table(f"Topology | Codec | {heads} | Sent per step and rank:", lines)
+
+
+def precision_table(result: Result) -> str:
+    """A row for each training of the laboratory exercise, with the data sets side by side."""
+    if not result:
+        return NOT_MEASURED.capitalize() + ".\n"
+    sets = list(dict.fromkeys(row["data"] for row in result))
+    lines = []
+    for ranks, name in dict.fromkeys((row["ranks"], row["format"]) for row in result):
+        rows = {row["data"]: row for row in result if (row["ranks"], row["format"]) == (ranks, name)}
+        cells = []
+        for data in sets:
+            one = rows[data]
+            sent = f"{one['bytes'] / 1000:,.1f} kB" if ranks > 1 else "–"
+            cells += [f"{one['accuracy_percent']:.2f} %", seconds(one["time_s"]), sent]
+        lines.append(("alone" if ranks == 1 else name, str(ranks), *cells))
+    heads = " | ".join(f"{data}: accuracy: | time: | sent per step and rank:" for data in sets)
+    return table(f"Gradients | Ranks: | {heads}", lines)

@@ -19,12 +19,14 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import benchmark_tables as tables  # noqa: E402 -- after the path
+from checkpoint_table import cost_table, resumed_table  # noqa: E402
 from diloco_table import diloco_table  # noqa: E402
 from optimizers_table import adam_table, optimizers_table, own_table  # noqa: E402
 from planning_table import codecs_table, decision_table, planning_table, replanning_table, speed_table  # noqa: E402
 
 from benchmarks.models import MODELS  # noqa: E402
 from benchmarks.regenerate import ADAM_OWN, ADAM_SEEDS, PLANNED_MODELS, PLANNED_RATES, PLOTS, RATES, RESULTS, TRAINED  # noqa: E402
+from benchmarks.regenerate import CHECKPOINTS as RESUMED  # noqa: E402
 
 README, PAGE, RESULTS_FOLDER = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "benchmarks" / "results"
 GUIDE = ROOT / "docs" / "guide" / "planning.md"
@@ -66,6 +68,9 @@ files. `make bench` measures everything again and writes this page.
 | How exact is a compressed average? | [Error](#error-of-the-average) |
 | What does an adapter cost? | [What an adapter costs](#what-an-adapter-costs) |
 | Does training reach the same accuracy? | [Accuracy](#accuracy-in-each-framework) |
+| Does training go on well with another number of ranks? | [Resumed](#resumed-with-another-number-of-ranks) |
+| What does taking codec states cost? | [Cost of codec states](#cost-of-codec-states) |
+| What do 16 and 8 bits cost in a small training? | [Laboratory exercise](#the-laboratory-exercise) |
 """
 _HOOKS = """\
 The rows of DDP's hook are [hipress.torch.ddp](guide/pytorch.md) with DDP's buckets over the model's own Gloo group.
@@ -107,6 +112,23 @@ cost of adapter and engine.
 _ACCURACY = """\
 The task is handwritten digits. The accuracy is the share of correctly classified test images; one image is 0.17 %. The
 frameworks draw initial weights and the order of images differently. A training with differing replicas has no result.
+"""
+_RESUMED = """\
+A training of [4 ranks](../benchmarks/README.md#checkpointspy) beside the same training that goes on from a
+[checkpoint](guide/checkpoints.md) with 2 new processes after a third of the steps, and with 8 after two thirds. A step
+has the same sequences with any number of ranks. With seed 0 a further training leaves the residuals of the checkpoints
+out.
+"""
+_COST = """\
+The time to take codec states for a checkpoint, divided by the time to copy the tensors that it returns
+(`tensor.clone()`). Both alternate in one process; a ratio is the median over the turns. Processor time is of all
+threads of rank 0. *This rank's*: `codec_states(exact=True)`, and the `state_dict()` of DDP's hook. *Mean over ranks*:
+`codec_states()`, in which the ranks exchange the states in float32.
+"""
+_LABORATORY = """\
+[examples/torch/precision_lab.py](../examples/torch/precision_lab.py) trains a small network alone, and on 2 and 4 ranks
+of one machine with gradients in each format. All trainings see the same images in each step. The ranks share two cores
+and memory, and the machine did other work at the same time: compare accuracies and bytes, not times.
 """
 _BLOCKS = """\
 4 hosts, links of 1gbit. `int8` and `int4` have a scale for each block of 256 values.
@@ -233,6 +255,11 @@ def page(load: Load, folder: Path) -> str:
     parts += ["## What an adapter costs\n", _ADAPTER_COST, tables.adapter_table(load("adapter-cost"))]
     parts += [_sources(folder, "adapter-cost"), "## Accuracy in each framework\n", _ACCURACY]
     parts += [tables.accuracy_table(load("accuracy")), _sources(folder, "accuracy")]
+    parts += ["## Resumed with another number of ranks\n", _RESUMED]
+    parts += [resumed_table({name: load(name) for name in RESUMED}), _sources(folder, *RESUMED)]
+    parts += ["## Cost of codec states\n", _COST, cost_table(load("checkpoint-cost"))]
+    parts += [_sources(folder, "checkpoint-cost"), "## The laboratory exercise\n", _LABORATORY]
+    parts += [tables.precision_table(load("precision-lab")), _sources(folder, "precision-lab")]
     return "\n".join(part for part in parts if part)
 
 

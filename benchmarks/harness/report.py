@@ -2,10 +2,11 @@
 """The report of a benchmark: rows whose column names contain the units, as a table and as JSON.
 
 Endings of column names: `_s` seconds, `_ms` milliseconds, `_ratio` a ratio in which more is better (2: twice as
-good) except `_memcpy_ratio`, `_alone_ratio` and `limit_ratio`, a time as a multiple of memcpy's, of computing alone or
-of the limit (2: takes twice as long), `_gbps` 10^9 bytes per second, `_gbitps` 10^9 bits per second, `_percent`
-hundredths, `bytes` bytes. A measured quantity is three columns: the median (`time_s`), the smallest and the largest
-(`time_min_s`, `time_max_s`). null in JSON, "-" in tables: does not apply.
+good) except `_memcpy_ratio`, `_copy_ratio`, `_alone_ratio` and `limit_ratio`, a time as a multiple of memcpy's, of a
+copy's, of computing alone or of the limit (2: takes twice as long), and `spreads_ratio`, a difference as a multiple of
+a spread, `_gbps` 10^9 bytes per second, `_gbitps` 10^9 bits per second, `_percent` hundredths, `bytes` bytes. A
+measured quantity is three columns: the median (`time_s`), the smallest and the largest (`time_min_s`, `time_max_s`).
+null in JSON, "-" in tables: does not apply.
 """
 
 from __future__ import annotations

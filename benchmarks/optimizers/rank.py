@@ -25,7 +25,8 @@ from benchmarks.harness.hipress_session import hipress_session
 from benchmarks.harness.torch_meeting import gather, join
 from benchmarks.optimizers.job import DDP, Job, Trained, Trial
 from benchmarks.optimizers.model import CharacterModel, Text, loss, read_text
-from benchmarks.optimizers.own import OWN, frozen_after, made, schedule
+from benchmarks.optimizers.own import OWN, frozen_after, schedule
+from benchmarks.optimizers.trial_optimizers import plain, synchronizing
 
 #: Deadline of waits (seconds), generous because other work may delay a rank.
 _TIMEOUT = 300.0
@@ -33,21 +34,6 @@ _TIMEOUT = 300.0
 
 class ReplicasDiffer(Exception):
     """The ranks' parameters differ after a training, so it has no result."""
-
-
-def _optimizer(trial: Trial, model: nn.Module) -> torch.optim.Optimizer:
-    if trial.optimizer == "AdamW":
-        return torch.optim.AdamW(model.parameters(), lr=trial.learning_rate)
-    return torch.optim.SGD(model.parameters(), lr=trial.learning_rate, momentum=trial.momentum)
-
-
-def _synchronizing(trial: Trial, model: nn.Module, job: Job) -> torch.optim.Optimizer:
-    """The optimizer that averages over all ranks with HiPress."""
-    import hipress.torch as hp
-
-    if trial.system in OWN:
-        return made(trial.system, model, trial.learning_rate, job.steps)
-    return hp.DistributedOptimizer(_optimizer(trial, model), model.named_parameters(), codec=trial.system)
 
 
 def _train(
@@ -81,7 +67,7 @@ def _trained(trial: Trial, text: Text, job: Job) -> Trained:
     if trial.system == DDP:
         # One bucket gives all trainings the same order of reduction; otherwise it would depend on the machine's first
         # steps.
-        _train(DistributedDataParallel(model), _optimizer(trial, model), text, job)
+        _train(DistributedDataParallel(model), plain(trial, model), text, job)
     else:
         import hipress.torch as hp
 
@@ -90,7 +76,7 @@ def _trained(trial: Trial, text: Text, job: Job) -> Trained:
 
         with hipress_session(_TIMEOUT), warnings.catch_warnings():
             warnings.simplefilter("ignore", hp.CodecWarning)  # the benchmark is about these codecs
-            optimizer = _synchronizing(trial, model, job)
+            optimizer = synchronizing(trial, model, job.steps)
             rates = schedule(trial.system, optimizer, job.steps)
             counts = [*_train(model, optimizer, text, job, sent_bytes, rates), sent_bytes()]
             sent = max(gather(counts[-1] - counts[0])) // job.steps

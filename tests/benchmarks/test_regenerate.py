@@ -14,6 +14,8 @@ from benchmarks import regenerate
 from benchmarks.ablation import command as ablation
 from benchmarks.adapters import command as adapters
 from benchmarks.adapters import cost as adapter_cost
+from benchmarks.checkpoints import command as checkpoints
+from benchmarks.checkpoints import cost as checkpoint_cost
 from benchmarks.diloco import command as diloco
 from benchmarks.harness import averaging_rows as sync_rows
 from benchmarks.optimizers import command as optimizers
@@ -21,7 +23,7 @@ from benchmarks.planning import command as planning
 from benchmarks.sync import arguments as sync_arguments
 from benchmarks.sync import job as sync_job
 from benchmarks.sync import plot as sync_plot
-from benchmarks.training import accuracy
+from benchmarks.training import accuracy, precision_lab
 from benchmarks.training import command as training
 
 #: Commands whose command lines can be checked without running them.
@@ -30,9 +32,12 @@ COMMANDS: dict[str, Any] = {
     "accuracy.py": accuracy,
     "adapter_cost.py": adapter_cost,
     "adapters.py": adapters,
+    "checkpoint_cost.py": checkpoint_cost,
+    "checkpoints.py": checkpoints,
     "diloco.py": diloco,
     "optimizers.py": optimizers,
     "planning.py": planning,
+    "precision_lab.py": precision_lab,
     "train.py": training,
 }
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -71,9 +73,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
         own = own_states(tensors)
         names = _state_names(own)
         # It works in place, because these arrays are copies and a model's states are large.
-        parts = {
-            each.name: _of_gradients(own, each.name, each.count, names, in_place=True) for each in tensors.as_saved()
-        }
+        parts = {each.name: _of_gradients(own, each.name, names, in_place=True) for each in tensors.as_saved()}
         return own, parts
 
     def compared(made: tuple[dict[str, Array], dict[str, dict[str, Array]]]) -> dict[str, Any]:
@@ -81,6 +81,7 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
         return {
             "the number of steps before codecs' states were saved": _steps_text(own, tensors),
             "parts": {name: sorted(each) for name, each in parts.items() if each},
+            "workers": {name: _workers(own, name) for name, each in parts.items() if each.keys() - {_RESIDUAL}},
         }
 
     (own, parts), gathered = _agreed(tensors.engine, described, compared)
@@ -95,22 +96,51 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
     for operation in operations:
         operation.wait()
     about = {_ABOUT: np.array([_FORMAT, tensors.engine.world_size, -1], np.int64)}
-    return {**about, **_as_mean(tensors, own, parts)}
+    return {**about, **_as_mean(tensors, own, parts, [each["workers"] for each in gathered])}
 
 
-def _as_mean(tensors: TensorList, own: States, parts: Mapping[str, dict[str, Array]]) -> dict[str, Array]:
+def _as_mean(
+    tensors: TensorList,
+    own: States,
+    parts: Mapping[str, dict[str, Array]],
+    workers: Sequence[Mapping[str, Sequence[tuple[int, int]]]],
+) -> dict[str, Array]:
+    """The mean states from the means over all ranks, in which a rank without a state counts as zeros. The mean of a
+    state other than the residual is over the ranks that have it. `workers`: the result of _workers() by tensor, of each
+    rank. It changes `parts`.
+    """
     states: dict[str, Array] = {}
     for tensor in tensors.as_saved():
         for key in ("shape", "steps"):
             states[f"{tensor.name}:{key}"] = own[f"{tensor.name}:{key}"]
+        ranges = [each.get(tensor.name, ()) for each in workers]
         for part, values in parts[tensor.name].items():
-            if part.startswith("of "):
-                continue
-            if f"of {part}" in parts[tensor.name]:
-                covered = parts[tensor.name][f"of {part}"]
-                values = np.divide(values, covered, out=np.zeros_like(values), where=covered > 0)
+            if part != _RESIDUAL:
+                for first, end, ranks in _covered(ranges):
+                    values[first:end] *= np.float32(len(workers) / ranks)
             states[f"{tensor.name}/{part}"] = values
     return states
+
+
+def _workers(own: States, name: str) -> list[tuple[int, int]]:
+    """First element and end of each range that a rank encodes as a worker."""
+    ranges = _ranges(own[f"{name}:stretches"])
+    return [(part.start, part.stop) for part, role, _ in ranges if role == "worker"]
+
+
+def _covered(workers: Iterable[Sequence[tuple[int, int]]]) -> Iterator[tuple[int, int, int]]:
+    """First element, end, and the number of ranks that are workers there, from the ranges of each rank; ranges without
+    a worker are left out."""
+    changes: Counter[int] = Counter()
+    for ranges in workers:
+        for first, end in ranges:
+            changes[first] += 1
+            changes[end] -= 1
+    ranks = 0
+    for first, end in pairwise(sorted(changes)):
+        ranks += changes[first]
+        if ranks:
+            yield first, end, ranks
 
 
 def _state_names(states: Iterable[str]) -> dict[str, list[str]]:
@@ -124,11 +154,10 @@ def _state_names(states: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _of_gradients(
-    own: States, name: str, count: int, names: Mapping[str, list[str]], *, in_place: bool = False
+    own: States, name: str, names: Mapping[str, list[str]], *, in_place: bool = False
 ) -> dict[str, Array]:
-    """The values that a rank adds to the mean, by state, in the unit of gradients. "of velocity" has ones where the
-    rank has a velocity, because the mean of velocities is over these ranks only. With `in_place` the function changes
-    arrays of `own` and returns them.
+    """The values that a rank adds to the mean, by state, in the unit of gradients. A velocity has zeros where the rank
+    is no worker. With `in_place` the function changes arrays of `own` and returns them.
     """
     parts: dict[str, Array] = {}
     ranges = _ranges(own[f"{name}:stretches"])
@@ -143,11 +172,11 @@ def _of_gradients(
                     values[part] /= factor
             parts[state] = values
             continue
-        mine, covered = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        values = own[key] if in_place else own[key].copy()
         for part, role, _ in ranges:
-            if role == "worker":
-                mine[part], covered[part] = own[key][part], 1.0
-        parts[state], parts[f"of {state}"] = mine, covered
+            if role != "worker":
+                values[part] = 0.0
+        parts[state] = values
     waiting = own.get(f"{name}:unsent")
     if waiting is not None:
         parts[_RESIDUAL] = parts[_RESIDUAL] + waiting if _RESIDUAL in parts else waiting
@@ -288,12 +317,13 @@ def _mean_of(tensors: TensorList, saved: Sequence[States]) -> dict[str, Array]:
         total: dict[str, Array] = {}
         parts[tensor.name] = total
         for own, kept in zip(saved, names, strict=True):
-            for part, values in _of_gradients(own, tensor.name, tensor.count, kept).items():
+            for part, values in _of_gradients(own, tensor.name, kept).items():
                 total[part] = total[part] + values if part in total else values.astype(np.float64)
         for part in total:
             total[part] = (total[part] / len(saved)).astype(np.float32)
     about = {_ABOUT: np.array([_FORMAT, len(saved), -1], np.int64)}
-    return {**about, **_as_mean(tensors, saved[0], parts)}
+    workers = [{tensor.name: _workers(own, tensor.name) for tensor in tensors.as_saved()} for own in saved]
+    return {**about, **_as_mean(tensors, saved[0], parts, workers)}
 
 
 def _restored(tensors: TensorList, given: States) -> list[Any]:
