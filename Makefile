@@ -12,6 +12,8 @@ SOURCES := $(shell find core bindings compll secopa frameworks cmake -type f -no
 # in every wheel after that: their headers, once downloaded, stay in build/headers. The build tree is the same for both wheels.
 OTHERS := $(if $(filter test wheel,$(MAKECMDGOALS))$(wildcard build/headers),tensorflow mxnet)
 WHEEL := build/wheel/built-for-$(if $(OTHERS),all,torch)
+# With this variable, Python would compile each module of tests and benchmarks again in every process that imports it.
+unexport PYTHONDONTWRITEBYTECODE
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
 WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 
