@@ -12,6 +12,8 @@ SOURCES := $(shell find core bindings compll secopa frameworks cmake -type f -no
 # in every wheel after that: their headers, once downloaded, stay in build/headers. The build tree is the same for both wheels.
 OTHERS := $(if $(filter test wheel,$(MAKECMDGOALS))$(wildcard build/headers),tensorflow mxnet)
 WHEEL := build/wheel/built-for-$(if $(OTHERS),all,torch)
+# With this variable, Python would compile each module of tests and benchmarks again in every process that imports it.
+unexport PYTHONDONTWRITEBYTECODE
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
 WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 
@@ -76,12 +78,14 @@ lint: $(VENV)/development threads
 	$(BIN)/python docs/prose/lint.py
 	find core bindings frameworks tests -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
 
-# Clang's thread-safety analysis: what a mutex guards is used only by functions that hold it. It needs no build.
+# Clang's thread-safety analysis: what a mutex guards is used only by functions that hold it. It needs no build. The list
+# of sources is made first, so that an error in it ends the command.
 threads: $(VENV)/development
 	@UCX=$$($(BIN)/python -c 'import libucx; print(libucx.__path__[0])')/include; export UCX; \
-	find core/casync core/control -name '*.cc' | xargs --max-procs=2 --max-args=8 sh -c '$(BIN)/clang-tidy --quiet \
+	sources=$$($(BIN)/python cmake/annotated_sources.py core); \
+	xargs --max-procs=2 --max-args=4 sh -c '$(BIN)/clang-tidy --quiet \
 	  --allow-no-checks --checks="-*,clang-diagnostic-thread-safety*" --warnings-as-errors="*" "$$@" -- \
-	  -std=c++20 -Wthread-safety -I. -isystem "$$UCX"' clang-tidy
+	  -std=c++20 -Wthread-safety -I. -isystem "$$UCX"' clang-tidy <<< "$$sources"
 
 # mypy sees the package as users do: installed.
 typecheck: install $(VENV)/development
