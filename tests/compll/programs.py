@@ -28,10 +28,10 @@ BUILTIN = [
 ]
 BUILTIN += ["natural", "onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk", "u8bit"]
 EXAMPLES = ["adacomp", "blockquant4", "demo", "eden", "inceptionn", "linear_dithering", "natural_dithering"]
-EXAMPLES += ["sparseloco", "threelc"]
+EXAMPLES += ["signsgd", "sparseloco", "threelc"]
 UNBIASED = ["bf16", "terngrad", "natural_dithering", "linear_dithering", "eden"]
-#: Codecs that keep what they do not send as a residual. demo keeps a momentum, which decays.
-BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in (*UNBIASED, "demo")]
+#: Codecs that keep what they do not send as a residual. demo keeps a momentum, which decays, and signsgd nothing.
+BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in (*UNBIASED, "demo", "signsgd")]
 #: Parameter values that give a residual to codecs whose defaults have none.
 _STATELESS = ("int8", "fp8_e4m3", "fp8_e5m2", "qsgd", "natural", "u8bit", "dynamiq")
 FEEDBACK = {name: {"error_feedback": True} for name in _STATELESS}
