@@ -16,6 +16,7 @@
 #include "bindings/module/threads.h"
 #include "core/base/error.h"
 #include "core/codec/generated_codec.h"
+#include "core/codec/merged_decoded.h"
 #include "core/codec/registry.h"
 #include "core/ops/cuda/cuda_codec.h"
 
@@ -197,6 +198,9 @@ void bindCodec(py::module_& module) {
       .def_property_readonly("summed", &summedOf,
                              "For a codec whose encoded values ranks add: (combination of the statistics, "
                              "greatest level, most ranks); else None.")
+      .def_property_readonly(
+          "merges_decoded", [](const Codec& codec) { return mergesDecoded(codec); },
+          "Whether an aggregator encodes and decodes its own contribution before it merges it.")
       .def("statistics_count", &statisticsCount, py::arg("count"),
            "The number of statistics of such a codec for `count` elements.")
       .def_property_readonly(

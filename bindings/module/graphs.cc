@@ -56,8 +56,8 @@ void bindGraphs(py::module_& module) {
       "build_topology",
       [](const std::string& name, int rank, int worldSize, int partitions, int firstRank,
          std::vector<int> hosts) {
-        const TopologyContext context{rank, worldSize, static_cast<uint16_t>(partitions), firstRank,
-                                      std::move(hosts)};
+        const TopologyContext context{rank,      worldSize,        static_cast<uint16_t>(partitions),
+                                      firstRank, std::move(hosts), false};
         return listed(buildTopology(name, context));
       },
       py::arg("name"), py::arg("rank"), py::arg("world_size"), py::arg("partitions"),
@@ -67,7 +67,7 @@ void bindGraphs(py::module_& module) {
   module.def(
       "build_collective",
       [](const std::string& name, int rank, int worldSize) {
-        const TopologyContext context{rank, worldSize, 1, 0, {}};
+        const TopologyContext context{rank, worldSize, 1, 0, {}, false};
         switch (collectiveFromName(name)) {
           case Collective::kBroadcast:
             return listed(buildBroadcast(context));

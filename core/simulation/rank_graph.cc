@@ -86,7 +86,7 @@ std::vector<RankGraphPointer> graphsOfAll(const std::string& topology, size_t pa
   std::vector<Receives> receives;
   for (int rank = 0; rank < world; ++rank) {
     graphs.push_back(
-        buildTopology(topology, {rank, world, static_cast<uint16_t>(partitions), firstRank, hosts}));
+        buildTopology(topology, {rank, world, static_cast<uint16_t>(partitions), firstRank, hosts, false}));
     receives.push_back(receivesOf(graphs.back()));
   }
   std::vector<RankGraphPointer> result;
@@ -140,7 +140,8 @@ RankGraphPointer representativeGraph(const std::string& topology, const std::vec
   const int world = static_cast<int>(hosts.size());
   const bool shares = hasShares(topology);
   const size_t partitions = shares ? hosts.size() : 1;
-  const TaskGraph built = buildTopology(topology, {0, world, static_cast<uint16_t>(partitions), 0, hosts});
+  const TaskGraph built =
+      buildTopology(topology, {0, world, static_cast<uint16_t>(partitions), 0, hosts, false});
   const bool hierarchical = isHierarchical(topology);
   std::vector<uint32_t> shareOf(hosts.size());
   for (size_t share = 0; share < hosts.size(); ++share)

@@ -28,11 +28,11 @@ BUILTIN = [
 ]
 BUILTIN += ["natural", "onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk", "u8bit"]
 EXAMPLES = ["adacomp", "blockquant4", "demo", "eden", "inceptionn", "linear_dithering", "natural_dithering"]
-EXAMPLES += ["sparseloco", "threelc"]
+EXAMPLES += ["signsgd", "sparseloco", "threelc"]
 UNBIASED = ["bf16", "terngrad", "natural_dithering", "linear_dithering", "eden"]
 #: Codecs with a residual: a rank keeps the difference between its values and its message.
-#: demo keeps a momentum, which decays.
-BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in (*UNBIASED, "demo")]
+#: demo keeps a momentum, which decays, and signsgd has no state.
+BIASED = [name for name in [*BUILTIN, *EXAMPLES] if name not in (*UNBIASED, "demo", "signsgd")]
 #: Parameter values that give a residual to codecs whose defaults have none.
 _STATELESS = ("int8", "fp8_e4m3", "fp8_e5m2", "qsgd", "natural", "u8bit", "dynamiq")
 FEEDBACK = {name: {"error_feedback": True} for name in _STATELESS}

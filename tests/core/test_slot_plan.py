@@ -7,16 +7,19 @@ The ranks are in one process, so copies replace the collectives.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import hipress
 from hipress import _core
 from hipress.errors import CorruptPayload, InvalidArgument, Mismatch
 from tests.cases import each
 from tests.core.codec_reference import same_bits
 
+ROOT = Path(__file__).parents[2]
 WORLD = 3
 HEADER = 32
 #: Elements of the tensors: several blocks, none, one, many, and one block with a bit more.
@@ -125,7 +128,7 @@ class Reference:
         total = None
         for rank in range(self.world):
             own = tensors[rank][slot.tensor][slot.first : slot.first + slot.count]
-            if not slot.raw and (self.whole or rank != slot.owner):
+            if not slot.raw and (self.whole or rank != slot.owner or self.codec.merges_decoded):
                 own = self._encoded(slot, rank, step, 0, own, 1.0)
             total = own if total is None else total + own
         assert total is not None
@@ -144,10 +147,7 @@ class Reference:
         return results
 
 
-@each("world", [1, 2, WORLD])
-@each("whole", [False, True])
-@each("codec", CODECS)
-def test_averages_are_those_of_the_codec_to_the_bit(codec: str, whole: bool, world: int) -> None:
+def averages_are_those_of_the_codec(codec: str, whole: bool, world: int) -> None:
     ranks, reference = Ranks(codec, world, whole), Reference(codec, world, whole)
     for step in range(3):
         expected = reference.average([values(rank, step) for rank in range(world)], step)
@@ -156,6 +156,27 @@ def test_averages_are_those_of_the_codec_to_the_bit(codec: str, whole: bool, wor
         for own in tensors:
             for tensor, (result, wanted) in enumerate(zip(own, expected, strict=True)):
                 assert same_bits(result, wanted), (step, tensor)
+
+
+@each("world", [1, 2, WORLD])
+@each("whole", [False, True])
+@each("codec", CODECS)
+def test_averages_are_those_of_the_codec_to_the_bit(codec: str, whole: bool, world: int) -> None:
+    averages_are_those_of_the_codec(codec, whole, world)
+
+
+@pytest.mark.slow
+def test_an_owner_merges_its_own_values_as_decoded() -> None:
+    codec = hipress.load_codec(ROOT / "examples" / "compll" / "signsgd.cll")
+    for world in (1, 2, 3, 4, 5):
+        averages_are_those_of_the_codec(codec, False, world)
+        averages_are_those_of_the_codec(codec, True, world)
+        tensors = [values(rank, 0) for rank in range(world)]
+        votes = sum(np.where(own[3] < 0, -1, 1) for own in tensors)
+        Ranks(codec, world).average(tensors, 0)
+        for own in tensors:
+            assert np.array_equal(own[3], np.where(votes < 0, -1, 1))
+    owner_keeps_an_average_that_is_not_encoded(codec)
 
 
 @each("dtype", ["float16", "float64", "bfloat16"])
@@ -196,6 +217,10 @@ def test_values_without_a_codec_are_added_in_rank_order(codec: str) -> None:
 
 @each("codec", ["onebit", "int8", "none"])
 def test_an_owner_may_keep_an_average_that_is_not_encoded(codec: str) -> None:
+    owner_keeps_an_average_that_is_not_encoded(codec)
+
+
+def owner_keeps_an_average_that_is_not_encoded(codec: str) -> None:
     ranks = Ranks(codec)
     plans = [_core.SlotPlan(slots(codec, WORLD, False, kept=True), rank, WORLD, False) for rank in range(WORLD)]
     given = [values(rank, 0) for rank in range(WORLD)]

@@ -119,6 +119,11 @@ def _asked(argument: PlanArgument, options: SynchronizationOptions) -> Automatic
                 f"automatic plans do not cost the statistics on which ranks agree with '{codec}': leave out plan, or "
                 "take another codec"
             )
+        if made.merges_decoded:
+            raise Unsupported(
+                f"automatic plans do not cost the aggregator's own encoding, which '{codec}' needs: leave out plan, or "
+                "take another codec"
+            )
     return asked
 
 

@@ -173,10 +173,29 @@ def _function(unit: Unit, entry: s.Function) -> tuple[ir.Function, Unit]:
         states=tuple(p.name for p in states),
         body=(*tables, *statements),
         summed=summed(unit, statements),
+        merges_decoded=unit.merge_decoded is not None,
         span=entry.span,
     )
+    _check_merge_decoded(unit, function)
     bounds.require_bounded(function, unit.source, unit.params.values())
     return function, unit
+
+
+def _check_merge_decoded(unit: Unit, function: ir.Function) -> None:
+    if unit.merge_decoded is None:
+        return
+    if function.summed is not None:
+        raise unit.error(
+            unit.merge_decoded, "ranks add what this codec encodes, an aggregator's own values too", "remove it"
+        )
+    if function.states:
+        # An aggregator would keep the states of its contribution besides those of the sum, and handing states over to
+        # another number of ranks knows one role for each element.
+        raise unit.error(
+            unit.merge_decoded,
+            f"a codec that merges decoded values keeps no states, and this one has '{function.states[0]}'",
+            "remove the state, or merge_decoded",
+        )
 
 
 def _bind_rest(parameters: tuple[s.Parameter, ...], scope: Scope) -> list[s.Parameter]:

@@ -87,6 +87,7 @@ class Unit:
     written: set[str] = field(default_factory=set)
     agreed: Agreed | None = None
     added: Added | None = None
+    merge_decoded: Span | None = None  # of the statement merge_decoded()
     sites: int = 0
     calls: int = 0
     tables: dict[str, ir.Let] = field(default_factory=dict)

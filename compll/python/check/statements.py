@@ -12,7 +12,7 @@ from hipress.compll.check import maps
 from hipress.compll.check import messages as check_messages
 from hipress.compll.check.conversions import convert, truth
 from hipress.compll.check.length_keys import GRADIENT_LENGTH, shown
-from hipress.compll.check.scope import LambdaRef, Output, Pending, Scope, VectorRef
+from hipress.compll.check.scope import LambdaRef, Output, Pending, Scope, Unit, VectorRef
 from hipress.compll.check.type_names import resolve
 from hipress.compll.frontend import syntax as s
 from hipress.compll.ir.source import Span, did_you_mean
@@ -38,7 +38,7 @@ def check(statement: s.Statement, scope: Scope, *, nested: bool = False) -> None
         case s.Extract() if not nested:
             check_messages.extract(statement, scope)
         case s.CallStatement() if not nested:
-            _require(statement, scope)
+            _call(statement, scope)
         case s.Extract() | s.CallStatement():
             raise unit.error(statement.span, "this statement cannot stand inside an if", "move it out of the if")
         case s.Return():
@@ -194,11 +194,29 @@ def _if(statement: s.If, scope: Scope) -> None:
     scope.lets.append(ir.If(condition=condition, yes=yes_lets, no=no_lets, joins=tuple(joins), span=statement.span))
 
 
+def _call(statement: s.CallStatement, scope: Scope) -> None:
+    if statement.name == "require":
+        _require(statement, scope)
+    elif statement.name == "merge_decoded":
+        _merge_decoded(statement, scope.unit)
+    else:
+        known = ("require", "extract", "merge_decoded")
+        hint = did_you_mean(statement.name, known) if statement.name not in scope.unit.functions else ""
+        raise scope.unit.error(statement.span, f"the result of '{statement.name}' is not used", hint)
+
+
+def _merge_decoded(statement: s.CallStatement, unit: Unit) -> None:
+    if unit.role != "encode":
+        raise unit.error(statement.span, "only an encode can ask for merge_decoded")
+    if statement.arguments:
+        raise unit.error(statement.span, "merge_decoded takes no arguments", "write merge_decoded();")
+    if unit.merge_decoded is not None:
+        raise unit.error(statement.span, "merge_decoded stands here a second time", "remove it")
+    unit.merge_decoded = statement.span
+
+
 def _require(statement: s.CallStatement, scope: Scope) -> None:
     unit = scope.unit
-    if statement.name != "require":
-        hint = did_you_mean(statement.name, ("require", "extract")) if statement.name not in unit.functions else ""
-        raise unit.error(statement.span, f"the result of '{statement.name}' is not used", hint)
     if unit.role != "decode":
         raise unit.error(statement.span, "require checks a message, so it stands in decode")
     if len(statement.arguments) != 1:

@@ -163,6 +163,7 @@ class Function(Node):
     states: tuple[str, ...]
     body: tuple[Statement, ...]
     summed: Summed | None = None  # of encode: how ranks add its messages, if they can
+    merges_decoded: bool = False  # of encode: an aggregator's own values are merged as decoded, too
 
 
 @dataclass(frozen=True)

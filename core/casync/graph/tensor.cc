@@ -8,6 +8,7 @@
 #include "core/casync/graph/collectives.h"
 #include "core/casync/graph/shares.h"
 #include "core/casync/graph/topology.h"
+#include "core/codec/merged_decoded.h"
 #include "core/codec/registry.h"
 
 namespace hipress {
@@ -63,8 +64,8 @@ struct Tensor::Planner {
   size_t ranks() const { return static_cast<size_t>(plan.worldSize); }
 
   TopologyContext context(int firstRank) const {
-    return {plan.rank, plan.worldSize, static_cast<uint16_t>(tensor.partitions_.size()), firstRank,
-            plan.hosts};
+    return {plan.rank, plan.worldSize, static_cast<uint16_t>(tensor.partitions_.size()),
+            firstRank, plan.hosts,     false};
   }
 
   /// Cuts the tensor so that its steps overlap. A codec encodes each partition that it shrinks.
@@ -133,7 +134,9 @@ struct Tensor::Planner {
     }
     cut(options.partitions);
     reduce(options);
-    tensor.graph_ = buildTopology(options.topology, context(firstAggregator(spec.name, plan.worldSize)));
+    TopologyContext ranks = context(firstAggregator(spec.name, plan.worldSize));
+    ranks.mergesDecoded = mergesDecoded(*tensor.codec_);
+    tensor.graph_ = buildTopology(options.topology, ranks);
   }
 
   void operator()(const BroadcastOptions& options) {

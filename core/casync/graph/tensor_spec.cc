@@ -10,6 +10,7 @@
 #include "core/casync/graph/partition.h"
 #include "core/casync/graph/topology.h"
 #include "core/codec/codec.h"
+#include "core/codec/merged_decoded.h"
 #include "core/codec/registry.h"
 #include "core/codec/summed_encoding.h"
 
@@ -68,6 +69,15 @@ void checkSum(const Codec& codec, int worldSize, const std::string& where) {
                         ", or another codec");
 }
 
+/// Of codecs of which every contribution counts as decoded: a topology that encodes partial sums, or adds
+/// elements without a codec on a host, would give a message of some ranks the weight of one rank.
+void checkMergesDecoded(const AllreduceOptions& options, const Codec& codec, const std::string& where) {
+  if (options.topology == "ps" || options.topology == "allgather") return;
+  throw unsupported(where + "codec " + std::string(codec.name()) +
+                    " merges every rank's values as decoded from its message, and topology " +
+                    options.topology + " sends sums of some ranks; use ps or allgather, or another codec");
+}
+
 void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, int worldSize,
                     const std::string& where) {
   checkTopologyName(options.topology);
@@ -87,6 +97,7 @@ void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, int
     return;
   }
   if (codec->summed() != nullptr) return checkSum(*codec, worldSize, where);
+  if (mergesDecoded(*codec)) checkMergesDecoded(options, *codec, where);
   // A codec whose bound is never below the values would be left out of every message silently.
   const size_t many = size_t{1} << 20;
   if (codec->maxEncodedBytes(many) > many * sizeof(float)) {

@@ -66,6 +66,7 @@ Exchange flatExchange(const TopologyContext& context, uint16_t partition) {
   exchange.position = static_cast<size_t>(context.rank);
   exchange.owner = (static_cast<size_t>(context.firstRank) + partition) % exchange.size();
   exchange.own = Operand::input();
+  exchange.mergesDecoded = context.mergesDecoded;
   return exchange;
 }
 

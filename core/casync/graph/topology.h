@@ -21,6 +21,8 @@ struct TopologyContext {
   int firstRank = 0;
   /// The host number of each rank, from 0; empty: all ranks are on one host.
   std::vector<int> hosts;
+  /// An aggregator encodes its own contribution, too (codec/merged_decoded.h).
+  bool mergesDecoded = false;
 };
 
 /// The names that users may give: ps, ring, butterfly, allgather, hierarchical. The last one may name the

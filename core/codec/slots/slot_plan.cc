@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/codec/merged_decoded.h"
 #include "core/codec/wire/wire_header.h"
 #include "core/element/convert.h"
 #include "core/element/reduce.h"
@@ -161,7 +162,7 @@ void SlotPlan::average(std::span<const SlotValues> tensors, SlotStateTable& stat
     const float scale = slot.scaled ? 1.0f : factor;
     if (slot.aggregateCodec == nullptr) {
       const auto sum = scratch(slot.count, 0);
-      addInOrder(slot, own, inward, sum);
+      addInOrder(slot, own, states, step, inward, sum, changed);
       multiply(sum, scale);
       writeTo(slot, sum, own);
       continue;
@@ -179,11 +180,20 @@ void SlotPlan::average(std::span<const SlotValues> tensors, SlotStateTable& stat
   }
 }
 
-void SlotPlan::addInOrder(const Slot& slot, const SlotValues& own, ConstBytes inward,
-                          std::span<float> sum) const {
+void SlotPlan::addInOrder(const Slot& slot, const SlotValues& own, SlotStateTable& states, SlotStep step,
+                          ConstBytes inward, std::span<float> sum, SlotChanges& changed) const {
   for (int rank = 0; rank < blocks_.world(); ++rank) {
+    const DecodeMode mode = rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate;
+    if (rank == blocks_.rank() && !slot.raw && mergesDecoded(*slot.codec)) {
+      thread_local std::vector<std::byte> memory;  // of this thread; each call uses it again
+      memory.resize(std::max(memory.size(), kWireHeaderBytes + slot.payloadBytes));
+      const Bytes message = std::span(memory).first(kWireHeaderBytes + slot.payloadBytes);
+      encodeInto(slot, widened(slot, own, 1), 1.0f, SlotPurpose::kContribution, states, step, message,
+                 changed);
+      read(slot, message, rank, mode, sum);
+      continue;
+    }
     if (rank != blocks_.rank()) {
-      const DecodeMode mode = rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate;
       read(slot, blocks_.contribution(slot, inward, rank), rank, mode, sum);
       continue;
     }
@@ -196,7 +206,7 @@ void SlotPlan::addInOrder(const Slot& slot, const SlotValues& own, ConstBytes in
 void SlotPlan::averageEncoded(const Slot& slot, const SlotValues& own, SlotStateTable& states, SlotStep step,
                               float factor, Bytes inward, SlotChanges& changed) const {
   const auto sum = scratch(slot.count, 0);
-  addInOrder(slot, own, inward, sum);
+  addInOrder(slot, own, states, step, inward, sum, changed);
   encodeInto(slot, sum, factor, SlotPurpose::kResult, states, step, blocks_.inwardMessage(slot, inward, 0),
              changed);
 }

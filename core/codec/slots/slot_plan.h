@@ -28,8 +28,9 @@ class SlotPlan {
               SlotChanges& changed) const;
 
   /// The work of an owner. Adds the decoded values of all ranks in rank order, in float32, with its own
-  /// values unencoded. Encodes sum times `factor` in place of the contributions. Writes the decoded result to
-  /// its tensors; without an aggregator's codec, sum times `factor`.
+  /// values unencoded, unless the codec merges decoded values only. Encodes sum times `factor` in place of
+  /// the contributions. Writes the decoded result to its tensors; without an aggregator's codec, sum times
+  /// `factor`.
   void average(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step, float factor,
                Bytes inward, SlotChanges& changed) const;
 
@@ -46,7 +47,8 @@ class SlotPlan {
                   SlotStateTable& states, SlotStep step, Bytes message, SlotChanges& changed) const;
   void averageEncoded(const Slot& slot, const SlotValues& own, SlotStateTable& states, SlotStep step,
                       float factor, Bytes inward, SlotChanges& changed) const;
-  void addInOrder(const Slot& slot, const SlotValues& own, ConstBytes inward, std::span<float> sum) const;
+  void addInOrder(const Slot& slot, const SlotValues& own, SlotStateTable& states, SlotStep step,
+                  ConstBytes inward, std::span<float> sum, SlotChanges& changed) const;
   void averageRaw(const Slot& slot, const SlotValues& own, float factor, Bytes inward) const;
 
   const SlotBlocks blocks_;

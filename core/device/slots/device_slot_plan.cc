@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/codec/merged_decoded.h"
 #include "core/codec/wire/wire_header.h"
 
 namespace hipress {
@@ -26,6 +27,16 @@ size_t wordsOf(const SlotBlocks& blocks) {
 size_t mostElements(const SlotBlocks& blocks) {
   size_t most = 1;
   for (const Slot& slot : blocks.slots()) most = std::max(most, slot.count);
+  return most;
+}
+
+/// Bytes of the largest message of a slot whose owner merges its own message; 0: there is none.
+size_t mostOwnMessage(const SlotBlocks& blocks) {
+  size_t most = 0;
+  for (const Slot& slot : blocks.slots()) {
+    if (!blocks.whole() && !slot.raw && slot.owner == blocks.rank() && mergesDecoded(*slot.codec))
+      most = std::max(most, kWireHeaderBytes + slot.payloadBytes);
+  }
   return most;
 }
 
@@ -72,8 +83,9 @@ struct DeviceSlotPlan::Shared {
   const std::shared_ptr<Device> device;
   const size_t wordBytes;
   std::map<const Codec*, std::shared_ptr<const DeviceCodec>> functions;
-  float* sum = nullptr;  ///< One slot's sum.
-  float* own = nullptr;  ///< One slot's own values in float32.
+  float* sum = nullptr;          ///< One slot's sum.
+  float* own = nullptr;          ///< One slot's own values in float32.
+  std::byte* encoded = nullptr;  ///< One slot's own message; nullptr: no codec of the plan merges it.
   uint32_t* found = nullptr;
   uint32_t* told = nullptr;  ///< The words, in staging.
   mutable std::mutex mutex;
@@ -97,6 +109,8 @@ DeviceSlotPlan::Shared::Shared(SlotBlocks travelling, std::shared_ptr<Device> ow
   const size_t bytes = mostElements(blocks) * sizeof(float);
   sum = static_cast<float*>(memory.allocate(bytes));
   own = static_cast<float*>(memory.allocate(bytes));
+  if (const size_t most = mostOwnMessage(blocks); most > 0)
+    encoded = static_cast<std::byte*>(memory.allocate(most));
   found = static_cast<uint32_t*>(memory.allocateZeros(wordBytes));
   told = static_cast<uint32_t*>(device->staging()->allocate(wordBytes));
 }
@@ -105,6 +119,7 @@ DeviceSlotPlan::Shared::~Shared() {
   Memory& memory = *device->memory();
   memory.free(sum);
   memory.free(own);
+  if (encoded != nullptr) memory.free(encoded);
   memory.free(found);
   device->staging()->free(told);
 }
@@ -210,6 +225,15 @@ void DeviceSlotPlan::encodeInto(DeviceStream& stream, size_t number, std::span<c
   changed.add(std::move(states));
 }
 
+std::span<const float> DeviceSlotPlan::widened(DeviceStream& stream, const Slot& slot,
+                                               const SlotValues& own) {
+  if (own.dtype == DType::kFloat32) return floatsOf(slot, own);
+  const void* const elements = elementsOf(slot, own);
+  const std::span<float> floats(shared_->own, slot.count);
+  if (slot.count > 0) stream.add(own.dtype, std::span(&elements, 1), 1.0F, DecodeMode::kAssign, floats);
+  return floats;
+}
+
 void DeviceSlotPlan::encode(DeviceStream& stream, std::span<const SlotValues> tensors, SlotStateTable& states,
                             SlotStep step, Bytes outward, SlotChanges& changed) {
   blocks().checkTensors(tensors);
@@ -226,15 +250,8 @@ void DeviceSlotPlan::encode(DeviceStream& stream, std::span<const SlotValues> te
       if (slot.count > 0) stream.add(own.dtype, one, 1.0F, DecodeMode::kAssign, payload);
       continue;
     }
-    std::span<const float> values;
-    if (own.dtype == DType::kFloat32) {
-      values = floatsOf(slot, own);
-    } else {
-      const std::span<float> widened(shared_->own, slot.count);
-      if (slot.count > 0) stream.add(own.dtype, one, 1.0F, DecodeMode::kAssign, widened);
-      values = widened;
-    }
-    encodeInto(stream, number, values, 1.0F, SlotPurpose::kContribution, states, step, message, changed);
+    encodeInto(stream, number, widened(stream, slot, own), 1.0F, SlotPurpose::kContribution, states, step,
+               message, changed);
   }
   if (!blocks().whole()) return;
   const Bytes own = outward.first(blocks().blockBytes(0));
@@ -253,7 +270,7 @@ void DeviceSlotPlan::average(DeviceStream& stream, std::span<const SlotValues> t
     const SlotValues& own = tensors[slot.tensor];
     const float scale = slot.scaled ? 1.0F : factor;
     if (slot.aggregateCodec == nullptr) {
-      addInOrder(stream, number, own, inward);
+      addInOrder(stream, number, own, states, step, inward, changed);
       const std::span<float> sum = sumOf(slot);
       const void* const values = sum.data();
       stream.combine(Combination::kSum, DType::kFloat32, std::span(&values, 1), slot.count, scale,
@@ -265,7 +282,7 @@ void DeviceSlotPlan::average(DeviceStream& stream, std::span<const SlotValues> t
     if (slot.raw) {
       averageRaw(stream, slot, own, scale, inward);
     } else {
-      addInOrder(stream, number, own, inward);
+      addInOrder(stream, number, own, states, step, inward, changed);
       encodeInto(stream, number, sumOf(slot), scale, SlotPurpose::kResult, states, step, result, changed);
     }
     for (size_t block = 1; block + 1 < static_cast<size_t>(blocks().world()); ++block)
@@ -275,12 +292,20 @@ void DeviceSlotPlan::average(DeviceStream& stream, std::span<const SlotValues> t
 }
 
 void DeviceSlotPlan::addInOrder(DeviceStream& stream, size_t number, const SlotValues& own,
-                                ConstBytes inward) {
+                                SlotStateTable& states, SlotStep step, ConstBytes inward,
+                                SlotChanges& changed) {
   const Slot& slot = blocks().slots()[number];
   for (int rank = 0; rank < blocks().world(); ++rank) {
     const DecodeMode mode = rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate;
     if (rank != blocks().rank()) {
       read(stream, number, blocks().contribution(slot, inward, rank), rank, mode, sumOf(slot));
+      continue;
+    }
+    if (!slot.raw && mergesDecoded(*slot.codec)) {
+      const Bytes message(shared_->encoded, kWireHeaderBytes + slot.payloadBytes);
+      encodeInto(stream, number, widened(stream, slot, own), 1.0F, SlotPurpose::kContribution, states, step,
+                 message, changed);
+      read(stream, number, message, rank, mode, sumOf(slot));
       continue;
     }
     const void* const elements = elementsOf(slot, own);

@@ -58,7 +58,10 @@ class DeviceSlotPlan {
   void read(DeviceStream& stream, size_t number, ConstBytes message, int sender, DecodeMode mode,
             std::span<float> output);
   void readTo(DeviceStream& stream, size_t number, ConstBytes message, int sender, const SlotValues& values);
-  void addInOrder(DeviceStream& stream, size_t number, const SlotValues& own, ConstBytes inward);
+  void addInOrder(DeviceStream& stream, size_t number, const SlotValues& own, SlotStateTable& states,
+                  SlotStep step, ConstBytes inward, SlotChanges& changed);
+  /// The slot's values in float32. Values of another type are converted into memory of the plan.
+  std::span<const float> widened(DeviceStream& stream, const Slot& slot, const SlotValues& own);
   void averageRaw(DeviceStream& stream, const Slot& slot, const SlotValues& own, float factor, Bytes inward);
 
   const std::shared_ptr<Shared> shared_;  // work on the stream uses it after the plan has ended

@@ -122,6 +122,9 @@ def test_codecs_that_users_load(
     monkeypatch.setenv("HIPRESS_CACHE", str(tmp_path_factory.getbasetemp() / "codecs"))
     hipress.load_codec(ROOT / "examples" / "compll" / "blockquant4.cll")
     same_as_on_the_host(devices, 3, codec="blockquant4(block=32)")
+    hipress.load_codec(ROOT / "examples" / "compll" / "signsgd.cll")  # it merges the aggregator's own message
+    for topology in ("ps", "allgather"):
+        same_as_on_the_host(devices, 3, codec="signsgd", topology=topology)
 
 
 def test_codecs_that_differ_in_options_share_their_kernels() -> None:

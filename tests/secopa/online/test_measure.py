@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import hipress
 from hipress import _core
 from hipress.errors import InvalidArgument, Unsupported
 from hipress.secopa.commands.measured import all_codecs
@@ -102,6 +104,12 @@ def test_a_codec_with_statistics_is_refused_and_commands_leave_it_out() -> None:
         run_ranks(1, lambda engine: measure_profile(engine, MeasureOptions(("onebit", "int8_shared"), seconds=1000.0)))
     assert "int8" in all_codecs()
     assert "int8_shared" not in all_codecs()
+
+
+def test_a_codec_with_an_encoding_of_the_aggregators_own_values_is_refused() -> None:
+    codec = hipress.load_codec(Path(__file__).parents[3] / "examples" / "compll" / "signsgd.cll")
+    with pytest.raises(Unsupported, match="needs the aggregator's own encoding, and no plan costs it"):
+        run_ranks(1, lambda engine: measure_profile(engine, MeasureOptions((codec,), seconds=1000.0)))
 
 
 def test_larger_tensors_cost_more_and_losing_more_shows() -> None:

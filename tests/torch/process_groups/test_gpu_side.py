@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import hipress
 import hipress.torch as hp
 from hipress.torch.process_groups import GroupAverage, GroupOptions, group_calls
 from hipress.torch.process_groups.average import TensorShape
@@ -22,6 +23,7 @@ from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
+SIGNSGD = Path(__file__).parents[3] / "examples" / "compll" / "signsgd.cll"
 WORLD, STEPS = 3, 3
 COUNTS = {"a": 5000, "none": 0, "one": 1, "seven": 7, "b": 40_000, "half": 3001, "bfloat": 2000}
 DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16}
@@ -57,7 +59,8 @@ def _steps(rank: int, average: GroupAverage) -> list[dict[str, torch.Tensor]]:
 
 @training.in_process_group
 def _as_on_the_processor(rank: int, topology: str) -> None:
-    for codec in CODECS:
+    # signsgd merges an owner's values as decoded from its message, too.
+    for codec in [*CODECS, hipress.load_codec(SIGNSGD)]:
         options = GroupOptions(codec, topology, min_compress_bytes=0, codec_for={"seven": "none"}, portion_bytes=4000)
         expected, found = _average(options), _average(options, FakeGpuSide())
         for step, (wanted, given) in enumerate(zip(_steps(rank, expected), _steps(rank, found), strict=True)):
@@ -121,6 +124,12 @@ def _refused(rank: int) -> None:
 
 def test_unsupported_requests_are_refused_by_name(tmp_path: Path) -> None:
     run(_refused, 2, str(tmp_path))
+
+
+def test_a_codec_that_merges_decoded_values_has_no_sums_of_hosts() -> None:
+    codec = hipress.load_codec(SIGNSGD)
+    with pytest.raises(hp.Unsupported, match="codec signsgd merges every rank's values as decoded from its message"):
+        GroupOptions(codec, "hierarchical", ranks_per_host=1).check(["w"])
 
 
 def test_a_model_on_several_devices_or_on_another_kind_is_refused() -> None:

@@ -61,11 +61,13 @@ def _codec(program: ir.Program, origin: Origin) -> str:
     decode_lines = CpuSteps(decode).emit(decode_plan.steps)
     bound = emit_bound(program.encode, encode.vectors)
     states = program.encode.states
+    merged = ", public MergedDecoded" if program.encode.merges_decoded else ""
+    header = '#include "core/codec/merged_decoded.h"\n' if merged else ""
     return f"""// SPDX-License-Identifier: Apache-2.0
 //
 // Made by `hipress compll build` from {origin.file}.
 #include "core/codec/generated_codec.h"
-#include "core/ops/cpu/generated.h"
+{header}#include "core/ops/cpu/generated.h"
 
 extern "C" const hipress::cuda::CudaCodec* {gpu_table(program.name)}();
 
@@ -83,7 +85,7 @@ using namespace hipress::ops;
 {definitions(decode)}
 }}  // namespace decoding
 
-class {_class(program)} final : public GeneratedCodec{summed.base} {{
+class {_class(program)} final : public GeneratedCodec{summed.base}{merged} {{
  public:
   {_class(program)}(const CodecOptions& given, const Params& values, bool keepsStates)
       : GeneratedCodec(interface(), given, keepsStates), params(values){_kept(program)} {{}}

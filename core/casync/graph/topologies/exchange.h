@@ -28,6 +28,7 @@ struct Exchange {
   Operand own;                      ///< This rank's contribution.
   size_t depth = 0;                 ///< Messages in a row before a member's contribution is ready.
   std::vector<TaskIndex> ownReady;  ///< Tasks that make the contribution ready; empty: none.
+  bool mergesDecoded = false;       ///< An aggregator encodes its own contribution, too.
 
   size_t size() const { return members.size(); }
   /// The rank `steps` places behind `from`.

@@ -5,6 +5,7 @@
 //   worker:      encode → send → recv → decode
 //   aggregator:  recv from all → merge in rank order (its own gradient unencoded) → encode → send to all →
 //   decode
+// If the codec merges decoded values only, the aggregator encodes its own gradient for the merge, too.
 // The aggregator decodes its own message, so that every rank ends with the same bytes.
 #include "core/casync/graph/topologies/exchange.h"
 
@@ -23,12 +24,19 @@ Outcome addWorker(TaskGraph& graph, const Exchange& exchange) {
   return {aggregate, recv};
 }
 
+/// This rank's contribution as decoded from its own encoding. Adds the encode to the tasks before the merge.
+Operand encodeOwn(TaskGraph& graph, const Exchange& exchange, std::vector<TaskIndex>& before) {
+  const MessageIndex message = graph.addMessage(exchange.partition);
+  before.push_back(graph.encode(message, exchange.own, EncodeAs::kContribution, exchange.ownReady));
+  return Operand::message(message);
+}
+
 Outcome addAggregator(TaskGraph& graph, const Exchange& exchange) {
   std::vector<Operand> contributions;
   std::vector<TaskIndex> received = exchange.ownReady;
   for (size_t member = 0; member < exchange.size(); ++member) {
     if (member == exchange.position) {
-      contributions.push_back(exchange.own);
+      contributions.push_back(exchange.mergesDecoded ? encodeOwn(graph, exchange, received) : exchange.own);
       continue;
     }
     const MessageIndex message = graph.addMessage(exchange.partition);

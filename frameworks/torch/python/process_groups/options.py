@@ -64,6 +64,12 @@ class GroupOptions:
                 self._check_low_rank(matrices)
             if codec.summed is not None:
                 self._check_summed(codec.name, whole)
+            if codec.merges_decoded and self.topology == "hierarchical":
+                raise Unsupported(
+                    f"codec {codec.name} merges every rank's values as decoded from its message, and topology "
+                    "'hierarchical' adds the values of a host's ranks without a codec: use topology 'ps' or "
+                    "'allgather', or another codec"
+                )
         if self.warmup is not None:
             self.warmup.stages(self.codec)
             self._check_states(self.warmup)

@@ -73,8 +73,8 @@ def measure_profile(
 
     `stage` is called on this rank with the name of the part that is measured next.
 
-    Raises InvalidArgument for an unknown codec, Unsupported for powersgd and for
-    codecs whose encoded values ranks add, PeerLost, Timeout.
+    Raises InvalidArgument for an unknown codec, Unsupported for powersgd, for codecs
+    whose encoded values ranks add, and for codecs that merge decoded values only, PeerLost, Timeout.
     """
     for text in options.codecs:
         # An unknown codec raises before the measurement starts.
@@ -82,6 +82,11 @@ def measure_profile(
         if made.summed is not None:
             raise Unsupported(
                 f"codec '{text}' has statistics on which ranks agree, and no plan costs these: give it as codec or in "
+                "codec_for, without an automatic plan"
+            )
+        if made.merges_decoded:
+            raise Unsupported(
+                f"codec '{text}' needs the aggregator's own encoding, and no plan costs it: give it as codec or in "
                 "codec_for, without an automatic plan"
             )
         if made.low_rank is not None:
