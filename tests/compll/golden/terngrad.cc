@@ -295,8 +295,7 @@ class TerngradCodec final : public GeneratedCodec {
 
   size_t encodeValues(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                       Bytes output) const override {
-    return states.before.empty() ? encodeWith<false>(input, states, context, output)
-                                 : encodeWith<true>(input, states, context, output);
+    return encodeWith<false>(input, states, context, output);
   }
 
   void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode,

@@ -102,8 +102,7 @@ class {_class(program)} final : public GeneratedCodec{summed.base}{merged} {{
 
   size_t encodeValues(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                       Bytes output) const override {{
-    return states.before.empty() ? encodeWith<false>(input, states, context, output)
-                                 : encodeWith<true>(input, states, context, output);
+    return {encode.call("encodeWith", "input, states, context, output")};
   }}
 
   void decodePayload(ConstBytes payload, std::span<float> output, DecodeMode mode,

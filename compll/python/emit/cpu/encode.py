@@ -73,6 +73,11 @@ class Encoding:
   }}
 """
 
+    def call(self, name: str, arguments: str) -> str:
+        """The call of that method. A program without states needs only the version that keeps none."""
+        without = f"{name}<false>({arguments})"
+        return f"states.before.empty() ? {without} : {name}<true>({arguments})" if self.states else without
+
     def _state_pointers(self) -> list[str]:
         lines = []
         for number, state in enumerate(self.states):

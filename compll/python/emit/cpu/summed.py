@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hipress.compll import ir
 from hipress.compll.emit.bounds import emit_bound, emit_number
-from hipress.compll.emit.cpu.encode import encoding
+from hipress.compll.emit.cpu.encode import Encoding, encoding
 from hipress.compll.emit.target import Target
 from hipress.compll.emit.text import indented
 from hipress.compll.passes import summed as halves
@@ -33,12 +33,14 @@ def summed_codec(function: ir.Function, target: Target) -> SummedCodec:
     return SummedCodec(
         ", public SummedEncoding",
         statistics.definitions() + "\n" + agreed.definitions() + "\n",
-        _members(function.summed, emit_bound(before, statistics.vectors), function),
+        _members(function, statistics, agreed, emit_bound(before, statistics.vectors)),
         statistics.method("statisticsWith") + "\n" + agreed.method("encodeAgreedWith", reads="known") + "\n",
     )
 
 
-def _members(summed: ir.Summed, bound: list[str], function: ir.Function) -> str:
+def _members(function: ir.Function, statistics: Encoding, agreed: Encoding, bound: list[str]) -> str:
+    summed = function.summed
+    assert summed is not None
     most = emit_number(summed.most, Vectors(function))
     return f"""
   const SummedEncoding* summed() const override {{ return this; }}
@@ -50,12 +52,10 @@ def _members(summed: ir.Summed, bound: list[str], function: ir.Function) -> str:
   }}
   size_t statistics(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                     Bytes output) const override {{
-    return states.before.empty() ? statisticsWith<false>(input, states, context, output)
-                                 : statisticsWith<true>(input, states, context, output);
+    return {statistics.call("statisticsWith", "input, states, context, output")};
   }}
   size_t encodeAgreed(std::span<const float> input, ConstBytes known, const EncodeStates& states,
                       const EncodeContext& context, Bytes output) const override {{
-    return states.before.empty() ? encodeAgreedWith<false>(input, known, states, context, output)
-                                 : encodeAgreedWith<true>(input, known, states, context, output);
+    return {agreed.call("encodeAgreedWith", "input, known, states, context, output")};
   }}
 """
