@@ -30,7 +30,7 @@ def diloco_table(result: tables.Result) -> str:
 def _line(row: tables.Row) -> tuple[str, ...]:
     name = "DistributedDataParallel, bf16" if row["system"] == _DDP else f"`{row['system']}`, H = {row['sync_every']}"
     if row["overlap_steps"] is not None:
-        name += f", P = {row['fragments']}, τ = {row['overlap_steps']}"
+        name += f", P = {row['fragments']}, τ = {row['overlap_steps']}, {row['codec']}"
     sent, waited = row["step_bytes"], row["waited_percent"]
     at_equal = row["equal_tokens_loss_nats"]
     reached = row["to_target_s"] is not None
@@ -51,8 +51,8 @@ def _sentences(rows: dict[str, tables.Row]) -> str:
     hidden = rows.get("streaming", {}).get("hidden_percent")
     if hidden is not None:
         said.append(
-            f"Overlap hides {hidden:.1f} % of the time for which training waits without it. The ranks share two cores: "
-            "a rank that gets no core for a while makes its peers wait, so smaller τ hides less."
+            f"Overlap hides {hidden:.1f} % of the time for which training waits without it. Ranks that "
+            "share a core begin an exchange at different times, so smaller τ hides less."
         )
     dense, sparse = (rows.get(name, {}).get("step_bytes") for name in ("diloco", "sparseloco"))
     if dense and sparse:

@@ -52,6 +52,12 @@ def arguments() -> argparse.ArgumentParser:
         ("seed", 0, "seed of the first weights and of the sequences"),
     ):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{what} (default: {default})")
+    parser.add_argument(
+        "--streaming-codec",
+        metavar="CODEC",
+        default="bf16",
+        help="codec of streaming (default: bf16, DDP's precision)",
+    )
     parser.add_argument("--learning-rate", type=float, default=2e-3, help="learning rate of AdamW (default: 0.002)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
     return parser
@@ -73,6 +79,7 @@ def run(given: argparse.Namespace) -> list[Row]:
             sync_every=given.sync_every,
             fragments=given.fragments,
             overlap_steps=given.overlap_steps,
+            streaming_codec=given.streaming_codec,
             every=given.every,
             seed=given.seed,
             interface="" if given.nodes is None else INTERFACE,

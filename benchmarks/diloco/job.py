@@ -13,6 +13,7 @@ DDP = "ddp-bf16"
 ALONE = "alone"
 #: "streaming" without overlap: training waits for the same synchronisations.
 WAITING = "streaming-waiting"
+STREAMING = ("streaming", WAITING)
 SYSTEMS = (ALONE, DDP, "diloco", "streaming", WAITING, "sparseloco", "local_sgd")
 #: These trainings have fewer steps, because only their times are compared.
 TIMED_ONLY = (ALONE, WAITING)
@@ -36,6 +37,7 @@ class Job:
     sync_every: int
     fragments: int
     overlap_steps: int
+    streaming_codec: str
     every: int
     """Steps between two points of the curve."""
     seed: int

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import platform
 
-from benchmarks.diloco.job import ALONE, DDP, WAITING, Trained
+from benchmarks.diloco.job import ALONE, DDP, STREAMING, WAITING, Trained
 from benchmarks.harness.report import Row
 
 
@@ -43,8 +43,9 @@ def _row(system: str, trained: dict[str, Trained], given: argparse.Namespace) ->
         "steps": one.steps,
         "rank_tokens": one.steps * given.sequences * given.context,
         "sync_every": {DDP: 1, ALONE: None}.get(system, given.sync_every),
-        "fragments": given.fragments if system in ("streaming", WAITING) else None,
+        "fragments": given.fragments if system in STREAMING else None,
         "overlap_steps": given.overlap_steps if system == "streaming" else None,
+        "codec": given.streaming_codec if system in STREAMING else None,
         "learning_rate": given.learning_rate,
         "time_s": one.time_s,
         "step_ms": 1000 * one.time_s / one.steps,

@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.diloco.job import ALONE, DDP, TIMED_ONLY, WAITING, Job, Trained
+from benchmarks.diloco.job import ALONE, DDP, STREAMING, TIMED_ONLY, WAITING, Job, Trained
 from benchmarks.diloco.model import ByteDecoder, Text, loss
 from benchmarks.harness.hipress_session import hipress_session
 from benchmarks.harness.link_bytes import link_bytes
@@ -48,7 +48,7 @@ def trained(system: str, text: Text, job: Job, timeout_s: float) -> Trained:
 
     with hipress_session(timeout_s):
         preset = "streaming" if system == WAITING else system
-        streams = preset == "streaming"
+        streams = system in STREAMING
         diloco = hp.DiLoCo(
             model,
             optimizer,
@@ -56,6 +56,7 @@ def trained(system: str, text: Text, job: Job, timeout_s: float) -> Trained:
             sync_every=job.sync_every,
             fragments=job.fragments if streams else 1,
             overlap_steps=job.overlap_steps if system == "streaming" else 0,
+            codec=job.streaming_codec if streams else None,
         )
         result = _Training(job, system, model, optimizer, diloco.outer_parameters).run(model, text)
         diloco.detach()
@@ -109,14 +110,15 @@ class _Training:
         )
 
     def _copy(self, step: int, time_s: float) -> None:
-        if dist.get_rank() == 0 and self._system not in TIMED_ONLY:
+        # All ranks make copies, though only rank 0 needs them: its peers would wait for it otherwise.
+        if self._system not in TIMED_ONLY:
             with self._outer():
                 self._copies[step] = {name: each.detach().clone() for name, each in self._model.named_parameters()}
             self._times[step] = time_s
 
     def _waiting(self, in_step: list[float]) -> float:
         """Seconds of waiting in the steps after which a synchronisation begins, or whose end needs one."""
-        fragments = self._job.fragments if self._system in ("streaming", WAITING) else 1
+        fragments = self._job.fragments if self._system in STREAMING else 1
         distance = self._job.sync_every // fragments
         overlap = self._job.overlap_steps if self._system == "streaming" else 0
         plain = statistics.median(in_step)

@@ -55,6 +55,7 @@ def _rows() -> dict[str, dict[str, Any]]:
     given = SimpleNamespace(
         **{"nodes": 4, "rate": "100mbit", "round_trip": 50.0, "world": 9, "ddp_steps": 10, "sequences": 2},
         **{"context": 3, "sync_every": 5, "fragments": 1, "overlap_steps": 2, "learning_rate": 0.1, "seed": 0},
+        streaming_codec="bf16",
     )
     return {str(row["system"]): row for row in rows_of(trained, given)}  # type: ignore[arg-type]
 
