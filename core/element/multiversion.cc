@@ -51,6 +51,13 @@ std::atomic<IsaLevel>& current() {
 
 }  // namespace
 
+void detail::refuseLevel(IsaLevel compiled, IsaLevel current) {
+  throw invalidArgument("this codec was compiled for instruction-set level '" +
+                        std::string(isaLevelName(compiled)) + "' alone, and the level is now '" +
+                        std::string(isaLevelName(current)) +
+                        "': set HIPRESS_ISA before the process starts and loads the codec");
+}
+
 IsaLevel bestIsaLevel() {
   static const IsaLevel best = detect();
   return best;

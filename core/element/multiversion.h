@@ -48,6 +48,9 @@ IsaLevel isaLevelFromName(std::string_view name);
 
 namespace detail {
 
+/// Throws InvalidArgument: a library has code for `compiled` alone, and the level is the lower `current`.
+[[noreturn]] void refuseLevel(IsaLevel compiled, IsaLevel current);
+
 // `flatten` inlines the whole kernel into the function with the target, so that GCC vectorises the kernel's
 // plain loops for it. Without optimisation nothing is inlined, and the result is the same, only slower.
 #if HIPRESS_X86
@@ -71,8 +74,8 @@ __attribute__((flatten, noinline)) auto runGeneric(Arguments... arguments) {
 /// passed by value.
 ///
 /// A library that is compiled where it runs defines HIPRESS_COMPILED_LEVEL, the number of an IsaLevel. It has
-/// two of the three versions, which halves its compile time: the version of this level, and the generic one,
-/// which runs at all lower levels.
+/// this level's version alone, because compiling all three takes three times as long. Such a library throws
+/// InvalidArgument at lower levels, which only measurements and tests set after a library was loaded.
 template <template <IsaLevel> class Kernel, typename... Arguments>
 auto multiversion(Arguments... arguments) {
 #if HIPRESS_X86 && !defined(HIPRESS_COMPILED_LEVEL)
@@ -84,14 +87,20 @@ auto multiversion(Arguments... arguments) {
     case IsaLevel::kGeneric:
       break;
   }
+  return detail::runGeneric<Kernel<IsaLevel::kGeneric>>(arguments...);
 #elif HIPRESS_X86
   constexpr auto compiled = static_cast<IsaLevel>(HIPRESS_COMPILED_LEVEL);
-  if (isaLevel() >= compiled) {
-    if constexpr (compiled == IsaLevel::kV4) return detail::runV4<Kernel<compiled>>(arguments...);
-    if constexpr (compiled == IsaLevel::kV3) return detail::runV3<Kernel<compiled>>(arguments...);
+  if (isaLevel() < compiled) detail::refuseLevel(compiled, isaLevel());
+  if constexpr (compiled == IsaLevel::kV4) {
+    return detail::runV4<Kernel<compiled>>(arguments...);
+  } else if constexpr (compiled == IsaLevel::kV3) {
+    return detail::runV3<Kernel<compiled>>(arguments...);
+  } else {
+    return detail::runGeneric<Kernel<compiled>>(arguments...);
   }
-#endif
+#else
   return detail::runGeneric<Kernel<IsaLevel::kGeneric>>(arguments...);
+#endif
 }
 
 }  // namespace hipress

@@ -83,7 +83,7 @@ def write_library(codec: CodecSource, folder: Path, timeout: float = COMPILE_TIM
 def library_of(codec: CodecSource, timeout: float = COMPILE_TIMEOUT, *, every_level: bool = False) -> Path:
     """The codec's library, which is compiled unless the cache has it.
 
-    It has code for the instruction-set level of this process and generic code, or code for `every_level`.
+    It has code for the instruction-set level of this process alone, or for `every_level`.
 
     Raises Unsupported without a compiler, HipressError if the C++ does not compile, Timeout, and InvalidArgument if
     the cache cannot be written.

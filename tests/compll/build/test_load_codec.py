@@ -22,7 +22,6 @@ from hipress.compll.build.codec import library_of, read_codec
 from hipress.errors import HipressError, InvalidArgument, Timeout, Unsupported
 from tests.compll.build import compilers
 from tests.compll.programs import ROOT, codec, normal
-from tests.core.conftest import isa  # noqa: F401  (a fixture)
 
 SIZES = [0, 1, 15, 16, 17, 127, 128, 129, 1000, 4095, 4096, 4097, 33_000, 262_145]
 
@@ -72,7 +71,7 @@ def library(plain: Path) -> Path:
         *(("natural_dithering", {"block": 100}), ("threelc", {"sparsity": 1.5})),
     ],
 )
-def test_examples_do_what_the_interpreter_does(name: str, options: dict[str, Any], isa: str) -> None:  # noqa: F811
+def test_examples_do_what_the_interpreter_does(name: str, options: dict[str, Any]) -> None:
     assert hipress.load_codec(ROOT / "examples" / "compll" / f"{name}.cll") == name
     loaded = _core.create_codec(f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})")
     definition = codec(name, **options)
@@ -133,17 +132,35 @@ def test_a_wrong_program_is_told_with_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_loaded_here_has_code_for_this_processor_alone(plain: Path) -> None:
-    """The library has code for this processor, and generic code for all lower levels. A library for other machines has
-    code for every level."""
+def test_what_is_loaded_has_code_for_the_level_of_this_process_alone(plain: Path) -> None:
+    """A library for other machines has code for every level."""
     codec = read_codec(plain)
     here, anywhere = library_of(codec), library_of(codec, every_level=True)
     levels = _core.isa_levels()
-    assert (here.stat().st_size < anywhere.stat().st_size) == (len(levels) > 2)
-    variables = {**os.environ, "HIPRESS_ISA": levels[0]}
-    use = [sys.executable, "-c", "import hipress, sys; print(hipress.load_codec(sys.argv[1]))", str(plain)]
-    done = subprocess.run(use, capture_output=True, text=True, timeout=120, check=False, env=variables)
-    assert done.stdout == "plain\n", done.stderr
+    assert (here.stat().st_size < anywhere.stat().st_size) == (len(levels) > 1)
+    for level in levels:
+        program = (
+            "import hipress, numpy, sys; hipress.load_codec(sys.argv[1]); codec = hipress._core.create_codec('plain'); "
+            "print(len(codec.encode(numpy.ones(1000, numpy.float32), {})))"
+        )
+        use = [sys.executable, "-c", program, str(plain)]
+        variables = {**os.environ, "HIPRESS_ISA": level}
+        done = subprocess.run(use, capture_output=True, text=True, timeout=120, check=False, env=variables)
+        assert done.stdout == "4000\n", done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(_core.isa_levels()) < 2, reason="this processor has one instruction-set level")
+def test_what_was_loaded_is_refused_at_a_lower_level() -> None:
+    assert hipress.load_codec(ROOT / "examples" / "compll" / "signsgd.cll") == "signsgd"
+    signs = _core.create_codec("signsgd")
+    before = _core.isa_level()
+    _core.set_isa_level("generic")
+    try:
+        with pytest.raises(InvalidArgument, match=f"compiled for instruction-set level '{before}' alone"):
+            signs.encode(normal(1000, 0), {})
+    finally:
+        _core.set_isa_level(before)
 
 
 @pytest.mark.slow
