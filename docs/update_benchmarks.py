@@ -142,8 +142,8 @@ The tables show the squared distance of the average of compressed gradients from
 squared length of the exact average (vNMSE). *Bits*: the number of bits of an encoded element. The gradients come from
 three trainings: handwritten digits, a text, and photographs without noise. Codecs with error feedback start with zero
 states: later steps make up for the loss of one step. A ring encodes each sum again at every hop; `ps` encodes it once.
-With `int8_shared` no rank encodes a sum again, so the error does not depend on the topology. Its 8 bits hold the sum of
-all ranks, so each rank has few levels; *–* stands where the sum could overflow.
+With `int8_shared` and `thc` no rank encodes a sum again, so the error does not depend on the topology. 8 bits hold the
+sum of all ranks, so each rank has few levels; *–* stands where the sum could overflow.
 """
 _PLANNING = """\
 All gradients of a model on 4 hosts. The time starts when all gradients are complete, and ends when all averages are

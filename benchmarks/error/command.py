@@ -34,6 +34,9 @@ CODECS = (
     *(
         "int8_shared(levels=31)",
         "int8_shared(levels=7)",
+        "thc(levels=31,reach=3.3)",
+        "thc",
+        "thc(stochastic=true)",
         "natural",
         "qsgd",
         "u8bit",

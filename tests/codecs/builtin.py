@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 
 FLOATS = ["fp8_e4m3", "fp8_e5m2", "fp4_e2m1"]
 NAMES = ["onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4", *FLOATS]
-NAMES += ["int8_shared", "efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk", "u8bit", "dynamiq"]
+NAMES += ["int8_shared", "thc", "efsignsgd", "qsgd", "natural", "topk", "threshold", "randomk", "u8bit", "dynamiq"]
 #: Codecs that take a sample to find the least value that they send.
 SAMPLING = ["dgc", "graddrop"]
 SPARSE = ["dgc", "graddrop", "topk", "threshold", "randomk"]
@@ -42,6 +42,8 @@ TEXTS = [
     "int4(block=16)",
     "int8_shared(levels=127, block=16)",
     "int8_shared(levels=3, block=5000, stochastic=true, error_feedback=false)",
+    "thc(levels=31, reach=3.3)",
+    "thc(levels=127, reach=8, stochastic=true, error_feedback=false)",
     "int4(block=5000, stochastic=true, error_feedback=false)",
     "fp8_e4m3(block=100, stochastic=true, error_feedback=true)",
     "fp8_e5m2(stochastic=true, power_of_two=true)",
@@ -93,6 +95,8 @@ def documented_bytes(of: Builtin, count: int) -> int:
         return 8 * -(-count // int(option(of, "block"))) + -(-count * int(option(of, "bitwidth")) // 8)
     if of.name == "bf16":
         return 2 * count
+    if of.name == "thc":
+        return 4 * -(-count // 1024) + count
     if of.name == "natural":
         return count + -(-count // 8)
     if of.name == "dynamiq":

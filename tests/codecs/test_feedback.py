@@ -17,6 +17,7 @@ DENSE = [
     *("fp4_e2m1", "fp4_e2m1(stochastic=true, power_of_two=true)", "efsignsgd", "efsignsgd(block=100)"),
     "u8bit(block=100, error_feedback=true)",
     "dynamiq(bits=3.3, block=32, error_feedback=true)",
+    *("thc", "thc(levels=1, reach=1.2)", "thc(levels=31, stochastic=true)"),
     *("qsgd(levels=7, block=100, error_feedback=true)", "natural(stochastic=false, error_feedback=true)"),
 ]
 

@@ -29,6 +29,8 @@ from tests.codecs.builtin import NAMES, builtin
         ("fp8_e4m3", "block", ["15", "16777217"], r"in \[16, "),
         ("fp4_e2m1", "block", ["15"], r"in \[16, "),
         ("qsgd", "levels", ["0", "128", "-1"], r"in \[1, 127\]"),
+        ("thc", "levels", ["0", "128"], r"in \[1, 127\]"),
+        ("thc", "reach", ["0.9", "8.1"], r"in \[1, 8\]"),
         ("topk", "ratio", ["0", "1.1"], r"in \(0, 1\]"),
         ("threshold", "threshold", ["0", "-1"], r"in \(0, inf\)"),
         ("randomk", "ratio", ["0"], r"in \(0, 1\]"),

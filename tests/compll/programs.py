@@ -26,7 +26,7 @@ BUILTIN = [
     "int8",
     "int8_shared",
 ]
-BUILTIN += ["natural", "onebit", "qsgd", "randomk", "tbq", "terngrad", "threshold", "topk", "u8bit"]
+BUILTIN += ["natural", "onebit", "qsgd", "randomk", "tbq", "terngrad", "thc", "threshold", "topk", "u8bit"]
 EXAMPLES = ["adacomp", "blockquant4", "demo", "eden", "inceptionn", "linear_dithering", "natural_dithering"]
 EXAMPLES += ["signsgd", "sparseloco", "threelc"]
 UNBIASED = ["bf16", "terngrad", "natural_dithering", "linear_dithering", "eden"]

@@ -61,6 +61,7 @@ from tests.codecs.builtin import NAMES
         ("randomk", "randomk(ratio=0.01, error_feedback=true)", 32, ("residual",)),
         ("u8bit", "u8bit(block=4096, error_feedback=false)", 33, ()),
         ("dynamiq", "dynamiq(bits=5.1, block=64, error_feedback=false)", 34, ()),
+        ("thc", "thc(levels=7, reach=2.5, stochastic=false, error_feedback=true)", 41, ("residual",)),
     ],
 )
 def test_text_to_codec(text: str, signature: str, number: int, states: tuple[str, ...]) -> None:

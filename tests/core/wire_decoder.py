@@ -14,7 +14,7 @@ from dataclasses import dataclass
 RAW, ABSENT, CHECKSUM = 1, 2, 4
 NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP, BF16, INT8, INT4 = 0, 1, 16, 17, 18, 19, 20, 21, 22, 23
 FP8_E4M3, FP8_E5M2, FP4_E2M1, EFSIGNSGD, QSGD, NATURAL, TOPK, THRESHOLD, RANDOMK = 24, 25, 26, 27, 28, 29, 30, 31, 32
-INT8_SHARED = 40
+INT8_SHARED, THC = 40, 41
 U8BIT = 33
 DYNAMIQ = 34
 
@@ -31,6 +31,7 @@ DEFAULTS: dict[int, dict[str, float]] = {
     INT8: {"block": 256},
     INT4: {"block": 256},
     INT8_SHARED: {"levels": 15, "block": 256},
+    THC: {"levels": 7},
     **{number: {"block": 256} for number in SMALL_FLOATS},
     EFSIGNSGD: {"block": 32768},
     QSGD: {"block": 512},
@@ -144,6 +145,31 @@ def decode_int8_shared(payload: bytes, count: int, levels: int, block: int) -> l
     return [rounded(level * scales[j // block]) for j, level in enumerate(signed)]
 
 
+def thc_sign(place: int) -> int:
+    """The sign of a place, from 32 bits with wrap-around; a right shift keeps the sign."""
+
+    def signed(bits: int) -> int:
+        return (bits + 2**31) % 2**32 - 2**31
+
+    first = signed(-1640531535 * place)
+    second = signed((first ^ first >> 15) * -2048144777)
+    return -1 if signed((second ^ second >> 13) * -1028477379) < 0 else 1
+
+
+def decode_thc(payload: bytes, count: int, levels: int) -> list[float]:
+    blocks, bound = (count + 1023) // 1024, 2.0**116
+    most = decode_elements(payload[: 4 * blocks], 0, blocks)
+    scales = [min(rounded(value / levels), bound) for value in most]
+    signed = [float(code - 256 * (code >> 7)) for code in unpacked(payload[4 * blocks :], 8, count)]
+    for first in range(0, count // 1024 * 1024, 1024):
+        for bit in range(10):
+            for j in (j for j in range(first, first + 1024) if not j >> bit & 1):
+                a, b = signed[j], signed[j | 1 << bit]
+                signed[j], signed[j | 1 << bit] = a + b, a - b
+        signed[first : first + 1024] = [value / 32 for value in signed[first : first + 1024]]
+    return [rounded(thc_sign(j) * value * scales[j // 1024]) for j, value in enumerate(signed)]
+
+
 def decode_small_floats(payload: bytes, count: int, exponent: int, mantissa: int, block: int) -> list[float]:
     width, blocks = 1 + exponent + mantissa, (count + block - 1) // block
     scales = decode_elements(payload[: 4 * blocks], 0, blocks)
@@ -242,6 +268,8 @@ def decode_payload(codec: int, payload: bytes, count: int, options: Mapping[str,
         return decode_block_scaled(payload, count, 4 if codec == INT4 else 8, int(agreed["block"]))
     if codec == INT8_SHARED:
         return decode_int8_shared(payload, count, int(agreed["levels"]), int(agreed["block"]))
+    if codec == THC:
+        return decode_thc(payload, count, int(agreed["levels"]))
     if codec in SMALL_FLOATS:
         return decode_small_floats(payload, count, *SMALL_FLOATS[codec], int(agreed["block"]))
     if codec == U8BIT:

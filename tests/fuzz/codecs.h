@@ -52,6 +52,8 @@ inline constexpr const char* kCodecs[] = {
     "dynamiq(bits=3, block=32)",
     "int8_shared",
     "int8_shared(levels=31, block=16)",
+    "thc",
+    "thc(levels=31)",
 };
 inline constexpr size_t kCodecCount = sizeof(kCodecs) / sizeof(*kCodecs);
 

@@ -49,10 +49,12 @@ class Output:
 
 @dataclass(frozen=True)
 class Agreed:
-    """agree(): the place of the statistics' definition in the function, and how ranks combine them."""
+    """agree(): the place of the statistics' definition in the function, how ranks combine them, and of which blocks
+    they are."""
 
     statement: int
     how: str
+    block: ir.Expr
     span: Span
 
 

@@ -34,7 +34,13 @@ def summed(unit: Unit, statements: list[ir.Statement]) -> Summed | None:
         raise unit.error(
             message.span, "the message that ranks add is what they agree on, then the levels, and nothing else", _WRITE
         )
-    return Summed(statistics=let.name, agreement=cast(Agreement, agreed.how), levels=added.vector, most=added.most)
+    return Summed(
+        statistics=let.name,
+        agreement=cast(Agreement, agreed.how),
+        block=agreed.block,
+        levels=added.vector,
+        most=added.most,
+    )
 
 
 def check_decode(decode: ir.Function, source: Source) -> None:

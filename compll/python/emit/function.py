@@ -28,6 +28,7 @@ class Function:
         self.held: dict[str, str] = {}  # vectors that earlier loops have stored to new states, with the states
         self.buffered: set[str] = set()  # vectors that earlier loops have stored to buffers
         self.by_rank: set[str] = set()  # sorted vectors that are not in memory
+        self.of_one_block: set[str] = set()  # vectors of which a kernel for processors keeps the block at hand only
         self.flag = "kAccumulate" if decoding else "kStates"
 
     def member(self, name: str, type_: str, initial: str = "") -> str:

@@ -27,6 +27,7 @@ BUILTIN = {
     "u8bit": 33,
     "dynamiq": 34,
     "int8_shared": 40,
+    "thc": 41,
 }
 #: Smaller numbers are reserved for codecs that come with HiPress; core/codec/codec.h checks the same limit.
 FIRST_OF_USERS = 1024

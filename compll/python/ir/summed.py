@@ -16,11 +16,13 @@ Agreement: TypeAlias = Literal["max", "min", "sum"]
 class Summed:
     """The message is `statistics`, on which ranks agree before they encode, and `levels`, which are added.
 
-    Both are names of vectors of encode. Without other ranks, a rank's own statistics are those of all ranks.
+    Both are names of vectors of encode. Without other ranks, a rank's own statistics are those of all ranks. There is
+    one of them for each `block` elements of the gradient.
     `most` depends on parameters only: no level is greater in magnitude.
     """
 
     statistics: str
     agreement: Agreement
+    block: Expr
     levels: str
     most: Expr

@@ -80,14 +80,15 @@ class Planner:
         `block`: the sink computes one result for each block of that size. `since`: the earliest time of the loop.
         """
         needs = self.sink_needs(sink, self.of()) | self.of().count(over)
-        spreads = self.of().spreads(sink) if block is None and not isinstance(sink, plan.ReduceTo) else ()
+        spreads = self.of().spreads(sink) if not isinstance(sink, plan.ReduceTo | plan.BlocksTo) else ()
         blockwise = block if block is not None else spreads[0] if len(spreads) == 1 else None
         if blockwise is not None:
             needs |= self.of().expr(blockwise)
         least = max(self.time(needs) + 1, since)
-        nested = self.place_in_nest(sink, over, least) if block is None else None
+        nested = self.place_in_nest(sink, over, block, since, least)
         if nested is not None:
             return nested
+        again = blockwise is not None and spreads == (blockwise,)
         length = self.vectors.length(over)
         for timed in sorted(self.loops, key=lambda loop: loop.time):
             loop = timed.step
@@ -99,10 +100,10 @@ class Planner:
             # The reduction of a whole vector has its own blocks of 4096 elements.
             if isinstance(sink, plan.ReduceTo) and loop.block is not None:
                 continue
-            (loop.second if spreads and blockwise is not None else loop.first).append(sink)
+            (loop.second if again else loop.first).append(sink)
             return timed.time
         loop = plan.Loop(length, over, blockwise)
-        (loop.second if spreads and blockwise is not None else loop.first).append(sink)
+        (loop.second if again else loop.first).append(sink)
         self.loops.append(_Timed(least, loop))
         return least
 
@@ -123,29 +124,49 @@ class Planner:
         for timed in self.loops:
             loop = timed.step
             assert isinstance(loop, plan.Loop)
-            for sinks in (loop.first, loop.per_block, loop.second):
+            for sinks in (loop.first, loop.per_block, loop.second, *loop.later):
                 sinks[:] = [by if known is sink else known for known in sinks]
 
-    def place_in_nest(self, sink: plan.Sink, over: str, otherwise: int) -> int | None:
-        """Puts the sink into a block-wise loop that computes the block results it needs; returns that loop's time."""
-        if isinstance(sink, plan.ReduceTo):
+    def place_in_nest(
+        self, sink: plan.Sink, over: str, block: ir.Expr | None, since: int, otherwise: int
+    ) -> int | None:
+        """Puts the sink into a block-wise loop that computes what it needs of a block; returns that loop's time."""
+        if isinstance(sink, plan.ReduceTo | plan.BlocksTo):
             return None
         for timed in self.loops:
             loop = timed.step
             assert isinstance(loop, plan.Loop)
-            if loop.block is None or timed.time >= otherwise:
+            if loop.block is None or block not in (None, loop.block) or not since <= timed.time < otherwise:
                 continue
             results = frozenset(s.name for s in loop.first if isinstance(s, plan.BlocksTo))
-            inside = NeedsOf(self.vectors, Nest(loop.block, results))
-            blocks = {self.vectors.length(name) for name in results}
-            per_block = self.vectors.length(over) in blocks
-            if not per_block and self.vectors.length(over) != loop.length:
-                continue
-            if per_block and not isinstance(sink, plan.StoreTo):
-                continue
-            if self.time(self.sink_needs(sink, inside, per_block=per_block)) < timed.time:
-                (loop.per_block if per_block else loop.second).append(sink)
+            per_block = self.vectors.length(over) in {self.vectors.length(name) for name in results}
+            found: list[plan.Sink] | None = None
+            if per_block and isinstance(sink, plan.StoreTo):
+                inside = NeedsOf(self.vectors, Nest(loop.block, results))
+                ready = self.time(self.sink_needs(sink, inside, per_block=True))
+                found = loop.per_block if ready < timed.time else None
+            elif not per_block and self.vectors.length(over) == loop.length:
+                found = self.pass_of(loop, sink, results, timed.time)
+            if found is not None:
+                found.append(sink)
                 return timed.time
+        return None
+
+    def pass_of(self, loop: plan.Loop, sink: plan.Sink, results: frozenset[str], time: int) -> list[plan.Sink] | None:
+        """The earliest pass of a block-wise loop in which all that the sink needs of a block is known."""
+        assert loop.block is not None
+        known: frozenset[str] = frozenset()
+        before, passes = loop.first, [loop.second, *loop.later]
+        for number, sinks in enumerate([*passes, []]):
+            made = frozenset(s.name for s in before if isinstance(s, plan.ByBlocks))
+            known, before = known | made, sinks
+            if number == len(passes) and not made:
+                return None
+            inside = NeedsOf(self.vectors, Nest(loop.block, results, known))
+            if self.time(self.sink_needs(sink, inside)) < time:
+                if number == len(passes):
+                    loop.later.append(sinks)
+                return sinks
         return None
 
     def sink_needs(self, sink: plan.Sink, of: NeedsOf, *, per_block: bool = False) -> Needs:

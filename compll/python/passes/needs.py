@@ -20,10 +20,12 @@ class Need:
 
 @dataclass(frozen=True)
 class Nest:
-    """A loop that takes block after block, and the vectors of block results that it computes."""
+    """A loop that takes block after block, the vectors of block results that it computes, and the vectors of which the
+    block's elements are in memory."""
 
     block: ir.Expr
     results: frozenset[str]
+    elements: frozenset[str] = frozenset()
 
 
 Needs = frozenset[Need]
@@ -80,7 +82,7 @@ class NeedsOf:
             case Stored(ir.Sort(vector=of)):
                 return frozenset((Need("stored", vector),)) | self.indexed(of)
             case Stored():
-                if per_block and self.nest is not None and vector in self.nest.results:
+                if self.nest is not None and vector in (self.nest.results if per_block else self.nest.elements):
                     return frozenset()
                 return frozenset((Need("stored", vector),))
             case Computed(op):

@@ -2,7 +2,7 @@
 """The plan of a function: its passes over memory, and the results of each pass. The emitters read it.
 
     plan  = Plan(step*)                      in the order in which they run
-    step  = Loop(length, block?, sink* first, sink* per_block, sink* second)
+    step  = Loop(length, block?, sink* first, sink* per_block, sink* second, sink** later)
           | Scalar(name, type, expr)         a scalar of the frame
           | Count(vector, kind, expr?)       the number of elements of a vector that is not the gradient
           | Offset(item)                     the place of an item in the message
@@ -10,17 +10,18 @@
           | Starts(name, widths, count, block, words?)
           | CheckIndices(indices, vector, operator, increasing)
           | Read(field*) | Demand(expr, line) | Branch(expr, plan, plan, join*) | Finish(item*)
-    sink  = ReduceTo | BlocksTo | FilterTo | KeysTo | StoreTo | ScatterTo
+    sink  = ReduceTo | BlocksTo | ByBlocks | FilterTo | KeysTo | StoreTo | ScatterTo
 
 A Loop goes over all elements of its length once and feeds its sinks. A map has no place in memory: its elements are
 computed where a sink needs them. With `block`, the loop takes one block after the other: `first` over the block's
 elements, then `per_block` once, then `second` over the elements again, which are still in the cache; there a spread
-vector is a scalar. So error feedback with a scale for each block is one pass over memory.
+vector is a scalar. So error feedback with a scale for each block is one pass over memory. What ByBlocks makes of a
+block is ready after the pass that has it, so `later` has more passes over the same block.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from hipress.compll import ir
@@ -55,6 +56,10 @@ class ReduceTo(OperatorSink):
 @dataclass(frozen=True)
 class BlocksTo(OperatorSink):
     op: ir.ReduceBlocks
+
+
+class ByBlocks(OperatorSink):
+    """An operator that makes elements of whole blocks. They are in memory after a pass over the block's elements."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,18 @@ class Loop:
     first: list[Sink] = field(default_factory=list)
     per_block: list[Sink] = field(default_factory=list)
     second: list[Sink] = field(default_factory=list)
+    later: list[list[Sink]] = field(default_factory=list)
 
     def sinks(self) -> list[Sink]:
-        return [*self.first, *self.per_block, *self.second]
+        return [*self.first, *self.per_block, *self.second, *(sink for sinks in self.later for sink in sinks)]
+
+    def apart(self) -> list[Loop]:
+        """Loops that do the same one after the other. None of them reads what it makes by blocks."""
+        passes = self.later
+        together = replace(self, later=[])
+        if any(isinstance(sink, ByBlocks) for sink in self.first):
+            passes, together = [self.second, *passes], replace(together, second=[])
+        return [together, *(Loop(self.length, self.vector, self.block, second=sinks) for sinks in passes if sinks)]
 
 
 @dataclass(frozen=True)

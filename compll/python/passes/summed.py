@@ -23,11 +23,10 @@ def statistics(function: ir.Function) -> ir.Function:
 
 def with_agreed(function: ir.Function) -> ir.Function:
     """The function that encodes with given statistics."""
+    assert function.summed is not None
     place, let = _agreed(function)
-    op = let.value
-    assert isinstance(op, ir.ReduceBlocks)
     size = ir.Size(vector=ir.GRADIENT, type=ir.INT, span=let.span)
-    blocks = ir.Call(function="blocks", arguments=(size, op.block), type=ir.INT, span=let.span)
+    blocks = ir.Call(function="blocks", arguments=(size, function.summed.block), type=ir.INT, span=let.span)
     field = ir.Field(name=let.name, type=let.type, length=blocks, span=let.span)
     read = ir.Extract(fields=(field,), span=let.span)
     return _pruned(replace(function, body=(*function.body[:place], read, *function.body[place + 1 :]), summed=None))

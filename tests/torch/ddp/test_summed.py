@@ -27,17 +27,17 @@ CODEC = "int8_shared(levels=42)"
 STEPS = 4
 
 
-def reference(world: int) -> Reference:
-    return Reference(Interpreter(compile_builtin("int8_shared"), levels=42), 120 * 90, world)
+def reference(world: int, name: str = "int8_shared") -> Reference:
+    return Reference(Interpreter(compile_builtin(name), levels=42), 120 * 90, world)
 
 
 @training.in_process_group
-def _averaged(rank: int, carrier: str, bad: int) -> list[Any]:
+def _averaged(rank: int, carrier: str, codec: str, bad: int) -> list[Any]:
     """The averages; of step `bad` the gradient of rank 1 is not finite."""
     if carrier == "hipress":
         hp.init()
     model = DistributedDataParallel(OneMatrix())
-    ddp.compress(model, CODEC, carrier=carrier, min_compress_bytes=0)
+    ddp.compress(model, codec, carrier=carrier, min_compress_bytes=0)
     results = []
     for step in range(STEPS):
         if (rank, step) == (1, bad):
@@ -49,10 +49,10 @@ def _averaged(rank: int, carrier: str, bad: int) -> list[Any]:
     return results
 
 
-@pytest.mark.parametrize("carrier", ["group", "hipress"])
-def test_both_carriers_average_as_the_definition_says(tmp_path: Path, carrier: str) -> None:
-    by_rank = run(_averaged, 3, str(tmp_path), carrier, 2)
-    definition = reference(3)
+@pytest.mark.parametrize(("carrier", "name"), [("group", "int8_shared"), ("hipress", "int8_shared"), ("group", "thc")])
+def test_both_carriers_average_as_the_definition_says(tmp_path: Path, carrier: str, name: str) -> None:
+    by_rank = run(_averaged, 3, str(tmp_path), carrier, f"{name}(levels=42)", 2)
+    definition = reference(3, name)
     for step in range(STEPS):
         values = [gradient(rank, step).numpy() for rank in range(3)]
         if step == 2:

@@ -25,6 +25,7 @@ from hipress.compll.emit.text import (
 )
 from hipress.compll.passes import plan
 from hipress.compll.passes.fuse import fuse
+from hipress.compll.passes.of_one_block import of_one_block
 
 # Members of the frames that hold the codec's arguments.
 _DECODING = ("float* output = nullptr;",)
@@ -58,6 +59,7 @@ def _codec(program: ir.Program, origin: Origin) -> str:
     summed = summed_codec(program.encode, CPU)
     decode_plan, decode_vectors = fuse(program.decode)
     decode = Function(decode_vectors, CPU, decoding=True)
+    decode.of_one_block = of_one_block(decode_vectors, decode_plan.steps)
     decode_lines = CpuSteps(decode).emit(decode_plan.steps)
     bound = emit_bound(program.encode, encode.vectors)
     states = program.encode.states

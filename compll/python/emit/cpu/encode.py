@@ -12,6 +12,7 @@ from hipress.compll.emit.target import Target
 from hipress.compll.emit.text import definitions, frame_struct, indented, message_items
 from hipress.compll.passes.finite import guarding_state
 from hipress.compll.passes.fuse import fuse
+from hipress.compll.passes.of_one_block import of_one_block
 from hipress.compll.passes.vectors import Vectors
 
 #: Members of all frames.
@@ -91,6 +92,7 @@ def encoding(function: ir.Function, target: Target, space: str) -> Encoding:
     """Emits the function. The program declares its `states`; it may leave some unwritten."""
     plan, vectors = fuse(function)
     emitted = Function(vectors, target, decoding=False)
+    emitted.of_one_block = of_one_block(vectors, plan.steps)
     emitted.guard = guarding_state(plan.steps, vectors)
     emitted.gradient_checked = emitted.guard is not None
     lines = CpuSteps(emitted).emit(plan.steps, message_items(function))

@@ -122,24 +122,33 @@ struct {self.name} {{
                     first.append(self.block_reducer(sink, results))
             first.append(_tiles("first", "last", work.text()))
             for sink in self.loop.first:
-                per_sink = getattr(self.function.target.sinks[type(sink)], "per_block", None)
                 if isinstance(sink, plan.BlocksTo):
                     first.append(self.block_result(sink, scope))
                     known.append(self.known_result(sink))
-                elif per_sink is not None:
-                    first.append(per_sink(work, sink))
+            first += self.made_by_blocks(self.loop.first, work)
         per_block: list[str] = []
         for store in self.loop.per_block:
             assert isinstance(store, plan.StoreTo)
             per_block.append(self.store_block(store, scope))
-        second = self.pass_over(self.loop.second, scope) if self.loop.second else None
+        passes = [self.block_pass(sinks, scope) for sinks in (self.loop.second, *self.loop.later) if sinks]
         middle = [*known, *scope.lines, *per_block]
-        if second is None:
+        if not passes:
             return _each_block("begin", "end", [*first, *middle])
-        last = _tiles("first", "last", second.text())
+        last = "\n".join(passes)
         if not first:
             return _each_block("begin", "end", [*middle, last])
-        return _several_blocks(first, middle, last)
+        alone = any(isinstance(s, plan.ByBlocks) and s.name in self.function.of_one_block for s in self.loop.first)
+        return _several_blocks(first, middle, last, "size" if alone else "size * ops::blocksTogether(size)")
+
+    def block_pass(self, sinks: list[plan.Sink], scope: BlockScope) -> str:
+        """A pass over the elements of a block whose results are known."""
+        work = self.pass_over(sinks, scope)
+        return "\n".join([_tiles("first", "last", work.text()), *self.made_by_blocks(sinks, work)])
+
+    def made_by_blocks(self, sinks: list[plan.Sink], work: CpuPass) -> list[str]:
+        """What ends a pass over the elements of a block."""
+        lowered = [(sink, getattr(self.function.target.sinks[type(sink)], "per_block", None)) for sink in sinks]
+        return [per_block(work, sink) for sink, per_block in lowered if per_block is not None]
 
     def block_reducer(self, sink: plan.BlocksTo, results: dict[str, str]) -> str:
         type_, combine = combiner(self.function, sink.op)
@@ -186,7 +195,7 @@ def _each_block(begin: str, end: str, lines: list[str]) -> str:
     )
 
 
-def _several_blocks(first: list[str], middle: list[str], last: str) -> str:
+def _several_blocks(first: list[str], middle: list[str], last: str, together: str) -> str:
     """Loops over a few small blocks, which stay in the first cache: over their elements, their results, their elements.
 
     So the processor computes the results of several blocks at once, and does not wait for each.
@@ -204,7 +213,7 @@ def _several_blocks(first: list[str], middle: list[str], last: str) -> str:
         ]
     )
     return (
-        "const size_t together = size * ops::blocksTogether(size);\n"
+        f"const size_t together = {together};\n"
         "[[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;\n"
         "for (size_t from = begin; from < end; from += together) {\n"
         "  const size_t until = std::min(end, from + together);\n"

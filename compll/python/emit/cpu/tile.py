@@ -39,6 +39,13 @@ class CpuTile(Tile):
         self.before[member] = f"const {type_}* const {member} = {pointer};"
         return f"{member}[i]"
 
+    def stored(self, name: str) -> str:
+        if name not in self.function.of_one_block:
+            return super().stored(name)
+        c_name = self.names(name)
+        self.before[f"v_{c_name}"] = f"const float* const v_{c_name} = block_{c_name} + (tile - first);"
+        return f"v_{c_name}[i]"
+
     def unpacked(self, name: str) -> str:
         c_name = self.names(name)
         self.before[f"v_{c_name}"] = (

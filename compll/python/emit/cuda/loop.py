@@ -89,6 +89,6 @@ def spread_vectors(function: CudaFunction, sinks: Sequence[plan.Sink], block: ir
         match sink:
             case plan.StoreTo(vector=vector) | plan.ScatterTo(values=ir.Vec(vector=vector)):
                 visit(vector)
-            case plan.ReduceTo(op=op) | plan.FilterTo(op=op) | plan.KeysTo(op=op):
+            case plan.OperatorSink(op=op):
                 visit(op.vector)
     return list(dict.fromkeys(found))

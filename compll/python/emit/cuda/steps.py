@@ -127,6 +127,10 @@ class CudaSteps(OrderSteps):
     # Loops
 
     def loop(self, loop: plan.Loop) -> None:
+        for part in loop.apart():
+            self.kernels_of(part)
+
+    def kernels_of(self, loop: plan.Loop) -> None:
         for sink in loop.sinks():
             self.before(sink, loop.vector)
         blocks = [sink for sink in loop.first if isinstance(sink, plan.BlocksTo)]

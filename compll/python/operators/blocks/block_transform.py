@@ -81,14 +81,19 @@ def on_cpu(kind: str, argument: Callable[[Vectors, Any, str], tuple[str, str]]) 
         tile.prologue[f"blocks_{name}"] = f"{declaration}\n{made}" if declaration else made
         array = work.array(tile.element(sink.op.vector), "float")
         work.after.append(f"blocks_{name}.add({array}, count);")
-        work.function.member(f"v_{name}", "float*", " = nullptr")
+        if sink.name in work.function.of_one_block:
+            tile.prologue[f"block_{name}"] = f"alignas(64) float block_{name}[{size}];"
+        else:
+            work.function.member(f"v_{name}", "float*", " = nullptr")
 
     def before(steps: CpuSteps, sink: Any, over: str) -> None:
-        steps.reserve(f"v_{steps.names(sink.name)}", "float", steps.scope.count(over))
+        if sink.name not in steps.function.of_one_block:
+            steps.reserve(f"v_{steps.names(sink.name)}", "float", steps.scope.count(over))
 
     def per_block(work: CpuPass, sink: Any) -> str:
         name = work.names(sink.name)
-        return f"blocks_{name}.finish(f->v_{name} + first);"
+        kept = sink.name in work.function.of_one_block
+        return f"blocks_{name}.finish({f'block_{name}' if kept else f'f->v_{name} + first'});"
 
     return CpuSink(element, before, per_block=per_block)
 

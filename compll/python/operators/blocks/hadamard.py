@@ -34,7 +34,7 @@ class Hadamard(BlockTransform):
 
 
 @dataclass(frozen=True)
-class HadamardTo(plan.OperatorSink):
+class HadamardTo(plan.ByBlocks):
     op: Hadamard
 
 

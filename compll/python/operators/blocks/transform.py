@@ -35,7 +35,7 @@ class Transform(BlockTransform):
 
 
 @dataclass(frozen=True)
-class TransformTo(plan.OperatorSink):
+class TransformTo(plan.ByBlocks):
     op: Transform
 
 

@@ -102,7 +102,8 @@ class GpuSide:
 
     alignment = _core.DEVICE_SLOT_ALIGNMENT
     only_plain = (
-        "groups of GPU tensors have the topologies 'ps' and 'allgather', and all codecs but powersgd and int8_shared"
+        "groups of GPU tensors have the topologies 'ps' and 'allgather', "
+        "and all codecs but powersgd, int8_shared and thc"
     )
 
     def __init__(self, device: torch.device) -> None:

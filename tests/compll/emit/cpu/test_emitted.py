@@ -32,6 +32,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "widths": [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}],
     "tables": [{}],
     "transforms": [{}],
+    "passes": [{}],
     "selections": [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}],
 }
 CASES = [(name, options) for name, variants in VARIANTS.items() for options in variants]

@@ -42,6 +42,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "randomk": [{"ratio": 0.3}],
     "u8bit": [{"block": 100, "error_feedback": True}],
     "dynamiq": [{}, {"bits": 3.3, "block": 32, "error_feedback": True}],
+    "thc": [{}, {"levels": 31, "reach": 3.3, "stochastic": True}],
     "int4": [{}, {"error_feedback": False, "block": 100}, {"stochastic": True, "block": 5000}],
 }
 
@@ -174,7 +175,7 @@ VARIANTS["narrow"] = [{}, {"flip": True, "block": 1}, {"bias": 127, "most": 6553
 VARIANTS["selections"] = [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}]
 VARIANTS["widths"] = [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}]
 #: Programs from the tests of the C++ emitter.
-_FILES = ["narrow", "widths", "tables", "selections", "transforms"]
+_FILES = ["narrow", "widths", "tables", "selections", "transforms", "passes"]
 NAMES = [*BUILTIN, *EXAMPLES, *_TEXTS, *_FILES]
 
 

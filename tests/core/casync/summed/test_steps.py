@@ -16,6 +16,7 @@ from tests.core.casync.summed.reference import Reference
 
 Floats = NDArray[np.float32]
 STEPS = 4
+CODECS = ["int8_shared", "thc"]
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -57,14 +58,14 @@ def random_steps(world: int, count: int, seed: int = 0) -> list[list[Floats]]:
     ]
 
 
-def compare(steps: list[list[Any]], seed: int = 0, **params: Any) -> None:
+def compare(steps: list[list[Any]], seed: int = 0, codec: str = "int8_shared", **params: Any) -> None:
     """The engine's results and residuals are those of the definition."""
     text = ", ".join(f"{name}={str(value).lower()}" for name, value in params.items())
     numbers: list[int] = []
-    by_rank = ranks_of(steps, f"int8_shared({text})", engine_options={"seed": seed}, numbers=numbers)
+    by_rank = ranks_of(steps, f"{codec}({text})", engine_options={"seed": seed}, numbers=numbers)
     count = next(array.size for array in steps[0] if array is not None)
     reference = Reference(
-        Interpreter(compile_builtin("int8_shared"), **params), count, len(steps[0]), seed=seed, tensor=numbers[0]
+        Interpreter(compile_builtin(codec), **params), count, len(steps[0]), seed=seed, tensor=numbers[0]
     )
     for step, values in enumerate(steps):
         expected = reference.step(values)
@@ -87,13 +88,20 @@ def test_options(options: dict[str, Any]) -> None:
     compare(random_steps(2, 3000), **options)
 
 
-def test_random_rounding_uses_the_numbers_of_each_rank() -> None:
-    compare(random_steps(3, 3000), seed=11, stochastic=True)
+@pytest.mark.parametrize("count", [30, 1023, 1024, 1025, 5000])
+def test_each_step_of_a_transform_is_that_of_the_definition(count: int) -> None:
+    compare(random_steps(3, count), codec="thc", levels=42, reach=3.0)
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_random_rounding_uses_the_numbers_of_each_rank(codec: str) -> None:
+    compare(random_steps(3, 3000), seed=11, codec=codec, stochastic=True)
+
+
+@pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("values", ["zeros", "constant", "denormal", "huge", "one rank of zeros", "zero blocks"])
-def test_awkward_values(values: str) -> None:
-    steps = random_steps(2, 1000)
+def test_awkward_values(values: str, codec: str) -> None:
+    steps = random_steps(2, 1100)
     for arrays in steps:
         for rank, array in enumerate(arrays):
             if values == "zeros":
@@ -108,7 +116,7 @@ def test_awkward_values(values: str) -> None:
                 array[256:768] = 0
             elif rank == 1:
                 array[:] = 0
-    compare(steps)
+    compare(steps, codec=codec)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -147,11 +155,12 @@ def test_where_no_rank_has_a_gradient_nothing_is_written() -> None:
     assert identical([by_rank[0][0][3], by_rank[1][0][3]])
 
 
-def test_what_goes_in_comes_out_or_stays_in_the_residuals() -> None:
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_goes_in_comes_out_or_stays_in_the_residuals(codec: str) -> None:
     world, steps = 3, random_steps(3, 4000)
     residuals = np.zeros(4000)
     for number in range(1, STEPS + 1):
-        by_rank = ranks_of(steps[:number])
+        by_rank = ranks_of(steps[:number], codec)
         entering = np.sum(steps[number - 1], axis=0, dtype=np.float64) + residuals
         residuals = np.sum([states["residual"] for _, states in by_rank], axis=0, dtype=np.float64)
         leaving = world * by_rank[0][0][-1].astype(np.float64) + residuals
@@ -160,12 +169,12 @@ def test_what_goes_in_comes_out_or_stays_in_the_residuals() -> None:
 
 
 @pytest.mark.parametrize("topology", ["ps", "ring", "butterfly", "allgather", "hierarchical"])
-@pytest.mark.parametrize("partitions", [0, 3])
-def test_every_topology_and_every_partitioning_gives_the_same_bits(topology: str, partitions: int) -> None:
+@pytest.mark.parametrize(("partitions", "codec"), [(0, "int8_shared"), (3, "int8_shared"), (3, "thc")])
+def test_every_topology_and_every_partitioning_gives_the_same_bits(topology: str, partitions: int, codec: str) -> None:
     """Integer sums have no order, so that no hop rounds anything."""
     steps = random_steps(4, 6000)
-    expected = ranks_of(steps)
-    by_rank = ranks_of(steps, topology=topology, partitions=partitions, engine_options={"hosts": [0, 0, 1, 1]})
+    expected = ranks_of(steps, codec)
+    by_rank = ranks_of(steps, codec, topology=topology, partitions=partitions, engine_options={"hosts": [0, 0, 1, 1]})
     assert identical([np.array(results) for results, _ in [*expected, *by_rank]])
 
 
