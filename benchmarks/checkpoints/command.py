@@ -35,7 +35,7 @@ WHOLE, KEPT, DROPPED = "uninterrupted", "residuals kept", "residuals dropped"
 _SYSTEM = f"a codec with error feedback, or an optimizer of hipress.torch.optim ({', '.join(OWN)})"
 
 
-def _numbers(text: str) -> list[int]:
+def _seeds(text: str) -> list[int]:
     return [int(each) for each in text.split(",")]
 
 
@@ -44,31 +44,23 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--system", default="onebit", help=f"{_SYSTEM} (default: onebit)")
     parser.add_argument("--steps", type=int, default=600, help="steps of each training (default: 600)")
-    parser.add_argument("--seed", type=_numbers, default=list(SEEDS), help="seeds by commas, at least two")
-    parser.add_argument(
-        "--ranks",
-        type=_numbers,
-        default=list(RANKS),
-        help=f"ranks of the three legs, by commas; each divides {SEQUENCES} (default: 4,2,8)",
-    )
+    parser.add_argument("--seed", type=_seeds, default=list(SEEDS), help="seeds by commas, at least two")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
     return parser
 
 
-def legs(
-    system: str, seed: int, steps: int, folder: Path, *, dropped: bool, ranks: Sequence[int] = RANKS
-) -> dict[str, list[tuple[int, Leg]]]:
+def legs(system: str, seed: int, steps: int, folder: Path, *, dropped: bool) -> dict[str, list[tuple[int, Leg]]]:
     """The trainings of a seed as ranks and legs; `dropped`: also the one without residuals. The interrupted trainings
     leave the uninterrupted one at its checkpoint, so their first third is the same."""
-    cuts = _cuts(steps)
+    cuts = [steps * index // len(RANKS) for index in range(1, len(RANKS))]
     common = str(folder / "first.pt")
-    trainings = {WHOLE: [(ranks[0], Leg(system, seed, steps, 0, steps, save=common, save_at=cuts[0]))]}
+    trainings = {WHOLE: [(RANKS[0], Leg(system, seed, steps, 0, steps, save=common, save_at=cuts[0]))]}
     for kept, name in ((True, KEPT), (False, DROPPED))[: 2 if dropped else 1]:
         load, made = common, []
-        for index, (world, first) in enumerate(zip(ranks[1:], cuts, strict=True)):
+        for index, (ranks, first) in enumerate(zip(RANKS[1:], cuts, strict=True)):
             last = cuts[index + 1] if index + 1 < len(cuts) else steps
             save = str(folder / f"{name}-{last}.pt") if last < steps else ""
-            made.append((world, Leg(system, seed, steps, first, last, load, kept, save, last)))
+            made.append((ranks, Leg(system, seed, steps, first, last, load, kept, save, last)))
             load = save
         trainings[name] = made
     return trainings
@@ -79,9 +71,9 @@ def run(given: argparse.Namespace) -> list[Row]:
     trained: dict[int, dict[str, list[Trained]]] = {}
     for seed in given.seed:
         with tempfile.TemporaryDirectory() as folder:
-            todo = legs(given.system, seed, given.steps, Path(folder), dropped=seed == given.seed[0], ranks=given.ranks)
+            todo = legs(given.system, seed, given.steps, Path(folder), dropped=seed == given.seed[0])
             trained[seed] = {name: [_run(*leg) for leg in each] for name, each in todo.items()}
-    return rows_of(given.system, given.steps, trained, given.ranks)
+    return rows_of(given.system, given.steps, trained)
 
 
 def _run(ranks: int, leg: Leg) -> Trained:
@@ -99,9 +91,7 @@ def _run(ranks: int, leg: Leg) -> Trained:
     return trained
 
 
-def rows_of(
-    system: str, steps: int, trained: dict[int, dict[str, list[Trained]]], ranks: Sequence[int] = RANKS
-) -> list[Row]:
+def rows_of(system: str, steps: int, trained: dict[int, dict[str, list[Trained]]]) -> list[Row]:
     """One row for each training of a system."""
     last = str(steps)
     whole = {seed: each[WHOLE][-1].losses[last] for seed, each in trained.items()}
@@ -116,7 +106,7 @@ def rows_of(
                 {
                     "system": system,
                     "training": name,
-                    "ranks": str(ranks[0]) if name == WHOLE else ", ".join(map(str, ranks)),
+                    "ranks": str(RANKS[0]) if name == WHOLE else ", ".join(map(str, RANKS)),
                     "seed": seed,
                     "loss_nats": ended,
                     "above_whole_nats": above,
@@ -139,13 +129,8 @@ def _by_step(loaded: Sequence[Trained], values: Sequence[float | None], steps: i
     """The figures of the resumes, by the number of steps before each."""
     if not loaded:
         return None
-    numbers = map(str, _cuts(steps))
+    numbers = [str(steps * index // len(RANKS)) for index in range(1, len(RANKS))]
     return {number: value for number, value in zip(numbers, values, strict=True) if value is not None}
-
-
-def _cuts(steps: int) -> list[int]:
-    """The numbers of steps after which an interrupted training goes on with other ranks."""
-    return [steps * index // len(RANKS) for index in range(1, len(RANKS))]
 
 
 def main() -> int:
@@ -154,8 +139,6 @@ def main() -> int:
     given = parser.parse_args()
     if len(given.seed) < 2:
         parser.error("--seed: the spread of the losses takes at least two seeds")
-    if len(given.ranks) != len(RANKS) or any(each < 1 or SEQUENCES % each for each in given.ranks):
-        parser.error(f"--ranks: three numbers, each of which divides the {SEQUENCES} sequences of a step")
     if given.steps < 2 * len(RANKS):
         parser.error(f"--steps {given.steps}: each of {len(RANKS)} legs takes at least two steps")
     try:

@@ -25,11 +25,11 @@ RESULTS = ROOT / "benchmarks" / "results"
 def test_a_few_steps(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     script = [sys.executable, str(ROOT / "benchmarks" / "checkpoints.py"), "--steps", "12", "--seed", "0,1"]
-    subprocess.run([*script, "--ranks", "2,1,2", "--json", str(file)], check=True)
+    subprocess.run([*script, "--json", str(file)], check=True)
     rows = json.loads(file.read_text())
     assert [(row["seed"], row["training"], row["ranks"]) for row in rows] == [
-        *((0, "uninterrupted", "2"), (0, "residuals kept", "2, 1, 2"), (0, "residuals dropped", "2, 1, 2")),
-        *((1, "uninterrupted", "2"), (1, "residuals kept", "2, 1, 2")),
+        *((0, "uninterrupted", "4"), (0, "residuals kept", "4, 2, 8"), (0, "residuals dropped", "4, 2, 8")),
+        *((1, "uninterrupted", "4"), (1, "residuals kept", "4, 2, 8")),
     ]
     assert list(rows[0]["losses_nats"]) == ["2", "4", "6", "8", "10", "12"]
     assert list(rows[1]["losses_nats"]) == ["6", "8", "10", "12"]
