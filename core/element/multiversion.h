@@ -74,7 +74,7 @@ __attribute__((flatten, noinline)) auto runGeneric(Arguments... arguments) {
 /// passed by value.
 ///
 /// A library that is compiled where it runs defines HIPRESS_COMPILED_LEVEL, the number of an IsaLevel. It has
-/// this level's version alone, because compiling all three takes three times as long. Such a library throws
+/// this level's version alone, because each version takes its time to compile. Such a library throws
 /// InvalidArgument at lower levels, which only measurements and tests set after a library was loaded.
 template <template <IsaLevel> class Kernel, typename... Arguments>
 auto multiversion(Arguments... arguments) {

@@ -12,6 +12,7 @@ _STORES = (ir.WriteState, ir.WriteGradient, ir.WriteMessage)
 
 
 def of_one_block(vectors: Vectors, steps: list[plan.Step]) -> set[str]:
+    """The names of these vectors. A function with branches has none, because its other branch may read them."""
     if any(isinstance(step, plan.Branch) for step in steps):
         return set()
     loops = [step for step in steps if isinstance(step, plan.Loop)]
