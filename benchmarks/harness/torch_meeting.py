@@ -10,6 +10,11 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 
+# The defaults of this module's functions are the group of the moment when it is imported, and the first optimizer
+# imports it. Imported before there is a group, it does not keep the group's threads alive after
+# destroy_process_group(): at the end of the process they would release Python objects, which aborts it (torch 2.13).
+import torch.distributed.nn
+
 from benchmarks.harness.meeting import Meeting
 
 T = TypeVar("T")

@@ -17,6 +17,7 @@
 #include "core/element/multiversion.h"
 #include "tests/core/stress/world/check.h"
 #include "tests/fuzz/codecs.h"
+#include "tests/fuzz/levels.h"
 
 namespace hipress::fuzz {
 namespace {
@@ -61,7 +62,7 @@ bool same(float left, float right) {
 
 /// Decodes the payload. Returns an empty text, or the text of the error.
 std::string decode(const Codec& codec, ConstBytes payload, Output& output, DecodeMode mode, IsaLevel level) {
-  setIsaLevel(std::min(level, bestIsaLevel()));
+  setIsaLevel(compiledLevel(level));
   try {
     codec.decode(payload, output.values(), mode);
     return {};
