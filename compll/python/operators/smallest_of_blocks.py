@@ -85,11 +85,16 @@ def meaning(op: SmallestOfBlocks, environment: Environment) -> NDArray[Any]:
     block, each = max(1, int(evaluate(op.block, environment))), int(evaluate(op.each, environment))
     (keys,) = apply(op.key, (values,), environment, np.arange(len(values)))
     keys = np.broadcast_to(keys, values.shape)
-    chosen = [
-        first + np.sort(np.argsort(keys[first : first + block], kind="stable")[:each])
-        for first in range(0, len(values), block)
-    ]
-    return np.concatenate([np.zeros(0, np.int32), *chosen]).astype(np.int32)
+    rest = len(values) % block
+    whole = np.arange(0, len(values) - rest, block)[:, np.newaxis] + _smallest(keys[: len(values) - rest], block, each)
+    last = len(values) - rest + _smallest(keys[len(values) - rest :], max(1, rest), each)
+    return np.concatenate([whole.ravel(), last.ravel()]).astype(np.int32)
+
+
+def _smallest(keys: NDArray[Any], block: int, each: int) -> NDArray[Any]:
+    """A row for each block, all as long as `block`: the places in the block of its smallest keys, in order."""
+    order: NDArray[Any] = np.argsort(keys.reshape(-1, block), axis=1, kind="stable")
+    return np.sort(order[:, :each], axis=1)
 
 
 def _plan(planner: Planner, name: str, op: SmallestOfBlocks) -> None:

@@ -24,19 +24,17 @@ RESULTS = ROOT / "benchmarks" / "results"
 @pytest.mark.slow
 def test_a_few_steps(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    script = [sys.executable, str(ROOT / "benchmarks" / "checkpoints.py"), "--steps", "12", "--seed", "0,1"]
-    subprocess.run([*script, "--json", str(file)], check=True)
+    script = [sys.executable, str(ROOT / "benchmarks" / "checkpoints.py"), "--steps", "12", "--seed", "0"]
+    subprocess.run([*script, "--ranks", "4,2,4", "--json", str(file)], check=True)
     rows = json.loads(file.read_text())
     assert [(row["seed"], row["training"], row["ranks"]) for row in rows] == [
-        *((0, "uninterrupted", "4"), (0, "residuals kept", "4, 2, 8"), (0, "residuals dropped", "4, 2, 8")),
-        *((1, "uninterrupted", "4"), (1, "residuals kept", "4, 2, 8")),
+        *((0, "uninterrupted", "4"), (0, "residuals kept", "4, 2, 4"), (0, "residuals dropped", "4, 2, 4")),
     ]
     assert list(rows[0]["losses_nats"]) == ["2", "4", "6", "8", "10", "12"]
     assert list(rows[1]["losses_nats"]) == ["6", "8", "10", "12"]
-    for row in (rows[1], rows[4]):
-        assert list(row["load_errors"]) == ["4", "8"]
-        assert all(norm > 0 for norm in row["residual_norms"].values())
-        assert all(error < 1e-6 for error in row["load_errors"].values())
+    assert list(rows[1]["load_errors"]) == ["4", "8"]
+    assert all(norm > 0 for norm in rows[1]["residual_norms"].values())
+    assert all(error < 1e-6 for error in rows[1]["load_errors"].values())
     # So few steps after a checkpoint the losses tell at once whether the residuals are there.
     assert rows[1]["above_whole_nats"] == pytest.approx(0, abs=0.01)
     assert abs(rows[2]["above_whole_nats"]) > 3 * abs(rows[1]["above_whole_nats"])

@@ -14,7 +14,7 @@ import hipress
 from hipress import _core
 from hipress.compll import Interpreter, compile_file
 from hipress.compll.build.codec import read_codec, write_library
-from tests.core.conftest import isa  # noqa: F401  (a fixture)
+from tests.core.conftest import at_each_level
 
 pytestmark = pytest.mark.slow
 
@@ -63,12 +63,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_bytes_states_and_values_are_the_interpreters(
-    name: str,
-    options: dict[str, Any],
-    isa: str,  # noqa: F811
-    cache: Path,
-) -> None:
+def test_bytes_states_and_values_are_the_interpreters(name: str, options: dict[str, Any], cache: Path) -> None:
     file = PROGRAMS / f"{name}.cll"
     # The library has code for each instruction set; a loaded program would have code for this processor's best level
     # only.
@@ -79,16 +74,25 @@ def test_bytes_states_and_values_are_the_interpreters(
     for count in (0, 1, 7, 48, 1000, 4097, 9000, *((70_001,) if name == "orders" else ())):
         assert codec.max_encoded_bytes(count) == reference.max_encoded_bytes(count)
         for kind, gradient in inputs(count).items():
-            states, expected = reference.new_state(count), reference.new_state(count)
+            expected = reference.new_state(count)
+            kept = {level: reference.new_state(count) for level in _core.isa_levels()}
             for step in range(2):
-                where = (name, options, count, kind, step)
                 numbers = {"seed": 5, "step": step, "tensor": 3, "first_element": 2, "scale": 1.5}
-                message = codec.encode(gradient, states, **numbers)
-                assert message == reference.encode(gradient, expected, **numbers), where
-                for state, values in expected.items():
-                    assert states[state].tobytes() == values.tobytes(), (*where, state)
-                for accumulate in (False, True):
-                    ours, theirs = np.ones(count, np.float32), np.ones(count, np.float32)
-                    codec.decode_into(message, ours, accumulate=accumulate)
-                    reference.decode_into(message, theirs, accumulate=accumulate)
-                    np.testing.assert_array_equal(ours, theirs, str(where))
+                message = reference.encode(gradient, expected, **numbers)
+                decoded = _decoded(reference, message, count)
+                for level in at_each_level():
+                    where = (name, options, count, kind, step, level)
+                    states = kept[level]
+                    assert codec.encode(gradient, states, **numbers) == message, where
+                    for state, values in expected.items():
+                        assert states[state].tobytes() == values.tobytes(), (*where, state)
+                    for ours, theirs in zip(_decoded(codec, message, count), decoded, strict=True):
+                        np.testing.assert_array_equal(ours, theirs, str(where))
+
+
+def _decoded(codec: Any, message: bytes, count: int) -> list[np.ndarray]:
+    """The message's values, and their sums with ones."""
+    outputs = [np.ones(count, np.float32), np.ones(count, np.float32)]
+    for output, accumulate in zip(outputs, (False, True), strict=True):
+        codec.decode_into(message, output, accumulate=accumulate)
+    return outputs
