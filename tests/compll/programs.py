@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hipress.compll import Interpreter, compile_builtin, compile_file, compile_text
+from hipress.compll import Interpreter, compile_builtin, compile_file, compile_text, ir
 
 ROOT = Path(__file__).parents[2]
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 255, 1023, 1024, 1025]
@@ -40,9 +41,15 @@ FEEDBACK = {name: {"error_feedback": True} for name in _STATELESS}
 
 def codec(name: str, **params: Any) -> Interpreter:
     """The interpreter of a built-in codec or of an example."""
+    return Interpreter(compiled(name), **params)
+
+
+@cache
+def compiled(name: str) -> ir.Program:
+    """A built-in codec or an example."""
     if name in EXAMPLES:
-        return Interpreter(compile_file(ROOT / "examples" / "compll" / f"{name}.cll"), **params)
-    return Interpreter(compile_builtin(name), **params)
+        return compile_file(ROOT / "examples" / "compll" / f"{name}.cll")
+    return compile_builtin(name)
 
 
 def encoder(body: str, signature: str = "", **params: Any) -> Interpreter:

@@ -97,7 +97,7 @@ def _evaluate(expr: ir.Expr, env: Environment) -> Any:
                 return np.logical_not(operand)
             return np.invert(operand) if expr.operator == "~" else np.negative(operand)
         case ir.Binary():
-            return _binary(expr.operator, _evaluate(expr.left, env), _evaluate(expr.right, env))
+            return binary(expr.operator, _evaluate(expr.left, env), _evaluate(expr.right, env))
         case ir.Select():
             yes, no = _evaluate(expr.yes, env), _evaluate(expr.no, env)
             return np.where(_evaluate(expr.condition, env), yes, no)[()]
@@ -129,7 +129,8 @@ def _element(vector: NDArray[Any], index: Any) -> Any:
     return np.where(inside, vector[np.where(inside, index, 0)], vector.dtype.type(0))[()]
 
 
-def _binary(operator: str, left: Any, right: Any) -> Any:
+def binary(operator: str, left: Any, right: Any) -> Any:
+    """The result for operands of one type."""
     match operator:
         case "<":
             return left < right

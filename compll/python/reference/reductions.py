@@ -13,13 +13,16 @@ Sixteen lanes fill two AVX-512 registers of doubles, or half a warp. Threads and
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hipress.compll import ir
-from hipress.compll.reference.evaluate import Environment, apply, cast, evaluate
+from hipress.compll.ir.functions import FUNCTIONS
+from hipress.compll.reference.evaluate import Environment, apply, binary, cast, evaluate
 
 LANES = 16
 BLOCK = 4096
@@ -59,6 +62,20 @@ def _combine(op: ir.Reduce, left: Any, right: Any, environment: Environment) -> 
     return np.broadcast_to(apply(op.function, (left, right), environment, 0)[0], np.shape(right))
 
 
+def _combination(op: ir.Reduce, environment: Environment) -> Callable[[Any, Any], Any]:
+    """_combine() without its detours if the function is a sum, a minimum or a maximum of its arguments: a reduction
+    calls it for every 16 elements."""
+    arguments = [name for name, _ in op.function.parameters]
+    match op.function.results[0]:
+        case ir.Binary(operator=operator, left=ir.Var(name=left), right=ir.Var(name=right)):
+            if [left, right] == arguments:
+                return partial(binary, operator)
+        case ir.Call(function=function, arguments=(ir.Var(name=left), ir.Var(name=right))):
+            if [left, right] == arguments:
+                return FUNCTIONS[function].meaning
+    return lambda left, right: _combine(op, left, right, environment)
+
+
 def _levels(op: ir.Reduce, rows: NDArray[Any], environment: Environment) -> NDArray[Any]:
     """The reduction of each row, without init."""
     while rows.shape[1] > 1:
@@ -77,11 +94,13 @@ def _levels(op: ir.Reduce, rows: NDArray[Any], environment: Environment) -> NDAr
 def _block(op: ir.Reduce, blocks: NDArray[Any], environment: Environment) -> NDArray[Any]:
     """Steps 1 and 2 for many blocks of one length at once."""
     count = blocks.shape[1]
+    combine = _combination(op, environment)
     lanes = blocks[:, :LANES].copy()
-    for start in range(LANES, count, LANES):
-        group = blocks[:, start : start + LANES]
-        lanes[:, : group.shape[1]] = _combine(op, lanes[:, : group.shape[1]], group, environment)
-    result = lanes[:, 0]
-    for lane in range(1, lanes.shape[1]):
-        result = _combine(op, result, lanes[:, lane], environment)
+    with np.errstate(all="ignore"):
+        for start in range(LANES, count, LANES):
+            group = blocks[:, start : start + LANES]
+            lanes[:, : group.shape[1]] = combine(lanes[:, : group.shape[1]], group)
+        result = lanes[:, 0]
+        for lane in range(1, lanes.shape[1]):
+            result = combine(result, lanes[:, lane])
     return np.asarray(result)

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hipress.compll import compile_builtin, compile_file, compile_text, ir
-from tests.compll.programs import BUILTIN, EXAMPLES, ROOT
+from hipress.compll import compile_file, compile_text, ir
+from tests.compll.programs import BUILTIN, EXAMPLES, compiled
 
 SIZES = [1, 7, 255, 256, 257, 4095, 4096, 4097, 20000]
 
@@ -179,14 +180,13 @@ _FILES = ["narrow", "widths", "tables", "selections", "transforms", "passes"]
 NAMES = [*BUILTIN, *EXAMPLES, *_TEXTS, *_FILES]
 
 
+@cache
 def program(name: str) -> ir.Program:
     if name in _TEXTS:
         return compile_text(_TEXTS[name])
     if name in _FILES:
         return compile_file(Path(__file__).parents[1] / "cpu" / "programs" / f"{name}.cll")
-    if name in EXAMPLES:
-        return compile_file(ROOT / "examples" / "compll" / f"{name}.cll")
-    return compile_builtin(name)
+    return compiled(name)
 
 
 def gradients(count: int) -> Iterator[NDArray[np.float32]]:
