@@ -18,6 +18,8 @@ pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/mxnet.
 
 from tests.docs import pages
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = pages.ROOT / "examples" / "mxnet" / "digits.py"
 #: By codec: how many times fewer bytes the last epoch sends, and the topology.
 SMALLER = {"onebit": (28, "ps"), "dgc": (200, "ring")}

@@ -13,6 +13,8 @@ import pytest
 import hipress
 from tests.ranks import clean_environment
 
+pytestmark = pytest.mark.slow
+
 _USE = """
 import tensorflow as tf
 import hipress.tensorflow as hp

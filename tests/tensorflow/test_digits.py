@@ -16,6 +16,8 @@ import pytest
 
 from tests.docs import pages
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = pages.ROOT / "examples" / "tensorflow"
 #: By codec: how many times fewer bytes the last epoch sends, and the topology.
 SMALLER = {"onebit": (28, "ps"), "dgc": (200, "ring")}

@@ -16,6 +16,8 @@ import hipress.tensorflow as hp
 from tests.ranks import Ranks
 from tests.tensorflow.ranks import PREPARATION, run
 
+pytestmark = pytest.mark.slow
+
 #: Wrong matches happen by chance. Without names of the operators, every run of so many traces had some.
 _TRACES = 3
 _WEIGHTS = (1.0, 10.0, 100.0, 1000.0)
