@@ -46,7 +46,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--system", default="onebit", help=f"{_SYSTEM} (default: onebit)")
     parser.add_argument("--steps", type=int, default=600, help="steps of each training (default: 600)")
     parser.add_argument("--seed", type=_integers, default=SEEDS, help="seeds by commas; the losses' spread takes two")
-    parser.add_argument("--ranks", type=_integers, default=RANKS, help="the numbers of ranks by commas (default: 4,2,8)")
+    parser.add_argument("--ranks", type=_integers, default=RANKS, help="numbers of ranks by commas (default: 4,2,8)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
     return parser
 
