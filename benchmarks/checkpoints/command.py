@@ -96,9 +96,7 @@ def _run(ranks: int, leg: Leg) -> Trained:
     return trained
 
 
-def rows_of(
-    system: str, steps: int, trained: dict[int, dict[str, list[Trained]]], ranks: Ranks = RANKS
-) -> list[Row]:
+def rows_of(system: str, steps: int, trained: dict[int, dict[str, list[Trained]]], ranks: Ranks = RANKS) -> list[Row]:
     """One row for each training of a system."""
     last = str(steps)
     whole = {seed: each[WHOLE][-1].losses[last] for seed, each in trained.items()}
