@@ -61,8 +61,8 @@ demo: install
 check: install lint
 	$(BIN)/python -m pytest -n auto -m "not slow" --ignore=tests/tensorflow --ignore=tests/mxnet
 
-# noxfile.py has the parts, each in an environment of its own. Environments are downloaded while the wheel is compiled.
-test: $(VENV)/development
+# noxfile.py has the parts, each in an environment of its own. The compiler runs while what the tests use is downloaded.
+test: $(VENV)/requirements
 	+$(MAKE) --jobs=2 OTHERS='$(OTHERS)' $(WHEEL) environments
 	+$(MAKE) --jobs=2 --output-sync=target OTHERS='$(OTHERS)' install lint typecheck
 	$(BIN)/nox
