@@ -25,6 +25,8 @@ def build(tree: Path = TREE) -> Path:
     if tree == QUICK_TREE:
         level = len(_core.isa_levels()) - 1
         options += ["-DHIPRESS_FUZZ_GENERATED=-O0", f"-DHIPRESS_COMPILED_LEVEL={level}"]
+    else:
+        options.append("-UHIPRESS_COMPILED_LEVEL")  # a tree of an older version has one level in its cache
     for command in ([*configure, *options], ["cmake", "--build", str(tree)]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
