@@ -12,6 +12,10 @@ SOURCES := $(shell find core bindings compll secopa frameworks cmake -type f -no
 # in every wheel after that: their headers, once downloaded, stay in build/headers. The build tree is the same for both wheels.
 OTHERS := $(if $(filter test wheel,$(MAKECMDGOALS))$(wildcard build/headers),tensorflow mxnet)
 WHEEL := build/wheel/built-for-$(if $(OTHERS),all,torch)
+# The sessions of noxfile.py beside torch's.
+SESSIONS := tensorflow mxnet bare
+# One process of tests more than there are cores, because many tests wait for deadlines.
+PROCESSES = $$(($$(nproc) + 1))
 # With this variable, Python would compile each module of tests and benchmarks again in every process that imports it.
 unexport PYTHONDONTWRITEBYTECODE
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
@@ -59,18 +63,28 @@ demo: install
 # The tier for every commit: lint, and unit tests of everything in .venv. Tests marked `slow` are not in it: they start
 # processes that import a framework, compile, compute for seconds or wait for deadlines.
 check: install lint
-	$(BIN)/python -m pytest -n auto -m "not slow" --ignore=tests/tensorflow --ignore=tests/mxnet
+	$(BIN)/python -m pytest -n $(PROCESSES) -m "not slow" --ignore=tests/tensorflow --ignore=tests/mxnet
 
-# noxfile.py has the parts, each in an environment of its own. The compiler runs while what the tests use is downloaded.
-test: $(VENV)/requirements
-	+$(MAKE) --jobs=2 OTHERS='$(OTHERS)' $(WHEEL) environments
-	+$(MAKE) --jobs=2 --output-sync=target OTHERS='$(OTHERS)' install lint typecheck
-	$(BIN)/nox
+# noxfile.py has the sessions, each in an environment of its own. Downloads, compiler, type check and lint run side by side,
+# and so do the sessions: most wait for deadlines at times. What the other sessions wrote is printed after torch's.
+test:
+	+$(MAKE) --jobs=2 --output-sync=target OTHERS='$(OTHERS)' $(VENV)/requirements $(SESSIONS:%=.nox/%/requirements) \
+	  $(WHEEL) environments lint install typecheck
+	@# The sessions compare what they write with what is here.
+	rm -rf build/conformance
+	@$(BIN)/nox --session $(SESSIONS) > build/other-sessions.log 2>&1 & others=$$!; status=0; \
+	$(BIN)/nox --session torch || status=1; \
+	wait $$others || status=1; cat build/other-sessions.log; exit $$status
 
-# What the tests use beside .venv: the environments of nox, launchers and a browser.
+# An environment of noxfile.py, which nox then uses. It needs nothing of .venv, so that both are made at once.
+.nox/%/requirements: requirements/%.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -r $<
+	touch $@
+
+# What the tests use beside .venv and .nox: launchers, a browser and others.
 environments: $(VENV)/development
 	$(BIN)/python -m tests.environments
-	HIPRESS_ENVIRONMENTS_ONLY=1 $(BIN)/nox --install-only --session tensorflow mxnet bare
 
 lint: $(VENV)/development threads
 	$(BIN)/ruff check .

@@ -26,10 +26,9 @@ nox.options.stop_on_first_error = False
 
 @nox.session(python=False)
 def torch(session: nox.Session) -> None:
-    """Core, CompLL and PyTorch, in the environment that make has made: .venv, of requirements/build.txt and dev.txt."""
+    """Core, CompLL and PyTorch, in the environment that make has made: .venv, of requirements/build.txt, demo.txt and
+    dev.txt."""
     others = [f"--ignore=tests/{framework}" for framework in FRAMEWORKS]
-    # What frameworks wrote in an earlier run is not compared with this one's.
-    shutil.rmtree("build/conformance", ignore_errors=True)
     which = {"HIPRESS_FRAMEWORKS": "torch"}
     _pytest(session, ".venv/bin/python", others, which, external=True)
 
@@ -71,8 +70,8 @@ def _pytest(
 ) -> None:
     """One process more than there are cores, because many tests wait for deadlines.
 
-    A few failed tests run again, one after the other, with nothing beside them. A test that passes then is named in a
-    warning: it is a defect, of the test or of HiPress, but not one of the change that was about to be merged.
+    A few failed tests run again, one after the other. A test that passes then is named in a warning: it is a defect, of
+    the test or of HiPress, but not one of the change that was about to be merged.
     """
     processes = str(len(os.sched_getaffinity(0)) + 1)
     kept = Path("build/pytest", session.name)
@@ -91,8 +90,6 @@ def _pytest(
 
 def _install(session: nox.Session, environment: str) -> None:
     session.install("--no-deps", "-r", f"requirements/{environment}.txt")
-    if "HIPRESS_ENVIRONMENTS_ONLY" in os.environ:  # The wheel may be about to be built.
-        return
     wheels = list(Path("build/wheel").glob("*.whl"))
     if len(wheels) != 1:
         session.error(f"expected one wheel in build/wheel, found {len(wheels)}: run make wheel")

@@ -38,4 +38,6 @@ def check_bytes_on_the_wire(adapter: Adapter) -> None:
     directory = Path(os.environ["HIPRESS_CONFORMANCE"])
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / f"{adapter.name}.{hvd.size()}.{hvd.rank()}.json"
-    file.write_text(json.dumps(found, indent=1))
+    part = Path(f"{file}.part")
+    part.write_text(json.dumps(found, indent=1))
+    part.rename(file)  # another framework's tests, which run at the same time, must not read half of it
