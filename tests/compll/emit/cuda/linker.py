@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nvJitLink, NVIDIA's linker as a library: it makes the code of any GPU from PTX, as the driver does, and needs no GPU."""
+"""nvJitLink, NVIDIA's linker as a library: it makes code of any GPU from PTX, as the driver does. It needs no GPU."""
 
 from __future__ import annotations
 
