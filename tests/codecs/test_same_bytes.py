@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -136,17 +136,19 @@ def test_threads_on_a_million_values(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=15)
 @given(data=st.data())
-def test_any_values_and_states(text: str, data: st.DataObject, isa: str) -> None:
+def test_any_values_and_states(text: str, data: st.DataObject) -> None:
     of, count = builtin(text), data.draw(st.integers(0, 100))
     gradient = data.draw(arrays(np.float32, count, elements=st.floats(width=32)))
     finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
-    states = {name: data.draw(arrays(np.float32, count, elements=finite)) for name in of.codec.states}
-    expected = {name: state.copy() for name, state in states.items()}
-    payload = of.codec.encode(gradient, states, **context(1, count))
-    assert payload == of.definition.encode(gradient, expected, **context(1, count))
-    assert all(same(state, expected[name]) for name, state in states.items())
+    before = {name: data.draw(arrays(np.float32, count, elements=finite)) for name in of.codec.states}
+    expected = {name: state.copy() for name, state in before.items()}
+    payload = of.definition.encode(gradient, expected, **context(1, count))
+    for isa in at_each_level():
+        states = {name: state.copy() for name, state in before.items()}
+        assert of.codec.encode(gradient, states, **context(1, count)) == payload, isa
+        assert all(same(state, expected[name]) for name, state in states.items()), isa
 
 
 @each("text", TEXTS)
