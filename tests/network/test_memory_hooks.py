@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UCX rewrites functions of libc only where a device needs it."""
+"""UCX is loaded once, and rewrites functions of libc only where a device needs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hipress._library import ucx_variables
+from hipress import _library
+from hipress._library import load_core, ucx_variables
 
 
 @pytest.mark.parametrize("device", ["sys/class/infiniband/mlx5_0", "dev/xpmem", "dev/nvidiactl", "dev/dri/renderD128"])
@@ -24,6 +25,13 @@ def test_a_device_that_needs_them_has_them(tmp_path: Path, device: str) -> None:
 
 def test_the_users_variables_win(tmp_path: Path) -> None:
     assert ucx_variables({"UCX_MEM_EVENTS": "y", "UCX_LOG_LEVEL": "info"}, tmp_path) == {}
+
+
+def test_who_has_loaded_it_asks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planner and collectives ask for the core at each step of their work."""
+    core = load_core()
+    monkeypatch.setattr(_library, "importlib", None)
+    assert load_core() is core
 
 
 _PROGRAM = """
