@@ -19,7 +19,7 @@ _REMEMBERING = ("sys/class/infiniband/*", "dev/xpmem", "dev/nvidiactl", "dev/kfd
 
 @functools.cache
 def load_core() -> ModuleType:
-    """The module `hipress._core`, loaded once. Raises `TransportError` with the reason if it or UCX cannot be loaded."""
+    """The module `hipress._core`, loaded once. Raises `TransportError` if it or UCX cannot be loaded."""
     # Load UCX first, through its own package: the loader then does not search for UCX again, and the package honours
     # RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY (a cluster's own UCX, built for its network).
     without_ucx: Exception | None = None
