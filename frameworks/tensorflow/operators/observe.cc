@@ -27,5 +27,7 @@ REGISTER_OP("HipressUpdated")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext*) { return absl::OkStatus(); });
 REGISTER_KERNEL_BUILDER(Name("HipressUpdated").Device(tf::DEVICE_CPU), Updated);
+// TensorFlow runs an operator where its variables are, and this one does not read them.
+REGISTER_KERNEL_BUILDER(Name("HipressUpdated").Device(tf::DEVICE_GPU).HostMemory("variables"), Updated);
 
 }  // namespace hipress::tensorflow_operators

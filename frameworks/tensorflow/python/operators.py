@@ -83,9 +83,11 @@ def count_updates(number: int) -> None:
     _checked(_lists.hipress_count_updates(ctypes.c_int64(number)))
 
 
-def updated(variables: Sequence[Any], number: int, indices: Sequence[int]) -> None:
-    """Reports that an optimizer has updated the variables at `indices`. In a tf.function it runs after their writes."""
-    with tf.device(places.CPU), own_errors():
+def updated(variables: Sequence[Any], number: int, indices: Sequence[int], device: str) -> None:
+    """Reports that an optimizer has updated the variables at `indices`, which are on `device`. In a tf.function it runs
+    after their writes.
+    """
+    with tf.device(device), own_errors():
         handles = [each.handle for each in variables]
         _operators.hipress_updated(handles, list_number=number, indices=list(indices))
 

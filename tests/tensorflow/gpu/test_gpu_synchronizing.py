@@ -53,6 +53,7 @@ def _placed(function: Any, on_gpu: tuple[bool, ...], *arguments: Any) -> Any:
         ("HipressAllreduce", ["names", "factors"]),
         ("HipressReducescatter", ["names", "factors"]),
         ("HipressBroadcast", ["names"]),
+        ("HipressUpdated", ["variables"]),
     ],
 )
 def test_the_kernels_are_registered_for_both_devices(name: str, on_host: list[str]) -> None:
@@ -177,6 +178,34 @@ def _parts() -> list[list[float]]:
 
 def test_an_eager_step_takes_variables_of_several_devices() -> None:
     assert run(_parts, (True, True)) == [[[0.5] * 3, [1.5] * 3, [2.5] * 3]] * 2
+
+
+def _reported() -> tuple[list[tuple[str, list[int]]], float]:
+    """The reports of an optimizer whose second variable is on another device, and the first variable."""
+    hp.init()
+    variables = [keras.Variable(np.zeros(3, np.float32)) for _ in range(3)]
+    told = operators.updated
+    reports: list[tuple[str, list[int]]] = []
+
+    def updated(known: Any, number: int, indices: list[int], device: str) -> None:
+        assert len(known) == len(indices)
+        reports.append((device, indices))
+        told(known, number, indices, device)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places, "place_of", lambda *_: places.ON_CPU)
+        patch.setattr(places, "gpu_of", lambda variable: stand_in.GPU if variable is variables[1] else None)
+        patch.setattr(operators, "updated", updated)
+        optimizer = hp.DistributedOptimizer(keras.optimizers.SGD(1.0))
+        optimizer.build(variables)
+        step = tf.function(lambda: optimizer.apply([tf.ones(3)] * 3, variables))
+        for _ in range(3):
+            step()
+    return reports, float(variables[1].value[0])
+
+
+def test_updates_are_reported_on_the_device_of_the_variables() -> None:
+    assert run(_reported, (False, False)) == [([("CPU:0", [0, 2]), (stand_in.GPU, [1])], -3.0)] * 2
 
 
 def _refused(codec: str) -> None:

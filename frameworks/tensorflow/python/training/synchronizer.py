@@ -44,9 +44,9 @@ def _described(name: str, variable: Any, place: places.Place) -> TensorDescripti
 
 
 def _resource(variable: Any) -> Any:
-    """The TensorFlow variable itself, or the one in a Keras variable; None if it is not in host memory."""
+    """The TensorFlow variable itself, or the one in a Keras variable; None if there is none."""
     value = variable if isinstance(variable, BaseResourceVariable) else getattr(variable, "value", None)
-    return value if isinstance(value, BaseResourceVariable) and "GPU" not in (value.device or "") else None
+    return value if isinstance(value, BaseResourceVariable) else None
 
 
 class GradientSynchronizer(TensorList):
@@ -102,7 +102,8 @@ class GradientSynchronizer(TensorList):
         """
         if self._world == 1:
             return nullcontext()
-        values = {index: _resource(variables[index]) for index in indices}
+        on_host = [index for index in indices if places.gpu_of(variables[index]) is None]
+        values = {index: _resource(variables[index]) for index in on_host}
         known = {index: value for index, value in values.items() if value is not None}
         if not known:
             return nullcontext()
@@ -118,9 +119,14 @@ class GradientSynchronizer(TensorList):
 
     def updated(self, variables: Sequence[Any]) -> None:
         """Reports that an optimizer has updated the variables of this list; in a graph, when the operator runs."""
-        if self._world > 1:
-            known = [value for value in map(_resource, variables) if value is not None]
-            operators.updated(known, self._number, range(len(self)))
+        if self._world == 1:
+            return
+        by_device: dict[str, list[int]] = {}
+        for index, variable in enumerate(variables):
+            by_device.setdefault(places.gpu_of(variable) or places.CPU, []).append(index)
+        for device, indices in by_device.items():
+            known = [value for value in (_resource(variables[index]) for index in indices) if value is not None]
+            operators.updated(known, self._number, indices, device)
 
     def unfinished(self) -> str | None:
         """See hipress.adapter.unfinished.Step."""
