@@ -117,10 +117,12 @@ docs: install $(VENV)/development
 bench: install $(VENV)/development
 	$(BIN)/python benchmarks/regenerate.py
 
-# What needs a GPU. Both fail, and say why, where there is none.
+# What needs a GPU. Both fail, and say why, where there is none. TENSORFLOW_PYTHON is the Python of an environment with
+# TensorFlow for GPUs, the wheel of `make wheel` and pytest: test-gpu then tests TensorFlow's part, too.
 test-gpu: install $(VENV)/development
 	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest tests/compll/emit/cuda/test_gpu.py tests/core/device \
 	  tests/core/casync/test_devices.py tests/torch/test_gpu_tensors.py
+	$(if $(TENSORFLOW_PYTHON),HIPRESS_REQUIRE_GPU=1 $(TENSORFLOW_PYTHON) -m pytest tests/tensorflow/gpu/test_gpu_tensors.py)
 
 bench-gpu: install $(VENV)/development
 	$(BIN)/python -m benchmarks.codec_gpu --json benchmarks/results/codec_gpu.json

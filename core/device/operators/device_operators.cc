@@ -90,6 +90,18 @@ struct DeviceOperators::Reports {
   Failure failure;
 };
 
+/// Staging memory of one call. A callback of the device owns it, so that it stays until the device is done.
+struct DeviceOperators::Staged {
+  Staged(std::shared_ptr<Device> owner, size_t size)
+      : device(std::move(owner)), bytes(static_cast<std::byte*>(device->staging()->allocate(size)), size) {}
+  ~Staged() { device->staging()->free(bytes.data()); }
+  Staged(const Staged&) = delete;
+  Staged& operator=(const Staged&) = delete;
+
+  const std::shared_ptr<Device> device;
+  const Bytes bytes;
+};
+
 DeviceOperators::DeviceOperators(std::shared_ptr<Device> device)
     : device_(std::move(device)), reports_(std::make_shared<Reports>(device_)) {}
 
@@ -205,6 +217,27 @@ void DeviceOperators::decode(void* stream, const CodecPointer& codec, ConstBytes
 
 void DeviceOperators::copy(void* stream, std::byte* to, ConstBytes from) {
   lane(stream)->queue->copy(to, from);
+}
+
+void DeviceOperators::addHeld(void* stream, DType dtype, const void* values, std::span<const float> held,
+                              std::span<float> workspace, void* output) {
+  const std::shared_ptr<Lane> own = lane(stream);
+  const auto staged = std::make_shared<Staged>(device_, held.size_bytes());
+  std::ranges::copy(std::as_bytes(held), staged->bytes.begin());
+  own->queue->copyToDevice(std::as_writable_bytes(workspace).data(), staged->bytes);
+  // The caller learns of the device's failure from its operation.
+  own->queue->whenDone([staged](const Failure&) {});
+  own->queue->add(dtype, std::span(&values, 1), 1.0f, DecodeMode::kAccumulate, workspace);
+  own->queue->narrow(workspace, dtype, output);
+}
+
+void DeviceOperators::read(void* stream, ConstBytes from,
+                           std::function<void(const Failure&, ConstBytes)> callback) {
+  const std::shared_ptr<Lane> own = lane(stream);
+  const auto staged = std::make_shared<Staged>(device_, from.size());
+  own->queue->copyToHost(staged->bytes.data(), from);
+  own->queue->whenDone(
+      [staged, callback = std::move(callback)](const Failure& failure) { callback(failure, staged->bytes); });
 }
 
 void DeviceOperators::report(Lane& lane, std::shared_ptr<const DeviceCodec> codec, const uint32_t* word,

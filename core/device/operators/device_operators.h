@@ -7,10 +7,13 @@
 //     payload, unused bytes up to a multiple of 4 | uint32 payload bytes | uint32 error number
 //
 // Errors that the device finds become known later: raise() throws them.
+//
+// The synchronising operators of TensorFlow add unsent residuals to values on the framework's stream here.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,6 +26,7 @@
 #include "core/codec/codec.h"
 #include "core/codec/operator_codec.h"
 #include "core/device/device.h"
+#include "core/element/dtype.h"
 
 namespace hipress {
 
@@ -44,6 +48,8 @@ class DeviceOperators {
   explicit DeviceOperators(std::shared_ptr<Device> device);
   ~DeviceOperators();
 
+  const std::shared_ptr<Device>& device() const { return device_; }
+
   /// The size of the codec's messages for so many elements. Throws Unsupported if it does not fit in 32 bits.
   size_t messageBytes(const Codec& codec, size_t count) const;
   /// The memory that encode() needs besides. Throws the errors of checkOperatorStates().
@@ -59,6 +65,13 @@ class DeviceOperators {
 
   /// A copy within the device.
   void copy(void* stream, std::byte* to, ConstBytes from);
+  /// output := values + held, computed in float32 in the workspace, which has held.size() elements like the
+  /// others. `held` is in host memory and need not stay. `output` may be `values`.
+  void addHeld(void* stream, DType dtype, const void* values, std::span<const float> held,
+               std::span<float> workspace, void* output);
+  /// Calls `callback` with a copy of the bytes in host memory, or with the device's failure, on a thread of
+  /// the device and when the work on the stream so far is done. It must not block.
+  void read(void* stream, ConstBytes from, std::function<void(const Failure&, ConstBytes)> callback);
 
   /// Throws the first error that the device has reported, once: CorruptPayload, InvalidArgument, or the
   /// device's own. It does not wait.
@@ -69,6 +82,7 @@ class DeviceOperators {
  private:
   struct Lane;
   struct Reports;
+  struct Staged;
 
   std::shared_ptr<Lane> lane(void* stream);
   std::shared_ptr<const DeviceCodec> functions(const CodecPointer& codec);

@@ -5,7 +5,6 @@
 
 #include <tensorflow/core/framework/op_kernel.h>
 
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
@@ -13,12 +12,14 @@
 #include <vector>
 
 #include "frameworks/tensorflow/operators/completion.h"
+#include "frameworks/tensorflow/operators/tensor_place.h"
 #include "frameworks/tensorflow/operators/tensor_view.h"
 
 namespace hipress::tensorflow_operators {
 
 /// names, ..., tensors -> a result for each tensor. Ranks match tensors by name. All operations of a kernel
-/// are in flight together.
+/// are in flight together. On a device they begin after the work on the operator's stream so far, and the
+/// kernel ends when the device has written all results.
 class CollectiveKernel : public tf::AsyncOpKernel {
  public:
   explicit CollectiveKernel(tf::OpKernelConstruction* construction) : tf::AsyncOpKernel(construction) {
@@ -42,6 +43,8 @@ class CollectiveKernel : public tf::AsyncOpKernel {
   virtual tf::TensorShape resultShape(const tf::TensorShape& shape, TensorSpec& /*spec*/) const {
     return shape;
   }
+  /// Throws Unsupported.
+  virtual TensorPlace placeOf(tf::OpKernelContext* /*context*/) const { return {}; }
 
  private:
   int64_t loops_ = 0;
@@ -52,8 +55,10 @@ class CollectiveKernel : public tf::AsyncOpKernel {
     const std::vector<std::string> names = namesOf(context, loops_);
     if (names.size() != static_cast<size_t>(count)) throw invalidArgument("every tensor needs a name");
     const auto engine = currentEngine();
+    const TensorPlace place = placeOf(context);
     TensorSpec common;
     common.transient = true;
+    common.device = place.device();
     addOptions(context, common);
     std::vector<TensorSpec> specs;
     std::vector<tf::Tensor*> outputs(static_cast<size_t>(count));
@@ -71,8 +76,8 @@ class CollectiveKernel : public tf::AsyncOpKernel {
       // A broadcast does not write the root's output.
       const auto* broadcast = std::get_if<BroadcastOptions>(&spec.options);
       const bool isRoot = broadcast != nullptr && broadcast->root == engine->rank();
-      if (isRoot && !(*output)->SharesBufferWith(input) && input.TotalBytes() > 0)
-        std::memcpy((*output)->data(), input.data(), input.TotalBytes());
+      if (isRoot && !(*output)->SharesBufferWith(input))
+        place.copy((*output)->data(), input.data(), input.TotalBytes());
       specs.push_back(std::move(spec));
     }
     std::vector<tf::Tensor> inputs;
@@ -84,16 +89,18 @@ class CollectiveKernel : public tf::AsyncOpKernel {
     for (size_t i = 0; i < specs.size(); ++i) {
       completion->guarded([&] {
         const TensorHandle handle = engine->declare({std::move(specs[i])}).front();
-        submit(handle, inputs[i], *outputs[i], completion->onDone());
+        submit(handle, place, inputs[i], *outputs[i], completion->onDone());
       });
     }
   }
 
-  static void submit(TensorHandle handle, const tf::Tensor& input, const tf::Tensor& output, OnDone onDone) {
-    const TensorView values = viewOf(input);
+  static void submit(TensorHandle handle, const TensorPlace& place, const tf::Tensor& input,
+                     const tf::Tensor& output, OnDone onDone) {
+    const TensorView values = viewOf(input, place.name());
     ViewSubmission views;
     views.input = &values;
-    views.output = viewOf(output);
+    views.output = viewOf(output, place.name());
+    views.stream = place.stream;
     views.owner = ownerOf(input, output);
     views.onDone = std::move(onDone);
     submitViews(handle, std::move(views));

@@ -48,8 +48,10 @@ inline std::optional<DType> dtypeOf(tf::DataType type) {
   }
 }
 
-inline TensorView viewOf(const tf::Tensor& tensor) {
-  return {tensor.data(), dtypeOf(tensor.dtype()), static_cast<uint64_t>(tensor.NumElements()), "cpu"};
+/// `place`: TensorPlace::name().
+inline TensorView viewOf(const tf::Tensor& tensor, std::string place) {
+  return {tensor.data(), dtypeOf(tensor.dtype()), static_cast<uint64_t>(tensor.NumElements()),
+          std::move(place)};
 }
 
 /// The text by which ranks distinguish such types in specifications: " of uint16"; empty for other types.

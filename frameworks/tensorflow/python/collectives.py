@@ -5,8 +5,10 @@ Every rank calls them with the same names, element types and options. Ranks matc
 the order of eager calls in one thread of each rank, or the order in the graph of a tf.function. All raise
 InvalidArgument, Unsupported, Mismatch, DuplicateName, PeerLost, Timeout, NotInitialized; these classes are errors of
 TensorFlow, too (failures.py). A graph raises TensorFlow's error alone, see own_error().
-`device_dense`, `device_sparse` and `ignore_name_scope` are Horovod's and change nothing: operators run on the CPU, and
-their names do not depend on name scopes.
+`device_dense` is the device of an all-reduce or a reducescatter. Without it eager code uses the GPU that holds all
+tensors, or the CPU, and TensorFlow places the operators of a graph; so it is with broadcasts. Other collectives run on
+the CPU.
+`device_sparse` and `ignore_name_scope` are Horovod's and change nothing: names do not depend on name scopes.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from hipress.options.signatures import in_order, takes
 from hipress.tensorflow import differentiable, graph_names, operators
 from hipress.tensorflow.collective_options import TensorflowAllreduceOptions
 from hipress.tensorflow.compression import Compression
+from hipress.tensorflow.places import asked_device
 from hipress.tensorflow.traced import as_written
 
 if TYPE_CHECKING:
@@ -121,6 +124,7 @@ def _allreduce(tensors: Sequence[Any], options: TensorflowAllreduceOptions, *, s
             codec=_checked_codec(compression, codec, sent, name, summed=summed),
             topology=given["topology"],
             partitions=given["partitions"],
+            device=asked_device(given["device_dense"]),
         )
         for index, result in zip(dense, decompressed(combined), strict=True):
             results[index] = result
@@ -246,6 +250,7 @@ def reducescatter(
         process_set,
         prescale_factor,
         postscale_factor,
+        device_dense,
     )[0]
 
 
@@ -265,7 +270,7 @@ def grouped_reducescatter(
     names = _names("reducescatter", name, len(tensors))
     if not names:
         return []
-    return _reducescatter(tensors, names, compression, op, process_set, prescale_factor, postscale_factor)
+    return _reducescatter(tensors, names, compression, op, process_set, prescale_factor, postscale_factor, device_dense)
 
 
 def _reducescatter(
@@ -276,6 +281,7 @@ def _reducescatter(
     process_set: ProcessSet,
     prescale_factor: float,
     postscale_factor: float,
+    device: str,
 ) -> list[Any]:
     process_sets.check(process_set)
     codec_of(compression)
@@ -283,7 +289,11 @@ def _reducescatter(
     given = _rows(tensors, names, operators.COMBINED)
     sent, decompressed = compressed(compressor_of(compression, summed=False), given)
     results = differentiable.reducescatter(
-        names, _tensors(sent, names), (prescale_factor, postscale_factor), reduction=reduce_ops.chosen(op).name
+        names,
+        _tensors(sent, names),
+        (prescale_factor, postscale_factor),
+        reduction=reduce_ops.chosen(op).name,
+        device=asked_device(device),
     )
     return decompressed(results)
 

@@ -104,7 +104,9 @@ def alltoall(name: str, tensor: Any, splits: Any) -> tuple[Any, Any]:
     return result, received[0]
 
 
-def reducescatter(names: _Names, tensors: _Tensors, factors: tuple[float, float], reduction: str) -> list[Any]:
+def reducescatter(
+    names: _Names, tensors: _Tensors, factors: tuple[float, float], reduction: str, device: str
+) -> list[Any]:
     """A reducescatter. Its derivative gathers the gradients of all ranks' rows."""
     names = own_names(names)
 
@@ -114,6 +116,7 @@ def reducescatter(names: _Names, tensors: _Tensors, factors: tuple[float, float]
             scaled = [gradient * tf.cast(factor, gradient.dtype) for gradient in gradients]
             return allgather(_of_gradients(names), scaled)
 
-        return operators.reduced("reducescatter", names, inputs, factors, reduction=reduction), backward
+        outputs = operators.reduced("reducescatter", names, inputs, factors, reduction=reduction, device=device)
+        return outputs, backward
 
     return _differentiable(forward, tensors)

@@ -36,12 +36,21 @@ def load_operators() -> tuple[Any, ctypes.CDLL]:
 
 def _loaded(library: str, version: str) -> tuple[Any, ctypes.CDLL]:
     try:
-        return tf.load_op_library(library), ctypes.CDLL(library)
+        return tf.load_op_library(library), with_types(ctypes.CDLL(library))
     except tf.errors.NotFoundError as error:
         raise Unsupported(
             f"HiPress' operators for TensorFlow {version} cannot be loaded: {error.message}. Build them anew for this "
             "TensorFlow: hipress build tensorflow"
         ) from error
+
+
+def with_types(library: ctypes.CDLL) -> ctypes.CDLL:
+    """The library, with the types of the results of the functions in operators/tensor_lists.cc."""
+    for name in ("define_tensor_list", "hold_back", "copy_held_back", "unfinished", "count_updates"):
+        getattr(library, f"hipress_{name}").restype = ctypes.c_bool
+    library.hipress_steps.restype = ctypes.c_int64
+    library.hipress_forget_held_back.restype = None
+    return library
 
 
 def shipped_library(version: str) -> Path | None:

@@ -15,22 +15,12 @@ from tensorflow.python.framework.auto_control_deps_utils import register_read_on
 from hipress._library import load_core
 from hipress.errors import Unsupported
 from hipress.gpus import gpu
-from hipress.tensorflow import failures, graph_names
+from hipress.tensorflow import failures, graph_names, places
 from hipress.tensorflow.failures import own_errors
 from hipress.tensorflow.library import load_operators
 
 _operators, _lists = load_operators()
-for _function in (
-    _lists.hipress_define_tensor_list,
-    _lists.hipress_hold_back,
-    _lists.hipress_copy_held_back,
-    _lists.hipress_unfinished,
-    _lists.hipress_count_updates,
-):
-    _function.restype = ctypes.c_bool
 load_core().set_device_maker(gpu)
-_lists.hipress_steps.restype = ctypes.c_int64
-_lists.hipress_forget_held_back.restype = None
 # HipressObserve only reads variables, so their updates need not wait for it. HipressUpdated is not read-only: it must
 # wait for all updates.
 register_read_only_resource_op("HipressObserve")
@@ -68,12 +58,12 @@ def check_dtype(dtype: tf.DType, name: str, dtypes: frozenset[tf.DType] = COMBIN
 
 
 def synchronize(
-    values: Sequence[tf.Tensor], number: int, indices: Sequence[int], *, step_count: int
+    values: Sequence[tf.Tensor], number: int, indices: Sequence[int], *, step_count: int, device: str
 ) -> list[tf.Tensor]:
     """Combines `values`, the tensors at `indices` of the list `number`, over all ranks. `step_count`: number of tensors
-    in this step.
+    in this step. `device`: TensorFlow's device for which these tensors were declared.
     """
-    with tf.device("CPU:0"), own_errors():
+    with tf.device(device), own_errors():
         outputs = _operators.hipress_synchronize(
             list(values), list_number=number, indices=list(indices), step_count=step_count
         )
@@ -82,7 +72,7 @@ def synchronize(
 
 def observe(variables: Sequence[Any], number: int, indices: Sequence[int]) -> Any:
     """The operator that notes which of these resource variables, at `indices` of the list `number`, have changed."""
-    with tf.device("CPU:0"), own_errors():
+    with tf.device(places.CPU), own_errors():
         return _operators.hipress_observe(
             [each.handle for each in variables], list_number=number, indices=list(indices)
         )
@@ -93,9 +83,11 @@ def count_updates(number: int) -> None:
     _checked(_lists.hipress_count_updates(ctypes.c_int64(number)))
 
 
-def updated(variables: Sequence[Any], number: int, indices: Sequence[int]) -> None:
-    """Reports that an optimizer has updated the variables at `indices`. In a tf.function it runs after their writes."""
-    with tf.device("CPU:0"), own_errors():
+def updated(variables: Sequence[Any], number: int, indices: Sequence[int], device: str) -> None:
+    """Reports that an optimizer has updated the variables at `indices`, which are on `device`. In a tf.function it runs
+    after their writes.
+    """
+    with tf.device(device), own_errors():
         handles = [each.handle for each in variables]
         _operators.hipress_updated(handles, list_number=number, indices=list(indices))
 
@@ -118,32 +110,40 @@ def steps(number: int) -> int:
     return int(_lists.hipress_steps(ctypes.c_int64(number)))
 
 
-def reduced(kind: str, names: _Names, tensors: _Tensors, factors: tuple[float, float], **options: Any) -> list[Any]:
-    """An "allreduce" or "reducescatter" of each tensor; ranks match tensors by name. `factors`: prescale, postscale."""
+def reduced(
+    kind: str, names: _Names, tensors: _Tensors, factors: tuple[float, float], *, device: str = "", **options: Any
+) -> list[Any]:
+    """An "allreduce" or "reducescatter" of each tensor; ranks match tensors by name. `factors`: prescale, postscale.
+    `device`: see places.at().
+    """
     operator = _operators.hipress_allreduce if kind == "allreduce" else _operators.hipress_reducescatter
     options["loops"] = _loops(options.get("codec", "none"))
-    with tf.device("CPU:0"), own_errors():
-        outputs = operator(list(names), tf.constant(factors, tf.float64), list(tensors), **options)
+    with tf.device(places.CPU):
+        given = tf.constant(list(names), tf.string), tf.constant(factors, tf.float64)
+    with places.at(tensors, device), own_errors():
+        outputs = operator(*given, list(tensors), **options)
     return _independent(outputs)
 
 
 def broadcast(names: _Names, tensors: _Tensors, root_rank: int) -> list[Any]:
     """Rank `root_rank`'s values of each tensor."""
-    with tf.device("CPU:0"), own_errors():
-        outputs = _operators.hipress_broadcast(list(names), list(tensors), root_rank=root_rank, loops=_loops())
+    with tf.device(places.CPU):
+        given = tf.constant(list(names), tf.string)
+    with places.at(tensors), own_errors():
+        outputs = _operators.hipress_broadcast(given, list(tensors), root_rank=root_rank, loops=_loops())
     return _independent(outputs)
 
 
 def allgather(names: _Names, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
     """The rows of all ranks, and for each tensor the number of rows of each rank."""
-    with tf.device("CPU:0"), own_errors():
+    with tf.device(places.CPU), own_errors():
         gathered, rows = _operators.hipress_allgather(list(names), list(tensors), N=len(names), loops=_loops())
     return _independent(gathered), rows
 
 
 def alltoall(names: _Names, splits: Any, tensors: _Tensors) -> tuple[list[Any], list[Any]]:
     """The rows that all ranks have sent to this rank, and for each tensor the number of rows of each rank."""
-    with tf.device("CPU:0"), own_errors():
+    with tf.device(places.CPU), own_errors():
         received, rows = _operators.hipress_alltoall(list(names), splits, list(tensors), N=len(names), loops=_loops())
     return _independent(received), rows
 
@@ -171,14 +171,8 @@ def decode_accumulate(message: Any, values: Any, device: str | None, codec: str,
 def _on(device: str | None) -> Any:
     """The device of a codec's operator. Raises Unsupported for a GPU that TensorFlow does not have."""
     if device is None:
-        return tf.device("CPU:0")
-    known = [each.name for each in tf.config.list_logical_devices("GPU")]
-    asked = tf.DeviceSpec.from_string(device)
-    if not any(tf.DeviceSpec.from_string(name).make_merged_spec(asked).to_string() == name for name in known):
-        raise Unsupported(
-            f"codec operators on '{device}': TensorFlow's GPUs here are {', '.join(known) or 'none'}; without `device` "
-            "the operators run on the CPU"
-        )
+        return tf.device(places.CPU)
+    places.gpu_named(device, "codec operators", "without `device` the operators run on the CPU")
     return tf.device(device)
 
 

@@ -35,6 +35,8 @@ class Combining:
     """Sparse gradients (IndexedSlices) travel as dense ones, compressed; otherwise all ranks' slices are gathered."""
     compressor: Compressing | None = None
     """Compresses dense gradients, in place of codecs and plans."""
+    device: str = ""
+    """Ranks combine dense gradients on this device; empty: where the variables are. See places.asked_device()."""
 
 
 class GradientLists:
@@ -138,6 +140,7 @@ class GradientLists:
             prescale_factor=options.prescale_factor,
             postscale_factor=options.postscale_factor,
             name=f"gradient.{name}",
+            device_dense=self._options.device,
         )
 
     def _check_codecs(self, doing: str) -> None:
@@ -155,7 +158,7 @@ class GradientLists:
                 return synchronizer
         with tf.init_scope():
             options = self._options.synchronization
-            synchronizer = GradientSynchronizer(variables, before_planning(self._plan, options))
+            synchronizer = GradientSynchronizer(variables, before_planning(self._plan, options), self._options.device)
             planning = automatic_planning(self._plan, synchronizer, options, synchronizer.all_present)
             if planning is not None:
                 self._planning.append(planning)
@@ -200,6 +203,7 @@ def shared_lists(options: Combining) -> GradientLists:
         "tensorflow tapes",
         options.sparse_as_dense,
         options.compressor,
+        options.device,
         repr(replace(settings, plan=None)),
         id(settings.plan),
     )

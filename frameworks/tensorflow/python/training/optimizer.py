@@ -17,6 +17,7 @@ from hipress.errors import InvalidArgument
 from hipress.options.declaration import declared, filled
 from hipress.options.signatures import in_order, takes
 from hipress.tensorflow.failures import with_own_errors
+from hipress.tensorflow.places import asked_device
 from hipress.tensorflow.training.aggregation import Aggregation
 from hipress.tensorflow.training.distributed_optimizer import (
     DistributedKerasOptimizer,
@@ -72,13 +73,19 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         gradient_predivide_factor=given["gradient_predivide_factor"],
         optimizer=optimizer,
     )
+    device = asked_device(given["device_dense"])
     passes = given["backward_passes_per_step"]
     kind = _distributed_kind(optimizer, passes)
     own = optimizer.__class__
     # The class keeps the original name, so that a saved model loads without HiPress.
     optimizer.__class__ = type(own.__name__, (kind, own), {"__module__": own.__module__})
     optimizer._hipress_lists = GradientLists(
-        Combining(combining, given["sparse_as_dense"], compressor_of(given["compression"])),
+        Combining(
+            combining,
+            given["sparse_as_dense"],
+            compressor_of(given["compression"]),
+            device,
+        ),
         given["plan"],
         counts_updates=kind is DistributedKerasOptimizer,
     )

@@ -21,8 +21,13 @@ WORDS = {
 class TapeOptions(GradientOptions, total=False):
     """The options of DistributedGradientTape."""
 
-    device_dense: Annotated[str, Option("Horovod's; it changes nothing.", default="")]
-    device_sparse: Annotated[str, Option("Horovod's; it changes nothing.", default="")]
+    device_dense: Annotated[
+        str,
+        Option(
+            "Ranks combine dense gradients on this device, such as CPU:0; empty: where each variable is.", default=""
+        ),
+    ]
+    device_sparse: Annotated[str, Option("Horovod's; it changes nothing: slices are gathered on the CPU.", default="")]
     sparse_as_dense: Annotated[
         bool,
         Option(

@@ -17,7 +17,8 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 from hipress.adapter.held_back import Values
 from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.errors import InvalidArgument
-from hipress.tensorflow import operators
+from hipress.tensorflow import operators, places
+from hipress.tensorflow.failures import own_errors
 
 _numbers = itertools.count(1)
 
@@ -33,28 +34,35 @@ def names_of(variables: Iterable[Any]) -> list[str]:
     return names
 
 
-def _described(name: str, variable: Any) -> TensorDescription:
+def _described(name: str, variable: Any, place: places.Place) -> TensorDescription:
     dtype = tf.as_dtype(variable.dtype)
     shape = tf.TensorShape(variable.shape)
     operators.check_dtype(dtype, name)
     if not shape.is_fully_defined():
         raise InvalidArgument(f"variable '{name}' has the shape {shape}, of which a part is unknown")
-    return TensorDescription(name, dtype.name, shape.num_elements(), str(shape.as_list()))
+    return TensorDescription(name, dtype.name, shape.num_elements(), str(shape.as_list()), place.engine)
 
 
 def _resource(variable: Any) -> Any:
-    """The TensorFlow variable itself, or the one in a Keras variable; None if it is not in host memory."""
+    """The TensorFlow variable itself, or the one in a Keras variable; None if there is none."""
     value = variable if isinstance(variable, BaseResourceVariable) else getattr(variable, "value", None)
-    return value if isinstance(value, BaseResourceVariable) and "GPU" not in (value.device or "") else None
+    return value if isinstance(value, BaseResourceVariable) else None
 
 
 class GradientSynchronizer(TensorList):
-    """A TensorList of variables; their gradients have the same shapes and dtypes."""
+    """A TensorList of variables; their gradients have the same shapes and dtypes, and are combined where the variables
+    are, or on `device`."""
 
-    def __init__(self, variables: Sequence[Any], options: SynchronizationOptions | None = None) -> None:
-        super().__init__([_described(n, v) for n, v in zip(names_of(variables), variables, strict=True)], options)
+    def __init__(
+        self, variables: Sequence[Any], options: SynchronizationOptions | None = None, device: str = ""
+    ) -> None:
+        names = names_of(variables)
+        self._places = [places.place_of(each, name, device) for name, each in zip(names, variables, strict=True)]
+        described = map(_described, names, variables, self._places)
+        super().__init__(list(described), options)
         self._number = next(_numbers)
         self._present: set[int] = set()
+        self._functions: dict[tuple[int, ...], Any] = {}
         self._define()
         self._process.steps.add(self)
         weakref.finalize(self, operators.forget_list, self._number).atexit = False
@@ -66,15 +74,27 @@ class GradientSynchronizer(TensorList):
         """
         if not gradients:
             return {}
-        count = len(gradients)
-        if tf.executing_eagerly():
-            indices = list(gradients)
-            combined = operators.synchronize(list(gradients.values()), self._number, indices, step_count=count)
-            return dict(zip(indices, combined, strict=True))
-        return {
-            index: operators.synchronize([gradient], self._number, [index], step_count=count)[0]
-            for index, gradient in gradients.items()
-        }
+        if not tf.executing_eagerly():
+            return {index: self._started({index: each}, len(gradients))[index] for index, each in gradients.items()}
+        if len({self._places[index].device for index in gradients}) == 1:
+            return self._started(gradients, len(gradients))
+        # An eager operator has one device and waits, so operators on several devices run in a function.
+        indices = tuple(gradients)
+        if indices not in self._functions:
+            self._functions[indices] = tf.function(
+                lambda *values: self.synchronize(dict(zip(indices, values, strict=True))), autograph=False
+            )
+        with own_errors():
+            together: dict[int, tf.Tensor] = self._functions[indices](*gradients.values())
+        return together
+
+    def _started(self, gradients: Mapping[int, tf.Tensor], step_count: int) -> dict[int, tf.Tensor]:
+        """The results of one operator for the gradients of some variables, which are on one device."""
+        indices = list(gradients)
+        device = self._places[indices[0]].device
+        values = list(gradients.values())
+        results = operators.synchronize(values, self._number, indices, step_count=step_count, device=device)
+        return dict(zip(indices, results, strict=True))
 
     def observed(self, variables: Sequence[Any], indices: Iterable[int]) -> AbstractContextManager[Any]:
         """Notes which variables have been updated since the last step. Gradients that are handed over within this
@@ -82,7 +102,8 @@ class GradientSynchronizer(TensorList):
         """
         if self._world == 1:
             return nullcontext()
-        values = {index: _resource(variables[index]) for index in indices}
+        on_host = [index for index in indices if places.gpu_of(variables[index]) is None]
+        values = {index: _resource(variables[index]) for index in on_host}
         known = {index: value for index, value in values.items() if value is not None}
         if not known:
             return nullcontext()
@@ -98,9 +119,14 @@ class GradientSynchronizer(TensorList):
 
     def updated(self, variables: Sequence[Any]) -> None:
         """Reports that an optimizer has updated the variables of this list; in a graph, when the operator runs."""
-        if self._world > 1:
-            known = [value for value in map(_resource, variables) if value is not None]
-            operators.updated(known, self._number, range(len(self)))
+        if self._world == 1:
+            return
+        by_device: dict[str, list[int]] = {}
+        for index, variable in enumerate(variables):
+            by_device.setdefault(places.gpu_of(variable) or places.CPU, []).append(index)
+        for device, indices in by_device.items():
+            known = [value for value in (_resource(variables[index]) for index in indices) if value is not None]
+            operators.updated(known, self._number, indices, device)
 
     def unfinished(self) -> str | None:
         """See hipress.adapter.unfinished.Step."""

@@ -14,6 +14,7 @@ from hipress.errors import InvalidArgument
 from hipress.options.declaration import declared, filled
 from hipress.options.signatures import in_order, takes
 from hipress.tensorflow.failures import with_own_errors
+from hipress.tensorflow.places import asked_device
 from hipress.tensorflow.traced import as_written
 from hipress.tensorflow.training.gradients import Combining, GradientLists, LocalVariables, shared_lists, shared_plan
 from hipress.tensorflow.training.options import WORDS, TapeOptions
@@ -87,9 +88,12 @@ def DistributedGradientTape(  # noqa: N802  (Horovod's name)
         op=given["op"],
         gradient_predivide_factor=given["gradient_predivide_factor"],
     )
+    device = asked_device(given["device_dense"])
     own = gradtape.__class__
     gradtape.__class__ = type(f"Distributed{own.__name__}", (DistributedTape, own), {})
-    gradtape._hipress_lists = shared_lists(Combining(combining, given["sparse_as_dense"], compressor_of(compression)))
+    gradtape._hipress_lists = shared_lists(
+        Combining(combining, given["sparse_as_dense"], compressor_of(compression), device)
+    )
     gradtape._hipress_local = LocalVariables(scale=given["scale_local_gradients"])
     assert isinstance(gradtape, DistributedTape)
     return gradtape

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow's codec operators for GPUs: registered, refused without a GPU, and with the processor's bytes and states.
 
-The kernels run as operators of the processor (gpu_operators.cc), with a stream of the stand-in for NVIDIA's driver.
+The kernels run as operators of the processor (codec_operators.cc), with a stream of the stand-in for NVIDIA's driver.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,16 +15,13 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-import hipress
 import hipress.tensorflow as hp
 from hipress import _core
 from hipress.gpus import gpu
 from hipress.tensorflow import codec_operators as codecs
 from hipress.tensorflow import operators
-from tests.compiled import compiled
-from tests.core.device.fake_gpus import HostKernels, fake_driver
+from tests.tensorflow.gpu.stand_in import loaded
 
-ROOT = Path(__file__).parents[2]
 LONGEST = 60.0
 CODECS = ("onebit", "int8", "terngrad", "fp16", "dgc")
 VALUES = np.random.default_rng(0).standard_normal(5001, np.float32)
@@ -62,19 +56,8 @@ def test_a_gpu_is_found_by_each_of_its_names(device: str, monkeypatch: pytest.Mo
 
 @pytest.fixture(scope="module")
 def on_the_stand_in() -> Iterator[None]:
-    """The GPU's operators are those of gpu_operators.cc, and no device is looked for."""
-    flags = [flag.replace("-I", "-isystem", 1) for flag in tf.sysconfig.get_compile_flags() if "-std=" not in flag]
-    core = Path(hipress.__path__[0]) / "libhipress.so"
-    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-fPIC", "-shared", "-DNDEBUG", *flags, f"-I{ROOT}"]
-    source = Path(__file__).with_name("gpu_operators.cc")
-    links = [*tf.sysconfig.get_link_flags(), str(core), "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{core.parent}"]
-    library = str(compiled("gpu_operators.so", [*command, str(source)], links))
-    of_test, place = tf.load_op_library(library), ctypes.CDLL(library)
-    driver, stream = ctypes.CDLL(str(fake_driver())), ctypes.c_void_p()
-    driver.cuStreamCreate(ctypes.byref(stream), 0)
-    place.hipress_test_use(stream, driver.cuStreamSynchronize)
-    device = _core.cuda_device(0, compiler=HostKernels(), driver=str(fake_driver()))
-    _core.set_device_maker(lambda ordinal: device)
+    """The GPU's operators are those of codec_operators.cc, and no device is looked for."""
+    of_test, _, _ = loaded("codec_operators.cc")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("encode", "decode", "decode_accumulate"):
             patch.setattr(operators._operators, f"hipress_gpu_{name}", getattr(of_test, f"hipress_test_{name}"))
