@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import functools
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -30,8 +31,15 @@ class FakeGpuSide(GpuSide):
     def __init__(self) -> None:
         self.device = torch.device("cpu")
         self.core = _device()
-        self._streams, self._queues, self._current = [], [], 0
+        self._streams, self._queues, self._callers, self._current = [], [], {}, 0
         self._plans = weakref.WeakSet()
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """The caller reads results at once."""
+        with super().at_once():
+            yield
+            self.queue.wait(_LONGEST)
 
     def before_collective(self) -> None:
         """Gloo reads the memory at once."""
@@ -56,6 +64,11 @@ class FakeGpuSide(GpuSide):
         ctypes.CDLL(str(fake_driver())).cuStreamCreate(ctypes.byref(handle), 0)
         assert handle.value is not None
         return handle, handle.value
+
+    def _callers_stream(self) -> int:
+        if not self._callers:
+            self._callers_own = self._new_stream()
+        return self._callers_own[1]
 
     def _follow(self, stream: Any) -> None:
         self.queue.wait(_LONGEST)

@@ -78,8 +78,8 @@ class GroupAverage:
         options: which codec, and how.
         host_group: with topology "hierarchical", instead of `ranks_per_host`: the group of the ranks of this host.
         new_group: makes other groups of ranks of `group`; None: torch.distributed does.
-        side: where the ranks compute, and the group's tensors are; None: the processor. A GpuSide takes topologies "ps"
-            and "allgather", and no codec powersgd (Unsupported).
+        side: where the ranks compute, and the group's tensors are; None: the processor. A GpuSide takes no codec that
+            sums two tensors in place of one, as powersgd does (Unsupported).
 
     Raises InvalidArgument; Mismatch on all ranks, with the first difference, if the ranks' tensors or options differ;
     TransportError if a rank of the group makes none within the group's timeout.
@@ -130,13 +130,11 @@ class GroupAverage:
             side=self._side,
         )
         self._owners = Owners(self._exchange.world)
-        self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make)
+        self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make, self._side)
         self._start_threads()
         self._add(tensors)
 
     def _hosts(self, host_group: dist.ProcessGroup | None) -> Hosts | None:
-        if self.options.topology == "hierarchical" and self._side.only_plain:
-            raise Unsupported(f"topology 'hierarchical' of tensors on {self._side.device}: {self._side.only_plain}")
         if self.options.topology != "hierarchical":
             if host_group is not None or self.options.ranks_per_host:
                 raise InvalidArgument("the ranks of hosts are for topology 'hierarchical' only")
@@ -145,7 +143,7 @@ class GroupAverage:
             return consecutive(self.world, self.options.ranks_per_host)
         if self.options.ranks_per_host:
             raise InvalidArgument("give the group of the host or ranks_per_host, not both")
-        return from_groups(self._group, host_group)
+        return from_groups(self._group, host_group, self._side.device)
 
     def _start_threads(self) -> None:
         finish, decode = GroupAverage._finish, GroupAverage._decode

@@ -101,10 +101,7 @@ class GpuSide:
     """A GPU, the streams of HiPress on it, and its codecs."""
 
     alignment = _core.DEVICE_SLOT_ALIGNMENT
-    only_plain = (
-        "groups of GPU tensors have the topologies 'ps' and 'allgather', "
-        "and all codecs but powersgd, int8_shared and thc"
-    )
+    only_plain = "groups of GPU tensors have all codecs but powersgd, int8_shared and thc"
 
     def __init__(self, device: torch.device) -> None:
         """Raises Unsupported, which names what is missing: the driver, the GPU or NVRTC."""
@@ -112,6 +109,8 @@ class GpuSide:
         self.core: Device = gpu(device.index or 0)
         self._streams: list[torch.cuda.Stream] = []
         self._queues: list[DeviceQueue] = []
+        #: The callers' streams that at_once() has used: numbers of their queues, by handle.
+        self._callers: dict[int, int] = {}
         self._current = 0
         self._plans: weakref.WeakSet[GpuPlan] = weakref.WeakSet()
 
@@ -133,6 +132,19 @@ class GpuSide:
         try:
             with self._stream_context(self._streams[stage]):
                 yield
+        finally:
+            self._current = before
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """See Side: work within is on the caller's current stream."""
+        handle = self._callers_stream()
+        if handle not in self._callers:
+            self._callers[handle] = len(self._queues)
+            self._queues.append(_core.DeviceQueue(self.core, handle))
+        before, self._current = self._current, self._callers[handle]
+        try:
+            yield
         finally:
             self._current = before
 
@@ -210,6 +222,9 @@ class GpuSide:
     def _new_stream(self) -> tuple[Any, int]:
         stream = torch.cuda.Stream(self.device)
         return stream, stream.cuda_stream
+
+    def _callers_stream(self) -> int:
+        return torch.cuda.current_stream(self.device).cuda_stream
 
     def _follow(self, stream: Any) -> None:
         stream.wait_stream(torch.cuda.current_stream(self.device))

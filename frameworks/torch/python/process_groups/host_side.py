@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -34,11 +35,14 @@ class Side(Protocol):
     device: torch.device
     #: The bytes of a slot are a multiple of this.
     alignment: int
-    #: Why the group's ranks of a host cannot share tensors here, or codec powersgd; empty: they can.
+    #: Why no two tensors can be summed here in place of one (linked.py); empty: they can.
     only_plain: str
 
     def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
         """A step of the work. Different stages overlap."""
+
+    def at_once(self) -> contextlib.AbstractContextManager[None]:
+        """Work within needs no stage: the caller does it, in the order of its own work."""
 
     def before_collective(self) -> None:
         """Called before a collective that reads the results of the current stage."""
@@ -90,6 +94,10 @@ class HostSide:
     def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
         """See Side."""
         return Stage(name, work)
+
+    def at_once(self) -> contextlib.AbstractContextManager[None]:
+        """See Side."""
+        return contextlib.nullcontext()
 
     def before_collective(self) -> None:
         """See Side."""
