@@ -202,6 +202,32 @@ void CudaStream::decode(const DeviceDecode& call) {
   });
 }
 
+void CudaStream::sum(const DeviceSum& call) {
+  const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
+  if (codec.table().sum == nullptr) return DeviceStream::sum(call);
+  std::vector<Contribution> contributions;
+  CudaSum given{};
+  for (const DeviceContribution& one : call.contributions) {
+    contributions.push_back(
+        {one.values, reinterpret_cast<const uint8_t*>(one.payload.data()), one.payloadBytes, one.error});
+    given.capacity = std::max(given.capacity, one.payload.size());
+  }
+  put("a sum of messages", [&] {
+    given.params = codec.params();
+    given.contributions = contributions.data();
+    given.number = contributions.size();
+    given.factor = call.factor;
+    given.output = call.output.data();
+    given.count = call.output.size();
+    Result status = kSuccess;
+    given.scratch = shared_->scratchOf(codec.table().sumScratchBytes(given.number, given.count), &status);
+    if (status != kSuccess) return status;
+    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    codec.table().sum(given, &launcher);
+    return launcher.status();
+  });
+}
+
 void CudaStream::combine(Combination combination, DType dtype, std::span<const void* const> contributions,
                          size_t count, double factor, void* output) {
   checkReduction(dtype, contributions, factor);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/ops/cuda/contributions.h"
 #include "core/ops/cuda/launcher.h"
 
 namespace hipress::cuda {
@@ -46,6 +47,18 @@ struct CudaDecode {
   void* scratch;        ///< Room for decodeScratchBytes(), aligned to 256 bytes.
 };
 
+/// output := factor * (c0 + c1 + ...), in this order.
+struct CudaSum {
+  const double* params;
+  const Contribution* contributions;  ///< On the host.
+  size_t number;                      ///< At least 1.
+  size_t capacity;                    ///< The most bytes of a payload.
+  float factor;
+  float* output;
+  size_t count;
+  void* scratch;  ///< Room for sumScratchBytes(), aligned to 256 bytes.
+};
+
 struct CudaCodec {
   const char* name;
   const char* kernels;  ///< The text for NVRTC. It includes headers of HiPress.
@@ -58,6 +71,10 @@ struct CudaCodec {
   void (*encode)(const CudaEncode& call, Stream stream);
   void (*decode)(const CudaDecode& call, Stream stream);
   const char* (*refusal)(uint32_t error);
+  /// nullptr, both, if decoding takes more than one pass over the elements: the caller decodes one message
+  /// after the other.
+  size_t (*sumScratchBytes)(size_t number, size_t count);
+  void (*sum)(const CudaSum& call, Stream stream);
 };
 
 }  // namespace hipress::cuda

@@ -14,6 +14,7 @@ from hipress.compll.emit.bounds import emit_bound
 from hipress.compll.emit.cuda.function import CudaFunction
 from hipress.compll.emit.cuda.steps import CudaSteps
 from hipress.compll.emit.cuda.store import STORE
+from hipress.compll.emit.cuda.summing import summing_functions, summing_kernels, summing_list
 from hipress.compll.emit.origin import Origin
 from hipress.compll.emit.scope import c_type
 from hipress.compll.emit.target import Target
@@ -88,7 +89,7 @@ def _codec(program: ir.Program, origin: Origin) -> tuple[str, str]:
     assert program.encode is not None
     assert program.decode is not None
     encode, encode_host, sorts = _encode(program.name, program.encode)
-    decode, decode_host, decode_sorts = _decode(program.name, program.decode, encode.refusals)
+    decode, decode_host, decode_sorts, sum_kernels = _decode(program.name, program.decode, encode.refusals)
     sort = '#include "core/ops/cuda/sort.h"\n' if sorts or decode_sorts else ""
     reasons = ", ".join(f'"{text}"' for text in encode.refusals)
     states = program.encode.states
@@ -99,7 +100,9 @@ def _codec(program: ir.Program, origin: Origin) -> tuple[str, str]:
         f"HIPRESS_KERNEL({nothing}, cuda::Nothing)",
         *encode.kernel_list((False, True) if states else (False,)),
         *decode.kernel_list((False, True)),
+        *(summing_list(decode) if sum_kernels else []),
     ]
+    sums = "&codec::sumScratchBytes, &codec::sum" if sum_kernels else "nullptr, nullptr"
     kernels = f"""// SPDX-License-Identifier: Apache-2.0
 //
 // Made by `hipress compll build` from {origin.file}.
@@ -118,6 +121,7 @@ namespace encoding {{
 namespace decoding {{
 
 {_text(decode, (*_COMMON, *_DECODING))}
+{sum_kernels or ""}
 }}  // namespace decoding
 
 {chr(10).join(listed)}
@@ -199,6 +203,7 @@ inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {{
   }}
 }}
 
+{summing_functions(decode) if sum_kernels else ""}
 inline const char* refusal(uint32_t error) {{
   static const char* const reasons[] = {{"none", {reasons}}};
   constexpr size_t known = sizeof(reasons) / sizeof(reasons[0]);
@@ -218,7 +223,8 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
                                               &codec::decodeScratchBytes,
                                               &codec::encode,
                                               &codec::decode,
-                                              &codec::refusal}};
+                                              &codec::refusal,
+                                              {sums}}};
   return &table;
 }}
 """
@@ -245,8 +251,8 @@ def _encode(codec: str, function: ir.Function) -> tuple[CudaFunction, str, bool]
     return emitted, "\n".join(steps.host), steps.sorts
 
 
-def _decode(codec: str, function: ir.Function, refusals: list[str]) -> tuple[CudaFunction, str, bool]:
-    """`refusals` are encode's: both share one list of numbers."""
+def _decode(codec: str, function: ir.Function, refusals: list[str]) -> tuple[CudaFunction, str, bool, str | None]:
+    """Also the kernels that add up messages. `refusals` are encode's: both share one list of numbers."""
     plan_, vectors = fuse(function)
     emitted = CudaFunction(codec, function, vectors, CUDA, decoding=True)
     emitted.refusals = refusals
@@ -259,11 +265,12 @@ def _decode(codec: str, function: ir.Function, refusals: list[str]) -> tuple[Cud
     ]
     steps.settle()
     steps.emit(plan_.steps)
+    sums = summing_kernels(steps)
     steps.end("*f->error = f->stop == cuda::kLost ? 0u : f->stop;")
     steps.guard = "f->stop == cuda::kLost"
     steps.kernel("cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));", "n / 16")
     steps.flush()
-    return emitted, "\n".join(steps.host), steps.sorts
+    return emitted, "\n".join(steps.host), steps.sorts, sums
 
 
 def _params(program: ir.Program) -> str:
