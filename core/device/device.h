@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/base/failure.h"
 #include "core/base/memory.h"
 #include "core/base/time.h"
@@ -78,6 +79,34 @@ struct DeviceSum {
   std::span<float> output;
 };
 
+/// A tensor in a step of a sum of encoded values (codec/summed_step.h), of one element at least.
+struct DeviceSummed {
+  const Codec* codec = nullptr;
+  const DeviceCodec* deviceCodec = nullptr;
+  std::span<const float> input;
+  EncodeStates states;
+  EncodeContext context;
+  std::span<float> statistics;   ///< The rank's own; later those on which ranks have agreed.
+  std::span<std::byte> levels;   ///< And one byte more: how many ranks could not encode.
+  std::span<std::byte> message;  ///< Memory for a message.
+  uint32_t* words = nullptr;     ///< At the places of SummedWord.
+  double factor = 1.0;
+  std::span<float> result;
+};
+
+/// Words of a DeviceSummed.
+enum SummedWord : size_t {
+  kStatisticsBytes,
+  kStatisticsError,
+  kLevelsBytes,
+  kLevelsError,
+  kNotFinite,
+  kTooGreat,
+  kSumError,
+  kIsSum,  ///< Whether all ranks could encode, so that new states are to be kept.
+  kSummedWords,
+};
+
 /// Thread-safe. After close(), and after an error of the device, a stream drops its work, and callbacks get
 /// the failure.
 class DeviceStream {
@@ -100,6 +129,12 @@ class DeviceStream {
   /// One kernel reads and adds all contributions if the codec has such a kernel; otherwise one contribution
   /// after the other is added.
   virtual void sum(const DeviceSum& call);
+
+  // As makeStatistics(), makeLevels() and finishSum() of codec/summed_step.h; by default they throw
+  // Unsupported.
+  virtual void makeStatistics(const DeviceSummed& call);
+  virtual void makeLevels(const DeviceSummed& call);
+  virtual void finishSum(const DeviceSummed& call);
 
   // The lists of contributions are on the host; the stream copies them.
 
@@ -126,6 +161,17 @@ class DeviceStream {
   /// callbacks that have not begun never run, and their objects stay until the device is done with them.
   virtual bool close(Milliseconds limit) = 0;
 };
+
+inline void DeviceStream::makeStatistics(const DeviceSummed& call) {
+  throw unsupported("codec " + std::string(call.codec->name()) +
+                    " encodes values that this device cannot add; use another codec");
+}
+inline void DeviceStream::makeLevels(const DeviceSummed& call) {
+  makeStatistics(call);
+}
+inline void DeviceStream::finishSum(const DeviceSummed& call) {
+  makeStatistics(call);
+}
 
 inline void DeviceStream::sum(const DeviceSum& call) {
   DecodeMode mode = DecodeMode::kAssign;

@@ -67,6 +67,10 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
                                               &codec::decode,
                                               &codec::refusal,
                                               &codec::sumScratchBytes,
-                                              &codec::sum};
+                                              &codec::sum,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr};
   return &table;
 }

@@ -32,6 +32,8 @@ struct CudaEncode {
   uint32_t* messageBytes;  ///< 0 if the gradient or a new state is not finite: the caller keeps `before`.
   uint32_t* error;         ///< 0, or a number for refusal(): the program broke a rule.
   void* scratch;           ///< Room for encodeScratchBytes(), aligned to 256 bytes.
+  const uint8_t* agreed;   ///< Of encodeAgreed(): the statistics, aligned to 4 bytes.
+  size_t agreedBytes;
 };
 
 struct CudaDecode {
@@ -75,6 +77,12 @@ struct CudaCodec {
   /// after the other.
   size_t (*sumScratchBytes)(size_t number, size_t count);
   void (*sum)(const CudaSum& call, Stream stream);
+  /// As of SummedEncoding, for one element at least; nullptr, all, if ranks cannot add what encode() makes.
+  /// The message of statistics() is the statistics; `after` is not written.
+  size_t (*statisticsScratchBytes)(const double* params, size_t count);
+  void (*statistics)(const CudaEncode& call, Stream stream);
+  size_t (*agreedScratchBytes)(const double* params, size_t count, size_t agreedBytes);
+  void (*encodeAgreed)(const CudaEncode& call, Stream stream);
 };
 
 }  // namespace hipress::cuda

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from hipress import _core
-from hipress.torch.process_groups.gpu_side import GpuSide
+from hipress.torch.process_groups.gpus.side import GpuSide
 from tests.core.device.fake_gpus import HostKernels, fake_driver
 
 _LONGEST = 60.0

@@ -24,7 +24,7 @@ import torch.distributed as dist
 
 from hipress._core import Codec
 from hipress._library import load_core
-from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
+from hipress.errors import HipressError, InvalidArgument, TransportError
 from hipress.log import logger
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.batch import Batch, Portion
@@ -78,8 +78,8 @@ class GroupAverage:
         options: which codec, and how.
         host_group: with topology "hierarchical", instead of `ranks_per_host`: the group of the ranks of this host.
         new_group: makes other groups of ranks of `group`; None: torch.distributed does.
-        side: where the ranks compute, and the group's tensors are; None: the processor. A GpuSide takes no codec that
-            sums two tensors in place of one, as powersgd does (Unsupported).
+        side: where the ranks compute, and the group's tensors are; None: the processor. A GpuSide does not take
+            codec powersgd (Unsupported).
 
     Raises InvalidArgument; Mismatch on all ranks, with the first difference, if the ranks' tensors or options differ;
     TransportError if a rank of the group makes none within the group's timeout.
@@ -119,7 +119,7 @@ class GroupAverage:
         peers = range(self.world) if hosts is None else hosts.peers(self.rank)
         exchange, collect = make(peers), make(peers)
         seed = self.options.seed + (self.rank * 4 << 32)
-        self._linked = LinkedAverage(exchange, collect, seed=seed, numbers=self._numbers)
+        self._linked = LinkedAverage(exchange, collect, seed=seed, numbers=self._numbers, side=self._side)
         self._exchange = Exchange(
             exchange,
             collect,
@@ -166,8 +166,6 @@ class GroupAverage:
             self._shapes[name] = shape
             codec = self.options.codec_of(name, shape.count, shape.element_bytes, shape.dimensions)
             if codec is not None:
-                if self._side.only_plain and (codec.low_rank is not None or codec.summed is not None):
-                    raise Unsupported(f"codec {codec.name} on {self._side.device}: {self._side.only_plain}")
                 codec = self._linked.add(name, codec, shape.rows, shape.count, shape.element_bytes)
             self._codecs[name] = codec
             if codec is not None and name not in self._linked:

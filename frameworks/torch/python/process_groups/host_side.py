@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an average over a process group computes: the processor, in threads. gpu_side.py has the same for GPUs."""
+"""Where an average over a process group computes: the processor, in threads. gpus/side.py has the same for GPUs."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Side(Protocol):
     device: torch.device
     #: The bytes of a slot are a multiple of this.
     alignment: int
-    #: Why no two tensors can be summed here in place of one (linked.py); empty: they can.
-    only_plain: str
+    #: Why matrices cannot travel as factors here (low_rank.py); empty: they can.
+    no_factors: str
 
     def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
         """A step of the work. Different stages overlap."""
@@ -89,7 +89,7 @@ class HostSide:
 
     device = torch.device("cpu")
     alignment = 1
-    only_plain = ""
+    no_factors = ""
 
     def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
         """See Side."""

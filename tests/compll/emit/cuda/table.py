@@ -39,6 +39,8 @@ class _Encode(ctypes.Structure):
         ("message_bytes", ctypes.c_void_p),
         ("error", ctypes.c_void_p),
         ("scratch", ctypes.c_void_p),
+        ("agreed", ctypes.c_void_p),
+        ("agreed_bytes", ctypes.c_size_t),
     )
 
 
@@ -95,6 +97,10 @@ class _Table(ctypes.Structure):
         ("refusal", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_uint32)),
         ("sum_scratch_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)),
         ("sum", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Sum), ctypes.c_void_p)),
+        ("statistics_scratch_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, _Doubles, ctypes.c_size_t)),
+        ("statistics", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Encode), ctypes.c_void_p)),
+        ("agreed_scratch_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, _Doubles, ctypes.c_size_t, ctypes.c_size_t)),
+        ("encode_agreed", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Encode), ctypes.c_void_p)),
     )
 
 

@@ -43,7 +43,7 @@ def test_fp16_compiles() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["conditional copy", "conversion", "merge sum", "merge min", "merge max", "merge product"]
+    "kind", ["conditional copy", "conversion", "sums of levels", "merge sum", "merge min", "merge max", "merge product"]
 )
 def test_kernels_of_elements_compile(kind: str) -> None:
     for title, text in ELEMENTS.items():
