@@ -78,13 +78,19 @@ struct DeviceSlotPlan::Shared {
   }
   /// Fails with the first error among the words in staging.
   void readWords();
+  /// Memory for the floats of any slot. A model may have many plans, and most need one block or none.
+  float* floatsIn(float*& block) {
+    if (block == nullptr)
+      block = static_cast<float*>(device->memory()->allocate(mostElements(blocks) * sizeof(float)));
+    return block;
+  }
 
   const SlotBlocks blocks;
   const std::shared_ptr<Device> device;
   const size_t wordBytes;
   std::map<const Codec*, std::shared_ptr<const DeviceCodec>> functions;
-  float* sum = nullptr;          ///< One slot's sum.
-  float* own = nullptr;          ///< One slot's own values in float32.
+  float* sum = nullptr;          ///< One slot's sum; nullptr: no step has needed it yet.
+  float* own = nullptr;          ///< One slot's own values in float32; nullptr as well.
   std::byte* encoded = nullptr;  ///< One slot's own message; nullptr: no codec of the plan merges it.
   uint32_t* found = nullptr;
   uint32_t* told = nullptr;  ///< The words, in staging.
@@ -106,9 +112,6 @@ DeviceSlotPlan::Shared::Shared(SlotBlocks travelling, std::shared_ptr<Device> ow
     }
   }
   Memory& memory = *device->memory();
-  const size_t bytes = mostElements(blocks) * sizeof(float);
-  sum = static_cast<float*>(memory.allocate(bytes));
-  own = static_cast<float*>(memory.allocate(bytes));
   if (const size_t most = mostOwnMessage(blocks); most > 0)
     encoded = static_cast<std::byte*>(memory.allocate(most));
   found = static_cast<uint32_t*>(memory.allocateZeros(wordBytes));
@@ -117,8 +120,8 @@ DeviceSlotPlan::Shared::Shared(SlotBlocks travelling, std::shared_ptr<Device> ow
 
 DeviceSlotPlan::Shared::~Shared() {
   Memory& memory = *device->memory();
-  memory.free(sum);
-  memory.free(own);
+  if (sum != nullptr) memory.free(sum);
+  if (own != nullptr) memory.free(own);
   if (encoded != nullptr) memory.free(encoded);
   memory.free(found);
   device->staging()->free(told);
@@ -158,7 +161,7 @@ uint32_t* DeviceSlotPlan::word(size_t slot, size_t number) const {
 }
 
 std::span<float> DeviceSlotPlan::sumOf(const Slot& slot) const {
-  return {shared_->sum, slot.count};
+  return {shared_->floatsIn(shared_->sum), slot.count};
 }
 
 const DeviceCodec& DeviceSlotPlan::functions(const CodecPointer& codec) const {
@@ -229,7 +232,7 @@ std::span<const float> DeviceSlotPlan::widened(DeviceStream& stream, const Slot&
                                                const SlotValues& own) {
   if (own.dtype == DType::kFloat32) return floatsOf(slot, own);
   const void* const elements = elementsOf(slot, own);
-  const std::span<float> floats(shared_->own, slot.count);
+  const std::span<float> floats(shared_->floatsIn(shared_->own), slot.count);
   if (slot.count > 0) stream.add(own.dtype, std::span(&elements, 1), 1.0F, DecodeMode::kAssign, floats);
   return floats;
 }

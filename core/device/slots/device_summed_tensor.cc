@@ -32,7 +32,7 @@ struct DeviceSummedTensor::Shared {
   const std::shared_ptr<const DeviceCodec> functions;
   const size_t statisticsBytes;
   std::byte* message = nullptr;
-  float* floats = nullptr;  ///< The tensor in float32.
+  float* floats = nullptr;  ///< A tensor of another type in float32.
   uint32_t* words = nullptr;
   uint32_t* told = nullptr;  ///< The words, in staging.
   // Of the step that is under way.
@@ -55,7 +55,6 @@ DeviceSummedTensor::Shared::Shared(std::string title, CodecPointer used, size_t 
     throw unsupported("codec " + codec->signature() + " encodes values that ranks cannot add");
   Memory& memory = *device->memory();
   message = static_cast<std::byte*>(memory.allocate(statisticsBytes + count));
-  floats = static_cast<float*>(memory.allocate(count * sizeof(float)));
   words = static_cast<uint32_t*>(memory.allocateZeros(kSummedWords * sizeof(uint32_t)));
   told = static_cast<uint32_t*>(device->staging()->allocate(kSummedWords * sizeof(uint32_t)));
 }
@@ -63,7 +62,7 @@ DeviceSummedTensor::Shared::Shared(std::string title, CodecPointer used, size_t 
 DeviceSummedTensor::Shared::~Shared() {
   Memory& memory = *device->memory();
   memory.free(message);
-  memory.free(floats);
+  if (floats != nullptr) memory.free(floats);
   memory.free(words);
   device->staging()->free(told);
 }
@@ -110,6 +109,8 @@ void DeviceSummedTensor::makeStatistics(DeviceStream& stream, const SlotValues& 
   own.call.words = own.words;
   own.call.input = {reinterpret_cast<const float*>(values.data), own.count};
   if (values.dtype != DType::kFloat32) {
+    if (own.floats == nullptr)
+      own.floats = static_cast<float*>(own.device->memory()->allocate(own.count * sizeof(float)));
     const std::span<float> floats(own.floats, own.count);
     const void* const elements = values.data;
     stream.add(values.dtype, std::span(&elements, 1), 1.0F, DecodeMode::kAssign, floats);

@@ -33,6 +33,7 @@ class FakeGpuSide(GpuSide):
         self.core = _device()
         self._streams, self._queues, self._callers, self._current = [], [], {}, 0
         self._plans = weakref.WeakSet()
+        self._kept: list[torch.Tensor] = []
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
@@ -46,7 +47,12 @@ class FakeGpuSide(GpuSide):
         self.queue.wait(_LONGEST)
 
     def used_by_all(self, tensor: torch.Tensor) -> None:
-        """torch frees the memory after the last reference only."""
+        """torch's allocator of a GPU would keep the memory until the streams have done the work that they have now."""
+        self._kept.append(tensor)
+
+    def synchronize(self) -> None:
+        super().synchronize()
+        self._kept.clear()
 
     def settled(self) -> Any:
         """torch reads results at once."""

@@ -92,7 +92,6 @@ class GpuSummedAverage(SummedAverage):
         for one in batch.parts:
             where = place(one.agreed), place(one.levels)
             self._tensors[one.name].finish(self._side.queue, one.values, batch.factor, *where)
-        self._side.settled()
 
     def state_dict(self) -> dict[str, Any]:
         """As of SummedAverage."""
