@@ -52,6 +52,7 @@ std::vector<std::pair<std::string, std::string>> elementKernels() {
     all.emplace_back(kernels.title, kernels.text);
   };
   add(cuda::copyingKernels());
+  add(cuda::summedKernels());
   for (int number = 0; number < kDTypeCount; ++number) {
     const auto dtype = static_cast<DType>(number);
     if (isFloatingPoint(dtype)) add(cuda::conversionKernels(dtype));

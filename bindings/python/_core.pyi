@@ -640,6 +640,32 @@ class DeviceQueue:
     def wait(self, seconds: float) -> None:
         """Waits until all work on the stream is done. Raises Timeout, or the device's error."""
 
+class DeviceSummedTensor:
+    """A tensor whose encoded values ranks add, on a device. Each call puts work on the queue's stream and returns at
+    once. Raises Unsupported if the device has no code for the codec; InvalidArgument."""
+
+    def __init__(self, name: str, codec: Codec, count: int, number: int, device: Device) -> None: ...
+    def make_statistics(
+        self,
+        queue: DeviceQueue,
+        values: tuple[int, str, int],
+        states: SlotStateTable,
+        key: str,
+        seed: int,
+        step: int,
+        statistics: tuple[int, int],
+    ) -> None: ...
+    def make_levels(self, queue: DeviceQueue, agreed: tuple[int, int], levels: tuple[int, int]) -> None: ...
+    def finish(
+        self,
+        queue: DeviceQueue,
+        values: tuple[int, str, int],
+        factor: float,
+        agreed: tuple[int, int],
+        levels: tuple[int, int],
+    ) -> None: ...
+    def raise_error(self) -> None: ...
+
 class DeviceSlotPlan:
     """SlotPlan on a device. Each call puts work on the queue's stream and returns at once.
 

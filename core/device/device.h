@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/base/failure.h"
 #include "core/base/memory.h"
 #include "core/base/time.h"
@@ -27,6 +28,8 @@ class DeviceCodec {
   virtual ~DeviceCodec() = default;
   /// The meaning of a nonzero error number.
   virtual std::string refusal(uint32_t error) const = 0;
+  /// Whether DeviceStream::sum() reads all contributions to an element before it writes the sum.
+  virtual bool sumsAtOnce() const { return false; }
 };
 
 // Pointers in these calls are the device's, unless a comment names the host. The memory behind them, and the
@@ -58,6 +61,52 @@ struct DeviceDecode {
   uint32_t* error = nullptr;
 };
 
+/// Values, or a message whose size an encode on a device has written.
+struct DeviceContribution {
+  const float* values = nullptr;  ///< nullptr: it is a message.
+  std::span<const std::byte> payload;
+  const uint32_t* payloadBytes = nullptr;
+  uint32_t* error = nullptr;  ///< As of DeviceDecode.
+};
+
+/// output := factor * (c0 + c1 + ...), in this order, in float32. The output may be the values of a
+/// contribution only if DeviceCodec::sumsAtOnce().
+struct DeviceSum {
+  const Codec* codec = nullptr;
+  const DeviceCodec* deviceCodec = nullptr;
+  std::span<const DeviceContribution> contributions;  ///< On the host; the stream copies it.
+  float factor = 1.0F;
+  std::span<float> output;
+};
+
+/// A tensor in a step of a sum of encoded values (codec/summed_step.h), of one element at least.
+struct DeviceSummed {
+  const Codec* codec = nullptr;
+  const DeviceCodec* deviceCodec = nullptr;
+  std::span<const float> input;
+  EncodeStates states;
+  EncodeContext context;
+  std::span<float> statistics;   ///< The rank's own; later those on which ranks have agreed.
+  std::span<std::byte> levels;   ///< And one byte more: how many ranks could not encode.
+  std::span<std::byte> message;  ///< Memory for a message.
+  uint32_t* words = nullptr;     ///< At the places of SummedWord.
+  double factor = 1.0;
+  std::span<float> result;
+};
+
+/// Words of a DeviceSummed.
+enum SummedWord : size_t {
+  kStatisticsBytes,
+  kStatisticsError,
+  kLevelsBytes,
+  kLevelsError,
+  kNotFinite,
+  kTooGreat,
+  kSumError,
+  kIsSum,  ///< Whether all ranks could encode, so that new states are to be kept.
+  kSummedWords,
+};
+
 /// Thread-safe. After close(), and after an error of the device, a stream drops its work, and callbacks get
 /// the failure.
 class DeviceStream {
@@ -77,6 +126,15 @@ class DeviceStream {
 
   virtual void encode(const DeviceEncode& call) = 0;
   virtual void decode(const DeviceDecode& call) = 0;
+  /// One kernel reads and adds all contributions if the codec has such a kernel; otherwise one contribution
+  /// after the other is added.
+  virtual void sum(const DeviceSum& call);
+
+  // As makeStatistics(), makeLevels() and finishSum() of codec/summed_step.h; by default they throw
+  // Unsupported.
+  virtual void makeStatistics(const DeviceSummed& call);
+  virtual void makeLevels(const DeviceSummed& call);
+  virtual void finishSum(const DeviceSummed& call);
 
   // The lists of contributions are on the host; the stream copies them.
 
@@ -103,6 +161,34 @@ class DeviceStream {
   /// callbacks that have not begun never run, and their objects stay until the device is done with them.
   virtual bool close(Milliseconds limit) = 0;
 };
+
+inline void DeviceStream::makeStatistics(const DeviceSummed& call) {
+  throw unsupported("codec " + std::string(call.codec->name()) +
+                    " encodes values that this device cannot add; use another codec");
+}
+inline void DeviceStream::makeLevels(const DeviceSummed& call) {
+  makeStatistics(call);
+}
+inline void DeviceStream::finishSum(const DeviceSummed& call) {
+  makeStatistics(call);
+}
+
+inline void DeviceStream::sum(const DeviceSum& call) {
+  DecodeMode mode = DecodeMode::kAssign;
+  for (const DeviceContribution& one : call.contributions) {
+    if (one.values != nullptr) {
+      const void* const values = one.values;
+      add(DType::kFloat32, std::span(&values, 1), 1.0F, mode, call.output);
+    } else {
+      decode({call.codec, call.deviceCodec, one.payload, one.payloadBytes, call.output, mode, one.error});
+    }
+    mode = DecodeMode::kAccumulate;
+  }
+  if (call.factor == 1.0F) return;
+  const void* const sum = call.output.data();
+  combine(Combination::kSum, DType::kFloat32, std::span(&sum, 1), call.output.size(), call.factor,
+          call.output.data());
+}
 
 class Device {
  public:

@@ -17,6 +17,7 @@
 #include "bindings/module/seconds.h"
 #include "core/base/error.h"
 #include "core/device/slots/device_slot_plan.h"
+#include "core/device/slots/device_summed_tensor.h"
 
 namespace py = pybind11;
 
@@ -35,6 +36,14 @@ std::vector<SlotValues> valuesAt(const std::vector<TensorPlace>& places) {
 
 Bytes bytesAt(const MemoryPlace& place) {
   return {reinterpret_cast<std::byte*>(place.first), place.second};
+}
+
+SlotValues valueAt(const TensorPlace& place) {
+  return valuesAt({place}).front();
+}
+
+std::span<float> floatsAt(const MemoryPlace& place) {
+  return {reinterpret_cast<float*>(place.first), place.second / sizeof(float)};
 }
 
 /// A stream of a framework, on which HiPress puts work.
@@ -71,6 +80,44 @@ class DeviceQueue {
   const std::shared_ptr<Device> device_;
   const std::unique_ptr<DeviceStream> stream_;
 };
+
+void bindSummedTensor(py::module_& module) {
+  py::class_<DeviceSummedTensor, std::shared_ptr<DeviceSummedTensor>>(module, "DeviceSummedTensor")
+      .def(py::init([](const std::string& name, const std::shared_ptr<Codec>& codec, size_t count,
+                       uint32_t number, std::shared_ptr<Device> device) {
+             const py::gil_scoped_release release;
+             return std::make_shared<DeviceSummedTensor>(name, codec, count, number, std::move(device));
+           }),
+           py::arg("name"), py::arg("codec"), py::arg("count"), py::arg("number"), py::arg("device"))
+      .def(
+          "make_statistics",
+          [](DeviceSummedTensor& tensor, DeviceQueue& queue, const TensorPlace& values,
+             SlotStateTable& states, const std::string& key, uint64_t seed, uint64_t step,
+             const MemoryPlace& statistics) {
+            const py::gil_scoped_release release;
+            tensor.makeStatistics(queue.stream(), valueAt(values), states, key, {seed, step},
+                                  floatsAt(statistics));
+          },
+          py::arg("queue"), py::arg("values"), py::arg("states"), py::arg("key"), py::arg("seed"),
+          py::arg("step"), py::arg("statistics"))
+      .def(
+          "make_levels",
+          [](DeviceSummedTensor& tensor, DeviceQueue& queue, const MemoryPlace& agreed,
+             const MemoryPlace& levels) {
+            const py::gil_scoped_release release;
+            tensor.makeLevels(queue.stream(), floatsAt(agreed), bytesAt(levels));
+          },
+          py::arg("queue"), py::arg("agreed"), py::arg("levels"))
+      .def(
+          "finish",
+          [](DeviceSummedTensor& tensor, DeviceQueue& queue, const TensorPlace& values, double factor,
+             const MemoryPlace& agreed, const MemoryPlace& levels) {
+            const py::gil_scoped_release release;
+            tensor.finish(queue.stream(), valueAt(values), factor, floatsAt(agreed), bytesAt(levels));
+          },
+          py::arg("queue"), py::arg("values"), py::arg("factor"), py::arg("agreed"), py::arg("levels"))
+      .def("raise_error", &DeviceSummedTensor::raise);
+}
 
 }  // namespace
 
@@ -154,6 +201,7 @@ void bindDeviceSlots(py::module_& module) {
           py::arg("queue"))
       .def("raise_error", &DeviceSlotPlan::raise);
   module.attr("DEVICE_SLOT_ALIGNMENT") = kDeviceSlotAlignment;
+  bindSummedTensor(module);
 }
 
 }  // namespace hipress::bindings

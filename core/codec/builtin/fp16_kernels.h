@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/element/half.h"
+#include "core/ops/cuda/contributions.h"
 #include "core/ops/cuda/execution.h"
 
 namespace hipress::cuda::fp16 {
@@ -60,7 +61,37 @@ struct Decode {
   }
 };
 
+/// Adds messages and values.
+struct Sum {
+  Contributions given;
+  size_t capacity;
+
+  HIPRESS_DEVICE void operator()(const Block& block) const {
+    HIPRESS_SHARED float sums[kTile];
+    for (size_t tile = block.index * kTile; tile < given.count; tile += block.count * kTile) {
+      const TileSum sum{given, tile, tileCount(tile, given.count), sums};
+      sum.begin(block);
+      for (unsigned k = 0; k < given.number; ++k) addOne(block, sum, k);
+      sum.end(block);
+    }
+  }
+
+ private:
+  HIPRESS_DEVICE void addOne(const Block& block, const TileSum& sum, unsigned k) const {
+    const Contribution& one = given.all[k];
+    if (one.values != nullptr) return sum.add(block, k, one.values);
+    const size_t bytes = load(one.payloadBytes);
+    const bool lost = bytes == 0;
+    const bool fits = bytes == 2 * given.count && bytes <= capacity;
+    if (block.index == 0 && sum.tile == 0) block.once([&] { *one.error = fits || lost ? 0u : kWrongSize; });
+    if (!fits) return sum.addEverywhere(block, k, lost ? static_cast<float>(NAN) : 0.0f);
+    const auto* const payload = reinterpret_cast<const uint16_t*>(one.payload) + sum.tile;
+    block.elements(sum.count, [&](unsigned j) { sum.put(k, j, halfToFloat(load(payload + j))); });
+  }
+};
+
 HIPRESS_KERNEL(fp16_encode, Encode)
+HIPRESS_KERNEL(fp16_sum, Sum)
 HIPRESS_KERNEL(fp16_decode, Decode<false>)
 HIPRESS_KERNEL(fp16_decode_accumulate, Decode<true>)
 

@@ -36,6 +36,17 @@ void decode(const CudaDecode& call, Stream stream) {
   return call.accumulate != 0 ? decodeWith<true>(call, stream) : decodeWith<false>(call, stream);
 }
 
+size_t sumScratchBytes(size_t number, size_t count) {
+  return number > kMostSummed ? count * sizeof(float) : 0;
+}
+
+void sum(const CudaSum& call, Stream stream) {
+  for (size_t first = 0; first < call.number; first += kMostSummed) {
+    const Contributions part = contributionsFrom(call, first, static_cast<float*>(call.scratch));
+    launch(stream, "fp16_sum", gridFor(call.count), Sum{part, call.capacity});
+  }
+}
+
 const char* refusal(uint32_t error) {
   return error == kWrongSize ? "the payload does not have two bytes for each element" : "unknown";
 }
@@ -54,6 +65,12 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
                                               &codec::decodeScratchBytes,
                                               &codec::encode,
                                               &codec::decode,
-                                              &codec::refusal};
+                                              &codec::refusal,
+                                              &codec::sumScratchBytes,
+                                              &codec::sum,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr};
   return &table;
 }

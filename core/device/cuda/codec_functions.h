@@ -24,6 +24,7 @@ class CodecFunctions final : public DeviceCodec {
   const KernelModule& kernels() const { return *kernels_; }
   const double* params() const { return params_.data(); }
 
+  bool sumsAtOnce() const override { return table_.sum != nullptr; }
   std::string refusal(uint32_t error) const override {
     return std::string("codec ") + table_.name + ": " + table_.refusal(error);
   }

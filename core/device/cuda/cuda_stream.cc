@@ -2,13 +2,16 @@
 #include "core/device/cuda/cuda_stream.h"
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/codec/summed_encoding.h"
 #include "core/device/cuda/codec_functions.h"
 #include "core/device/cuda/elements.h"
+#include "core/device/cuda/summed_kernels.h"
 #include "core/element/reduce.h"
 
 namespace hipress::cuda {
@@ -153,20 +156,37 @@ void CudaStream::putCopy(const char* what, std::byte* to, std::span<const std::b
   });
 }
 
+namespace {
+
+CudaEncode encodeOf(const CodecFunctions& codec, std::span<const float> input, const EncodeStates& states,
+                    const EncodeContext& context) {
+  CudaEncode given{};
+  given.params = codec.params();
+  given.gradient = input.data();
+  given.count = input.size();
+  given.before = states.before.empty() ? nullptr : states.before.data();
+  given.after = states.after.empty() ? nullptr : states.after.data();
+  given.seed = context.seed;
+  given.step = context.step;
+  given.firstElement = context.firstElement;
+  given.tensor = context.tensor;
+  given.scale = context.scale;
+  return given;
+}
+
+/// Whatever other ranks have, the combination with this is not finite.
+float poisonOf(StatisticsReduction reduction) {
+  if (reduction == StatisticsReduction::kMin) return -std::numeric_limits<float>::infinity();
+  return reduction == StatisticsReduction::kMax ? std::numeric_limits<float>::infinity()
+                                                : std::numeric_limits<float>::quiet_NaN();
+}
+
+}  // namespace
+
 void CudaStream::encode(const DeviceEncode& call) {
   const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
   put("an encode", [&] {
-    CudaEncode given{};
-    given.params = codec.params();
-    given.gradient = call.input.data();
-    given.count = call.input.size();
-    given.before = call.states.before.empty() ? nullptr : call.states.before.data();
-    given.after = call.states.after.empty() ? nullptr : call.states.after.data();
-    given.seed = call.context.seed;
-    given.step = call.context.step;
-    given.firstElement = call.context.firstElement;
-    given.tensor = call.context.tensor;
-    given.scale = call.context.scale;
+    CudaEncode given = encodeOf(codec, call.input, call.states, call.context);
     given.message = reinterpret_cast<uint8_t*>(call.message.data());
     given.messageBytes = call.result;
     given.error = call.result + 1;
@@ -199,6 +219,109 @@ void CudaStream::decode(const DeviceDecode& call) {
     const KernelLauncher launcher(codec.kernels(), shared_->stream);
     codec.table().decode(given, &launcher);
     return launcher.status();
+  });
+}
+
+void CudaStream::sum(const DeviceSum& call) {
+  const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
+  if (codec.table().sum == nullptr) return DeviceStream::sum(call);
+  std::vector<Contribution> contributions;
+  CudaSum given{};
+  for (const DeviceContribution& one : call.contributions) {
+    contributions.push_back(
+        {one.values, reinterpret_cast<const uint8_t*>(one.payload.data()), one.payloadBytes, one.error});
+    given.capacity = std::max(given.capacity, one.payload.size());
+  }
+  put("a sum of messages", [&] {
+    given.params = codec.params();
+    given.contributions = contributions.data();
+    given.number = contributions.size();
+    given.factor = call.factor;
+    given.output = call.output.data();
+    given.count = call.output.size();
+    Result status = kSuccess;
+    given.scratch = shared_->scratchOf(codec.table().sumScratchBytes(given.number, given.count), &status);
+    if (status != kSuccess) return status;
+    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    codec.table().sum(given, &launcher);
+    return launcher.status();
+  });
+}
+
+void CudaStream::makeStatistics(const DeviceSummed& call) {
+  const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
+  if (codec.table().statistics == nullptr) return DeviceStream::makeStatistics(call);
+  const auto kernels = kernelsOf(summedKernels());
+  put("statistics", [&] {
+    CudaEncode given = encodeOf(codec, call.input, call.states, call.context);
+    given.message = reinterpret_cast<uint8_t*>(call.statistics.data());
+    given.messageBytes = call.words + kStatisticsBytes;
+    given.error = call.words + kStatisticsError;
+    Result status = kSuccess;
+    given.scratch =
+        shared_->scratchOf(codec.table().statisticsScratchBytes(given.params, given.count), &status);
+    if (status != kSuccess) return status;
+    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    codec.table().statistics(given, &launcher);
+    if (launcher.status() != kSuccess) return launcher.status();
+    const KernelLauncher ours(*kernels, shared_->stream);
+    launch(
+        &ours, "poison", gridFor(call.statistics.size()),
+        Poison{given.messageBytes, static_cast<uint32_t>(call.statistics.size_bytes()),
+               poisonOf(call.codec->summed()->reduction()), call.statistics.data(), call.statistics.size()});
+    return ours.status();
+  });
+}
+
+void CudaStream::makeLevels(const DeviceSummed& call) {
+  const auto& codec = static_cast<const CodecFunctions&>(*call.deviceCodec);
+  const auto kernels = kernelsOf(summedKernels());
+  fillZeros(std::as_writable_bytes(std::span(call.words + kNotFinite, 2)));
+  put("levels", [&] {
+    CudaEncode given = encodeOf(codec, call.input, call.states, call.context);
+    given.agreed = reinterpret_cast<const uint8_t*>(call.statistics.data());
+    given.agreedBytes = call.statistics.size_bytes();
+    given.message = reinterpret_cast<uint8_t*>(call.message.data());
+    given.messageBytes = call.words + kLevelsBytes;
+    given.error = call.words + kLevelsError;
+    Result status = kSuccess;
+    given.scratch = shared_->scratchOf(
+        codec.table().agreedScratchBytes(given.params, given.count, given.agreedBytes), &status);
+    if (status != kSuccess) return status;
+    const KernelLauncher launcher(codec.kernels(), shared_->stream);
+    codec.table().encodeAgreed(given, &launcher);
+    if (launcher.status() != kSuccess) return launcher.status();
+    const KernelLauncher ours(*kernels, shared_->stream);
+    launch(&ours, "count_not_finite", gridFor(call.statistics.size()),
+           CountNotFinite{call.statistics.data(), call.statistics.size(), call.words + kNotFinite});
+    launch(
+        &ours, "settle_levels", gridFor(given.count),
+        SettleLevels{call.words + kNotFinite, given.messageBytes, static_cast<uint32_t>(call.message.size()),
+                     static_cast<int32_t>(call.codec->summed()->mostLevel()),
+                     reinterpret_cast<const int8_t*>(given.message) + given.agreedBytes,
+                     reinterpret_cast<int8_t*>(call.levels.data()), given.count, call.words + kTooGreat});
+    return ours.status();
+  });
+}
+
+void CudaStream::finishSum(const DeviceSummed& call) {
+  const auto kernels = kernelsOf(summedKernels());
+  const size_t count = call.result.size();
+  copy(call.message.data(), std::as_bytes(call.statistics));
+  copy(call.message.data() + call.statistics.size_bytes(), call.levels.first(count));
+  decode({call.codec, call.deviceCodec, call.message, nullptr, call.result, DecodeMode::kAssign,
+          call.words + kSumError});
+  if (call.factor != 1.0) {
+    const void* const values = call.result.data();
+    combine(Combination::kSum, DType::kFloat32, std::span(&values, 1), count, call.factor,
+            call.result.data());
+  }
+  put("the end of a sum", [&] {
+    const KernelLauncher ours(*kernels, shared_->stream);
+    launch(&ours, "settle_sum", gridFor(count),
+           SettleSum{call.words + kNotFinite, reinterpret_cast<const int8_t*>(&call.levels.back()),
+                     call.result.data(), count, call.words + kSumError, call.words + kIsSum});
+    return ours.status();
   });
 }
 

@@ -31,6 +31,10 @@ class CudaStream final : public DeviceStream {
   void copyToHost(std::byte* staging, std::span<const std::byte> from) override;
   void encode(const DeviceEncode& call) override;
   void decode(const DeviceDecode& call) override;
+  void sum(const DeviceSum& call) override;
+  void makeStatistics(const DeviceSummed& call) override;
+  void makeLevels(const DeviceSummed& call) override;
+  void finishSum(const DeviceSummed& call) override;
   void combine(Combination combination, DType dtype, std::span<const void* const> contributions, size_t count,
                double factor, void* output) override;
   void add(DType dtype, std::span<const void* const> contributions, float factor, DecodeMode mode,

@@ -153,6 +153,12 @@ ElementKernels copyingKernels() {
   return {"conditional copy", kInclude + kernel("copy_unless_zero", "CopyUnlessZero")};
 }
 
+ElementKernels summedKernels() {
+  return {"sums of levels", "#include \"core/device/cuda/summed_kernels.h\"\nusing namespace hipress;\n" +
+                                kernel("poison", "Poison") + kernel("count_not_finite", "CountNotFinite") +
+                                kernel("settle_levels", "SettleLevels") + kernel("settle_sum", "SettleSum")};
+}
+
 size_t combineScratchBytes(size_t contributions, size_t count) {
   // uint64_t is the largest type of a sum.
   return contributions <= kMostContributions ? 0 : count * sizeof(uint64_t);

@@ -30,6 +30,9 @@ ElementKernels conversionKernels(DType dtype);
 /// The kernel of copyUnlessZero().
 ElementKernels copyingKernels();
 
+/// The kernels of summed_kernels.h; their symbols are poison, count_not_finite, settle_levels, settle_sum.
+ElementKernels summedKernels();
+
 /// Bytes of scratch memory for combineInOrder(); 0 for up to 32 contributions.
 size_t combineScratchBytes(size_t contributions, size_t count);
 

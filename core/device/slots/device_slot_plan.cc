@@ -78,13 +78,19 @@ struct DeviceSlotPlan::Shared {
   }
   /// Fails with the first error among the words in staging.
   void readWords();
+  /// Memory for the floats of any slot. A model may have many plans, and most need one block or none.
+  float* floatsIn(float*& block) {
+    if (block == nullptr)
+      block = static_cast<float*>(device->memory()->allocate(mostElements(blocks) * sizeof(float)));
+    return block;
+  }
 
   const SlotBlocks blocks;
   const std::shared_ptr<Device> device;
   const size_t wordBytes;
   std::map<const Codec*, std::shared_ptr<const DeviceCodec>> functions;
-  float* sum = nullptr;          ///< One slot's sum.
-  float* own = nullptr;          ///< One slot's own values in float32.
+  float* sum = nullptr;          ///< One slot's sum; nullptr: no step has needed it yet.
+  float* own = nullptr;          ///< One slot's own values in float32; nullptr as well.
   std::byte* encoded = nullptr;  ///< One slot's own message; nullptr: no codec of the plan merges it.
   uint32_t* found = nullptr;
   uint32_t* told = nullptr;  ///< The words, in staging.
@@ -106,9 +112,6 @@ DeviceSlotPlan::Shared::Shared(SlotBlocks travelling, std::shared_ptr<Device> ow
     }
   }
   Memory& memory = *device->memory();
-  const size_t bytes = mostElements(blocks) * sizeof(float);
-  sum = static_cast<float*>(memory.allocate(bytes));
-  own = static_cast<float*>(memory.allocate(bytes));
   if (const size_t most = mostOwnMessage(blocks); most > 0)
     encoded = static_cast<std::byte*>(memory.allocate(most));
   found = static_cast<uint32_t*>(memory.allocateZeros(wordBytes));
@@ -117,8 +120,8 @@ DeviceSlotPlan::Shared::Shared(SlotBlocks travelling, std::shared_ptr<Device> ow
 
 DeviceSlotPlan::Shared::~Shared() {
   Memory& memory = *device->memory();
-  memory.free(sum);
-  memory.free(own);
+  if (sum != nullptr) memory.free(sum);
+  if (own != nullptr) memory.free(own);
   if (encoded != nullptr) memory.free(encoded);
   memory.free(found);
   device->staging()->free(told);
@@ -158,7 +161,7 @@ uint32_t* DeviceSlotPlan::word(size_t slot, size_t number) const {
 }
 
 std::span<float> DeviceSlotPlan::sumOf(const Slot& slot) const {
-  return {shared_->sum, slot.count};
+  return {shared_->floatsIn(shared_->sum), slot.count};
 }
 
 const DeviceCodec& DeviceSlotPlan::functions(const CodecPointer& codec) const {
@@ -229,7 +232,7 @@ std::span<const float> DeviceSlotPlan::widened(DeviceStream& stream, const Slot&
                                                const SlotValues& own) {
   if (own.dtype == DType::kFloat32) return floatsOf(slot, own);
   const void* const elements = elementsOf(slot, own);
-  const std::span<float> floats(shared_->own, slot.count);
+  const std::span<float> floats(shared_->floatsIn(shared_->own), slot.count);
   if (slot.count > 0) stream.add(own.dtype, std::span(&elements, 1), 1.0F, DecodeMode::kAssign, floats);
   return floats;
 }
@@ -269,20 +272,18 @@ void DeviceSlotPlan::average(DeviceStream& stream, std::span<const SlotValues> t
     if (slot.owner != blocks().rank() || slot.count == 0) continue;
     const SlotValues& own = tensors[slot.tensor];
     const float scale = slot.scaled ? 1.0F : factor;
+    const auto contributions = contributionsTo(stream, number, own, states, step, inward, changed);
     if (slot.aggregateCodec == nullptr) {
-      addInOrder(stream, number, own, states, step, inward, changed);
-      const std::span<float> sum = sumOf(slot);
-      const void* const values = sum.data();
-      stream.combine(Combination::kSum, DType::kFloat32, std::span(&values, 1), slot.count, scale,
-                     sum.data());
-      stream.narrow(sum, own.dtype, const_cast<std::byte*>(elementsOf(slot, own)));
+      sumTo(stream, number, contributions, scale, own);
       continue;
     }
     const Bytes result = blocks().inwardMessage(slot, inward, 0);
     if (slot.raw) {
-      averageRaw(stream, slot, own, scale, inward);
+      // One thread reads the element of each contribution before it writes that of the result.
+      auto* const floats = reinterpret_cast<float*>(result.data() + kWireHeaderBytes);
+      sum(stream, number, contributions, scale, {floats, slot.count});
     } else {
-      addInOrder(stream, number, own, states, step, inward, changed);
+      sum(stream, number, contributions, 1.0F, sumOf(slot));
       encodeInto(stream, number, sumOf(slot), scale, SlotPurpose::kResult, states, step, result, changed);
     }
     for (size_t block = 1; block + 1 < static_cast<size_t>(blocks().world()); ++block)
@@ -291,72 +292,97 @@ void DeviceSlotPlan::average(DeviceStream& stream, std::span<const SlotValues> t
   }
 }
 
-void DeviceSlotPlan::addInOrder(DeviceStream& stream, size_t number, const SlotValues& own,
-                                SlotStateTable& states, SlotStep step, ConstBytes inward,
-                                SlotChanges& changed) {
-  const Slot& slot = blocks().slots()[number];
-  for (int rank = 0; rank < blocks().world(); ++rank) {
-    const DecodeMode mode = rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate;
-    if (rank != blocks().rank()) {
-      read(stream, number, blocks().contribution(slot, inward, rank), rank, mode, sumOf(slot));
-      continue;
-    }
-    if (!slot.raw && mergesDecoded(*slot.codec)) {
-      const Bytes message(shared_->encoded, kWireHeaderBytes + slot.payloadBytes);
-      encodeInto(stream, number, widened(stream, slot, own), 1.0F, SlotPurpose::kContribution, states, step,
-                 message, changed);
-      read(stream, number, message, rank, mode, sumOf(slot));
-      continue;
-    }
-    const void* const elements = elementsOf(slot, own);
-    stream.add(own.dtype, std::span(&elements, 1), 1.0F, mode, sumOf(slot));
+DeviceContribution DeviceSlotPlan::messageOf(size_t number, ConstBytes message, int sender) const {
+  const ConstBytes payload = message.subspan(kWireHeaderBytes);
+  DeviceContribution one;
+  if (blocks().slots()[number].raw) {
+    one.values = reinterpret_cast<const float*>(payload.data());
+    return one;
   }
+  one.payload = payload;
+  one.payloadBytes = reinterpret_cast<const uint32_t*>(message.data() + kPayloadBytesAt);
+  one.error = word(number, kFirstDecodeWord + static_cast<size_t>(sender));
+  return one;
 }
 
-void DeviceSlotPlan::averageRaw(DeviceStream& stream, const Slot& slot, const SlotValues& own, float factor,
-                                Bytes inward) {
-  std::vector<const void*> contributions;
+std::vector<DeviceContribution> DeviceSlotPlan::contributionsTo(DeviceStream& stream, size_t number,
+                                                                const SlotValues& own, SlotStateTable& states,
+                                                                SlotStep step, ConstBytes inward,
+                                                                SlotChanges& changed) {
+  const Slot& slot = blocks().slots()[number];
+  std::vector<DeviceContribution> all;
   for (int rank = 0; rank < blocks().world(); ++rank) {
     if (rank != blocks().rank()) {
-      contributions.push_back(blocks().contribution(slot, inward, rank).data() + kWireHeaderBytes);
+      all.push_back(messageOf(number, blocks().contribution(slot, inward, rank), rank));
       continue;
     }
-    const void* elements = elementsOf(slot, own);
-    if (own.dtype != DType::kFloat32) {
-      stream.add(own.dtype, std::span(&elements, 1), 1.0F, DecodeMode::kAssign, {shared_->own, slot.count});
-      elements = shared_->own;
+    const std::span<const float> values = widened(stream, slot, own);
+    if (slot.raw || !mergesDecoded(*slot.codec)) {
+      all.emplace_back().values = values.data();
+      continue;
     }
-    contributions.push_back(elements);
+    const Bytes message(shared_->encoded, kWireHeaderBytes + slot.payloadBytes);
+    encodeInto(stream, number, values, 1.0F, SlotPurpose::kContribution, states, step, message, changed);
+    all.push_back(messageOf(number, message, rank));
   }
-  stream.combine(Combination::kSum, DType::kFloat32, contributions, slot.count, factor,
-                 blocks().inwardMessage(slot, inward, 0).data() + kWireHeaderBytes);
+  return all;
+}
+
+void DeviceSlotPlan::sum(DeviceStream& stream, size_t number,
+                         std::span<const DeviceContribution> contributions, float factor,
+                         std::span<float> output) {
+  const Slot& slot = blocks().slots()[number];
+  if (slot.raw) {
+    std::vector<const void*> values;
+    for (const DeviceContribution& one : contributions) values.push_back(one.values);
+    return stream.combine(Combination::kSum, DType::kFloat32, values, slot.count, factor, output.data());
+  }
+  DeviceSum call;
+  call.codec = slot.codec.get();
+  call.deviceCodec = &functions(slot.codec);
+  call.contributions = contributions;
+  call.factor = factor;
+  call.output = output;
+  stream.sum(call);
+}
+
+void DeviceSlotPlan::sumTo(DeviceStream& stream, size_t number,
+                           std::span<const DeviceContribution> contributions, float factor,
+                           const SlotValues& values) {
+  const Slot& slot = blocks().slots()[number];
+  const bool areMessages =
+      std::ranges::all_of(contributions, [](const DeviceContribution& one) { return one.values == nullptr; });
+  // Where one contribution is added after the other, the tensor's own values must stay until their turn.
+  const bool inPlace = slot.raw || areMessages || functions(slot.codec).sumsAtOnce();
+  if (values.dtype == DType::kFloat32 && inPlace)
+    return sum(stream, number, contributions, factor, floatsOf(slot, values));
+  sum(stream, number, contributions, factor, sumOf(slot));
+  write(stream, sumOf(slot), values.dtype, elementsOf(slot, values));
 }
 
 void DeviceSlotPlan::read(DeviceStream& stream, size_t number, ConstBytes message, int sender,
-                          DecodeMode mode, std::span<float> output) {
+                          std::span<float> output) {
   const Slot& slot = blocks().slots()[number];
-  const ConstBytes payload = message.subspan(kWireHeaderBytes);
+  const DeviceContribution one = messageOf(number, message, sender);
   if (slot.raw) {
-    const void* const values = payload.data();
-    return stream.add(DType::kFloat32, std::span(&values, 1), 1.0F, mode, output);
+    const void* const values = one.values;
+    return stream.add(DType::kFloat32, std::span(&values, 1), 1.0F, DecodeMode::kAssign, output);
   }
   DeviceDecode call;
   call.codec = slot.codec.get();
   call.deviceCodec = &functions(slot.codec);
-  call.payload = payload;
-  call.payloadBytes = reinterpret_cast<const uint32_t*>(message.data() + kPayloadBytesAt);
+  call.payload = one.payload;
+  call.payloadBytes = one.payloadBytes;
   call.output = output;
-  call.mode = mode;
-  call.error = word(number, kFirstDecodeWord + static_cast<size_t>(sender));
+  call.error = one.error;
   stream.decode(call);
 }
 
 void DeviceSlotPlan::readTo(DeviceStream& stream, size_t number, ConstBytes message, int sender,
                             const SlotValues& values) {
   const Slot& slot = blocks().slots()[number];
-  if (values.dtype == DType::kFloat32)
-    return read(stream, number, message, sender, DecodeMode::kAssign, floatsOf(slot, values));
-  read(stream, number, message, sender, DecodeMode::kAssign, sumOf(slot));
+  if (values.dtype == DType::kFloat32) return read(stream, number, message, sender, floatsOf(slot, values));
+  read(stream, number, message, sender, sumOf(slot));
   write(stream, sumOf(slot), values.dtype, elementsOf(slot, values));
 }
 
@@ -378,17 +404,14 @@ void DeviceSlotPlan::averageWhole(DeviceStream& stream, std::span<const SlotValu
   for (size_t number = 0; number < blocks().slots().size(); ++number) {
     const Slot& slot = blocks().slots()[number];
     if (slot.count == 0) continue;
-    const std::span<float> sum = sumOf(slot);
+    std::vector<DeviceContribution> contributions;
     for (int rank = 0; rank < blocks().world(); ++rank) {
-      const ConstBytes message = rank == blocks().rank() ? blocks().outwardMessage(slot, outward)
-                                                         : blocks().contribution(slot, inward, rank);
-      read(stream, number, message, rank, rank == 0 ? DecodeMode::kAssign : DecodeMode::kAccumulate, sum);
+      contributions.push_back(messageOf(number,
+                                        rank == blocks().rank() ? blocks().outwardMessage(slot, outward)
+                                                                : blocks().contribution(slot, inward, rank),
+                                        rank));
     }
-    const SlotValues& values = tensors[slot.tensor];
-    const void* const added = sum.data();
-    stream.combine(Combination::kSum, DType::kFloat32, std::span(&added, 1), slot.count,
-                   slot.scaled ? 1.0F : factor, sum.data());
-    write(stream, sum, values.dtype, elementsOf(slot, values));
+    sumTo(stream, number, contributions, slot.scaled ? 1.0F : factor, tensors[slot.tensor]);
   }
 }
 

@@ -55,14 +55,20 @@ class DeviceSlotPlan {
   void encodeInto(DeviceStream& stream, size_t number, std::span<const float> values, float factor,
                   SlotPurpose purpose, SlotStateTable& states, SlotStep step, Bytes message,
                   SlotChanges& changed);
-  void read(DeviceStream& stream, size_t number, ConstBytes message, int sender, DecodeMode mode,
-            std::span<float> output);
+  void read(DeviceStream& stream, size_t number, ConstBytes message, int sender, std::span<float> output);
   void readTo(DeviceStream& stream, size_t number, ConstBytes message, int sender, const SlotValues& values);
-  void addInOrder(DeviceStream& stream, size_t number, const SlotValues& own, SlotStateTable& states,
-                  SlotStep step, ConstBytes inward, SlotChanges& changed);
+  DeviceContribution messageOf(size_t number, ConstBytes message, int sender) const;
+  /// All ranks' contributions to a slot of this rank, in rank order.
+  std::vector<DeviceContribution> contributionsTo(DeviceStream& stream, size_t number, const SlotValues& own,
+                                                  SlotStateTable& states, SlotStep step, ConstBytes inward,
+                                                  SlotChanges& changed);
+  void sum(DeviceStream& stream, size_t number, std::span<const DeviceContribution> contributions,
+           float factor, std::span<float> output);
+  /// The same sum, into a tensor of any type.
+  void sumTo(DeviceStream& stream, size_t number, std::span<const DeviceContribution> contributions,
+             float factor, const SlotValues& values);
   /// The slot's values in float32. Values of another type are converted into memory of the plan.
   std::span<const float> widened(DeviceStream& stream, const Slot& slot, const SlotValues& own);
-  void averageRaw(DeviceStream& stream, const Slot& slot, const SlotValues& own, float factor, Bytes inward);
 
   const std::shared_ptr<Shared> shared_;  // work on the stream uses it after the plan has ended
 };

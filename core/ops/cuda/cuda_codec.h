@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/ops/cuda/contributions.h"
 #include "core/ops/cuda/launcher.h"
 
 namespace hipress::cuda {
@@ -31,6 +32,8 @@ struct CudaEncode {
   uint32_t* messageBytes;  ///< 0 if the gradient or a new state is not finite: the caller keeps `before`.
   uint32_t* error;         ///< 0, or a number for refusal(): the program broke a rule.
   void* scratch;           ///< Room for encodeScratchBytes(), aligned to 256 bytes.
+  const uint8_t* agreed;   ///< Of encodeAgreed(): the statistics, aligned to 4 bytes.
+  size_t agreedBytes;
 };
 
 struct CudaDecode {
@@ -46,6 +49,18 @@ struct CudaDecode {
   void* scratch;        ///< Room for decodeScratchBytes(), aligned to 256 bytes.
 };
 
+/// output := factor * (c0 + c1 + ...), in this order.
+struct CudaSum {
+  const double* params;
+  const Contribution* contributions;  ///< On the host.
+  size_t number;                      ///< At least 1.
+  size_t capacity;                    ///< The most bytes of a payload.
+  float factor;
+  float* output;
+  size_t count;
+  void* scratch;  ///< Room for sumScratchBytes(), aligned to 256 bytes.
+};
+
 struct CudaCodec {
   const char* name;
   const char* kernels;  ///< The text for NVRTC. It includes headers of HiPress.
@@ -58,6 +73,16 @@ struct CudaCodec {
   void (*encode)(const CudaEncode& call, Stream stream);
   void (*decode)(const CudaDecode& call, Stream stream);
   const char* (*refusal)(uint32_t error);
+  /// nullptr, both, if decoding takes more than one pass over the elements: the caller decodes one message
+  /// after the other.
+  size_t (*sumScratchBytes)(size_t number, size_t count);
+  void (*sum)(const CudaSum& call, Stream stream);
+  /// As of SummedEncoding, for one element at least; nullptr, all, if ranks cannot add what encode() makes.
+  /// The message of statistics() is the statistics; `after` is not written.
+  size_t (*statisticsScratchBytes)(const double* params, size_t count);
+  void (*statistics)(const CudaEncode& call, Stream stream);
+  size_t (*agreedScratchBytes)(const double* params, size_t count, size_t agreedBytes);
+  void (*encodeAgreed)(const CudaEncode& call, Stream stream);
 };
 
 }  // namespace hipress::cuda

@@ -12,6 +12,7 @@
 #include "core/ops/cuda/block_select.h"
 #include "core/ops/cuda/block_transform.h"
 #include "core/ops/cuda/compact.h"
+#include "core/ops/cuda/contributions.h"
 #include "core/ops/cuda/cuda_codec.h"
 #include "core/ops/cuda/execution.h"
 #include "core/ops/cuda/indices.h"

@@ -29,6 +29,8 @@ struct Frame {
   uint8_t* message = nullptr;
   uint32_t* messageBytes = nullptr;
   uint32_t* error = nullptr;
+  const uint8_t* payload = nullptr;
+  size_t capacity = 0;
   const float* before_residual = nullptr;
   float* after_residual = nullptr;
   size_t n_greatest = 0;
@@ -247,6 +249,359 @@ struct Kernel4 {
 
 }  // namespace encoding
 
+namespace summarising {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  uint8_t* message = nullptr;
+  uint32_t* messageBytes = nullptr;
+  uint32_t* error = nullptr;
+  const uint8_t* payload = nullptr;
+  size_t capacity = 0;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+  size_t n_greatest = 0;
+  float* v_greatest = nullptr;
+  size_t o_0 = 0;
+  float* r_greatest = nullptr;
+};
+
+struct Combine0 {
+  const Frame* f;
+  HIPRESS_DEVICE float operator()(float a, float b) const {
+    [[maybe_unused]] const float x1 = ops::greater(a, b);
+    return x1;
+  }
+};
+
+template <bool kStates>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.n_greatest = ops::blockCount(f.n, ops::atLeastOne(f.params.p_block));
+        f.o_0 = 0;
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kStates>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto r_greatest = f->r_greatest;
+      [[maybe_unused]] const auto init_greatest = static_cast<float>(0x0.0p+0f);
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto before_residual = f->before_residual;
+      HIPRESS_SHARED float t_x4[cuda::kTile];
+      HIPRESS_SHARED float lanes_greatest[ops::kLanes];
+      [[maybe_unused]] int32_t bad = 0;
+      const cuda::BlockParts parts(f->n, size);
+      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
+        const size_t first = parts.first(unit);
+        const size_t last = parts.last(unit);
+        if (first >= last) continue;
+        for (size_t tile = first; tile < last; tile += cuda::kTile) {
+          const unsigned count = cuda::tileCount(tile, last);
+          block.elements(count, [&](unsigned j) {
+            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x3 = (x1 + x2);
+            [[maybe_unused]] const float x4 = ops::absolute(x3);
+            t_x4[j] = static_cast<float>(x4);
+            bad += ops::isFinite(x1) ? 0 : 1;
+          });
+          block.sync();
+          if (parts.isShort()) {
+            cuda::reduceShortBlocks(block, t_x4, count, static_cast<unsigned>(size), init_greatest,
+                                    v_greatest + size_t{unit} * parts.each(), Combine0{f});
+          } else {
+            cuda::feedLanes<0>(block, t_x4, count, tile == first, lanes_greatest, Combine0{f});
+          }
+          block.sync();
+        }
+        if (!parts.isShort()) {
+          block.once(
+              [&] { r_greatest[unit] = cuda::finishLanes(lanes_greatest, last - first, Combine0{f}); });
+          block.sync();
+        }
+      }
+      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto r_greatest = f->r_greatest;
+      [[maybe_unused]] const auto init_greatest = static_cast<float>(0x0.0p+0f);
+      const cuda::BlockParts parts(f->n, size);
+      cuda::finishLongBlocks(block, parts, r_greatest, init_greatest, v_greatest, Combine0{f});
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel3 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto field_0 = f->message + f->o_0;
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto typed_0 = reinterpret_cast<float*>(f->message + f->o_0);
+      [[maybe_unused]] const auto length = f->n_greatest;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(v_greatest + i);
+          typed_0[i] = x1;
+        });
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.bytes = ops::packedBytes(f.n_greatest, 32u);
+        }
+      });
+      block.sync();
+      block.once([&] {
+        *f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;
+        *f->error = f->bad == 0 ? f->stop : 0u;
+      });
+    }
+  }
+};
+
+}  // namespace summarising
+
+namespace encoding_agreed {
+
+struct Frame {
+  size_t n = 0;
+  Params params;
+  uint32_t stop = 0;
+  unsigned long long bad = 0;
+  size_t bytes = 0;
+  uint32_t ticket = 0;
+  const float* gradient = nullptr;
+  float scale = 1;
+  ops::RandomKey random;
+  uint8_t* message = nullptr;
+  uint32_t* messageBytes = nullptr;
+  uint32_t* error = nullptr;
+  const uint8_t* payload = nullptr;
+  size_t capacity = 0;
+  const float* before_residual = nullptr;
+  float* after_residual = nullptr;
+  size_t n_greatest = 0;
+  const float* v_greatest = nullptr;
+  size_t o_0 = 0;
+  size_t o_1 = 0;
+  float* v_scale = nullptr;
+  float* v_unit_1 = nullptr;
+  float* v_inverse = nullptr;
+};
+
+template <bool kStates>
+struct Kernel0 {
+  Frame* frame;
+  Frame initial;  // as far as the host knows it
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    block.once([&] { *frame = initial; });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.bytes = f.capacity;
+      }
+    });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        cuda::PayloadReader reader(f.payload, f.bytes, &f.stop);
+        f.n_greatest = reader.count(ops::blocksOf(static_cast<int32_t>(f.n), f.params.p_block), 2u);
+        f.v_greatest = reinterpret_cast<const float*>(reader.numbers(f.n_greatest, 4, 2u));
+        reader.finish(4u);
+      }
+    });
+    block.sync();
+    block.once([&] {
+      Frame& f = *frame;
+      if (f.stop == 0) {
+        f.o_0 = 0;
+        f.o_1 = ops::packedBytes(f.n_greatest, 32u);
+      }
+    });
+    block.sync();
+  }
+};
+
+template <bool kStates>
+struct Kernel1 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
+      [[maybe_unused]] const auto v_inverse = f->v_inverse;
+      [[maybe_unused]] const auto length = f->n_greatest;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(v_greatest + i);
+          [[maybe_unused]] const float x2 =
+              ((x1 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
+          [[maybe_unused]] const float x3 =
+              ops::lesser((x1 / static_cast<float>(p_levels)), 0x1.0204060000000p+121f);
+          [[maybe_unused]] const float x4 = x2;
+          [[maybe_unused]] const float x5 =
+              ((x1 > 0x0.0p+0f) ? (static_cast<float>(p_levels) / (x1 * x2)) : 0x0.0p+0f);
+          v_scale[i] = x3;
+          v_unit_1[i] = x4;
+          v_inverse[i] = x5;
+        });
+      }
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel2 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_block = f->params.p_block;
+      [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto count_scale = f->n_greatest;
+      [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
+      [[maybe_unused]] const auto count_unit_1 = f->n_greatest;
+      [[maybe_unused]] const auto v_inverse = f->v_inverse;
+      [[maybe_unused]] const auto count_inverse = f->n_greatest;
+      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      [[maybe_unused]] const auto p_stochastic = f->params.p_stochastic;
+      const ops::RandomKey random = f->random;
+      [[maybe_unused]] const auto after_residual = f->after_residual;
+      [[maybe_unused]] const auto field_1 = f->message + f->o_1;
+      [[maybe_unused]] const auto length = f->n;
+      HIPRESS_SHARED uint16_t w_0[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x9[cuda::kTile];
+      [[maybe_unused]] int32_t bad = 0;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
+        block.sync();
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
+          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x3 = (x1 + x2);
+          [[maybe_unused]] const float x4 = ((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
+                                             cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
+          [[maybe_unused]] const float x5 = static_cast<float>(ops::negateInt(p_levels));
+          [[maybe_unused]] const float x6 =
+              (p_stochastic ? ops::greater(ops::floorOf((x4 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
+                                                                           0x1.0000000000000p+0f))),
+                                           x5)
+                            : ops::roundOf(x4));
+          [[maybe_unused]] const int32_t x7 = ops::toSigned(x6, 8u);
+          [[maybe_unused]] const float x8 =
+              (x3 - (x6 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
+          if (kStates) after_residual[i] = x8;
+          [[maybe_unused]] const int32_t x9 = (x7 & 255);
+          t_x9[j] = static_cast<uint8_t>(x9);
+        });
+        block.sync();
+        cuda::packTile(block, t_x9, count, 8u, field_1, tile);
+        block.sync();
+      }
+      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel3 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      [[maybe_unused]] const auto field_0 = f->message + f->o_0;
+      [[maybe_unused]] const auto v_greatest = f->v_greatest;
+      [[maybe_unused]] const auto typed_0 = reinterpret_cast<float*>(f->message + f->o_0);
+      [[maybe_unused]] const auto length = f->n_greatest;
+      for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
+        [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
+        block.elements(count, [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const float x1 = cuda::load(v_greatest + i);
+          typed_0[i] = x1;
+        });
+      }
+    }
+    if (block.last(&f->ticket)) {
+      block.once([&] {
+        Frame& f = *frame;
+        if (f.stop == 0) {
+          f.bytes = ops::packedBytes(f.n_greatest, 32u) + ops::packedBytes(f.n, 8u);
+        }
+      });
+      block.sync();
+      block.once([&] {
+        *f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;
+        *f->error = f->bad == 0 ? f->stop : 0u;
+      });
+    }
+  }
+};
+
+}  // namespace encoding_agreed
+
 namespace decoding {
 
 struct Frame {
@@ -386,6 +741,22 @@ HIPRESS_KERNEL(int8_shared_decode_2, decoding::Kernel2<false>)
 HIPRESS_KERNEL(int8_shared_decode_accumulate_2, decoding::Kernel2<true>)
 HIPRESS_KERNEL(int8_shared_decode_3, decoding::Kernel3<false>)
 HIPRESS_KERNEL(int8_shared_decode_accumulate_3, decoding::Kernel3<true>)
+HIPRESS_KERNEL(int8_shared_statistics_0, summarising::Kernel0<false>)
+HIPRESS_KERNEL(int8_shared_statistics_states_0, summarising::Kernel0<true>)
+HIPRESS_KERNEL(int8_shared_statistics_1, summarising::Kernel1<false>)
+HIPRESS_KERNEL(int8_shared_statistics_states_1, summarising::Kernel1<true>)
+HIPRESS_KERNEL(int8_shared_statistics_2, summarising::Kernel2<false>)
+HIPRESS_KERNEL(int8_shared_statistics_states_2, summarising::Kernel2<true>)
+HIPRESS_KERNEL(int8_shared_statistics_3, summarising::Kernel3<false>)
+HIPRESS_KERNEL(int8_shared_statistics_states_3, summarising::Kernel3<true>)
+HIPRESS_KERNEL(int8_shared_agreed_0, encoding_agreed::Kernel0<false>)
+HIPRESS_KERNEL(int8_shared_agreed_states_0, encoding_agreed::Kernel0<true>)
+HIPRESS_KERNEL(int8_shared_agreed_1, encoding_agreed::Kernel1<false>)
+HIPRESS_KERNEL(int8_shared_agreed_states_1, encoding_agreed::Kernel1<true>)
+HIPRESS_KERNEL(int8_shared_agreed_2, encoding_agreed::Kernel2<false>)
+HIPRESS_KERNEL(int8_shared_agreed_states_2, encoding_agreed::Kernel2<true>)
+HIPRESS_KERNEL(int8_shared_agreed_3, encoding_agreed::Kernel3<false>)
+HIPRESS_KERNEL(int8_shared_agreed_states_3, encoding_agreed::Kernel3<true>)
 
 }  // namespace hipress::generated_cuda::codec_int8_shared
 
@@ -410,8 +781,8 @@ inline size_t bound([[maybe_unused]] size_t n, [[maybe_unused]] const Params& pa
 
 /// Without `call`, only the bytes of scratch memory.
 template <bool kStates>
-size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
-                  [[maybe_unused]] cuda::Stream stream) {
+size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_t capacity,
+                  const Params& params, [[maybe_unused]] cuda::Stream stream) {
   using namespace encoding;
   [[maybe_unused]] const size_t n_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
   [[maybe_unused]] const size_t most_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
@@ -432,6 +803,8 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
   initial.message = call->message;
   initial.messageBytes = call->messageBytes;
   initial.error = call->error;
+  initial.payload = call->agreed;
+  initial.capacity = capacity;
   initial.before_residual = kStates ? call->before[0] : nullptr;
   initial.after_residual = kStates ? call->after[0] : nullptr;
   cuda::launch(stream, kStates ? "int8_shared_encode_states_0" : "int8_shared_encode_0", 1,
@@ -445,6 +818,104 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
   cuda::launch(stream, kStates ? "int8_shared_encode_states_4" : "int8_shared_encode_4", cuda::gridFor(n),
                Kernel4<kStates>{frame});
   return arena.bytes();
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kStates>
+size_t statisticsWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_t capacity,
+                      const Params& params, [[maybe_unused]] cuda::Stream stream) {
+  using namespace summarising;
+  [[maybe_unused]] const size_t n_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  [[maybe_unused]] const size_t most_greatest = ops::blockCount(n, ops::atLeastOne(params.p_block));
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  initial.v_greatest = arena.take<float>(most_greatest);
+  initial.r_greatest = arena.take<float>(cuda::mostPartials(n));
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.gradient = call->gradient;
+  initial.scale = call->scale;
+  initial.random = {call->seed, call->step, call->tensor, call->firstElement};
+  initial.message = call->message;
+  initial.messageBytes = call->messageBytes;
+  initial.error = call->error;
+  initial.payload = call->agreed;
+  initial.capacity = capacity;
+  initial.before_residual = kStates ? call->before[0] : nullptr;
+  initial.after_residual = kStates ? call->after[0] : nullptr;
+  cuda::launch(stream, kStates ? "int8_shared_statistics_states_0" : "int8_shared_statistics_0", 1,
+               Kernel0<kStates>{frame, initial});
+  cuda::launch(stream, kStates ? "int8_shared_statistics_states_1" : "int8_shared_statistics_1",
+               cuda::gridFor(n), Kernel1<kStates>{frame});
+  cuda::launch(stream, kStates ? "int8_shared_statistics_states_2" : "int8_shared_statistics_2",
+               cuda::gridFor(cuda::kTile * most_greatest), Kernel2<kStates>{frame});
+  cuda::launch(stream, kStates ? "int8_shared_statistics_states_3" : "int8_shared_statistics_3",
+               cuda::gridFor(most_greatest), Kernel3<kStates>{frame});
+  return arena.bytes();
+}
+
+/// Without `call`, only the bytes of scratch memory.
+template <bool kStates>
+size_t agreedWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_t capacity,
+                  const Params& params, [[maybe_unused]] cuda::Stream stream) {
+  using namespace encoding_agreed;
+  [[maybe_unused]] const size_t n_greatest =
+      ops::asCount(ops::blocksOf(static_cast<int32_t>(n), params.p_block));
+  [[maybe_unused]] const size_t most_greatest = capacity * 8 / 32u;
+  cuda::Arena arena(call == nullptr ? nullptr : call->scratch);
+  [[maybe_unused]] Frame* const frame = arena.take<Frame>(1);
+  Frame initial;
+  initial.v_scale = arena.take<float>(most_greatest);
+  initial.v_unit_1 = arena.take<float>(most_greatest);
+  initial.v_inverse = arena.take<float>(most_greatest);
+  if (call == nullptr) return arena.bytes();
+  initial.n = n;
+  initial.params = params;
+  initial.gradient = call->gradient;
+  initial.scale = call->scale;
+  initial.random = {call->seed, call->step, call->tensor, call->firstElement};
+  initial.message = call->message;
+  initial.messageBytes = call->messageBytes;
+  initial.error = call->error;
+  initial.payload = call->agreed;
+  initial.capacity = capacity;
+  initial.before_residual = kStates ? call->before[0] : nullptr;
+  initial.after_residual = kStates ? call->after[0] : nullptr;
+  cuda::launch(stream, kStates ? "int8_shared_agreed_states_0" : "int8_shared_agreed_0", 1,
+               Kernel0<kStates>{frame, initial});
+  cuda::launch(stream, kStates ? "int8_shared_agreed_states_1" : "int8_shared_agreed_1",
+               cuda::gridFor(most_greatest), Kernel1<kStates>{frame});
+  cuda::launch(stream, kStates ? "int8_shared_agreed_states_2" : "int8_shared_agreed_2", cuda::gridFor(n),
+               Kernel2<kStates>{frame});
+  cuda::launch(stream, kStates ? "int8_shared_agreed_states_3" : "int8_shared_agreed_3",
+               cuda::gridFor(most_greatest), Kernel3<kStates>{frame});
+  return arena.bytes();
+}
+
+inline size_t statisticsScratchBytes(const double* values, size_t count) {
+  return statisticsWith<false>(nullptr, count, 0, parameters(values), nullptr);
+}
+
+inline size_t agreedScratchBytes(const double* values, size_t count, size_t agreedBytes) {
+  return agreedWith<false>(nullptr, count, agreedBytes, parameters(values), nullptr);
+}
+
+inline void statistics(const cuda::CudaEncode& call, cuda::Stream stream) {
+  if (call.before != nullptr) {
+    statisticsWith<true>(&call, call.count, call.agreedBytes, parameters(call.params), stream);
+  } else {
+    statisticsWith<false>(&call, call.count, call.agreedBytes, parameters(call.params), stream);
+  }
+}
+
+inline void encodeAgreed(const cuda::CudaEncode& call, cuda::Stream stream) {
+  if (call.before != nullptr) {
+    agreedWith<true>(&call, call.count, call.agreedBytes, parameters(call.params), stream);
+  } else {
+    agreedWith<false>(&call, call.count, call.agreedBytes, parameters(call.params), stream);
+  }
 }
 
 /// Without `call`, only the bytes of scratch memory.
@@ -485,7 +956,7 @@ inline size_t maxEncodedBytes(const double* values, size_t count) {
 }
 
 inline size_t encodeScratchBytes(const double* values, size_t count) {
-  return encodeWith<false>(nullptr, count, parameters(values), nullptr);
+  return encodeWith<false>(nullptr, count, 0, parameters(values), nullptr);
 }
 
 inline size_t decodeScratchBytes(const double* values, size_t count, size_t capacity) {
@@ -496,10 +967,12 @@ inline void encode(const cuda::CudaEncode& call, cuda::Stream stream) {
   if (call.count == 0) {
     cuda::launch(stream, "int8_shared_nothing", 1, cuda::Nothing{call.messageBytes, nullptr, 0});
     cuda::launch(stream, "int8_shared_nothing", 1, cuda::Nothing{call.error, nullptr, 0});
-  } else if (call.before != nullptr) {
-    encodeWith<true>(&call, call.count, parameters(call.params), stream);
+    return;
+  }
+  if (call.before != nullptr) {
+    encodeWith<true>(&call, call.count, call.agreedBytes, parameters(call.params), stream);
   } else {
-    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+    encodeWith<false>(&call, call.count, call.agreedBytes, parameters(call.params), stream);
   }
 }
 
@@ -537,6 +1010,12 @@ hipress_cuda_codec_int8_shared() {
                                               &codec::decodeScratchBytes,
                                               &codec::encode,
                                               &codec::decode,
-                                              &codec::refusal};
+                                              &codec::refusal,
+                                              nullptr,
+                                              nullptr,
+                                              &codec::statisticsScratchBytes,
+                                              &codec::statistics,
+                                              &codec::agreedScratchBytes,
+                                              &codec::encodeAgreed};
   return &table;
 }

@@ -28,6 +28,8 @@ struct Frame {
   uint8_t* message = nullptr;
   uint32_t* messageBytes = nullptr;
   uint32_t* error = nullptr;
+  const uint8_t* payload = nullptr;
+  size_t capacity = 0;
   int32_t s_levels{};
   size_t n_least = 0;
   float* v_least = nullptr;
@@ -372,6 +374,64 @@ struct Kernel2 {
   }
 };
 
+struct Sum0 {
+  Frame* frames;
+  Frame initial;  // as far as the host knows it
+  cuda::Contributions given;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    const cuda::Contribution& one = given.all[block.index];
+    if (one.values != nullptr) return;
+    Kernel0<false> reads{frames + block.index, initial};
+    reads.initial.payload = one.payload;
+    reads.initial.payloadBytes = one.payloadBytes;
+    reads(block);
+    block.once([&] { *one.error = reads.frame->stop == cuda::kLost ? 0u : reads.frame->stop; });
+  }
+};
+
+struct Sum1 {
+  const Frame* frames;
+  cuda::Contributions given;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    HIPRESS_SHARED float sums[cuda::kTile];
+    for (size_t tile = block.index * cuda::kTile; tile < given.count; tile += block.count * cuda::kTile) {
+      const cuda::TileSum sum{given, tile, cuda::tileCount(tile, given.count), sums};
+      sum.begin(block);
+      for (unsigned k = 0; k < given.number; ++k) add(block, sum, k);
+      sum.end(block);
+    }
+  }
+
+ private:
+  HIPRESS_DEVICE void add(const cuda::Block& block, const cuda::TileSum& sum, unsigned k) const {
+    [[maybe_unused]] constexpr bool kAccumulate = false;
+    const Frame* const f = frames + k;
+    if (given.all[k].values != nullptr) return sum.add(block, k, given.all[k].values);
+    if (f->stop != 0)
+      return sum.addEverywhere(block, k, f->stop == cuda::kLost ? static_cast<float>(NAN) : 0.0f);
+    [[maybe_unused]] const size_t tile = sum.tile;
+    [[maybe_unused]] const unsigned count = sum.count;
+    [[maybe_unused]] const auto v_code = f->v_code;
+    [[maybe_unused]] const auto p_bitwidth = f->params.p_bitwidth;
+    [[maybe_unused]] const auto p_block = f->params.p_block;
+    [[maybe_unused]] const auto v_least = f->v_least;
+    [[maybe_unused]] const auto count_least = f->n_least;
+    [[maybe_unused]] const auto v_step = f->v_step;
+    [[maybe_unused]] const auto count_step = f->n_step;
+    const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+    block.elements(count, [&](unsigned j) {
+      [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+      [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, static_cast<unsigned>(p_bitwidth));
+      [[maybe_unused]] const float x2 =
+          (0x1.0000000000000p+1f *
+           ops::lesser(((static_cast<float>(x1) * cuda::loadInside(v_step, count_step, blocks0.of(j))) +
+                        (cuda::loadInside(v_least, count_least, blocks0.of(j)) * 0x1.0000000000000p-1f)),
+                       0x1.fffffe0000000p+126f));
+      sum.put(k, j, x2);
+    });
+  }
+};
+
 }  // namespace decoding
 
 HIPRESS_KERNEL(terngrad_nothing, cuda::Nothing)
@@ -386,6 +446,8 @@ HIPRESS_KERNEL(terngrad_decode_1, decoding::Kernel1<false>)
 HIPRESS_KERNEL(terngrad_decode_accumulate_1, decoding::Kernel1<true>)
 HIPRESS_KERNEL(terngrad_decode_2, decoding::Kernel2<false>)
 HIPRESS_KERNEL(terngrad_decode_accumulate_2, decoding::Kernel2<true>)
+HIPRESS_KERNEL(terngrad_sum_0, decoding::Sum0)
+HIPRESS_KERNEL(terngrad_sum_1, decoding::Sum1)
 
 }  // namespace hipress::generated_cuda::codec_terngrad
 
@@ -413,8 +475,8 @@ inline size_t bound([[maybe_unused]] size_t n, [[maybe_unused]] const Params& pa
 
 /// Without `call`, only the bytes of scratch memory.
 template <bool kStates>
-size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
-                  [[maybe_unused]] cuda::Stream stream) {
+size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_t capacity,
+                  const Params& params, [[maybe_unused]] cuda::Stream stream) {
   using namespace encoding;
   [[maybe_unused]] const int32_t s_levels = ops::subtractInt(ops::shiftLeft(1, params.p_bitwidth), 1);
   [[maybe_unused]] const size_t n_least = ops::blockCount(n, ops::atLeastOne(params.p_block));
@@ -439,6 +501,8 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
   initial.message = call->message;
   initial.messageBytes = call->messageBytes;
   initial.error = call->error;
+  initial.payload = call->agreed;
+  initial.capacity = capacity;
 
   cuda::launch(stream, kStates ? "terngrad_encode_states_0" : "terngrad_encode_0", 1,
                Kernel0<kStates>{frame, initial});
@@ -490,7 +554,7 @@ inline size_t maxEncodedBytes(const double* values, size_t count) {
 }
 
 inline size_t encodeScratchBytes(const double* values, size_t count) {
-  return encodeWith<false>(nullptr, count, parameters(values), nullptr);
+  return encodeWith<false>(nullptr, count, 0, parameters(values), nullptr);
 }
 
 inline size_t decodeScratchBytes(const double* values, size_t count, size_t capacity) {
@@ -501,11 +565,9 @@ inline void encode(const cuda::CudaEncode& call, cuda::Stream stream) {
   if (call.count == 0) {
     cuda::launch(stream, "terngrad_nothing", 1, cuda::Nothing{call.messageBytes, nullptr, 0});
     cuda::launch(stream, "terngrad_nothing", 1, cuda::Nothing{call.error, nullptr, 0});
-  } else if (false) {
-    encodeWith<false>(&call, call.count, parameters(call.params), stream);
-  } else {
-    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+    return;
   }
+  encodeWith<false>(&call, call.count, call.agreedBytes, parameters(call.params), stream);
 }
 
 inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {
@@ -515,6 +577,29 @@ inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {
     decodeWith<true>(&call, call.count, call.capacity, parameters(call.params), stream);
   } else {
     decodeWith<false>(&call, call.count, call.capacity, parameters(call.params), stream);
+  }
+}
+
+inline size_t sumScratchBytes(size_t number, size_t count) {
+  cuda::Arena arena(nullptr);
+  arena.take<decoding::Frame>(cuda::kMostSummed);
+  if (number > cuda::kMostSummed) arena.take<float>(count);
+  return arena.bytes();
+}
+
+inline void sum(const cuda::CudaSum& call, cuda::Stream stream) {
+  using namespace decoding;
+  cuda::Arena arena(call.scratch);
+  Frame* const frames = arena.take<Frame>(cuda::kMostSummed);
+  auto* const partial = arena.take<float>(call.count);  // of more contributions than one kernel takes
+  Frame initial;
+  initial.n = call.count;
+  initial.params = parameters(call.params);
+  initial.capacity = call.capacity;
+  for (size_t first = 0; first < call.number; first += cuda::kMostSummed) {
+    const cuda::Contributions part = cuda::contributionsFrom(call, first, partial);
+    cuda::launch(stream, "terngrad_sum_0", part.number, Sum0{frames, initial, part});
+    cuda::launch(stream, "terngrad_sum_1", cuda::gridFor(call.count), Sum1{frames, part});
   }
 }
 
@@ -543,6 +628,12 @@ hipress_cuda_codec_terngrad() {
                                               &codec::decodeScratchBytes,
                                               &codec::encode,
                                               &codec::decode,
-                                              &codec::refusal};
+                                              &codec::refusal,
+                                              &codec::sumScratchBytes,
+                                              &codec::sum,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr};
   return &table;
 }

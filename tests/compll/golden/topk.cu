@@ -26,6 +26,8 @@ struct Frame {
   uint8_t* message = nullptr;
   uint32_t* messageBytes = nullptr;
   uint32_t* error = nullptr;
+  const uint8_t* payload = nullptr;
+  size_t capacity = 0;
   const float* before_residual = nullptr;
   float* after_residual = nullptr;
   size_t n_range = 0;
@@ -487,8 +489,8 @@ inline size_t bound([[maybe_unused]] size_t n, [[maybe_unused]] const Params& pa
 
 /// Without `call`, only the bytes of scratch memory.
 template <bool kStates>
-size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
-                  [[maybe_unused]] cuda::Stream stream) {
+size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_t capacity,
+                  const Params& params, [[maybe_unused]] cuda::Stream stream) {
   using namespace encoding;
   [[maybe_unused]] const size_t n_range = ops::asCount(static_cast<int32_t>(n));
   [[maybe_unused]] const size_t n_taken = std::min(
@@ -515,6 +517,8 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
   initial.message = call->message;
   initial.messageBytes = call->messageBytes;
   initial.error = call->error;
+  initial.payload = call->agreed;
+  initial.capacity = capacity;
   initial.before_residual = kStates ? call->before[0] : nullptr;
   initial.after_residual = kStates ? call->after[0] : nullptr;
   cuda::launch(stream, kStates ? "topk_encode_states_0" : "topk_encode_0", 1,
@@ -578,7 +582,7 @@ inline size_t maxEncodedBytes(const double* values, size_t count) {
 }
 
 inline size_t encodeScratchBytes(const double* values, size_t count) {
-  return encodeWith<false>(nullptr, count, parameters(values), nullptr);
+  return encodeWith<false>(nullptr, count, 0, parameters(values), nullptr);
 }
 
 inline size_t decodeScratchBytes(const double* values, size_t count, size_t capacity) {
@@ -589,10 +593,12 @@ inline void encode(const cuda::CudaEncode& call, cuda::Stream stream) {
   if (call.count == 0) {
     cuda::launch(stream, "topk_nothing", 1, cuda::Nothing{call.messageBytes, nullptr, 0});
     cuda::launch(stream, "topk_nothing", 1, cuda::Nothing{call.error, nullptr, 0});
-  } else if (call.before != nullptr) {
-    encodeWith<true>(&call, call.count, parameters(call.params), stream);
+    return;
+  }
+  if (call.before != nullptr) {
+    encodeWith<true>(&call, call.count, call.agreedBytes, parameters(call.params), stream);
   } else {
-    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+    encodeWith<false>(&call, call.count, call.agreedBytes, parameters(call.params), stream);
   }
 }
 
@@ -632,6 +638,12 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
                                               &codec::decodeScratchBytes,
                                               &codec::encode,
                                               &codec::decode,
-                                              &codec::refusal};
+                                              &codec::refusal,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr};
   return &table;
 }

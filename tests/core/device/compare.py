@@ -96,6 +96,29 @@ def same_fp16(library: Path, memory: Memory, size: int) -> None:
                 assert same(output, wanted, "float32")
 
 
+def same_fp16_sums(library: Path, memory: Memory, size: int) -> None:
+    """Checks sums of messages and values: those of one decode after the other."""
+    codec = Fp16(library, memory)
+    for ranks in RANKS:
+        values = [floats(size, seed=rank) for rank in range(ranks)]
+        parts: list[Any] = [codec.encode(each, None, Call()) for each in values]
+        parts[ranks // 2] = values[ranks // 2]
+        wanted = np.zeros(size, np.float32)
+        for number, part in enumerate(parts):
+            decoded = from_half(np.frombuffer(part, np.uint16)) if isinstance(part, bytes) else part
+            with np.errstate(all="ignore"):
+                wanted = wanted + decoded if number else decoded
+        with np.errstate(all="ignore"):
+            wanted = wanted * np.float32(0.3)
+        found, errors = codec.sum(parts, size, factor=0.3)
+        assert not any(errors)
+        assert same(found, wanted, "float32")
+    message = codec.encode(floats(size), None, Call())
+    found, errors = codec.sum([b"", message[:-2], floats(size)], size)
+    assert errors == ([0, 1, 0] if size > 1 else [0, 0, 0])
+    assert np.isnan(found).all()
+
+
 def refused_fp16(library: Path, memory: Memory) -> None:
     """Checks that a wrong payload is refused and changes nothing, and that an empty payload means a failed encode."""
     codec = Fp16(library, memory)

@@ -49,6 +49,11 @@ def test_fp16(library: Path, size: int) -> None:
     compare.same_fp16(library, Memory(), size)
 
 
+@each("size", [size for size in compare.SIZES if size])
+def test_fp16_sums(library: Path, size: int) -> None:
+    compare.same_fp16_sums(library, Memory(), size)
+
+
 def test_fp16_refuses_what_is_no_message(library: Path) -> None:
     compare.refused_fp16(library, Memory())
 

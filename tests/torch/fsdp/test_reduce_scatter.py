@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 import hipress.torch as hp
 from hipress.torch import fsdp
+from hipress.torch.fsdp import reduce_scatter
+from hipress.torch.process_groups import group_calls
 from tests.torch.ddp import training
-from tests.torch.ranks import run
+from tests.torch.process_groups.fake_gpu import FakeGpuSide
+from tests.torch.ranks import outcomes, run
 
 pytestmark = pytest.mark.slow
 
@@ -118,6 +122,62 @@ def test_shards_and_replicas_can_both_be_compressed(tmp_path: Path) -> None:
     for net, alone in results:
         np.testing.assert_array_equal(net, results[0][0])
         np.testing.assert_allclose(net, alone, rtol=0, atol=1e-4)
+
+
+@training.in_process_group
+def _on_both_sides(rank: int, codec: str, dtype: torch.dtype) -> list[tuple[Any, int]]:
+    """The parameters and the sent bytes of the processor, then those of a GPU's stand-in."""
+    mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    results = []
+    for side in (None, FakeGpuSide()):
+        with pytest.MonkeyPatch.context() as patch:
+            if side is not None:
+                patch.setattr(reduce_scatter, "side_for", lambda _, side=side: side)
+            net = _sharded(mesh, mp_policy=MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=dtype))
+            state = fsdp.compress_reduce_scatter(net, codec, min_compress_bytes=100)
+        _train(net, rank)
+        results.append((_whole(net), state.sent_bytes))
+    return results
+
+
+@pytest.mark.parametrize(
+    ("codec", "dtype"), [("fp16", torch.float32), ("terngrad", torch.float32), ("int8", torch.bfloat16)]
+)
+def test_a_gpu_gives_the_bits_of_the_processor(tmp_path: Path, codec: str, dtype: torch.dtype) -> None:
+    for (net, sent), (found, found_sent) in run(_on_both_sides, 3, str(tmp_path), codec, dtype):
+        np.testing.assert_array_equal(found, net)
+        # Slots are padded for a GPU, by less than 16 bytes each.
+        assert sent <= found_sent < sent + STEPS * 2 * 10 * 16
+
+
+def _refused_payload(folder: str) -> str:
+    # The rank that raises the error leaves the other one waiting.
+    with training.process_group(folder, timeout=4.0) as (rank, _):
+        return _train_with_damage(rank)
+
+
+def _train_with_damage(rank: int) -> str:
+    mesh = init_device_mesh("cpu", (2,))
+    send = group_calls.all_to_all
+
+    def damage(group: Any, output: torch.Tensor, given: torch.Tensor, *sizes: list[int]) -> Any:
+        if rank == 0:
+            given[16:20] = torch.frombuffer(bytearray(b"\xff\xff\xff\x7f"), dtype=torch.uint8)
+        return send(group, output, given, *sizes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reduce_scatter, "side_for", lambda _: FakeGpuSide())
+        net = _sharded(mesh)
+        fsdp.compress_reduce_scatter(net, "terngrad")
+        patch.setattr(group_calls, "all_to_all", damage)
+        with pytest.raises(hp.CorruptPayload) if rank == 1 else contextlib.nullcontext() as refused:
+            _train(net, rank)
+    return "" if refused is None else str(refused.value)
+
+
+def test_a_refused_payload_ends_a_later_sum(tmp_path: Path) -> None:
+    _, said = outcomes(_refused_payload, 2, str(tmp_path))
+    assert "from rank 0 of the group" in str(said)
 
 
 @training.in_process_group

@@ -8,12 +8,13 @@ import contextlib
 import ctypes
 import functools
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from hipress import _core
-from hipress.torch.process_groups.gpu_side import GpuSide
+from hipress.torch.process_groups.gpus.side import GpuSide
 from tests.core.device.fake_gpus import HostKernels, fake_driver
 
 _LONGEST = 60.0
@@ -30,15 +31,28 @@ class FakeGpuSide(GpuSide):
     def __init__(self) -> None:
         self.device = torch.device("cpu")
         self.core = _device()
-        self._streams, self._queues, self._current = [], [], 0
+        self._streams, self._queues, self._callers, self._current = [], [], {}, 0
         self._plans = weakref.WeakSet()
+        self._kept: list[torch.Tensor] = []
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """The caller reads results at once."""
+        with super().at_once():
+            yield
+            self.queue.wait(_LONGEST)
 
     def before_collective(self) -> None:
         """Gloo reads the memory at once."""
         self.queue.wait(_LONGEST)
 
     def used_by_all(self, tensor: torch.Tensor) -> None:
-        """torch frees the memory after the last reference only."""
+        """torch's allocator of a GPU would keep the memory until the streams have done the work that they have now."""
+        self._kept.append(tensor)
+
+    def synchronize(self) -> None:
+        super().synchronize()
+        self._kept.clear()
 
     def settled(self) -> Any:
         """torch reads results at once."""
@@ -56,6 +70,11 @@ class FakeGpuSide(GpuSide):
         ctypes.CDLL(str(fake_driver())).cuStreamCreate(ctypes.byref(handle), 0)
         assert handle.value is not None
         return handle, handle.value
+
+    def _callers_stream(self) -> int:
+        if not self._callers:
+            self._callers_own = self._new_stream()
+        return self._callers_own[1]
 
     def _follow(self, stream: Any) -> None:
         self.queue.wait(_LONGEST)

@@ -7,44 +7,21 @@ and the text of the kernels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hipress.compll import ir
 from hipress.compll.emit.bounds import emit_bound
+from hipress.compll.emit.cuda.encode import COMMON, encoding, memory, text
 from hipress.compll.emit.cuda.function import CudaFunction
 from hipress.compll.emit.cuda.steps import CudaSteps
 from hipress.compll.emit.cuda.store import STORE
+from hipress.compll.emit.cuda.summed import summed_codec
+from hipress.compll.emit.cuda.summing import summing_functions, summing_kernels, summing_list
 from hipress.compll.emit.origin import Origin
 from hipress.compll.emit.scope import c_type
 from hipress.compll.emit.target import Target
-from hipress.compll.emit.text import (
-    definitions,
-    frame_struct,
-    gpu_table,
-    indented,
-    message_items,
-    params_struct,
-)
+from hipress.compll.emit.text import gpu_table, indented, params_struct
 from hipress.compll.passes import plan
-from hipress.compll.passes.finite import guarding_state
 from hipress.compll.passes.fuse import fuse
 
-_COMMON = (
-    "size_t n = 0;",
-    "Params params;",
-    "uint32_t stop = 0;",
-    "unsigned long long bad = 0;",
-    "size_t bytes = 0;",
-    "uint32_t ticket = 0;",
-)
-_ENCODING = (
-    "const float* gradient = nullptr;",
-    "float scale = 1;",
-    "ops::RandomKey random;",
-    "uint8_t* message = nullptr;",
-    "uint32_t* messageBytes = nullptr;",
-    "uint32_t* error = nullptr;",
-)
 _DECODING = (
     "const uint8_t* payload = nullptr;",
     "const uint32_t* payloadBytes = nullptr;",
@@ -87,19 +64,22 @@ def _codec(program: ir.Program, origin: Origin) -> tuple[str, str]:
     """The kernels, and the host's functions."""
     assert program.encode is not None
     assert program.decode is not None
-    encode, encode_host, sorts = _encode(program.name, program.encode)
-    decode, decode_host, decode_sorts = _decode(program.name, program.decode, encode.refusals)
-    sort = '#include "core/ops/cuda/sort.h"\n' if sorts or decode_sorts else ""
-    reasons = ", ".join(f'"{text}"' for text in encode.refusals)
+    encode = encoding(program.name, program.encode, CUDA, "encode", "encoding")
+    refusals = encode.function.refusals
+    decode, decode_host, decode_sorts, sum_kernels = _decode(program.name, program.decode, refusals)
+    summed = summed_codec(program.name, program.encode, CUDA, refusals)
+    sort = '#include "core/ops/cuda/sort.h"\n' if encode.sorts or decode_sorts or summed.sorts else ""
+    reasons = ", ".join(f'"{reason}"' for reason in refusals)
     states = program.encode.states
-    some = "call.before != nullptr" if states else "false"
-    with_states = "encodeWith<true>" if states else "encodeWith<false>"
     nothing = f"{program.name}_nothing"
     listed = [
         f"HIPRESS_KERNEL({nothing}, cuda::Nothing)",
-        *encode.kernel_list((False, True) if states else (False,)),
+        *encode.listed,
         *decode.kernel_list((False, True)),
+        *(summing_list(decode) if sum_kernels else []),
+        *summed.listed,
     ]
+    sums = "&codec::sumScratchBytes, &codec::sum" if sum_kernels else "nullptr, nullptr"
     kernels = f"""// SPDX-License-Identifier: Apache-2.0
 //
 // Made by `hipress compll build` from {origin.file}.
@@ -110,14 +90,12 @@ namespace hipress::generated_cuda::codec_{program.name} {{
 using namespace hipress;
 
 {params_struct(program)}
-namespace encoding {{
-
-{_text(encode, (*_COMMON, *_ENCODING))}
-}}  // namespace encoding
-
+{encode.kernels}
+{summed.kernels}
 namespace decoding {{
 
-{_text(decode, (*_COMMON, *_DECODING))}
+{text(decode, (*COMMON, *_DECODING))}
+{sum_kernels or ""}
 }}  // namespace decoding
 
 {chr(10).join(listed)}
@@ -131,32 +109,17 @@ extern const char* const kernels;
 
 {_params(program)}
 inline size_t bound([[maybe_unused]] size_t n, [[maybe_unused]] const Params& params) {{
-{indented(chr(10).join(emit_bound(program.encode, encode.vectors)), 2)}
+{indented(chr(10).join(emit_bound(program.encode, encode.function.vectors)), 2)}
 }}
 
-/// Without `call`, only the bytes of scratch memory.
-template <bool kStates>
-size_t encodeWith(const cuda::CudaEncode* call, size_t n, const Params& params,
-                  [[maybe_unused]] cuda::Stream stream) {{
-  using namespace encoding;
-{indented(_memory(encode), 2)}
-  initial.gradient = call->gradient;
-  initial.scale = call->scale;
-  initial.random = {{call->seed, call->step, call->tensor, call->firstElement}};
-  initial.message = call->message;
-  initial.messageBytes = call->messageBytes;
-  initial.error = call->error;
-{indented(_state_pointers(encode, states), 2)}
-{indented(encode_host, 2)}
-  return arena.bytes();
-}}
-
+{encode.definition}
+{summed.functions}
 /// Without `call`, only the bytes of scratch memory.
 template <bool kAccumulate>
 size_t decodeWith(const cuda::CudaDecode* call, size_t n, size_t capacity, const Params& params,
                   [[maybe_unused]] cuda::Stream stream) {{
   using namespace decoding;
-{indented(_memory(decode), 2)}
+{indented(memory(decode), 2)}
   initial.payload = call->payload;
   initial.payloadBytes = call->payloadBytes;
   initial.capacity = capacity;
@@ -171,7 +134,7 @@ inline size_t maxEncodedBytes(const double* values, size_t count) {{
 }}
 
 inline size_t encodeScratchBytes(const double* values, size_t count) {{
-  return encodeWith<false>(nullptr, count, parameters(values), nullptr);
+  return encodeWith<false>(nullptr, count, 0, parameters(values), nullptr);
 }}
 
 inline size_t decodeScratchBytes(const double* values, size_t count, size_t capacity) {{
@@ -182,11 +145,9 @@ inline void encode(const cuda::CudaEncode& call, cuda::Stream stream) {{
   if (call.count == 0) {{
     cuda::launch(stream, "{nothing}", 1, cuda::Nothing{{call.messageBytes, nullptr, 0}});
     cuda::launch(stream, "{nothing}", 1, cuda::Nothing{{call.error, nullptr, 0}});
-  }} else if ({some}) {{
-    {with_states}(&call, call.count, parameters(call.params), stream);
-  }} else {{
-    encodeWith<false>(&call, call.count, parameters(call.params), stream);
+    return;
   }}
+{indented(encode.start, 2)}
 }}
 
 inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {{
@@ -199,6 +160,7 @@ inline void decode(const cuda::CudaDecode& call, cuda::Stream stream) {{
   }}
 }}
 
+{summing_functions(decode) if sum_kernels else ""}
 inline const char* refusal(uint32_t error) {{
   static const char* const reasons[] = {{"none", {reasons}}};
   constexpr size_t known = sizeof(reasons) / sizeof(reasons[0]);
@@ -218,37 +180,19 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
                                               &codec::decodeScratchBytes,
                                               &codec::encode,
                                               &codec::decode,
-                                              &codec::refusal}};
+                                              &codec::refusal,
+                                              {sums},
+                                              {summed.table}}};
   return &table;
 }}
 """
     return kernels, functions
 
 
-def _encode(codec: str, function: ir.Function) -> tuple[CudaFunction, str, bool]:
-    """The function, the host's lines that launch its kernels, and whether they sort."""
+def _decode(codec: str, function: ir.Function, refusals: list[str]) -> tuple[CudaFunction, str, bool, str | None]:
+    """Also the kernels that add up messages. `refusals` are encode's: both share one list of numbers."""
     plan_, vectors = fuse(function)
-    emitted = CudaFunction(codec, function, vectors, CUDA, decoding=False)
-    for state in function.states:
-        emitted.member(f"before_{emitted.names(state)}", "const float*", " = nullptr")
-        emitted.member(f"after_{emitted.names(state)}", "float*", " = nullptr")
-    emitted.guard = guarding_state(plan_.steps, vectors)
-    emitted.gradient_checked = emitted.guard is not None
-    steps = CudaSteps(emitted, function.body)
-    steps.emit(plan_.steps, message_items(function))
-    if not emitted.gradient_checked:
-        steps.kernel("cuda::checkFinite(block, f->gradient, f->n, f->scale, &f->bad);", "n")
-    steps.end(
-        "*f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;\n"
-        "*f->error = f->bad == 0 ? f->stop : 0u;"
-    )
-    return emitted, "\n".join(steps.host), steps.sorts
-
-
-def _decode(codec: str, function: ir.Function, refusals: list[str]) -> tuple[CudaFunction, str, bool]:
-    """`refusals` are encode's: both share one list of numbers."""
-    plan_, vectors = fuse(function)
-    emitted = CudaFunction(codec, function, vectors, CUDA, decoding=True)
+    emitted = CudaFunction(codec, function, vectors, CUDA, decoding=True, part="decode", space="decoding")
     emitted.refusals = refusals
     steps = CudaSteps(emitted, function.body)
     long = emitted.refusal("the payload has more bytes than there is room for")
@@ -259,11 +203,12 @@ def _decode(codec: str, function: ir.Function, refusals: list[str]) -> tuple[Cud
     ]
     steps.settle()
     steps.emit(plan_.steps)
+    sums = summing_kernels(steps)
     steps.end("*f->error = f->stop == cuda::kLost ? 0u : f->stop;")
     steps.guard = "f->stop == cuda::kLost"
     steps.kernel("cuda::fillAll(block, f->output, f->n, static_cast<float>(NAN));", "n / 16")
     steps.flush()
-    return emitted, "\n".join(steps.host), steps.sorts
+    return emitted, "\n".join(steps.host), steps.sorts, sums
 
 
 def _params(program: ir.Program) -> str:
@@ -275,35 +220,3 @@ def _params(program: ir.Program) -> str:
         f"inline Params parameters([[maybe_unused]] const double* values) {{\n  Params params;\n{values}"
         "  return params;\n}\n"
     )
-
-
-def _text(function: CudaFunction, own: Sequence[str]) -> str:
-    """The frame, functions of elements, and kernels."""
-    return f"{frame_struct(function, own)}\n{definitions(function)}"
-
-
-def _memory(function: CudaFunction) -> str:
-    """Places the vectors in scratch memory. A call that only asks for the size of that memory ends here."""
-    takes = [f"initial.{b.member} = arena.take<{b.type}>({b.count});" for b in function.buffers.values()]
-    return "\n".join(
-        [
-            *function.bounds.lines,
-            "cuda::Arena arena(call == nullptr ? nullptr : call->scratch);",
-            "[[maybe_unused]] Frame* const frame = arena.take<Frame>(1);",
-            "Frame initial;",
-            *takes,
-            "if (call == nullptr) return arena.bytes();",
-            "initial.n = n;",
-            "initial.params = params;",
-            *function.initial,
-        ]
-    )
-
-
-def _state_pointers(function: CudaFunction, states: tuple[str, ...]) -> str:
-    lines = []
-    for number, state in enumerate(states):
-        name = function.names(state)
-        lines.append(f"initial.before_{name} = kStates ? call->before[{number}] : nullptr;")
-        lines.append(f"initial.after_{name} = kStates ? call->after[{number}] : nullptr;")
-    return "\n".join(lines)

@@ -29,9 +29,20 @@ class Buffer:
 
 
 class CudaFunction(Function):
-    def __init__(self, codec: str, body: ir.Function, vectors: Vectors, target: Target, *, decoding: bool) -> None:
+    def __init__(
+        self,
+        codec: str,
+        body: ir.Function,
+        vectors: Vectors,
+        target: Target,
+        *,
+        decoding: bool,
+        part: str,
+        space: str,
+    ) -> None:
+        """`part`: in the symbols of the kernels; `space`: their namespace."""
         super().__init__(vectors, target, decoding=decoding)
-        self.codec = codec
+        self.codec, self.part, self.space = codec, part, space
         self.buffers: dict[str, Buffer] = {}
         self.selected: set[str] = set()  # sorted vectors of which only single ranks are selected
         self.bounds = CudaBounds(body, vectors)
@@ -50,17 +61,15 @@ class CudaFunction(Function):
 
     def kernel_list(self, flags: Sequence[bool]) -> list[str]:
         """The lines that make the kernels, for these values of the template's flag."""
-        namespace = "decoding" if self.decoding else "encoding"
         return [
-            f"HIPRESS_KERNEL({self._symbols(number)[flag]}, {namespace}::Kernel{number}<{str(flag).lower()}>)"
+            f"HIPRESS_KERNEL({self._symbols(number)[flag]}, {self.space}::Kernel{number}<{str(flag).lower()}>)"
             for number in range(len(self.kernels))
             for flag in flags
         ]
 
     def _symbols(self, kernel: int) -> tuple[str, str]:
-        if self.decoding:
-            return f"{self.codec}_decode_{kernel}", f"{self.codec}_decode_accumulate_{kernel}"
-        return f"{self.codec}_encode_{kernel}", f"{self.codec}_encode_states_{kernel}"
+        name = f"{self.codec}_{self.part}"
+        return f"{name}_{kernel}", f"{name}_{'accumulate' if self.decoding else 'states'}_{kernel}"
 
     def buffer(self, member: str, type_: str, count: str) -> str:
         """Reserves memory for the member `member`, a pointer to `type_`; returns its name."""

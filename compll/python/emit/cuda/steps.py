@@ -46,6 +46,8 @@ class CudaSteps(OrderSteps):
         ]  # the work of one thread block afterwards
         self.guard = "f->stop == 0"
         self.checked: set[tuple[str, str, bool]] = set()
+        #: The last kernel, if it is a plain one: the loop, its sinks, and the spread vectors in memory.
+        self.plain: tuple[plan.Loop, Sequence[plan.Sink], set[str]] | None = None
         function.selected = only_ranks(body)
 
     # Kernels
@@ -66,6 +68,7 @@ class CudaSteps(OrderSteps):
 
     def kernel(self, body: str, most: str) -> None:
         self.flush()
+        self.plain = None
         self.body = f"if ({self.guard}) {{\n{indented(body, 2)}\n}}"
         self.grid = f"cuda::gridFor({most})"
 
@@ -146,6 +149,7 @@ class CudaSteps(OrderSteps):
             computed = self.per_block(loop, loop.block, rest)
         if rest:
             self.kernel(plain_kernel(self.function, loop, rest, computed), self.function.most(loop.vector))
+            self.plain = (loop, rest, computed)
         for sink in loop.sinks():
             after = self.function.target.sinks[type(sink)].after
             if after is not None:

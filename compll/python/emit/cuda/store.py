@@ -16,7 +16,11 @@ def _element(work: CudaPass, sink: plan.StoreTo) -> None:
         case "buffer":
             tile.lines.append(f"{tile.pointer(f'v_{work.names(place.name)}')}[i] = {work.storable(sink.vector)};")
         case "gradient":
-            value, output = tile.element(sink.vector), tile.pointer("output")
+            value = tile.element(sink.vector)
+            if work.summing:
+                tile.lines.append(f"sum.put(k, j, {value});")
+                return
+            output = tile.pointer("output")
             tile.lines.append(f"{output}[i] = kAccumulate ? {output}[i] + {value} : {value};")
         case "state":
             value = tile.element(sink.vector)

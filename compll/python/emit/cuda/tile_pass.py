@@ -11,12 +11,14 @@ from hipress.compll.passes import plan
 
 
 class CudaPass(TilePass):
-    """`computed`: spread vectors that an earlier kernel has put in memory."""
+    """`computed`: spread vectors that an earlier kernel has put in memory. `summing`: the output's elements are added
+    to the sum of a tile (core/ops/cuda/contributions.h)."""
 
     function: CudaFunction
 
-    def __init__(self, function: CudaFunction, loop: plan.Loop, computed: set[str]) -> None:
+    def __init__(self, function: CudaFunction, loop: plan.Loop, computed: set[str], *, summing: bool = False) -> None:
         super().__init__(function)
+        self.summing = summing
         self.prologue: dict[str, str] = {}
         self.tile: CudaTile = CudaTile(function, self.prologue, loop.length, computed)
         self.staged: set[str] = set()

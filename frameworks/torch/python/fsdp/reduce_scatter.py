@@ -21,9 +21,10 @@ from hipress.options.travel import MIN_COMPRESS_BYTES
 from hipress.torch.fsdp.units import Unit, units_of
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import check_alike
-from hipress.torch.process_groups.host_side import array_of
+from hipress.torch.process_groups.host_side import Side
 from hipress.torch.process_groups.options import GroupOptions
-from hipress.torch.process_groups.slots import shard_slots
+from hipress.torch.process_groups.sides import side_for
+from hipress.torch.process_groups.slots import Free, shard_slots
 
 _core = load_core()
 
@@ -45,7 +46,7 @@ def compress_reduce_scatter(
     All ranks call it after `fully_shard` and before the first backward pass, with the same arguments.
 
     Arguments:
-        model: sharded by `fully_shard`, on the CPU.
+        model: sharded by `fully_shard`, on the CPU or an NVIDIA GPU.
         codec: a codec without error feedback, such as "fp16" or "terngrad". With error feedback each rank would keep a
             residual of the whole model, and FSDP exists to avoid such memory.
         min_compress_bytes: smaller shards travel raw.
@@ -70,11 +71,14 @@ def compress_reduce_scatter(
                 f"codec '{text}' keeps a state ('{states[0]}') of the whole model on each rank, and FSDP shards it: "
                 "choose a codec without error feedback, such as fp16 or terngrad"
             )
+    shared = [unit for unit in units if unit.shapes and unit.shard_group is not None]
+    side = side_for({unit.name: unit.device for unit in shared})
     state = ReduceScatterState()
+    memory: dict[Any, Free] = {}
     first = 0
     for unit in units:
-        if unit.shapes and unit.shard_group is not None:
-            unit.module.set_custom_reduce_scatter(_CompressedReduceScatter(unit, options, first, state))
+        if unit in shared:
+            unit.module.set_custom_reduce_scatter(_CompressedReduceScatter(unit, options, first, state, side, memory))
         first += len(unit.shapes)
     return state
 
@@ -90,13 +94,23 @@ class ReduceScatterState:
 class _CompressedReduceScatter(ReduceScatter):
     """The reduce-scatter of one unit. FSDP2 calls it in backward, unit by unit, in one order on all ranks."""
 
-    def __init__(self, unit: Unit, options: GroupOptions, first_number: int, state: ReduceScatterState) -> None:
-        """`first_number`: the number of the unit's first tensor, which seeds random rounding."""
+    def __init__(
+        self,
+        unit: Unit,
+        options: GroupOptions,
+        first_number: int,
+        state: ReduceScatterState,
+        side: Side,
+        memory: dict[Any, Free],
+    ) -> None:
+        """`first_number`: the number of the unit's first tensor, which seeds random rounding. `memory`: of the
+        collectives. Units with the same shards and codecs share it, because they travel one after the other."""
         self._unit = unit
         self._state = state
+        self._side = side
         assert unit.shard_group is not None
         described = [f"{name}: {shape.count} elements per rank" for name, shape in unit.shapes.items()]
-        check_alike(unit.shard_group, "\n".join([options.described(), *described]))
+        check_alike(unit.shard_group, "\n".join([options.described(), *described]), side.device)
         self._world, self._rank = unit.shard_group.size(), unit.shard_group.rank()
         self._seed = options.seed + (self._rank * 4 << 32)
         codecs = {
@@ -118,8 +132,10 @@ class _CompressedReduceScatter(ReduceScatter):
                 self._columns.append(columns)
                 compressed.append((name, shape.count, codec))
         # One block has all shards for one rank.
-        self._slots = shard_slots(compressed, first_number, rank=self._rank, world=self._world)
-        self._states = _core.SlotStateTable()  # stays empty: these codecs have no states
+        free = memory.setdefault(tuple((count, codec.signature) for _, count, codec in compressed), [])
+        numbers = {"rank": self._rank, "world": self._world}
+        self._slots = shard_slots(compressed, first_number, **numbers, side=side, free=free)
+        self._states = side.table()  # stays empty: these codecs have no states
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """See torch's Comm."""
@@ -130,40 +146,52 @@ class _CompressedReduceScatter(ReduceScatter):
     ) -> Any:
         """See torch's ReduceScatter."""
         self._unit.check_elements(output_tensor.numel())
-        if output_tensor.device.type != "cpu":
-            raise Unsupported(f"{self._unit.name} is on {output_tensor.device}; a compressed sum takes CPU tensors")
+        if output_tensor.device != self._side.device:
+            raise InvalidArgument(
+                f"{self._unit.name} has gradients on {output_tensor.device} now, and was on {self._side.device}: call "
+                "compress_reduce_scatter() when the model is where it is trained"
+            )
+        if (failed := self._side.failure()) is not None:
+            raise failed
         if group.size() != self._world:
             raise Mismatch(f"{self._unit.name} is shared by {group.size()} ranks now, and was by {self._world}")
         if not self._columns:
             return _reduce_scatter(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
+        with self._side.at_once():
+            self._reduce(output_tensor, input_tensor.view(self._world, -1), group, op)
+        self._unit.steps += 1
+        return None
+
+    def _reduce(self, output: torch.Tensor, rows: torch.Tensor, group: Any, op: Any) -> None:
+        """On a GPU all of it is on the stream on which FSDP2 calls this."""
         factor = self._factor(op)
-        rows = input_tensor.view(self._world, -1)
         memory, arrays = self._slots.take(self._unit.steps), self._arrays(rows)
         changed = _core.SlotChanges()
         numbers = (self._states, self._seed, self._unit.steps)
         self._slots.plan.encode(arrays, *numbers, memory.outward_bytes, changed)
         self._state.sent_bytes += memory.outward.numel()
         sizes = (self._slots.inward_sizes, self._slots.outward_sizes)
-        work = group_calls.all_to_all(group, memory.inward, memory.outward, *sizes) if self._slots.travels else None
+        work = None
+        if self._slots.travels:
+            self._side.before_collective()
+            work = group_calls.all_to_all(group, memory.inward, memory.outward, *sizes)
         if self._exact:
             given = torch.cat([rows[:, columns] for columns in self._exact], dim=1)
-            sums = torch.empty(given.shape[1], dtype=given.dtype)
+            sums = torch.empty(given.shape[1], dtype=given.dtype, device=given.device)
             _reduce_scatter(sums, given.view(-1), op=op, group=group)
             lengths = [columns.stop - columns.start for columns in self._exact]
             for columns, part in zip(self._exact, sums.split(lengths), strict=True):
-                output_tensor[columns] = part
+                output[columns] = part
         if work is not None:
             work.wait()
         self._slots.plan.average(arrays, *numbers, factor, memory.inward_bytes, changed)
         self._slots.give_back(memory)
         for columns in self._columns:
-            output_tensor[columns] = rows[self._rank, columns]
-        self._unit.steps += 1
-        return None
+            output[columns] = rows[self._rank, columns]
 
     def _arrays(self, rows: torch.Tensor) -> list[Any]:
         """The shards of rank 0, then of rank 1, and so on."""
-        return [array_of(row[columns]) for row in rows.detach() for columns in self._columns]
+        return [self._side.values(row[columns]) for row in rows.detach() for columns in self._columns]
 
     def _factor(self, op: Any) -> float:
         if op == dist.ReduceOp.AVG:

@@ -24,7 +24,7 @@ import torch.distributed as dist
 
 from hipress._core import Codec
 from hipress._library import load_core
-from hipress.errors import HipressError, InvalidArgument, TransportError, Unsupported
+from hipress.errors import HipressError, InvalidArgument, TransportError
 from hipress.log import logger
 from hipress.torch.process_groups.agreement import check_alike
 from hipress.torch.process_groups.batch import Batch, Portion
@@ -78,8 +78,8 @@ class GroupAverage:
         options: which codec, and how.
         host_group: with topology "hierarchical", instead of `ranks_per_host`: the group of the ranks of this host.
         new_group: makes other groups of ranks of `group`; None: torch.distributed does.
-        side: where the ranks compute, and the group's tensors are; None: the processor. A GpuSide takes topologies "ps"
-            and "allgather", and no codec powersgd (Unsupported).
+        side: where the ranks compute, and the group's tensors are; None: the processor. A GpuSide does not take
+            codec powersgd (Unsupported).
 
     Raises InvalidArgument; Mismatch on all ranks, with the first difference, if the ranks' tensors or options differ;
     TransportError if a rank of the group makes none within the group's timeout.
@@ -119,7 +119,7 @@ class GroupAverage:
         peers = range(self.world) if hosts is None else hosts.peers(self.rank)
         exchange, collect = make(peers), make(peers)
         seed = self.options.seed + (self.rank * 4 << 32)
-        self._linked = LinkedAverage(exchange, collect, seed=seed, numbers=self._numbers)
+        self._linked = LinkedAverage(exchange, collect, seed=seed, numbers=self._numbers, side=self._side)
         self._exchange = Exchange(
             exchange,
             collect,
@@ -130,13 +130,11 @@ class GroupAverage:
             side=self._side,
         )
         self._owners = Owners(self._exchange.world)
-        self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make)
+        self._sharing = None if hosts is None else HostSharing(hosts.neighbours(self.rank), make, self._side)
         self._start_threads()
         self._add(tensors)
 
     def _hosts(self, host_group: dist.ProcessGroup | None) -> Hosts | None:
-        if self.options.topology == "hierarchical" and self._side.only_plain:
-            raise Unsupported(f"topology 'hierarchical' of tensors on {self._side.device}: {self._side.only_plain}")
         if self.options.topology != "hierarchical":
             if host_group is not None or self.options.ranks_per_host:
                 raise InvalidArgument("the ranks of hosts are for topology 'hierarchical' only")
@@ -145,7 +143,7 @@ class GroupAverage:
             return consecutive(self.world, self.options.ranks_per_host)
         if self.options.ranks_per_host:
             raise InvalidArgument("give the group of the host or ranks_per_host, not both")
-        return from_groups(self._group, host_group)
+        return from_groups(self._group, host_group, self._side.device)
 
     def _start_threads(self) -> None:
         finish, decode = GroupAverage._finish, GroupAverage._decode
@@ -168,8 +166,6 @@ class GroupAverage:
             self._shapes[name] = shape
             codec = self.options.codec_of(name, shape.count, shape.element_bytes, shape.dimensions)
             if codec is not None:
-                if self._side.only_plain and (codec.low_rank is not None or codec.summed is not None):
-                    raise Unsupported(f"codec {codec.name} on {self._side.device}: {self._side.only_plain}")
                 codec = self._linked.add(name, codec, shape.rows, shape.count, shape.element_bytes)
             self._codecs[name] = codec
             if codec is not None and name not in self._linked:

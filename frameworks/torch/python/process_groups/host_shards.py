@@ -40,21 +40,14 @@ class HostShards:
 
     def rows(self, tensors: Sequence[torch.Tensor], exact: Sequence[torch.Tensor], factor: float) -> torch.Tensor:
         """All rows, of float32, with these values; the exact ones are multiplied by `factor`."""
-        rows = torch.zeros(self._ranks, self._length)
-        for row, own in zip(rows, self._pieces, strict=True):
-            start = 0
-            for number, first, length in own:
-                row[start : start + length] = tensors[number][first : first + length]
-                start += length
+        given = [*tensors, *exact]
+        rows = torch.zeros(self._ranks, self._length, device=given[0].device if given else None)
+        _copy(*self._pairs(rows, tensors))
         if exact:
             values = torch.cat([tensor.float() for tensor in exact]).mul_(factor)
             values = torch.nn.functional.pad(values, (0, self._ranks * self._exact_share - values.numel()))
             rows[:, self._compressed :] = values.view(self._ranks, -1)
         return rows
-
-    def empty_row(self) -> torch.Tensor:
-        """For the sum of all neighbours' rows of one rank."""
-        return torch.empty(self._length)
 
     def pieces_of(self, row: torch.Tensor, local_rank: int) -> dict[int, torch.Tensor]:
         """The pieces in a rank's row, by the tensors' numbers."""
@@ -70,14 +63,30 @@ class HostShards:
 
     def put_back(self, rows: torch.Tensor, tensors: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> None:
         """Writes the rows' values into the tensors."""
+        travelled, parts = self._pairs(rows, tensors)
+        if exact:
+            together = rows[:, self._compressed :].reshape(-1)[: sum(self._exact)]
+            travelled += together.split(self._exact)
+            parts += exact
+        _copy(parts, travelled)
+
+    def _pairs(
+        self, rows: torch.Tensor, tensors: Sequence[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """All pieces in the rows, and the parts of the tensors that they are."""
+        travelled, parts = [], []
         for rank, row in enumerate(rows):
             values = self.pieces_of(row, rank)
             for number, first, length in self._pieces[rank]:
-                tensors[number][first : first + length].copy_(values[number])
-        if exact:
-            together = rows[:, self._compressed :].reshape(-1)[: sum(self._exact)]
-            for tensor, part in zip(exact, together.split(self._exact), strict=True):
-                tensor.copy_(part)
+                travelled.append(values[number])
+                parts.append(tensors[number][first : first + length])
+        return travelled, parts
+
+
+def _copy(to: list[torch.Tensor], values: list[torch.Tensor]) -> None:
+    """One kernel, or few, on a GPU."""
+    if to:
+        torch._foreach_copy_(to, values)
 
 
 def least_loaded(owned: Sequence[int]) -> int:

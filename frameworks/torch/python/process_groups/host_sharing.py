@@ -5,17 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.batch import Batch
 from hipress.torch.process_groups.group_calls import NewGroup
 from hipress.torch.process_groups.host_shards import HostShards, least_loaded, pieces
+from hipress.torch.process_groups.host_side import Side
 
 
 class HostSharing:
     """The ranks of a host share the tensors of a batch."""
 
-    def __init__(self, neighbours: Sequence[int], new_group: NewGroup) -> None:
-        # Two threads start collectives.
+    def __init__(self, neighbours: Sequence[int], new_group: NewGroup, side: Side) -> None:
+        self._side = side
+        # Two stages start collectives.
         self._reducing, self._gathering = new_group(neighbours), new_group(neighbours)
         self._ranks = len(neighbours)
         self._local_rank: int = self._reducing.rank()
@@ -47,7 +51,10 @@ class HostSharing:
         """Starts adding the values of the host's ranks."""
         assert batch.shards is not None
         batch.rows = batch.shards.rows(batch.tensors, batch.exact, batch.factor)
-        batch.row = batch.shards.empty_row()
+        batch.row = torch.empty_like(batch.rows[0])
+        self._side.used_by_all(batch.rows)
+        self._side.used_by_all(batch.row)
+        self._side.before_collective()
         batch.work = group_calls.reduce_scatter(self._reducing, batch.row, batch.rows.view(-1))
 
     def take_share(self, batch: Batch) -> None:
@@ -57,13 +64,14 @@ class HostSharing:
         batch.work.wait()
         batch.work = None
         own = list(batch.shards.pieces_of(batch.row, self._local_rank).values())
-        batch.values = [piece.numpy() for piece in own]
+        batch.values = [self._side.values(piece) for piece in own]
         batch.together = batch.shards.exact_of(batch.row)
 
     def gather(self, batch: Batch) -> None:
         """Starts collecting the shares' averages from the host's ranks."""
         assert batch.rows is not None
         assert batch.row is not None
+        self._side.before_collective()
         batch.work = group_calls.all_gather(self._gathering, batch.rows.view(-1), batch.row)
 
     def finish(self, batch: Batch) -> None:

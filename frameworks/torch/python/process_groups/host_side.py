@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an average over a process group computes: the processor, in threads. gpu_side.py has the same for GPUs."""
+"""Where an average over a process group computes: the processor, in threads. gpus/side.py has the same for GPUs."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -34,11 +35,14 @@ class Side(Protocol):
     device: torch.device
     #: The bytes of a slot are a multiple of this.
     alignment: int
-    #: Why the group's ranks of a host cannot share tensors here, or codec powersgd; empty: they can.
-    only_plain: str
+    #: Why matrices cannot travel as factors here (low_rank.py); empty: they can.
+    no_factors: str
 
     def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
         """A step of the work. Different stages overlap."""
+
+    def at_once(self) -> contextlib.AbstractContextManager[None]:
+        """Work within needs no stage: the caller does it, in the order of its own work."""
 
     def before_collective(self) -> None:
         """Called before a collective that reads the results of the current stage."""
@@ -85,11 +89,15 @@ class HostSide:
 
     device = torch.device("cpu")
     alignment = 1
-    only_plain = ""
+    no_factors = ""
 
     def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
         """See Side."""
         return Stage(name, work)
+
+    def at_once(self) -> contextlib.AbstractContextManager[None]:
+        """See Side."""
+        return contextlib.nullcontext()
 
     def before_collective(self) -> None:
         """See Side."""

@@ -42,8 +42,8 @@ def consecutive(world: int, ranks_per_host: int) -> Hosts:
     return Hosts(tuple(tuple(range(first, first + ranks_per_host)) for first in range(0, world, ranks_per_host)))
 
 
-def from_groups(group: Group, host_group: dist.ProcessGroup) -> Hosts:
-    """From each rank's group of the ranks of its host. Collective over `group`.
+def from_groups(group: Group, host_group: dist.ProcessGroup, device: torch.device) -> Hosts:
+    """From each rank's group of the ranks of its host. Collective over `group`, which takes tensors of `device`.
 
     Raises InvalidArgument, on all ranks of `group`, if the hosts' groups do not cover it once with groups of one size.
     """
@@ -52,7 +52,7 @@ def from_groups(group: Group, host_group: dist.ProcessGroup) -> Hosts:
     row = torch.zeros(group.size() + 1, dtype=torch.int64)
     for rank in dist.get_process_group_ranks(host_group):
         row[numbers.get(rank, -1)] += 1
-    rows = gather_all(group, row)
+    rows = [each.cpu() for each in gather_all(group, row.to(device))]
     hosts = [tuple(int(rank) for rank in each[:-1].nonzero().flatten()) for each in rows]
     for rank, (host, each) in enumerate(zip(hosts, rows, strict=True)):
         if int(each[-1]):

@@ -11,8 +11,12 @@ from typing import Any
 import torch
 
 from hipress import _core
+from hipress.errors import Unsupported
 from hipress.torch.process_groups import low_rank, summed
+from hipress.torch.process_groups.gpus.side import GpuSide
+from hipress.torch.process_groups.gpus.summed import GpuSummedAverage
 from hipress.torch.process_groups.group_calls import Group
+from hipress.torch.process_groups.host_side import Side
 from hipress.torch.process_groups.low_rank import FactorBatch, LowRankAverage
 from hipress.torch.process_groups.summed import SumBatch, SummedAverage
 
@@ -28,12 +32,17 @@ class LinkedBatch:
 class LinkedAverage:
     """Averages such tensors of batches. Each of the three parts runs in a thread of its own.
 
-    Arguments: as of SummedAverage.
+    Arguments: as of SummedAverage; `side`: where the ranks compute.
     """
 
-    def __init__(self, exchange: Group, collect: Group, *, seed: int, numbers: Mapping[str, int]) -> None:
+    def __init__(self, exchange: Group, collect: Group, *, seed: int, numbers: Mapping[str, int], side: Side) -> None:
+        self._side = side
         self._low_rank = LowRankAverage(exchange, collect)
-        self._summed = SummedAverage(exchange, collect, seed=seed, numbers=numbers)
+        self._summed = (
+            GpuSummedAverage(exchange, collect, seed=seed, numbers=numbers, side=side)
+            if isinstance(side, GpuSide)
+            else SummedAverage(exchange, collect, seed=seed, numbers=numbers)
+        )
 
     def __contains__(self, name: str) -> bool:
         return name in self._low_rank or name in self._summed
@@ -44,8 +53,11 @@ class LinkedAverage:
         return self._low_rank.sent_bytes + self._summed.sent_bytes
 
     def add(self, name: str, codec: _core.Codec, rows: int, count: int, element_bytes: int) -> _core.Codec | None:
-        """How a tensor with a codec travels: None if it is not worth a codec. Codecs of other kinds are given back."""
+        """How a tensor with a codec travels: None if it is not worth a codec. Codecs of other kinds are given back.
+        Raises Unsupported."""
         if codec.low_rank is not None:
+            if self._side.no_factors:
+                raise Unsupported(f"codec {codec.name} on {self._side.device}: {self._side.no_factors}")
             how = low_rank.matrix_of(codec, rows, count)
             if how is None:
                 return None

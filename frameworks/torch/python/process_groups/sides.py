@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from hipress.errors import Unsupported
-from hipress.torch.process_groups.gpu_side import GpuSide
+from hipress.torch.process_groups.gpus.side import GpuSide
 from hipress.torch.process_groups.host_side import HostSide, Side
 
 

@@ -62,11 +62,20 @@ def slots_of(
     return [Slots(portion, rank=rank, world=world, whole=whole, side=side) for portion in portions]
 
 
-def shard_slots(shards: Sequence[tuple[str, int, Codec]], first_number: int, *, rank: int, world: int) -> Slots:
+#: Memory that no batch uses, with the mark of the work that used it last.
+Free = list[tuple[Memory, Any]]
+
+
+def shard_slots(
+    shards: Sequence[tuple[str, int, Codec]], first_number: int, *, rank: int, world: int, side: Side, free: Free
+) -> Slots:
     """For a sum of which each rank gets its own shards, which are not encoded again: slots for the shards of rank 0,
-    then those of rank 1, and so on. `shards`: name, elements and codec, the same on all ranks. `first_number`: of the
-    first one, for random rounding."""
-    portion = _Portion(world, HostSide.alignment)
+    then those of rank 1, and so on.
+
+    `shards`: name, elements and codec, the same on all ranks. `first_number`: of the first one, for random rounding.
+    `free`: one list for all slots of shards with the same numbers of elements and codecs, which share memory.
+    """
+    portion = _Portion(world, side.alignment)
     for owner in range(world):
         for number, (name, count, codec) in enumerate(shards):
             slot: Slot = _core.Slot(codec, None)
@@ -74,7 +83,7 @@ def shard_slots(shards: Sequence[tuple[str, int, Codec]], first_number: int, *, 
             slot.owner, slot.number, slot.first_element = owner, first_number + number, owner * count
             slot.raw, slot.payload_bytes = payload_room(codec, count)
             portion.add(slot, counted=True)
-    return Slots(portion, rank=rank, world=world, whole=False, side=HostSide())
+    return Slots(portion, rank=rank, world=world, whole=False, side=side, free=free)
 
 
 class _Portion:
@@ -104,7 +113,9 @@ class _Portion:
 class Slots:
     """Slots that travel together, and the memory of their collectives."""
 
-    def __init__(self, portion: _Portion, *, rank: int, world: int, whole: bool, side: Side) -> None:
+    def __init__(
+        self, portion: _Portion, *, rank: int, world: int, whole: bool, side: Side, free: Free | None = None
+    ) -> None:
         self._side = side
         self.plan = side.plan(portion.slots, rank, world, whole)
         #: For the collectives: bytes for each rank of what lies outward, and inward.
@@ -117,8 +128,7 @@ class Slots:
         )
         #: The same on all ranks: whether one has something to say to another.
         self.travels = world > 1 and portion.bytes > 0
-        #: With the mark of the work that used it last.
-        self._free: list[tuple[Memory, Any]] = []
+        self._free: Free = [] if free is None else free
         self._last_step = -1
 
     def take(self, step: int) -> Memory:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.torch.process_groups import group_calls
+from hipress.torch.process_groups.agreement import CPU
 from hipress.torch.process_groups.group_calls import Group, Work
 from hipress.torch.process_groups.residuals import Floats
 
@@ -60,10 +61,13 @@ class SummedAverage:
         exchange, collect: two groups of the same ranks, as Exchange has them.
         seed: of this rank's random numbers.
         numbers: of all tensors, by name.
+        device: of the tensors.
     """
 
-    def __init__(self, exchange: Group, collect: Group, *, seed: int, numbers: Mapping[str, int]) -> None:
-        self._exchange, self._collect = exchange, collect
+    def __init__(
+        self, exchange: Group, collect: Group, *, seed: int, numbers: Mapping[str, int], device: torch.device = CPU
+    ) -> None:
+        self._exchange, self._collect, self._device = exchange, collect, device
         self._world: int = exchange.size()
         self._seed, self._numbers = seed, numbers
         self._codecs: dict[str, _core.Codec] = {}
@@ -109,7 +113,7 @@ class SummedAverage:
             some = [name for name in names if self._agreement(name) == how]
             counts = [self._codecs[name].statistics_count(self._counts[name]) for name in some]
             if some:
-                together[how] = torch.zeros(sum(counts))
+                together[how] = torch.zeros(sum(counts), device=self._device)
                 found.update(zip(some, together[how].split(counts), strict=True))
         return together, found
 
@@ -172,7 +176,7 @@ class SummedAverage:
     def state_dict(self) -> dict[str, Any]:
         """Copies of all states: {"tensor\\nsums\\n0\\ncount": {state: values}}."""
         return {
-            f"{name}\n{ROLE}\n0\n{self._counts[name]}": {state: values.copy() for state, values in states.items()}
+            key_of(name, self._counts[name]): {state: values.copy() for state, values in states.items()}
             for name, states in self._states.items()
         }
 
@@ -198,6 +202,11 @@ class SummedAverage:
     def adopt(self, states: dict[str, dict[str, Floats]]) -> None:
         """Goes on from these."""
         self._states = states
+
+
+def key_of(name: str, count: int) -> str:
+    """The key of a tensor's saved states."""
+    return f"{name}\n{ROLE}\n0\n{count}"
 
 
 def mean_states(saved: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Floats]]:

@@ -48,6 +48,37 @@ def same_steps(name: str, library: Path, memory: Memory, size: int, params: dict
                 assert np.array_equal(bits(decoded), bits(wanted)), f"{what}: decoded"
 
 
+#: Numbers of contributions around the number that one kernel adds.
+RANKS = [1, 2, 3, 32, 33, 70]
+
+
+def same_sums(name: str, library: Path, memory: Memory, size: int) -> bool:
+    """Checks sums of messages and values in one kernel: those of one decode after the other. False: there is none."""
+    meaning, codec = Interpreter(program(name)), CudaCodec(library, program(name), memory, {})
+    if not codec.sums:
+        return False
+    random = np.random.default_rng(size)
+    for ranks in RANKS:
+        gradients_ = [random.standard_normal(size).astype(np.float32) for _ in range(ranks)]
+        parts: list[Any] = [meaning.encode(each, step=number, tensor=number) for number, each in enumerate(gradients_)]
+        if ranks > 1:  # an owner's values are not encoded, and one rank's gradient was not finite
+            parts[ranks // 2] = gradients_[ranks // 2]
+        if ranks == 3:
+            parts[0] = b""
+        wanted = np.zeros(size, np.float32)
+        for number, part in enumerate(parts):
+            if isinstance(part, bytes):
+                meaning.decode_into(part, wanted, accumulate=number > 0)
+            else:
+                wanted = wanted + part if number else part.copy()
+        found, errors = codec.sum(parts, size, factor=0.3)
+        assert not any(errors)
+        assert np.array_equal(bits(found), bits(wanted * np.float32(0.3))), f"{name}, {size} elements, {ranks} ranks"
+    _, errors = codec.sum([parts[0], parts[0] + b"\1\1\1\1\1", gradients_[0]], size)
+    assert [bool(error) for error in errors] == [False, True, False]
+    return True
+
+
 def same_without_states(name: str, library: Path, memory: Memory) -> None:
     """Checks that a caller without states gets the messages of states that are zeros."""
     meaning, codec = Interpreter(program(name)), CudaCodec(library, program(name), memory, {})

@@ -39,6 +39,8 @@ class _Encode(ctypes.Structure):
         ("message_bytes", ctypes.c_void_p),
         ("error", ctypes.c_void_p),
         ("scratch", ctypes.c_void_p),
+        ("agreed", ctypes.c_void_p),
+        ("agreed_bytes", ctypes.c_size_t),
     )
 
 
@@ -52,6 +54,28 @@ class _Decode(ctypes.Structure):
         ("count", ctypes.c_size_t),
         ("accumulate", ctypes.c_uint32),
         ("error", ctypes.c_void_p),
+        ("scratch", ctypes.c_void_p),
+    )
+
+
+class _Contribution(ctypes.Structure):
+    _fields_ = (
+        ("values", ctypes.c_void_p),
+        ("payload", ctypes.c_void_p),
+        ("payload_bytes", ctypes.c_void_p),
+        ("error", ctypes.c_void_p),
+    )
+
+
+class _Sum(ctypes.Structure):
+    _fields_ = (
+        ("params", ctypes.POINTER(ctypes.c_double)),
+        ("contributions", ctypes.POINTER(_Contribution)),
+        ("number", ctypes.c_size_t),
+        ("capacity", ctypes.c_size_t),
+        ("factor", ctypes.c_float),
+        ("output", ctypes.c_void_p),
+        ("count", ctypes.c_size_t),
         ("scratch", ctypes.c_void_p),
     )
 
@@ -71,6 +95,12 @@ class _Table(ctypes.Structure):
         ("encode", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Encode), ctypes.c_void_p)),
         ("decode", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Decode), ctypes.c_void_p)),
         ("refusal", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_uint32)),
+        ("sum_scratch_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)),
+        ("sum", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Sum), ctypes.c_void_p)),
+        ("statistics_scratch_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, _Doubles, ctypes.c_size_t)),
+        ("statistics", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Encode), ctypes.c_void_p)),
+        ("agreed_scratch_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, _Doubles, ctypes.c_size_t, ctypes.c_size_t)),
+        ("encode_agreed", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Encode), ctypes.c_void_p)),
     )
 
 
@@ -178,6 +208,43 @@ class CudaCodec:
         output[:] = memory.get(target, np.float32)
         if code:
             raise Refused(self.table.refusal(code).decode())
+
+    @property
+    def sums(self) -> bool:
+        """Whether sum() exists."""
+        return bool(self.table.sum)
+
+    def sum(self, contributions: list[bytes | Array], count: int, *, factor: float = 1.0) -> tuple[Array, list[int]]:
+        """The sum of messages and of values times `factor`; and the errors, one for each contribution. Values of the
+        last contribution that has some are overwritten with the sum."""
+        memory, number = self.memory, len(contributions)
+        errors = memory.put(np.zeros(max(1, number), np.uint32))
+        listed, output, kept = (_Contribution * number)(), memory.room(4 * count), []
+        capacity = self.max_encoded_bytes(count)
+        for place, one in enumerate(contributions):
+            if isinstance(one, bytes):
+                payload = memory.put(np.frombuffer(one + bytes(max(0, capacity - len(one))), np.uint8))
+                size = memory.put(np.array([len(one)], np.uint32))
+                at = [memory.address(payload), memory.address(size), memory.address(errors) + 4 * place]
+                listed[place] = _Contribution(None, *at)
+                kept += [payload, size]
+            else:
+                output = memory.put(one)
+                listed[place] = _Contribution(memory.address(output), None, None, None)
+                kept.append(output)
+        scratch = memory.room(self.table.sum_scratch_bytes(number, count))
+        call = _Sum(
+            params=self.params,
+            contributions=listed,
+            number=number,
+            capacity=capacity,
+            factor=factor,
+            output=memory.address(output),
+            count=count,
+            scratch=memory.address(scratch),
+        )
+        self.table.sum(call, self.launcher)
+        return memory.get(output, np.float32), [int(error) for error in memory.get(errors, np.uint32)]
 
 
 class Prepared:

@@ -40,6 +40,12 @@ def test_bytes_states_and_decoded_values(gpu: Gpu, name: str, size: int) -> None
         compare.same_steps(name, gpu.library, gpu.memory, size, params)
 
 
+@each("size", SIZES)
+@pytest.mark.parametrize("name", NAMES)
+def test_sums_of_messages(gpu: Gpu, name: str, size: int) -> None:
+    compare.same_sums(name, gpu.library, gpu.memory, size)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_many_thread_blocks(gpu: Gpu, name: str) -> None:
     """The gradient needs more thread blocks than a GPU runs at once, and is encoded several times, because only then

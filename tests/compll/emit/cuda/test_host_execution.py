@@ -34,6 +34,16 @@ def test_bytes_states_and_decoded_values(library: Library, name: str, size: int)
         compare.same_steps(name, library(name), Memory(), size, params)
 
 
+#: Codecs of which one pass decodes a message.
+ONE_PASS = {"int8", "int4", "onebit", "tbq", "terngrad", "qsgd", "natural", "u8bit", "fp8_e4m3", "bf16", "efsignsgd"}
+
+
+@each("size", SIZES)
+@pytest.mark.parametrize("name", NAMES)
+def test_sums_of_messages(library: Library, name: str, size: int) -> None:
+    assert compare.same_sums(name, library(name), Memory(), size) or name not in ONE_PASS
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_states_are_optional(library: Library, name: str) -> None:
     compare.same_without_states(name, library(name), Memory())

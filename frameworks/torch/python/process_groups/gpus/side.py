@@ -53,27 +53,27 @@ class GpuPlan:
 
     def prepare(self, outward: torch.Tensor, inward: torch.Tensor) -> None:
         """Writes the headers of messages into new memory."""
-        self._plan.prepare(self._side.queue, _place(outward), _place(inward))
+        self._plan.prepare(self._side.queue, place(outward), place(inward))
 
     def encode(
         self, tensors: Any, states: SlotStateTable, seed: int, step: int, outward: Any, changed: SlotChanges
     ) -> None:
         """As of SlotPlan."""
-        self._plan.encode(self._side.queue, tensors, states, seed, step, _place(outward), changed)
+        self._plan.encode(self._side.queue, tensors, states, seed, step, place(outward), changed)
 
     def average(
         self, tensors: Any, states: SlotStateTable, seed: int, step: int, factor: float, inward: Any, changed: Any
     ) -> None:
         """As of SlotPlan."""
-        self._plan.average(self._side.queue, tensors, states, seed, step, factor, _place(inward), changed)
+        self._plan.average(self._side.queue, tensors, states, seed, step, factor, place(inward), changed)
 
     def decode(self, tensors: Any, outward: Any) -> None:
         """As of SlotPlan."""
-        self._plan.decode(self._side.queue, tensors, _place(outward))
+        self._plan.decode(self._side.queue, tensors, place(outward))
 
     def average_whole(self, tensors: Any, factor: float, outward: Any, inward: Any) -> None:
         """As of SlotPlan."""
-        self._plan.average_whole(self._side.queue, tensors, factor, _place(outward), _place(inward))
+        self._plan.average_whole(self._side.queue, tensors, factor, place(outward), place(inward))
 
     def check(self) -> None:
         """Asks the GPU for the errors of the step; raise_error() has them once the GPU is there."""
@@ -101,10 +101,7 @@ class GpuSide:
     """A GPU, the streams of HiPress on it, and its codecs."""
 
     alignment = _core.DEVICE_SLOT_ALIGNMENT
-    only_plain = (
-        "groups of GPU tensors have the topologies 'ps' and 'allgather', "
-        "and all codecs but powersgd, int8_shared and thc"
-    )
+    no_factors = "HiPress multiplies matrices on the processor only; use another codec"
 
     def __init__(self, device: torch.device) -> None:
         """Raises Unsupported, which names what is missing: the driver, the GPU or NVRTC."""
@@ -112,8 +109,10 @@ class GpuSide:
         self.core: Device = gpu(device.index or 0)
         self._streams: list[torch.cuda.Stream] = []
         self._queues: list[DeviceQueue] = []
+        #: The callers' streams that at_once() has used: numbers of their queues, by handle.
+        self._callers: dict[int, int] = {}
         self._current = 0
-        self._plans: weakref.WeakSet[GpuPlan] = weakref.WeakSet()
+        self._plans: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def stage(self, name: str, work: Callable[[Item], None]) -> Putting[Item]:
         """See Side."""
@@ -133,6 +132,19 @@ class GpuSide:
         try:
             with self._stream_context(self._streams[stage]):
                 yield
+        finally:
+            self._current = before
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """See Side: work within is on the caller's current stream."""
+        handle = self._callers_stream()
+        if handle not in self._callers:
+            self._callers[handle] = len(self._queues)
+            self._queues.append(_core.DeviceQueue(self.core, handle))
+        before, self._current = self._current, self._callers[handle]
+        try:
+            yield
         finally:
             self._current = before
 
@@ -207,9 +219,16 @@ class GpuSide:
                 return error
         return None
 
+    def watch(self, worker: Any) -> None:
+        """failure() has this object's errors, too, as its raise_error() raises them."""
+        self._plans.add(worker)
+
     def _new_stream(self) -> tuple[Any, int]:
         stream = torch.cuda.Stream(self.device)
         return stream, stream.cuda_stream
+
+    def _callers_stream(self) -> int:
+        return torch.cuda.current_stream(self.device).cuda_stream
 
     def _follow(self, stream: Any) -> None:
         stream.wait_stream(torch.cuda.current_stream(self.device))
@@ -218,5 +237,6 @@ class GpuSide:
         return torch.cuda.stream(stream)
 
 
-def _place(memory: torch.Tensor) -> tuple[int, int]:
-    return memory.data_ptr(), memory.numel()
+def place(memory: torch.Tensor) -> tuple[int, int]:
+    """Memory as the core takes it: address and bytes."""
+    return memory.data_ptr(), memory.numel() * memory.element_size()

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A tensor whose encoded values a process group adds, on a device (codec/summed_step.h). Each call puts its
+// work on a stream and returns. The device decides whether new states are kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/codec/slots/slot_blocks.h"
+#include "core/codec/slots/slot_states.h"
+#include "core/device/device.h"
+
+namespace hipress {
+
+/// The three calls of a step come in their order, each after the work of the call before, and before the next
+/// step. Pointers are the device's.
+class DeviceSummedTensor {
+ public:
+  /// `number`: for random rounding. Throws Unsupported if the device has no code for the codec.
+  DeviceSummedTensor(std::string name, CodecPointer codec, size_t count, uint32_t number,
+                     std::shared_ptr<Device> device);
+
+  void makeStatistics(DeviceStream& stream, const SlotValues& values, SlotStateTable& table,
+                      const std::string& key, SlotStep step, std::span<float> statistics);
+  void makeLevels(DeviceStream& stream, std::span<float> agreed, Bytes levels);
+  /// Writes the sum times `factor` into the tensor, and the new states.
+  void finish(DeviceStream& stream, const SlotValues& values, double factor, std::span<float> agreed,
+              Bytes levels);
+  /// Throws the first error of work that has ended. It does not wait.
+  void raise() const;
+
+ private:
+  struct Shared;
+
+  void checkRoom(std::span<const float> statistics, Bytes levels) const;
+
+  const std::shared_ptr<Shared> shared_;  // work on the stream uses it after this has ended
+};
+
+}  // namespace hipress
