@@ -39,7 +39,8 @@ std::string causeOf(const Wait& wait) {
   if (!wait.device.empty()) return "waits for " + wait.device;
   if (!wait.late.empty())
     return (wait.depth == 0 ? "got nothing from " : "got no aggregate from ") + listedRanks(wait.late);
-  return "could not send its contribution to " + listedRanks(wait.unsent);
+  if (!wait.unsent.empty()) return "could not send its contribution to " + listedRanks(wait.unsent);
+  return "has everything that it needs from other ranks, and computes";
 }
 
 void StallWarning::check(const AwaitedOperation& operation, Clock::time_point now) {
