@@ -10,10 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 import hipress
 import hipress.torch as hp
-from hipress.torch.process_groups import GroupAverage, GroupOptions, group_calls
+from hipress.torch.process_groups import (
+    BackendOptions,
+    CompressingGroup,
+    GroupAverage,
+    GroupOptions,
+    compressing_group,
+    group_calls,
+)
 from hipress.torch.process_groups.average import TensorShape
 from hipress.torch.process_groups.gpus.side import GpuSide
 from hipress.torch.process_groups.sides import side_for
@@ -186,3 +194,51 @@ def test_a_model_on_several_devices_or_on_another_kind_is_refused() -> None:
 def test_a_missing_gpu_is_named() -> None:
     with pytest.raises(hp.Unsupported, match="cuda:0 cannot be used"):
         GpuSide(torch.device("cuda", 0))
+
+
+@training.in_process_group
+def _group_that_moves(rank: int) -> str:
+    def group() -> CompressingGroup:
+        made = dist.new_group(backend="hipress", pg_options=BackendOptions("onebit(block=64)", min_compress_bytes=4096))
+        assert isinstance(made, CompressingGroup)
+        return made
+
+    def step(of: CompressingGroup, number: int) -> list[torch.Tensor]:
+        tensors = list(_tensors(rank, number).values())
+        for tensor in tensors:
+            dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=of)
+            of._average._side.synchronize()
+        of.end_step()
+        return tensors
+
+    def compare(numbers: range) -> None:
+        for number in numbers:
+            for wanted, given in zip(step(stays, number), step(moves, number), strict=True):
+                assert torch.equal(wanted.view(torch.uint8), given.view(torch.uint8)), number
+
+    stays, moves = group(), group()
+    compare(range(2))
+    side_for = compressing_group.side_for
+    try:
+        compressing_group.side_for = lambda _: FakeGpuSide()
+        moves._device = torch.device("meta")  # as if the tensors so far had been elsewhere
+        compare(range(2, 5))
+        assert isinstance(moves._average._side, FakeGpuSide)
+        before, after = stays.state_dict(), moves.state_dict()
+        assert (before["steps"], before["tensors"]) == (after["steps"], after["tensors"])
+        for key, states in before["states"].items():
+            for state, values in states.items():
+                np.testing.assert_array_equal(values, after["states"][key][state])
+        assert moves.sent_bytes >= stays.sent_bytes > 0
+        dist.all_reduce(torch.ones(5000), group=moves)
+        moves._device = torch.device("meta")
+        with pytest.raises(hipress.errors.Unsupported, match="give tensors of each device a group") as caught:
+            dist.all_reduce(torch.ones(5000), group=moves)
+    finally:
+        compressing_group.side_for = side_for
+    return str(caught.value)
+
+
+def test_a_group_of_the_backend_takes_its_states_to_a_gpu(tmp_path: Path) -> None:
+    for text in run(_group_that_moves, 2, str(tmp_path)):
+        assert "meta in this step, and now gets one on cpu" in text

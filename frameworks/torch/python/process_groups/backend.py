@@ -73,4 +73,4 @@ def _create(given: Any, options: Any) -> CompressingGroup:
 def register() -> None:
     """Tells torch.distributed the backend's name. Once."""
     if NAME.upper() not in dist.Backend._plugins:
-        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
