@@ -29,7 +29,7 @@ class CompressingGroup(dist.ProcessGroup):
     """Compresses all-reduces of one tensor with sum or average if the tensor is dense, on the CPU or an NVIDIA GPU, of
     float32, float16 or bfloat16, and has at least `min_compress_bytes`. All other calls are Gloo's or NCCL's own.
 
-    All tensors that a step compresses are on one device. If a step begins with a tensor on another one, the states move.
+    All tensors that a step compresses are on one device. If a step begins with a tensor on another one, states move.
 
     A call says no name, so a tensor is known by its place among the step's compressed calls and its number of elements.
     A step ends when an optimizer of torch.optim has stepped, or with end_step().
