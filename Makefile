@@ -14,8 +14,8 @@ OTHERS := $(if $(filter test wheel,$(MAKECMDGOALS))$(wildcard build/headers),ten
 WHEEL := build/wheel/built-for-$(if $(OTHERS),all,torch)
 # The sessions of noxfile.py beside torch's.
 SESSIONS := tensorflow mxnet bare
-# One process of tests more than there are cores, because many tests wait for deadlines.
-PROCESSES = $$(($$(nproc) + 1))
+# Two processes of tests more than there are cores, because many tests wait for deadlines.
+PROCESSES = $$(($$(nproc) + 2))
 # With this variable, Python would compile each module of tests and benchmarks again in every process that imports it.
 unexport PYTHONDONTWRITEBYTECODE
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
