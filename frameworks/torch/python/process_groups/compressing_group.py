@@ -48,7 +48,6 @@ class CompressingGroup(dist.ProcessGroup):
         super().__init__(rank, size)  # type: ignore[call-arg]  # the only form that torch takes for subclasses
         self._store, self._timeout = store, timeout
         self._made = 0
-        self._own_rank = rank
         # What this class does not override goes to these backends.
         self._inner = self._backend_of(range(size), _CPU)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
@@ -67,7 +66,7 @@ class CompressingGroup(dist.ProcessGroup):
     def _backend_of(self, ranks: Sequence[int], device: torch.device) -> Group:
         self._made += 1
         store = PrefixStore(f"{self._made} {','.join(map(str, ranks))}/", self._store)
-        place = list(ranks).index(self._own_rank)
+        place = list(ranks).index(self.rank())
         if device.type == "cpu":
             return dist.ProcessGroupGloo(store, place, len(ranks), self._timeout)
         options = dist.ProcessGroupNCCL.Options()

@@ -13,7 +13,7 @@ _LIBRARY = "cu13/lib/libnvJitLink.so.13"  # of the package nvidia-nvjitlink
 
 
 def assembler_log(ptx: bytes, architecture: str) -> str:
-    """What the assembler says of each kernel, its registers and spilled bytes, for a compute capability such as "90".
+    """The assembler's report for a compute capability such as "90": each kernel's registers and spilled bytes.
 
     Raises RuntimeError with the linker's log if the PTX is wrong.
     """
