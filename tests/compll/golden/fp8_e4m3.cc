@@ -158,11 +158,11 @@ struct Loop0 {
               [[maybe_unused]] const int32_t x5 =
                   ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 23), 121), 0);
               [[maybe_unused]] const float x6 =
-                  (p_stochastic
-                       ? ops::uniform(ops::halfWord(w_0[i]), (-0x1.0000000000000p-1f), 0x1.0000000000000p-1f)
-                       : 0x0.0p+0f);
+                  (x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(136, x5), 23)));
               [[maybe_unused]] const float x7 =
-                  (((x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(136, x5), 23))) + x6) +
+                  ((p_stochastic ? (x6 + ops::uniform(ops::halfWord(w_0[i]), (-0x1.0000000000000p-1f),
+                                                      0x1.0000000000000p-1f))
+                                 : x6) +
                    0x1.8000000000000p+23f);
               [[maybe_unused]] const float x8 = ops::lesser(
                   ((x7 - 0x1.8000000000000p+23f) * ops::floatOf(ops::shiftLeft(ops::addInt(x5, 118), 23))),

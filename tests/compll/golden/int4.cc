@@ -159,9 +159,8 @@ struct Loop0 {
               [[maybe_unused]] const float x4 = ((x3 * x100004) * x100005);
               [[maybe_unused]] const float x5 =
                   (p_stochastic
-                       ? ops::greater(ops::floorOf((x4 + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
-                                                                      0x1.0000000000000p+0f))),
-                                      (-0x1.c000000000000p+2f))
+                       ? ops::roundOf((x4 + ops::uniform(ops::halfWord(w_0[i]), (-0x1.fffd600000000p-2f),
+                                                         0x1.fffd600000000p-2f)))
                        : ops::roundOf(x4));
               [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 4u);
               [[maybe_unused]] const float x7 = (x3 - (x5 * x100003));

@@ -209,9 +209,8 @@ struct Kernel4 {
           [[maybe_unused]] const float x4 = ((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
                                              cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
           [[maybe_unused]] const float x5 =
-              (p_stochastic ? ops::greater(ops::floorOf((x4 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
-                                                                           0x1.0000000000000p+0f))),
-                                           (-0x1.fc00000000000p+6f))
+              (p_stochastic ? ops::roundOf((x4 + ops::uniform(ops::halfWord(w_0[j]), (-0x1.fffd600000000p-2f),
+                                                              0x1.fffd600000000p-2f)))
                             : ops::roundOf(x4));
           [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 8u);
           [[maybe_unused]] const float x7 =
