@@ -18,6 +18,8 @@ SESSIONS := tensorflow mxnet bare
 PROCESSES = $$(($$(nproc) + 2))
 # With this variable, Python would compile each module of tests and benchmarks again in every process that imports it.
 unexport PYTHONDONTWRITEBYTECODE
+# Python compiles a module when a process first imports it. pip would compile all modules, which takes half of its time.
+export PIP_NO_COMPILE := 1
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
 WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 

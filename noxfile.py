@@ -30,7 +30,7 @@ def torch(session: nox.Session) -> None:
     dev.txt."""
     others = [f"--ignore=tests/{framework}" for framework in FRAMEWORKS]
     which = {"HIPRESS_FRAMEWORKS": "torch"}
-    _pytest(session, ".venv/bin/python", others, which, external=True)
+    _pytest(session, ".venv/bin/python", others, which, processes=_MANY, external=True)
 
 
 @nox.session
@@ -49,7 +49,7 @@ def mxnet(session: nox.Session) -> None:
 def bare(session: nox.Session) -> None:
     """The package itself and its launchers, where there is no framework: requirements/bare.txt."""
     _install(session, "bare")
-    _pytest(session, "python", ["tests/bare", "tests/launch"], {})
+    _pytest(session, "python", ["tests/bare", "tests/launch"], {}, processes=_FEW)
 
 
 def _test_adapter(session: nox.Session, framework: str) -> None:
@@ -58,27 +58,36 @@ def _test_adapter(session: nox.Session, framework: str) -> None:
     session.run("python", "-c", f"import hipress.{framework}")
     # The suite that all frameworks pass, and what is said of this one alone.
     folders = ["tests/frameworks", f"tests/{framework}"]
-    _pytest(session, "python", folders, {"HIPRESS_FRAMEWORKS": framework})
+    _pytest(session, "python", folders, {"HIPRESS_FRAMEWORKS": framework}, processes=_FEW)
 
 
 #: So many failures may be accidents of a busy machine. More are not.
 _ACCIDENTS = 5
+#: Processes of pytest. Many tests wait for deadlines, so there are two more than cores. Each process imports the
+#: framework, and so do the ranks that it starts: the sessions that run beside torch's have one process.
+_MANY = len(os.sched_getaffinity(0)) + 2
+_FEW = 1
 
 
 def _pytest(
-    session: nox.Session, python: str, arguments: list[str], variables: dict[str, str], *, external: bool = False
+    session: nox.Session,
+    python: str,
+    arguments: list[str],
+    variables: dict[str, str],
+    *,
+    processes: int,
+    external: bool = False,
 ) -> None:
-    """One process more than there are cores, because many tests wait for deadlines.
+    """Runs tests in so many processes.
 
     A few failed tests run again, one after the other. A test that passes then is named in a warning: it is a defect, of
     the test or of HiPress, but not one of the change that was about to be merged.
     """
-    processes = str(len(os.sched_getaffinity(0)) + 1)
     kept = Path("build/pytest", session.name)
     shutil.rmtree(kept, ignore_errors=True)
     command = [python, "-m", "pytest", "-o", f"cache_dir={kept}", *arguments, *session.posargs]
     try:
-        session.run(*command, "-n", processes, external=external, env=variables)
+        session.run(*command, "-n", str(processes), external=external, env=variables)
     except CommandFailed:
         record = kept / "v" / "cache" / "lastfailed"
         failed = sorted(json.loads(record.read_text())) if record.exists() else []

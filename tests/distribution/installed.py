@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.environments import environment
+from tests.environments import environment, pip
 
 ROOT = Path(__file__).parents[2]
 MINUTES = 120.0
@@ -37,9 +37,8 @@ def environment_without_frameworks() -> Path:
 def install(wheel: Path) -> Path:
     """Installs the wheel into the environment without frameworks. Returns the environment's folder."""
     folder = environment_without_frameworks()
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    for command in ([*pip, "install", "--quiet", "--no-deps", "--force-reinstall", str(wheel)], [*pip, "check"]):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MINUTES, check=False)
+    for words in (["install", "--quiet", "--no-deps", "--force-reinstall", str(wheel)], ["check"]):
+        done = subprocess.run([*pip(folder), *words], capture_output=True, text=True, timeout=MINUTES, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

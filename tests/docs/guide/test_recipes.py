@@ -102,5 +102,6 @@ def test_torchft(python: Path, tmp_path: Path) -> None:
 
 
 def test_pinned_packages_go_together(python: Path) -> None:
-    done = subprocess.run([str(python), "-m", "pip", "check"], capture_output=True, text=True, check=False, timeout=60)
+    command = [*environments.pip(python.parents[1]), "check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
