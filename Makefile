@@ -20,6 +20,9 @@ PROCESSES = $$(($$(nproc) + 2))
 unexport PYTHONDONTWRITEBYTECODE
 # Python compiles a module when a process first imports it. pip would compile all modules, which takes half of its time.
 export PIP_NO_COMPILE := 1
+# What each environment of the tests also gets: fewer_collections.pth.
+FEWER_COLLECTIONS = cp tests/fewer_collections.pth \
+  "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 # Our builds have no warnings. A user's compiler may have new ones, and a warning must not end an installation.
 WERROR := --config-settings=cmake.define.HIPRESS_WERROR=ON
 
@@ -35,8 +38,9 @@ $(VENV)/requirements: requirements/build.txt requirements/demo.txt
 	touch $@
 
 # What `make demo` does without.
-$(VENV)/development: $(VENV)/requirements requirements/dev.txt
+$(VENV)/development: $(VENV)/requirements requirements/dev.txt tests/fewer_collections.pth
 	$(PIP) install -r requirements/build.txt -r requirements/demo.txt -r requirements/dev.txt
+	$(call FEWER_COLLECTIONS,$(VENV))
 	touch $@
 
 $(VENV)/installed: $(WHEEL)
@@ -79,9 +83,10 @@ test:
 	wait $$others || status=1; cat build/other-sessions.log; exit $$status
 
 # An environment of noxfile.py, which nox then uses. It needs nothing of .venv, so that both are made at once.
-.nox/%/requirements: requirements/%.txt
+.nox/%/requirements: requirements/%.txt tests/fewer_collections.pth
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -r $<
+	$(call FEWER_COLLECTIONS,$(@D))
 	touch $@
 
 # What the tests use beside .venv and .nox: launchers, a browser and others.

@@ -71,6 +71,7 @@ def _lay_above_this_one(folder: Path) -> None:
     """Gives the environment this environment's packages: torch, which is large, and HiPress are on the disk once."""
     paths = sysconfig.get_paths(vars={"base": str(folder), "platbase": str(folder)})
     Path(paths["purelib"], "this-one.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    shutil.copy(_ROOT / "tests" / "fewer_collections.pth", paths["purelib"])
     torchrun = folder / "bin" / "torchrun"
     torchrun.write_text(f'#!/bin/sh\nexec "{folder}/bin/python" -m torch.distributed.run "$@"\n')
     torchrun.chmod(0o755)
