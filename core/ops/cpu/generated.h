@@ -28,6 +28,7 @@
 #include "core/ops/cpu/payload_reader.h"
 #include "core/ops/cpu/philox.h"
 #include "core/ops/cpu/prefetch.h"
+#include "core/ops/cpu/prefixes.h"
 #include "core/ops/cpu/reduce.h"
 #include "core/ops/cpu/run_reducer.h"
 #include "core/ops/cpu/scratch.h"

@@ -21,6 +21,7 @@
 #include "core/ops/cuda/pack.h"
 #include "core/ops/cuda/payload_reader.h"
 #include "core/ops/cuda/philox.h"
+#include "core/ops/cuda/prefix.h"
 #include "core/ops/cuda/scan.h"
 #include "core/ops/cuda/select.h"
 #include "core/ops/cuda/tile_blocks.h"

@@ -176,7 +176,7 @@ VARIANTS["narrow"] = [{}, {"flip": True, "block": 1}, {"bias": 127, "most": 6553
 VARIANTS["selections"] = [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}]
 VARIANTS["widths"] = [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}]
 #: Programs from the tests of the C++ emitter.
-_FILES = ["narrow", "widths", "tables", "selections", "transforms", "passes"]
+_FILES = ["narrow", "widths", "tables", "selections", "transforms", "passes", "prefixes"]
 NAMES = [*BUILTIN, *EXAMPLES, *_TEXTS, *_FILES]
 
 
