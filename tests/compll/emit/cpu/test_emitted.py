@@ -34,6 +34,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "transforms": [{}],
     "passes": [{}],
     "prefixes": [{}],
+    "elements": [{}, {"block": 1, "middle": 0}, {"block": 5000}],
     "selections": [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}],
 }
 CASES = [(name, options) for name, variants in VARIANTS.items() for options in variants]
