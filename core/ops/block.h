@@ -31,8 +31,13 @@ inline size_t blockAlignment(size_t block) {
   return std::lcm(block, size_t{8});
 }
 
+/// In place of a width in bits: digits 0, 1 and 2, of which a byte of a message holds five (trits.h).
+inline constexpr unsigned kTrits = 243;
+inline constexpr size_t kTritsOfByte = 5;
+
 /// Bytes of `count` elements of `width` bits in a message.
 HIPRESS_HOST_DEVICE inline size_t packedBytes(size_t count, unsigned width) {
+  if (width == kTrits) return blockCount(count, kTritsOfByte);
   return (count * width + 7) / 8;
 }
 

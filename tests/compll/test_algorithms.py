@@ -274,6 +274,26 @@ def test_threelc_packs_five_values_into_a_byte_and_keeps_the_rest() -> None:
     np.testing.assert_array_equal(run.decode(message, 7) + states["residual"], g)
 
 
+def test_threelc_packs_up_to_fourteen_bytes_of_zeros_into_one() -> None:
+    run = codec("threelc")
+    zero, one = [0.0] * 5, [1.0, 0, 0, 0, 0]
+    for groups, expected in (
+        ([one, zero, one], [122, 121, 122]),
+        ([one, zero, zero], [122, 243]),
+        ([one, *[zero] * 14, one], [122, 255, 122]),
+        ([*[zero] * 15, one], [255, 121, 122]),
+        ([*[zero] * 30, one, *[zero] * 3], [255, 255, 243, 122, 244]),
+        ([one, *[zero] * 2, [0.0, 0]], [122, 243, 4]),
+    ):
+        g = np.array([x for group in groups for x in group], np.float32)
+        message = run.encode(g)
+        assert list(message[4:]) == expected
+        np.testing.assert_array_equal(run.decode(message, len(g)), g)
+        for wrong in (message[:-1], message + b"\x79", message[:4] + b"\xfe" + message[5:], message[:4]):
+            with pytest.raises(CorruptPayload):
+                run.decode(wrong, len(g))
+
+
 @pytest.mark.parametrize("name", [name for name in BUILTIN if name not in ("dgc", "onebit", "terngrad")])
 def test_a_codec_is_short(name: str) -> None:
     assert len(read(builtin_files()[name]).splitlines()) <= 35

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from hipress.compll import ir
 from hipress.compll.check.scope import Unit
-from hipress.compll.ir.expressions import limits
+from hipress.compll.ir.expressions import FLOAT16, limits
 from hipress.compll.ir.source import Span
+
+#: Rounds to infinity: half a unit of the last place above the largest float16.
+_BEYOND_FLOAT16 = 65520
 
 
 def convert(unit: Unit, expr: ir.Expr, to: ir.Scalar, span: Span) -> ir.Expr:
@@ -16,6 +19,8 @@ def convert(unit: Unit, expr: ir.Expr, to: ir.Scalar, span: Span) -> ir.Expr:
     if isinstance(expr, ir.Const):
         # Converted from the text of the constant: 0.1 becomes the double 0.1, not the float rounded to a double.
         value = expr.value
+        if to == FLOAT16 and abs(value) >= _BEYOND_FLOAT16:
+            raise unit.error(span, f"{value} does not fit in {to}", f"{to} holds -65504 to 65504")
         if to.kind in ("float", "double"):
             return ir.Const(value=float(value), type=to, span=expr.span)
         low, high = limits(to)
@@ -32,7 +37,7 @@ def convert(unit: Unit, expr: ir.Expr, to: ir.Scalar, span: Span) -> ir.Expr:
 def arithmetic_type(left: ir.Scalar, right: ir.Scalar) -> ir.Scalar:
     """The type of an operation: double if an operand is double, else float if one is float, else int."""
     for wide in (ir.DOUBLE, ir.FLOAT):
-        if wide in (left, right):
+        if wide.kind in (left.kind, right.kind):
             return wide
     return ir.INT
 

@@ -12,8 +12,8 @@ from hipress.compll.check.conversions import convert
 from hipress.compll.check.scope import Scope, Unit
 from hipress.compll.check.type_names import NAMED, resolve
 from hipress.compll.frontend import syntax as s
-from hipress.compll.ir.expressions import limits
-from hipress.compll.ir.source import CompileError, Source, did_you_mean
+from hipress.compll.ir.expressions import FLOAT16, limits
+from hipress.compll.ir.source import CompileError, Source, Span, did_you_mean
 from hipress.compll.reference.evaluate import evaluate_static
 
 
@@ -62,7 +62,13 @@ def _argument_type(parameter: s.Parameter, scope: Scope, blocks: Mapping[str, s.
     type_ = resolve(parameter.type, scope)
     if isinstance(type_, ir.Vector):
         raise unit.error(span, "a parameter is a scalar", f"a vector that lasts is a state float* {parameter.name}")
+    _no_float16(type_, parameter.type.span, unit)
     return type_
+
+
+def _no_float16(type_: ir.Scalar, span: Span, unit: Unit) -> None:
+    if type_ == FLOAT16:
+        raise unit.error(span, f"a parameter cannot be a {type_}", "make it a float")
 
 
 def _param(field: s.ParamField, scope: Scope) -> ir.Param:
@@ -70,6 +76,7 @@ def _param(field: s.ParamField, scope: Scope) -> ir.Param:
     type_ = resolve(field.type, scope)
     if isinstance(type_, ir.Vector):
         raise unit.error(field.type.span, "a parameter is a scalar")
+    _no_float16(type_, field.type.span, unit)
     domain = None
     if isinstance(field.domain, s.SetDomain):
         domain = ir.Domain(values=tuple(constant_number(v, type_, scope) for v in field.domain.values))

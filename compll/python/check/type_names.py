@@ -12,7 +12,7 @@ from hipress.compll.check import expressions as check_expressions
 from hipress.compll.check.scope import Scope, Unit
 from hipress.compll.frontend import syntax as s
 from hipress.compll.frontend.syntax_errors import type_hint
-from hipress.compll.ir.expressions import limits
+from hipress.compll.ir.expressions import FLOAT16, TRIT, limits
 from hipress.compll.ir.source import Span
 from hipress.compll.reference.evaluate import evaluate_static
 
@@ -25,6 +25,8 @@ NAMED: dict[str, ir.Scalar] = {
     "int32": ir.INT,
     "float": ir.FLOAT,
     "double": ir.DOUBLE,
+    "float16": FLOAT16,
+    "trit": TRIT,
     "int4": ir.Scalar("int", 4),
     "int8": ir.Scalar("int", 8),
     **{f"uint{bits}": ir.Scalar("uint", bits) for bits in (*WIDTHS, 12, 16)},

@@ -167,7 +167,7 @@ class Anywhere(FrameScope):
         if type_.packed:
             code = f"ops::unpackElement(f->v_{self.names(name)}, static_cast<size_t>(i), {self.bits(type_)})"
             return self.unpackable(code, type_)
-        return f"f->v_{self.names(name)}[i]"
+        return self.unpackable(f"f->v_{self.names(name)}[i]", type_)
 
     def stored(self, name: str) -> str:
         definition = self.vectors.definitions[name]

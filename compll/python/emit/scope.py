@@ -14,7 +14,7 @@ import numpy as np
 
 from hipress.compll import ir
 from hipress.compll.emit.elements import ELEMENTS
-from hipress.compll.ir.expressions import widens
+from hipress.compll.ir.expressions import FLOAT16, TRIT, widens
 from hipress.compll.passes.vectors import Computed, Mapped, Payload, Source, Stored, Vectors
 
 _INT = {"+": "addInt", "-": "subtractInt", "*": "multiplyInt", "/": "divideInt", "%": "remainderInt",
@@ -60,7 +60,8 @@ def constant(value: bool | int | float, type_: ir.Scalar) -> str:
     if type_.kind in ("int", "uint"):
         return "(-2147483647 - 1)" if value == -(1 << 31) else f"({int(value)})" if value < 0 else str(int(value))
     with np.errstate(over="ignore"):
-        number = float(np.float32(value)) if type_.kind == "float" else float(value)
+        rounded = np.float16 if type_ == FLOAT16 else np.float32
+        number = float(rounded(value)) if type_.kind == "float" else float(value)
     suffix = "f" if type_.kind == "float" else ""
     if math.isinf(number):
         return f"({'-' if number < 0 else ''}static_cast<{_TYPES[type_.kind]}>(INFINITY))"
@@ -269,6 +270,10 @@ class Scope(ABC):
             return text
         if to.kind == "bool":
             return f"({text} != 0)"
+        if to == FLOAT16:
+            return f"ops::toFloat16(static_cast<float>({text}))"
+        if source == FLOAT16 and to == ir.FLOAT:
+            return text
         if to.kind in ("float", "double"):
             return f"static_cast<{to.kind}>({text})"
         if source.kind == "bool":
@@ -277,18 +282,26 @@ class Scope(ABC):
             return text
         if to == ir.INT:
             return f"ops::toInt({text})"
+        if to == TRIT:
+            return f"ops::lesser(ops::toUint({text}, 2u), 2)"
         return f"ops::{'toUint' if to.kind == 'uint' else 'toSigned'}({text}, {self.bits(to)})"
 
     def packable(self, text: str, type_: ir.Scalar) -> str:
-        """The bits of a packed type's element, from its value."""
-        return f"({text} & {(1 << type_.bits) - 1})" if type_.kind == "int" else text
+        """An element as a message holds it, before it is packed, from its value."""
+        if type_ == FLOAT16:
+            return f"ops::float16Bits({text})"
+        return f"({text} & {(1 << type_.bits) - 1})" if type_.kind == "int" and type_.bits else text
 
     def unpackable(self, text: str, type_: ir.Scalar) -> str:
-        """A packed type's value, from the bits."""
-        return f"ops::signExtended({text}, {self.bits(type_)})" if type_.kind == "int" else text
+        """The inverse of packable()."""
+        if type_ == FLOAT16:
+            return f"ops::float16Of({text})"
+        return f"ops::signExtended({text}, {self.bits(type_)})" if type_.kind == "int" and type_.bits else text
 
     def bits(self, type_: ir.Scalar) -> str:
-        """Bits of an element in a message, as unsigned."""
+        """Bits of an element in a message, as unsigned, or what stands for them (core/ops/block.h)."""
+        if type_ == TRIT:
+            return "ops::kTrits"
         if type_.width is not None:
             return f"static_cast<unsigned>({self.expr(type_.width)})"
         return f"{type_.bits or 32}u"

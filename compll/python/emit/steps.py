@@ -130,7 +130,7 @@ class Steps(ABC):
             if isinstance(item, ir.Vec):
                 continue
             type_, at = message_type(item.type), self.size(step.items[:number])
-            value = self.scope.packable(self.text(item), item.type) if item.type.packed else self.text(item)
+            value = self.scope.packable(self.text(item), item.type)
             self.lines.append(f"ops::putScalar<{type_}>(f.message + {at}, static_cast<{type_}>({value}));")
         self.lines.append(f"f.bytes = {self.size(step.items)};")
 
@@ -141,10 +141,10 @@ class Steps(ABC):
             element = part.type.element if isinstance(part.type, ir.Vector) else part.type
             bits = self.scope.bits(element)
             if not isinstance(part.type, ir.Vector):
-                numbers = {"uint": "Uint16", "int": "Int"}.get(element.kind, "Float")
+                numbers = "Uint16" if element.bits == 16 else "Int" if element.kind == "int" else "Float"
                 kind = "Wide" if element.wide else "Packed" if element.packed else numbers
                 value = self.reader_call(f"scalar{kind}", part, *([bits] if element.packed else []))
-                value = self.scope.unpackable(value, element) if element.packed else value
+                value = self.scope.unpackable(value, element)
                 self.lines.append(f"f.{self.function.scalar(part.name, element)} = {value};")
                 continue
             count = self.counter(part.name)

@@ -89,7 +89,7 @@ class Tile(KernelScope):
         type_ = self.vectors.element(name)
         if type_.packed:
             return self.unpackable(self.unpacked(name), type_)
-        return self.loaded(f"v_{self.names(name)}", message_type(type_))
+        return self.unpackable(self.loaded(f"v_{self.names(name)}", message_type(type_)), type_)
 
     def stored(self, name: str) -> str:
         if name in self.function.by_rank:

@@ -36,7 +36,8 @@ _WIDE = "32 bits are an int32, with a sign"
 _C_TYPES = {
     "uint": "write the width: uint<4>, or uint4",
     **dict.fromkeys(("uint32", "uint32_t", "unsigned", "signed"), _WIDE),
-    **dict.fromkeys(("half", "float16", "bfloat16", "fp16", "bf16"), _HALF),
+    **dict.fromkeys(("bfloat16", "bf16"), _HALF),
+    **dict.fromkeys(("half", "fp16"), "it is called float16"),
     **dict.fromkeys(("float8", "fp8"), _SMALL_FLOAT),
     **dict.fromkeys(("long", "int64", "int64_t"), "the widest integer type is int32"),
     "size_t": "sizes are int32",

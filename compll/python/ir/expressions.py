@@ -13,15 +13,19 @@ GRADIENT, MESSAGE = "gradient", "compressed"
 
 @dataclass(frozen=True)
 class Scalar:
-    """bool, uint (of `bits`), int (of `bits`, or 32 bits if they are 0), float, double. A uint's `bits` are 0 if its
-    width depends on parameters; then `width` is its expression."""
+    """bool, uint (of `bits`), int (of `bits`, or 32 bits if they are 0), float (of 16 bits, or 32 if they are 0),
+    double. A uint's `bits` are 0 if its width depends on parameters; then `width` is its expression. With `base` 3 a
+    uint is 0, 1 or 2, and a message holds five of them in a byte."""
 
     kind: Literal["bool", "uint", "int", "float", "double"]
     bits: int = 0
     width_key: str = ""
     width: Expr | None = field(default=None, compare=False, repr=False)
+    base: int = 2
 
     def __str__(self) -> str:
+        if self.base == 3:
+            return "trit"
         if self.kind == "uint":
             return f"uint<{self.width_key}>" if self.width_key else f"uint{self.bits}"
         return f"{self.kind}{self.bits}" if self.bits else self.kind
@@ -53,19 +57,23 @@ class Vector:
 
 Type: TypeAlias = Scalar | Vector
 BOOL, INT, FLOAT, DOUBLE = Scalar("bool"), Scalar("int"), Scalar("float"), Scalar("double")
-UINT8 = Scalar("uint", 8)
+UINT8, FLOAT16, TRIT = Scalar("uint", 8), Scalar("float", 16), Scalar("uint", 2, base=3)
 
 
 def limits(type_: Scalar) -> tuple[int, int]:
     """The smallest and the largest value of an integer type. A width that depends on parameters counts as 8 bits."""
     if type_.kind == "bool":
         return 0, 1
+    if type_ == TRIT:
+        return 0, 2
     if type_.kind == "uint":
         return 0, (1 << (type_.bits or 8)) - 1
     half = 1 << ((type_.bits or 32) - 1)
     return -half, half - 1
 
 
+#: Up to this magnitude every integer is a float16.
+_FLOAT16_INTEGERS = 2048
 #: Each holds the values of those before it, or values close to them.
 _RANK = {"bool": 0, "uint": 1, "int": 2, "float": 3, "double": 4}
 
@@ -77,6 +85,11 @@ def widens(source: Scalar, to: Scalar) -> bool:
     if source.kind in ("uint", "int") and to.kind in ("uint", "int"):
         (least, greatest), (low, high) = limits(source), limits(to)
         return not to.width_key and low <= least and greatest <= high
+    if to == FLOAT16 and source.kind in ("uint", "int"):
+        least, greatest = limits(source)
+        return least >= -_FLOAT16_INTEGERS and greatest <= _FLOAT16_INTEGERS
+    if source == FLOAT16 and to == FLOAT:
+        return True
     return _RANK[source.kind] < _RANK[to.kind]
 
 

@@ -13,6 +13,7 @@ from hipress.compll.operators import (
     filter,
     gather,
     map,
+    prefix,
     range,
     reduce,
     reduce_blocks,
@@ -64,6 +65,16 @@ TABLE = (
         sink=plan.FilterTo,
         lowering={"cpu": filter.CPU, "cuda": filter.CUDA},
     ),
+    Row(
+        "prefix_sum(vector)",
+        prefix.rule,
+        node=prefix.Prefix,
+        meaning=prefix.meaning,
+        planning=prefix.PLANNING,
+        sink=prefix.PrefixTo,
+        lowering={"cpu": prefix.CPU, "cuda": prefix.CUDA},
+    ),
+    Row("prefix_max(vector)", prefix.rule),  # the same node
     Row(
         "sort(vector, key)",
         sort.rule,

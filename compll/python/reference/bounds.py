@@ -15,7 +15,7 @@ from hipress.compll import ir
 from hipress.compll.ir.source import CompileError, Source, Span
 from hipress.compll.reference.evaluate import Environment, bits, evaluate
 from hipress.compll.reference.instantiate import example
-from hipress.compll.reference.message import packed_bytes
+from hipress.compll.reference.message import packed_bytes, vector_bytes
 from hipress.errors import InvalidArgument
 
 _EXAMPLE_COUNT = 1000
@@ -159,7 +159,7 @@ class _Bounds:
     def item(self, item: ir.Vec | ir.Expr) -> int:
         if isinstance(item, ir.Vec):
             element = ir.FLOAT if item.vector not in self.types else self.types[item.vector].element
-            return packed_bytes(self.most[item.vector], bits(element, self.environment))
+            return vector_bytes(element, self.most[item.vector], self.environment)
         return packed_bytes(1, bits(item.type, self.environment))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipress.compll import ir
-from hipress.compll.ir.expressions import limits
+from hipress.compll.ir.expressions import FLOAT16, limits
 from hipress.compll.ir.functions import FUNCTIONS
 from hipress.compll.reference.philox import RandomKey, uniform, uniform_int
 
@@ -46,11 +46,13 @@ class Environment:
 
 def dtype(type_: ir.Scalar) -> Any:
     """The NumPy type in which the interpreter keeps values of the type."""
+    if type_ == FLOAT16:
+        return np.float16
     return np.uint16 if type_.bits > 8 else _DTYPES[type_.kind]
 
 
 def bits(type_: ir.Scalar, environment: Environment) -> int:
-    """The bits of an element in a message."""
+    """The bits of an element in a message; of a trit, the bits of its value."""
     if type_.width is not None:
         return int(evaluate(type_.width, environment))
     return type_.bits or 32
@@ -187,6 +189,8 @@ def cast(value: Any, to: ir.Scalar, environment: Environment) -> Any:
             return value[()]
         if to.kind == "bool":
             return (value != 0)[()]
+        if to == FLOAT16:
+            return value.astype(np.float32).astype(np.float16)[()]
         if to.kind in ("float", "double"):
             return value.astype(dtype(to))[()]
         low, high = limits(to)

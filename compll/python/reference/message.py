@@ -5,7 +5,8 @@ The parts follow each other without gaps; each begins at a byte. Numbers are lit
 float IEEE 754 of 32 bits, uint16 two bytes. A scalar of another integer type is one byte, of uint12 two, and a vector
 of it is packed: element i of b bits has the bits from i·b mod 8 on (bit 0 is worth 1) of byte i·b div 8, and goes on
 with the lowest bits of the next byte; unused bits of the last byte are 0. int4 and int8 are two's complement of their
-width. Lengths and types are not in a message unless the program writes them.
+width. Five trits are a byte, the first one its digit of least weight in base 3; digits behind the last trit are 0.
+float16 is IEEE 754 of 16 bits. Lengths and types are not in a message unless the program writes them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipress.compll import ir
+from hipress.compll.ir.expressions import FLOAT16, TRIT
 from hipress.compll.reference.evaluate import Environment, bits, evaluate
 from hipress.errors import CorruptPayload
 
 _WIRE: dict[str, Any] = {"uint": "<u2", "int": "<i4", "float": "<f4"}
+#: The trits of a byte, and the weight of each.
+_TRITS = 5
+_WEIGHTS = 3 ** np.arange(_TRITS)
+
+
+def vector_bytes(element: ir.Scalar, count: int, environment: Environment) -> int:
+    """The bytes that a vector of `count` elements takes."""
+    return -(-count // _TRITS) if element == TRIT else packed_bytes(count, bits(element, environment))
 
 
 def packed_bytes(count: int, width: int) -> int:
@@ -44,6 +54,22 @@ def unpack(data: bytes, count: int, width: int) -> NDArray[Any]:
     return np.asarray(values, np.uint16 if width > 8 else np.uint8)
 
 
+def pack_trits(values: NDArray[Any]) -> bytes:
+    """Five elements of 0, 1 or 2 in a byte."""
+    digits = np.zeros((-(-len(values) // _TRITS), _TRITS), np.int64)
+    digits.reshape(-1)[: len(values)] = values
+    return (digits @ _WEIGHTS).astype(np.uint8).tobytes()
+
+
+def unpack_trits(data: bytes, count: int) -> NDArray[Any]:
+    """The inverse of pack_trits. Raises CorruptPayload for bytes that pack_trits never makes."""
+    digits = np.frombuffer(data, np.uint8)[:, None].astype(np.int64) // _WEIGHTS % 3
+    values: NDArray[Any] = digits.reshape(-1)[:count].astype(np.uint8)
+    if pack_trits(values) != data:
+        raise CorruptPayload("a byte is no five digits 0, 1 and 2, or a digit is set beyond the last element")
+    return values
+
+
 def _unsigned(values: NDArray[Any], element: ir.Scalar) -> NDArray[Any]:
     """The bits of packed elements; of a negative number, its two's complement."""
     if element.wide:
@@ -61,6 +87,11 @@ def _signed(codes: NDArray[Any], element: ir.Scalar) -> NDArray[Any]:
     return numbers
 
 
+def _wire(element: ir.Scalar) -> str:
+    """The NumPy type of a number in a message."""
+    return "<f2" if element == FLOAT16 else str(_WIRE[element.kind])
+
+
 def concat(items: Iterable[ir.Vec | ir.Expr], types: dict[str, ir.Vector], environment: Environment) -> bytes:
     """The message. `types` has the vectors that the program defines; the others are the gradient and states."""
     parts = []
@@ -68,6 +99,9 @@ def concat(items: Iterable[ir.Vec | ir.Expr], types: dict[str, ir.Vector], envir
         if isinstance(item, ir.Vec):
             element = types[item.vector].element if item.vector in types else ir.FLOAT
             values = environment.vectors[item.vector]
+            if element == TRIT:
+                parts.append(pack_trits(values))
+                continue
             if element.packed:
                 parts.append(pack(_unsigned(values, element), bits(element, environment)))
                 continue
@@ -76,7 +110,7 @@ def concat(items: Iterable[ir.Vec | ir.Expr], types: dict[str, ir.Vector], envir
             if element.packed:
                 parts.append(_unsigned(values, element).tobytes())
                 continue
-        parts.append(np.asarray(values).astype(_WIRE[element.kind]).tobytes())
+        parts.append(np.asarray(values).astype(_wire(element)).tobytes())
     return b"".join(parts)
 
 
@@ -97,19 +131,23 @@ def extract(fields: Iterable[ir.Field], message: bytes, environment: Environment
         if not isinstance(field.type, ir.Vector):
             raw = read(element.message_bytes, field.name)
             if not element.packed:
-                environment.scalars[field.name] = np.frombuffer(raw, _WIRE[element.kind])[0]
+                environment.scalars[field.name] = np.frombuffer(raw, _wire(element))[0]
                 continue
             code = np.frombuffer(raw, "<u2" if element.wide else np.uint8)
+            if element == TRIT and code[0] > 2:
+                raise CorruptPayload(f"'{field.name}' is {code[0]}, a trit is 0, 1 or 2")
             if code[0] >> width:
                 raise CorruptPayload(f"'{field.name}' is {code[0]}, it has {width} bits")
             environment.scalars[field.name] = _signed(code, element)[0]
             continue
         count = _count(field, width, len(message) - at, environment)
-        raw = read(packed_bytes(count, width), field.name)
-        if element.packed:
+        raw = read(vector_bytes(element, count, environment), field.name)
+        if element == TRIT:
+            environment.vectors[field.name] = unpack_trits(raw, count)
+        elif element.packed:
             environment.vectors[field.name] = _signed(unpack(raw, count, width), element)
         else:
-            environment.vectors[field.name] = np.frombuffer(raw, _WIRE[element.kind]).astype(_WIRE[element.kind][1:])
+            environment.vectors[field.name] = np.frombuffer(raw, _wire(element)).astype(_wire(element)[1:])
     if at != len(message):
         raise CorruptPayload(f"the message has {len(message)} bytes, its fields take {at}")
 

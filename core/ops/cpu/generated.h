@@ -28,10 +28,12 @@
 #include "core/ops/cpu/payload_reader.h"
 #include "core/ops/cpu/philox.h"
 #include "core/ops/cpu/prefetch.h"
+#include "core/ops/cpu/prefixes.h"
 #include "core/ops/cpu/reduce.h"
 #include "core/ops/cpu/run_reducer.h"
 #include "core/ops/cpu/scratch.h"
 #include "core/ops/cpu/stream.h"
+#include "core/ops/float16.h"
 #include "core/ops/packed_element.h"
 #include "core/ops/philox.h"
 #include "core/ops/put_scalar.h"
@@ -60,6 +62,13 @@ int32_t* unpacked(const uint16_t* field, size_t count, unsigned, Scratch& scratc
   int32_t* const codes = scratch.take<int32_t>(count);
   for (size_t i = 0; i < count; ++i) codes[i] = field[i];
   return codes;
+}
+
+/// A vector of float16, as floats.
+inline float* widened(const uint16_t* field, size_t count, Scratch& scratch) {
+  float* const values = scratch.take<float>(count);
+  for (size_t i = 0; i < count; ++i) values[i] = float16Of(field[i]);
+  return values;
 }
 
 }  // namespace hipress::ops

@@ -12,6 +12,7 @@
 #include "core/element/multiversion.h"
 #include "core/ops/cpu/packing/pack_bytes.h"
 #include "core/ops/cpu/packing/pack_spanning.h"
+#include "core/ops/cpu/packing/pack_trits.h"
 #include "core/ops/tile.h"
 
 namespace hipress::ops {
@@ -92,7 +93,7 @@ void narrowLanes(const int32_t* lanes, Code* codes) {
 
 /// Writes elements first … first + count − 1 of the vector that begins at `field`. Keeps the lower bits of
 /// the first byte, clears unused bits of the last byte, and writes no other byte. Codes are below 2^width;
-/// width is 1 to 8.
+/// width is 1 to 8, or kTrits.
 template <IsaLevel level>
 void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
   switch (width) {
@@ -105,6 +106,8 @@ void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field
     case 8:
       if (count != 0) std::memcpy(field + first, codes, count);
       return;
+    case kTrits:
+      return packTrits(codes, count, field, first);
     default:
       return packSpanning(codes, count, width, field, first);
   }
@@ -128,6 +131,8 @@ void unpackTile(const uint8_t* field, size_t first, size_t count, unsigned width
       return detail::unpackWidth<level, 4>(field, first, count, codes);
     case 8:
       return detail::unpackWidth<level, 8>(field, first, count, codes);
+    case kTrits:
+      return unpackTrits(field, first, count, codes);
     default:
       return unpackSpanning(field, first, count, width, codes);
   }

@@ -29,7 +29,8 @@ class PayloadReader {
   int32_t scalarUint16(const char* field) { return scalar<uint16_t>(field); }
   int32_t scalarPacked(const char* field, unsigned width) {
     const auto value = scalar<uint8_t>(field);
-    if ((static_cast<unsigned>(value) >> width) != 0)
+    if (width == kTrits && value > 2) refuse(field, "is " + std::to_string(value) + ", but is 0, 1 or 2");
+    if (width != kTrits && (static_cast<unsigned>(value) >> width) != 0)
       refuse(field, "is " + std::to_string(value) + ", but has " + std::to_string(width) + " bits");
     return value;
   }
@@ -67,7 +68,9 @@ class PayloadReader {
 
   const uint8_t* packed(const char* field, size_t elements, unsigned width) {
     const auto* bytes = reinterpret_cast<const uint8_t*>(take(field, packedBytes(elements, width)));
-    if (!paddingIsZero(bytes, elements, width))
+    if (width == kTrits) {
+      if (!tritsAreWhole(bytes, elements)) refuse(field, "has a byte that is no five digits 0, 1 and 2");
+    } else if (!paddingIsZero(bytes, elements, width))
       refuse(field, "has bits set beyond its last element, number " + std::to_string(elements));
     return bytes;
   }

@@ -7,7 +7,9 @@
 
 #include "core/ops/block.h"
 #include "core/ops/cuda/execution.h"
+#include "core/ops/float16.h"
 #include "core/ops/scalar.h"
+#include "core/ops/trits.h"
 
 namespace hipress::cuda {
 
@@ -30,6 +32,10 @@ HIPRESS_DEVICE void packTile(const Block& block, const Code* codes, unsigned cou
 
 /// The element's code.
 HIPRESS_DEVICE inline int32_t unpackAt(const uint8_t* field, int32_t element, unsigned width) {
+  if (width == ops::kTrits) {
+    const auto place = static_cast<size_t>(element);
+    return ops::tritOf(load(field + place / ops::kTritsOfByte), place);
+  }
   const size_t bit = static_cast<size_t>(element) * width;
   unsigned bits = load(field + bit / 8);
   if (bit % 8 + width > 8) bits |= static_cast<unsigned>(load(field + bit / 8 + 1)) << 8;
@@ -50,6 +56,14 @@ HIPRESS_DEVICE void unpackAll(const Block& block, const Field* field, size_t cou
       const int32_t code = unpackAt(field, static_cast<int32_t>(tile + j), width);
       to[tile + j] = isSigned ? ops::signExtended(code, width) : code;
     });
+  }
+}
+
+/// The same for a vector of float16, as floats.
+HIPRESS_DEVICE inline void widenAll(const Block& block, const uint16_t* field, size_t count, float* to) {
+  for (size_t tile = block.index * kTile; tile < count; tile += block.count * kTile) {
+    block.elements(tileCount(tile, count),
+                   [&](unsigned j) { to[tile + j] = ops::float16Of(load(field + tile + j)); });
   }
 }
 

@@ -21,7 +21,8 @@ class PayloadReader {
   HIPRESS_DEVICE int32_t scalarUint16(uint32_t code) { return scalar<uint16_t>(code); }
   HIPRESS_DEVICE int32_t scalarPacked(unsigned width, uint32_t code) {
     const int32_t value = scalar<uint8_t>(code);
-    return (value >> width) == 0 ? value : refuse(code);
+    const bool fits = width == ops::kTrits ? value <= 2 : (value >> width) == 0;
+    return fits ? value : refuse(code);
   }
 
   /// A number of 9 to 15 bits, in two bytes.
@@ -43,11 +44,12 @@ class PayloadReader {
     return take(size * elements, code);
   }
 
+  /// Digits (kTrits) need checkTrits() besides.
   HIPRESS_DEVICE const uint8_t* packed(size_t elements, unsigned width, uint32_t code) {
     const size_t bytes = ops::packedBytes(elements, width);
     const uint8_t* const field = take(bytes, code);
     const auto used = static_cast<unsigned>(elements * width % 8);
-    if (*stop_ == 0 && used != 0 && (field[bytes - 1] >> used) != 0) refuse(code);
+    if (*stop_ == 0 && width != ops::kTrits && used != 0 && (field[bytes - 1] >> used) != 0) refuse(code);
     return field;
   }
 

@@ -45,21 +45,27 @@ def test_a_scalar_of_twelve_bits_has_two_bytes() -> None:
 
 
 @pytest.mark.slow
-def test_threads_do_not_share_a_byte_of_block_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_share_a_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results of blocks of three bits, and trits of blocks and of elements: their bytes begin at other elements."""
     text = """
         void SharedEncode(float* gradient, uint8* compressed) {
             float* peak = reduce_blocks(gradient, 0.0, max, 5000);
             uint3* high = map(peak, [&](float p) -> uint3 { return p * 1.5; });
-            compressed = concat(high);
+            trit* digit = map(gradient, [&](float x) -> trit { return x + 1; });
+            trit* above = map(gradient, spread(peak, 5000), [&](float x, float p) -> trit { return x < p ? 2 : x; });
+            compressed = concat(high, map(peak, [&](float p) -> trit { return p; }), digit, above);
         }
         void SharedDecode(uint8* compressed, float* gradient) {
-            extract(compressed, uint3 high[blocks(gradient.size, 5000)]);
-            gradient = map(range(gradient.size), [&](int i) -> float { return high[i / 5000]; });
+            extract(compressed, uint3 high[blocks(gradient.size, 5000)], trit low[blocks(gradient.size, 5000)],
+                    trit digit[gradient.size], trit above[gradient.size]);
+            gradient = map(digit, above, range(gradient.size), [&](trit d, trit a, int i) -> float {
+                return high[i / 5000] + low[i / 5000] + d * a;
+            });
         }
     """
     monkeypatch.setenv("HIPRESS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "shared.cll").write_text(text)
     codec = _core.create_codec(hipress.load_codec(tmp_path / "shared.cll"))
-    gradient = np.repeat(normal(1000), 5000)
+    gradient = np.repeat(normal(1000), 1300)
     expected = Interpreter(compile_text(text)).encode(gradient)
     assert all(codec.encode(gradient, threads=3) == expected for _ in range(20))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipress.compll.reference.message import pack, packed_bytes, unpack
+from hipress.compll.reference.message import pack, pack_trits, packed_bytes, unpack, unpack_trits
 from hipress.errors import CorruptPayload
 from tests.compll.programs import decoder, encoder, floats
 
@@ -23,6 +23,63 @@ def test_packing(width: int, data: st.DataObject) -> None:
     number = sum(value << (width * i) for i, value in enumerate(values))
     assert packed == number.to_bytes(packed_bytes(len(values), width), "little")
     assert unpack(packed, len(values), width).tolist() == values
+
+
+@given(st.lists(st.integers(0, 2), max_size=17))
+def test_trits(values: list[int]) -> None:
+    packed = pack_trits(np.array(values, np.uint8))
+    assert len(packed) == -(-len(values) // 5)
+    for byte, first in zip(packed, range(0, len(values), 5), strict=True):
+        assert byte == sum(value * 3**place for place, value in enumerate(values[first : first + 5]))
+    assert unpack_trits(packed, len(values)).tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("data", "count"), [(b"\xf3", 5), (b"\xff", 5), (b"\x00\xf3\x00", 15), (b"\x03", 1), (b"\x51", 4)]
+)
+def test_bytes_that_are_no_trits_are_refused(data: bytes, count: int) -> None:
+    run = decoder("extract(compressed, trit t[gradient.size]); gradient = map(t, [&](trit d) -> float { return d; });")
+    with pytest.raises(CorruptPayload, match="a byte is no five digits 0, 1 and 2, or a digit is set beyond the last"):
+        run.decode(data, count)
+
+
+def test_a_single_trit_has_a_byte() -> None:
+    assert encoder("trit t = gradient[0]; compressed = concat(t);").encode(floats(7.5)) == b"\x02"
+    run = decoder("extract(compressed, trit t); gradient = fill(gradient.size, (float) t);")
+    assert run.decode(b"\x01", 2).tolist() == [1, 1]
+    with pytest.raises(CorruptPayload, match="a trit is 0, 1 or 2"):
+        run.decode(b"\x03", 2)
+
+
+def test_float16_is_rounded_to_even_and_may_be_infinite() -> None:
+    run = encoder("compressed = concat(map(gradient, [&](float x) -> float16 { return x; }));")
+    values = floats(1, 1 + 2**-11, 1 + 3 * 2**-11, 65519.9, 65520, -1e30, 2**-24, 2**-25, 3 * 2**-25, -0.0)
+    assert run.max_encoded_bytes(10) == 20
+    expected = struct.pack("<4e", 1, 1, 1 + 2**-9, 65504) + struct.pack("<2e", np.inf, -np.inf)
+    assert run.encode(values) == expected + struct.pack("<4e", 2**-24, 0, 2**-23, -0.0)
+    back = decoder("""
+        extract(compressed, float16* half);
+        require(half.size == gradient.size);
+        gradient = map(half, [&](float16 x) -> float { return x; });
+    """)
+    assert back.decode(run.encode(values), 10).tolist()[3:7] == [65504, np.inf, -np.inf, 2**-24]
+
+
+def test_a_residual_of_an_infinite_float16_is_not_kept() -> None:
+    run = encoder(
+        """
+            float* value = map(gradient, kept, [&](float g, float k) -> float { return g + k; });
+            float16* half = map(value, [&](float x) -> float16 { return x; });
+            kept = map(value, half, [&](float x, float16 h) -> float { return x - h; });
+            compressed = concat(half);
+        """,
+        "state float* kept",
+    )
+    state = run.new_state(2)
+    assert run.encode(floats(1 + 2**-12, 2), state) == struct.pack("<2e", 1, 2)
+    assert state["kept"].tolist() == [2**-12, 0]
+    assert run.encode(floats(70000, 2), state) == b""
+    assert state["kept"].tolist() == [2**-12, 0]
 
 
 def test_layout() -> None:

@@ -17,6 +17,7 @@
 #include "core/ops/cpu/reduce.h"
 #include "core/ops/cpu/scratch.h"
 #include "core/ops/cpu/stream.h"
+#include "core/ops/float16.h"
 #include "core/ops/philox.h"
 #include "core/ops/scalar.h"
 #include "core/ops/tile.h"
@@ -186,6 +187,9 @@ FOR_TYPE(double, double)
   ELEMENTWISE(prefix##_isfinite, T, T, int32_t, isFinite(x))
 FOR_REAL(float, float)
 FOR_REAL(double, double)
+ELEMENTWISE(to_float16, float, float, float, toFloat16(x))
+ELEMENTWISE(float16_bits, float, float, int32_t, float16Bits(x))
+ELEMENTWISE(float16_of, int32_t, int32_t, float, float16Of(x))
 
 void uniform_float(const uint32_t* words, float low, float high, float* result, size_t count) {
   for (size_t i = 0; i < count; ++i) result[i] = uniform(words[i], low, high);

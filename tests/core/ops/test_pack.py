@@ -6,11 +6,13 @@ import ctypes
 import numpy as np
 from numpy.typing import NDArray
 
-from hipress.compll.reference.message import pack, packed_bytes
+from hipress.compll.reference.message import pack, pack_trits, packed_bytes
 from tests.cases import each
 from tests.core.ops.arrays import SIZES, guarded, pointer, size
 
 WIDTHS = [1, 2, 4, 8]
+#: Stands for digits 0, 1 and 2, five in a byte.
+TRITS = 243
 
 
 def codes_of(count: int, width: int) -> NDArray[np.uint8]:
@@ -60,3 +62,22 @@ def test_bits_behind_the_last_element_are_seen(library: ctypes.CDLL, count: int,
         field[-1] |= 1 << bit
         assert not library.padding_is_zero(pointer(field), size(count), width)
         field[-1] &= ~np.uint8(1 << bit)
+
+
+@each("step", [1, 3, 5, 64, 67, 1000, 4000])
+def test_trits(ops: ctypes.CDLL, step: int) -> None:
+    count = 2001
+    digits = np.random.default_rng(step).integers(0, 3, count, dtype=np.uint8)
+    field = np.full(count // 5 + 2, 0xFF, np.uint8)
+    back = np.full(count, -1, np.int32)
+    for first in range(0, count, step):
+        part = guarded(digits[first : first + step])
+        ops.pack_tile(pointer(part), size(len(part)), TRITS, pointer(field), size(first))
+    assert field[:-1].tobytes() == pack_trits(digits)
+    assert field[-1] == 0xFF
+    packed = guarded(field[:-1])
+    for first in range(0, count, step):
+        part = guarded(np.full(min(step, count - first), -1, np.int32))
+        ops.unpack_tile(pointer(packed), size(first), size(len(part)), TRITS, pointer(part))
+        back[first : first + step] = part
+    assert np.array_equal(back, digits)

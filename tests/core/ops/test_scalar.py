@@ -154,3 +154,21 @@ def test_uniform_integers(library: ctypes.CDLL, low: int, high: int) -> None:
     got = np.empty(len(words), np.int32)
     library.uniform_int(pointer(words), low, high, pointer(got), size(len(words)))
     assert np.array_equal(got, uniform_int(words, low, high))
+
+
+def test_floats_are_rounded_to_float16_as_numpy_does(ops: ctypes.CDLL) -> None:
+    """All values of float16, the middles between neighbours, and the floats next to these."""
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+    exact = halves.astype(np.float32)
+    finite = np.sort(exact[np.isfinite(exact)])
+    middles = np.concatenate([(finite[1:] + finite[:-1]) / 2, np.float32([-65520, 65520])])
+    with np.errstate(all="ignore"):
+        near = [np.nextafter(at, np.float32(to)) for at in (exact, middles) for to in (-np.inf, np.inf)]
+        values = np.concatenate([exact, middles, *near, values_of("float")]).astype(np.float32)
+        expected = values.astype(np.float16)
+    rounded = run(ops, "to_float16", values, values, np.float32)
+    assert equal_bits(rounded, expected.astype(np.float32))
+    bits = run(ops, "float16_bits", rounded, rounded, np.int32)
+    assert equal_bits(bits.astype(np.uint16).view(np.float16), expected)
+    codes = np.arange(65536, dtype=np.int32)
+    assert equal_bits(run(ops, "float16_of", codes, codes, np.float32), exact)

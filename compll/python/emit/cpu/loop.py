@@ -178,9 +178,9 @@ struct {self.name} {{
             name = self.names(sink.place.name)
             self.function.member(f"v_{name}", f"{stored_type(type_)}*", " = nullptr")
             return f"f->v_{name}[block] = {value};"
-        field = f"f->message + f->o_{sink.place.item}"
+        field, value = f"f->message + f->o_{sink.place.item}", scope.packable(value, type_)
         if type_.packed:
-            return f"ops::packElement({scope.packable(value, type_)}, {field}, block, {scope.bits(type_)});"
+            return f"ops::packElement({value}, {field}, block, {scope.bits(type_)});"
         kept, size = message_type(type_), type_.message_bytes
         return f"ops::putScalar({field} + {size} * block, static_cast<{kept}>({value}));"
 

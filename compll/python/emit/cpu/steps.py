@@ -13,6 +13,7 @@ from hipress.compll.emit.function import Function
 from hipress.compll.emit.scope import c_type, stored_type
 from hipress.compll.emit.steps import Driver, Steps
 from hipress.compll.emit.target import SinkLowering
+from hipress.compll.ir.expressions import FLOAT16, TRIT
 from hipress.compll.passes import plan
 from hipress.compll.passes.vectors import Payload
 
@@ -26,6 +27,10 @@ class CpuSink(SinkLowering):
 
     per_chunk: Callable[[Any, Any], str] | None = None
     per_block: Callable[[Any, Any], str] | None = None
+
+
+def _to_message(sinks: Sequence[plan.Sink]) -> list[plan.StoreTo]:
+    return [sink for sink in sinks if isinstance(sink, plan.StoreTo) and sink.place.kind == "message"]
 
 
 class CpuSteps(Steps):
@@ -75,9 +80,11 @@ class CpuSteps(Steps):
         count, alignment = self.scope.count(loop.vector), "ops::kReduceBlock"
         if loop.block is not None:
             # Threads must not share a byte: eight packed results of blocks are whole bytes.
-            packed = [s for s in loop.per_block if isinstance(s, plan.StoreTo) and s.place.kind == "message"]
-            each = "size_t{8} * " if any(self.vectors.element(s.vector).packed for s in packed) else ""
+            packed = any(self.vectors.element(s.vector).packed for s in _to_message(loop.per_block))
+            each = "size_t{8} * " if packed else ""
             alignment = f"ops::blockAlignment({each}ops::atLeastOne({self.text(loop.block)}))"
+        if any(self.vectors.element(s.vector) == TRIT for s in _to_message(loop.sinks())):
+            alignment = f"ops::kTritsOfByte * {alignment}"
         kernel = emit_loop(self.function, loop, len(self.function.kernels))
         self.lines.append("{")
         self.lines.append(f"  const ops::Chunks chunks(f.parallel, {count}, {alignment});")
@@ -199,6 +206,8 @@ class CpuSteps(Steps):
         name, element = f"f.v_{self.names(vector)}", self.vectors.element(vector)
         if not isinstance(self.vectors.definitions[vector], Payload):
             return name
+        if element == FLOAT16:
+            return f"ops::widened({name}, {self.scope.count(vector)}, f.scratch)"
         if element.bits or element.width is not None:
             signed = str(element.kind == "int").lower()
             return f"ops::unpacked<{signed}>({name}, {self.scope.count(vector)}, {self.scope.bits(element)}, f.scratch)"

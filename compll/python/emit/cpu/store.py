@@ -31,8 +31,7 @@ def _element(work: CpuPass, sink: plan.StoreTo) -> None:
             work.epilogue = ["if (kStates && f->stream) streamFence();"]
         case "message":
             field = f"f->message + f->o_{place.item}"
-            value = work.packable(sink.vector) if type_.packed else work.storable(sink.vector)
-            array = work.array(value, message_type(type_))
+            array = work.array(work.packable(sink.vector), message_type(type_))
             if type_.packed:
                 work.after.append(f"packTile<level>({array}, count, {tile.bits(type_)}, {field}, tile);")
             else:

@@ -52,9 +52,10 @@ class CpuPass(TilePass):
         return value
 
     def packable(self, vector: str) -> str:
-        """The vector's element as a message holds it, if its type is packed."""
-        type_, value = self.vectors.element(vector), self.tile.element(vector)
-        return self.tile.variable("int32_t", self.tile.packable(value, type_)) if type_.kind == "int" else value
+        """The vector's element as a message holds it, before it is packed."""
+        value = self.tile.element(vector)
+        text = self.tile.packable(value, self.vectors.element(vector))
+        return self.tile.variable("int32_t", text) if text != value else value
 
     def array(self, value: str, type_: str, *, states_only: bool = False) -> str:
         """An array of the tile that gets `value` for every element."""

@@ -4,7 +4,7 @@
 The frame has more members than emit/function.py names. Of filters: m_ masks, y_ counts of the tiles. Of selections of
 ranks: q_ and qr_ selections, yl_ and ye_ counts of smaller and equal keys, i_ ranks; pi_ ko_ pc_ kc_ sort_ memory for
 sorting. Others: c_ whether a branch runs, u_ fields of the message at addresses that their type does not allow, codes_
-unpacked vectors.
+unpacked vectors, trits_ digits of the message before they are packed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hipress.compll import ir
 from hipress.compll.emit.bounds import Bounds
 from hipress.compll.emit.function import Anywhere, Function
 from hipress.compll.emit.target import Target
+from hipress.compll.ir.expressions import TRIT
 from hipress.compll.passes.vectors import Source, Stored, Vectors
 
 
@@ -130,5 +131,8 @@ class CudaBounds(Bounds):
                 if length is not None:
                     text = f"ops::asCount({length})"
                     self.scope.sizes[part.name] = self.variable(part.name, "size_t", text, "n")
-                bits = self.scope.bits(part.type.element)
-                self.most[part.name] = self.variable(part.name, "size_t", f"capacity * 8 / {bits}", "most")
+                element = part.type.element
+                most = (
+                    f"capacity * 8 / {self.scope.bits(element)}" if element != TRIT else "capacity * ops::kTritsOfByte"
+                )
+                self.most[part.name] = self.variable(part.name, "size_t", most, "most")

@@ -19,6 +19,7 @@ from hipress.compll.emit.cuda.order import OrderSteps, only_ranks
 from hipress.compll.emit.scope import c_type, stored_type
 from hipress.compll.emit.steps import Driver
 from hipress.compll.emit.text import indented
+from hipress.compll.ir.expressions import FLOAT16, TRIT
 from hipress.compll.passes import plan
 from hipress.compll.passes.vectors import Payload, parts
 
@@ -221,6 +222,7 @@ class CudaSteps(OrderSteps):
         elements = [part.type.element if isinstance(part.type, ir.Vector) else part.type for part in fields]
         self.aligned = {part.name for part in fields[: aligned(elements)]}
         self.copies: list[tuple[str, str, str]] = []
+        self.trits = [p.name for p in fields if isinstance(p.type, ir.Vector) and p.type.element == TRIT]
         self.lines.append("cuda::PayloadReader reader(f.payload, f.bytes, &f.stop);")
 
     def reader_call(self, method: str, part: ir.Field, *arguments: str) -> str:
@@ -247,6 +249,12 @@ class CudaSteps(OrderSteps):
         self.settle()
         for name, size, most in self.copies:
             self.kernel(f"cuda::copyBytes(block, f->u_{name}, {size}, f->v_{name});", most)
+        for field in self.trits:
+            code = self.function.refusal(f"'{field}' has a byte that is no five digits 0, 1 and 2")
+            self.kernel(
+                f"cuda::checkTrits(block, f->v_{self.names(field)}, {self.counted(field)}, {code}u, &f->stop);",
+                self.function.most(field),
+            )
 
     # Branches
 
@@ -278,6 +286,10 @@ class CudaSteps(OrderSteps):
         if not element.bits and element.width is None:
             return f"const_cast<{c_type(element)}*>(f.v_{name})"
         most = self.function.most(vector)
+        if element == FLOAT16:
+            values = self.function.buffer(f"codes_{name}", "float", most)
+            self.kernel(f"cuda::widenAll(block, f->v_{name}, {self.counted(vector)}, f->{values});", most)
+            return f"f.{values}"
         codes = self.function.buffer(f"codes_{name}", "int32_t", most)
         count, bits = self.counted(vector), self.scope.bits(element).replace("f.", "f->")
         signed = str(element.kind == "int").lower()

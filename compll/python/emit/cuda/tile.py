@@ -46,7 +46,10 @@ class CudaTile(Tile):
         if access.vector in self.computed or numbers:
             pointer = self.pointer(f"v_{self.names(access.vector)}")
             count = self.copied(self.count(access.vector), f"count_{self.names(access.vector)}")
-            return f"cuda::loadInside({pointer}, {count}, {number})" + (" != 0" if type_.kind == "bool" else "")
+            value = f"cuda::loadInside({pointer}, {count}, {number})"
+            if numbers:
+                return self.unpackable(value, type_)
+            return value + (" != 0" if type_.kind == "bool" else "")
         return self.at(access.vector, number)
 
     def word(self, random: ir.Random) -> str:

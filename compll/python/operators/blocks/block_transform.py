@@ -46,7 +46,7 @@ def floats(node: s.Call, scope: Scope) -> VectorRef:
     values = whole(node.arguments[0], scope)
     if values.type.element != ir.FLOAT:
         argument, element = node.arguments[0], values.type.element
-        hint = "convert them: map(v, [&](int x) -> float { return x; })"
+        hint = f"convert them: map(v, [&]({element} x) -> float {{ return x; }})"
         raise scope.unit.error(argument.span, f"'{node.name}' takes floats, these are {element}", hint)
     return values
 

@@ -14,6 +14,7 @@ import hipress
 from hipress import _core
 from hipress.compll import Interpreter, compile_file
 from hipress.compll.build.codec import read_codec, write_library
+from hipress.errors import CorruptPayload
 from tests.core.conftest import at_each_level
 
 pytestmark = pytest.mark.slow
@@ -33,6 +34,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "tables": [{}],
     "transforms": [{}],
     "passes": [{}],
+    "prefixes": [{}],
+    "elements": [{}, {"block": 1, "middle": 0}, {"block": 5000}],
     "selections": [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}],
 }
 CASES = [(name, options) for name, variants in VARIANTS.items() for options in variants]
@@ -88,6 +91,35 @@ def test_bytes_states_and_values_are_the_interpreters(name: str, options: dict[s
                         assert states[state].tobytes() == values.tobytes(), (*where, state)
                     for ours, theirs in zip(_decoded(codec, message, count), decoded, strict=True):
                         np.testing.assert_array_equal(ours, theirs, str(where))
+    same_refusals(codec, reference)
+
+
+def same_refusals(codec: Any, reference: Interpreter) -> None:
+    """Checks that the codec refuses the cut, lengthened and changed messages that the interpreter refuses."""
+    random, refused = np.random.default_rng(1), 0
+    for count in (1, 13):
+        message = reference.encode(random.standard_normal(count).astype(np.float32))
+        wrong = [
+            message[:-1],
+            message[: len(message) // 2],
+            message + b"\0",
+            message + bytes(4),
+            b"\xff" * len(message),
+        ]
+        for _ in range(15):
+            changed = bytearray(message)
+            changed[int(random.integers(len(message)))] ^= int(random.integers(1, 256))
+            wrong.append(bytes(changed))
+        for payload in filter(None, wrong):
+            try:
+                expected = _decoded(reference, payload, count)
+            except CorruptPayload:
+                refused += 1
+                with pytest.raises(CorruptPayload):
+                    _decoded(codec, payload, count)
+            else:
+                np.testing.assert_array_equal(_decoded(codec, payload, count), expected, str(payload))
+    assert refused
 
 
 def _decoded(codec: Any, message: bytes, count: int) -> list[np.ndarray]:

@@ -174,9 +174,10 @@ VARIANTS["blocks"] = [{"size": size} for size in (1, 3, 64, 1024, 5000, 1000000)
 VARIANTS["branches"] = [{"limit": limit} for limit in (0.5, 3.0, 5.0)]
 VARIANTS["narrow"] = [{}, {"flip": True, "block": 1}, {"bias": 127, "most": 65535, "block": 5000}]
 VARIANTS["selections"] = [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}]
+VARIANTS["elements"] = [{}, {"block": 1, "middle": 0}, {"block": 5000}]
 VARIANTS["widths"] = [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}]
 #: Programs from the tests of the C++ emitter.
-_FILES = ["narrow", "widths", "tables", "selections", "transforms", "passes"]
+_FILES = ["narrow", "widths", "tables", "selections", "transforms", "passes", "prefixes", "elements"]
 NAMES = [*BUILTIN, *EXAMPLES, *_TEXTS, *_FILES]
 
 
