@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hipress import _core
 from tests.cases import each
 from tests.codecs.builtin import SPARSE, TEXTS, builtin, inputs, new_states, normal, option, same
 from tests.core.codec_reference import SMALLEST
@@ -84,7 +85,7 @@ def test_what_is_held_back_comes_out_later(text: str, isa: str) -> None:
     assert (np.abs(sent + states["residual"] - wanted) <= 1e-6 * size).all()
 
 
-@each("text", [text for text in TEXTS if builtin(text).codec.states])
+@each("text", [text for text in TEXTS if _core.create_codec(text).states])
 def test_without_states_zeros_are_read(text: str) -> None:
     of, gradient = builtin(text), normal(1025)
     assert of.codec.encode(gradient) == of.codec.encode(gradient, new_states(of, 1025))
