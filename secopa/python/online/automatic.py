@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ class Tensor(Protocol):
     def dtype(self) -> str: ...
     @property
     def count(self) -> int: ...
+    @property
+    def shape(self) -> str: ...
     @property
     def has_gradient(self) -> bool: ...
     @property
@@ -152,7 +155,7 @@ class AutomaticPlanning:
         elif self._watch.has_left(median_s):
             assert self._watch.usual_s is not None
             fresh = self._measured((), self._options.links_s)
-            self._profile = fresh.model_copy(update={"codecs": self._profile.codecs})
+            self._profile = fresh.model_copy(update={"codecs": self._profile.codecs, "linked": self._profile.linked})
             self._follow(median_s, f"a step took {quantities.seconds(self._watch.usual_s)} before, now")
         else:
             self._uncompressed_s = None  # the plan passed its trial
@@ -213,7 +216,10 @@ class AutomaticPlanning:
 
     def _gradients(self) -> GradientSet:
         synchronized = (each for each in self._tensors.tensors if each.has_gradient)
-        gradients = (Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in synchronized)
+        gradients = (
+            Gradient(name=each.name, elements=each.count, dtype=each.dtype, shape=_dimensions(each.shape))
+            for each in synchronized
+        )
         return GradientSet(gradients=tuple(gradients))
 
     def _new_releases(self) -> ReleaseTimes:
@@ -222,6 +228,11 @@ class AutomaticPlanning:
     def _say(self, what: str) -> None:
         if self._engine.rank == 0:
             _log.info("step %d: %s", self._steps, what)
+
+
+def _dimensions(shape: str) -> tuple[int, ...]:
+    """The dimensions in a text such as "[3, 4]", which a memory order may follow."""
+    return tuple(int(size) for size in re.findall(r"[0-9]+", shape.partition("]")[0]))
 
 
 def _compresses(plan: Plan | None) -> bool:
