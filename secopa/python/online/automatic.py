@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 import statistics
 from collections.abc import Callable, Sequence
@@ -217,7 +218,7 @@ class AutomaticPlanning:
     def _gradients(self) -> GradientSet:
         synchronized = (each for each in self._tensors.tensors if each.has_gradient)
         gradients = (
-            Gradient(name=each.name, elements=each.count, dtype=each.dtype, shape=_dimensions(each.shape))
+            Gradient(name=each.name, elements=each.count, dtype=each.dtype, shape=_dimensions(each))
             for each in synchronized
         )
         return GradientSet(gradients=tuple(gradients))
@@ -230,9 +231,10 @@ class AutomaticPlanning:
             _log.info("step %d: %s", self._steps, what)
 
 
-def _dimensions(shape: str) -> tuple[int, ...]:
-    """The dimensions in a text such as "[3, 4]", which a memory order may follow."""
-    return tuple(int(size) for size in re.findall(r"[0-9]+", shape.partition("]")[0]))
+def _dimensions(tensor: Tensor) -> tuple[int, ...] | None:
+    """The dimensions in the tensor's text, such as "[3, 4]", which a memory order may follow."""
+    shape = tuple(int(size) for size in re.findall(r"[0-9]+", tensor.shape.partition("]")[0]))
+    return shape if math.prod(shape) == tensor.count else None
 
 
 def _compresses(plan: Plan | None) -> bool:
