@@ -66,6 +66,10 @@ void StepSimulation::check() const {
     checkTopologyName(gradient.topology);
     if (gradient.codec >= static_cast<int>(description_.codecs.size()))
       throw invalidArgument(where + "the costs of its codec are missing");
+    if (gradient.codec >= 0 && description_.codecs[static_cast<size_t>(gradient.codec)].mergesDecoded &&
+        gradient.topology != "ps" && gradient.topology != "allgather")
+      throw invalidArgument(where + "its codec merges every contribution as decoded, and topology " +
+                            gradient.topology + " sends sums of some ranks");
     if (!isWork(gradient.before) || !isWork(gradient.behind))
       throw invalidArgument(where + "the costs of its computation are missing");
     if (gradient.after >= static_cast<int>(number))

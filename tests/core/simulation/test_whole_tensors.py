@@ -135,13 +135,17 @@ def test_what_makes_no_sense_is_refused() -> None:
     ):
         with pytest.raises(InvalidArgument, match=said):
             Cluster(2).step([wrong], computations=COMPUTATIONS)
+    votes = _core.SimulatedCodec(*_times(), [(0, 0), (1e9, 1e9 / 32)], merges_decoded=True)
+    with pytest.raises(InvalidArgument, match="merges every contribution as decoded, and topology ring sends sums"):
+        Cluster(2).step([tensor("t", codec=0, topology="ring")], [votes])
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_an_aggregator_that_merges_decoded_values_encodes_and_decodes_its_own(symmetric: bool) -> None:
     ranks, partitions = 4, 8
     size = 4 * MIB / partitions
-    plain, votes = (_core.SimulatedCodec(*_times(), [(0, 0), (1e9, 1e9 / 32)], merges_decoded=own) for own in (0, 1))
+    every = [(0, 0), (1e9, 1e9 / 32)]
+    plain, votes = (_core.SimulatedCodec(*_times(), every, merges_decoded=own) for own in (False, True))
     asked = [tensor(elements=MIB, partitions=partitions, codec=0)]
     both = [Cluster(ranks, threads=1).step(asked, [one], symmetric=symmetric) for one in (plain, votes)]
     # K/N more encodes and K/N more decodes, and no more bytes. Sums cost nothing here.
