@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def test_predicted_bytes_are_those_of_engines_that_follow_a_plan(text: str, topo
     choices = [Choice(text, topology, 3)] * len(shapes)
     predicted = TimelineModel(known, 3).step(tensors, choices)
 
-    def body(engine: _core.Engine) -> tuple[int, list[Any]]:
+    def body(engine: _core.Engine, as_planned: bool) -> tuple[int, list[Any]]:
         random = np.random.default_rng(engine.rank)
         values = [random.standard_normal(shape, np.float32) for shape in shapes]
         specs = [
@@ -101,7 +102,7 @@ def test_predicted_bytes_are_those_of_engines_that_follow_a_plan(text: str, topo
                 shape=str(list(gradient.shape or ())),
                 codec=choice.codec,
                 topology=choice.topology,
-                partitions=choice.partitions,
+                partitions=choice.partitions if as_planned else 0,
             )
             for gradient, choice in zip(tensors.gradients, choices, strict=True)
         ]
@@ -111,12 +112,17 @@ def test_predicted_bytes_are_those_of_engines_that_follow_a_plan(text: str, topo
         engine.allgather("all have sent", b"")
         return engine.counters()["bytes_sent"], values
 
-    found = run_ranks(3, body, options={"hosts": [0, 1, 2]}, read_neighbours=False)
+    found, unplanned = (
+        run_ranks(3, partial(body, as_planned=planned), options={"hosts": [0, 1, 2]}, read_neighbours=False)
+        for planned in (True, False)
+    )
     # The simulation has partitions of equal sizes, so only the sum over all ranks is exact.
     assert sum(sent for sent, _ in found) == pytest.approx(sum(predicted.sent_bytes), abs=3)
     for _, values in found:
         for mine, others in zip(values, found[0][1], strict=True):
             assert mine.tobytes() == others.tobytes()
+    for mine, by_default in zip(found[0][1], unplanned[0][1], strict=True):
+        np.testing.assert_allclose(mine, by_default, rtol=1e-4, atol=1e-5)
 
 
 def test_plans_choose_such_codecs_where_they_pay() -> None:
