@@ -84,8 +84,9 @@ class TimelineModel:
             lasts.append(len(described) - 1)
         outcome = self._simulate(described, {one.choice.topology for one in together}, gradients.backward_s)
         times = [GradientTimes(0.0, 0.0)] * len(gradients.gradients)
+        ends = outcome.gradients  # each access makes a new list
         for one, last in zip(together, lasts, strict=True):
-            alike = GradientTimes(one.release_s, outcome.gradients[last].end_s)
+            alike = GradientTimes(one.release_s, ends[last].end_s)
             for member in one.members:
                 times[member] = alike
         ranks = outcome.ranks if len(outcome.ranks) == self.world else outcome.ranks * self.world
