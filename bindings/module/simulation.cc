@@ -19,8 +19,12 @@ namespace hipress::bindings {
 namespace {
 
 using Points = std::vector<std::pair<double, double>>;
-/// Name, elements, element bytes, codec, topology, partitions, priority, release, members, message times.
-using Gradient = std::tuple<std::string, uint64_t, int, int, std::string, int, int, double, int, double>;
+/// Index of the costs, and bytes.
+using Work = std::pair<int, double>;
+/// Name, elements, element bytes, codec, topology, partitions, priority, release, members, message times,
+/// after, before, behind.
+using Gradient =
+    std::tuple<std::string, uint64_t, int, int, std::string, int, int, double, int, double, int, Work, Work>;
 using Unlike = std::vector<std::tuple<int, int, LinkDescription>>;
 
 CostTable tableOf(const Points& points) {
@@ -58,19 +62,22 @@ EngineCosts engineCosts(double submission, double task, double bundledMessage, c
 
 StepOutcome simulate(const ClusterDescription& cluster, const EngineCosts& engine,
                      const std::vector<CodecCosts>& codecs, const std::vector<Gradient>& gradients,
-                     const EngineSettings& settings, int backwardThreads, double backward, bool symmetric) {
+                     const std::vector<ComputeCosts>& computations, const EngineSettings& settings,
+                     int backwardThreads, double backward, bool symmetric) {
   StepDescription step;
   step.cluster = cluster;
   step.engine = engine;
   step.settings = settings;
   step.codecs = codecs;
+  step.computations = computations;
   step.backwardThreads = backwardThreads;
   step.backward = backward;
   step.symmetric = symmetric;
   for (const auto& [name, elements, elementBytes, codec, topology, partitions, priority, release, members,
-                    times] : gradients) {
-    step.gradients.push_back(
-        {name, elements, elementBytes, codec, topology, partitions, priority, release, members, times});
+                    times, after, before, behind] : gradients) {
+    step.gradients.push_back({name, elements, elementBytes, codec, topology, partitions, priority, release,
+                              members, times, after, WholeWork{before.first, before.second},
+                              WholeWork{behind.first, behind.second}});
   }
   const py::gil_scoped_release nogil;
   return simulateStep(step);
@@ -100,10 +107,11 @@ void bindSimulation(py::module_& module) {
            py::arg("busy") = 1);
   py::class_<CodecCosts>(module, "SimulatedCodec")
       .def(py::init([](const ComputeCosts& encode, const ComputeCosts& decode, const ComputeCosts& merge,
-                       const Points& encodedBytes) {
-             return CodecCosts{encode, decode, merge, tableOf(encodedBytes)};
+                       const Points& encodedBytes, bool mergesDecoded) {
+             return CodecCosts{encode, decode, merge, tableOf(encodedBytes), mergesDecoded};
            }),
-           py::arg("encode"), py::arg("decode"), py::arg("merge"), py::arg("encoded_bytes"));
+           py::arg("encode"), py::arg("decode"), py::arg("merge"), py::arg("encoded_bytes"),
+           py::arg("merges_decoded") = false);
   py::class_<LinkDescription>(module, "SimulatedLink")
       .def(py::init([](double bytesPerSecond, double latency, double sendMessage, double sendByte,
                        double receiveMessage, double receiveByte) {
@@ -150,12 +158,14 @@ void bindSimulation(py::module_& module) {
 
   module.def(
       "simulate_step", &simulate, py::arg("cluster"), py::arg("engine"), py::arg("codecs"),
-      py::arg("gradients"), py::kw_only(), py::arg("settings") = EngineSettings(),
-      py::arg("backward_threads") = 0, py::arg("backward_s") = 0.0, py::arg("symmetric") = false,
+      py::arg("gradients"), py::kw_only(), py::arg("computations") = std::vector<ComputeCosts>{},
+      py::arg("settings") = EngineSettings(), py::arg("backward_threads") = 0, py::arg("backward_s") = 0.0,
+      py::arg("symmetric") = false,
       "One synchronisation step. Each gradient: (name, elements, bytes of an element, index of its codec "
       "or -1, topology, partitions or 0, priority, seconds from the start of backward, tensors that travel "
-      "as "
-      "this one, factor of its messages' processor time compared with the links' costs).");
+      "as this one, factor of its messages' processor time compared with the links' costs, index of the "
+      "earlier gradient whose end releases it or -1, computation before it, computation behind it). A "
+      "computation is (index in `computations` or -1, bytes of the values as float32).");
 }
 
 }  // namespace hipress::bindings

@@ -498,7 +498,11 @@ def ucx_info() -> dict[str, Any]: ...
 # simulation
 
 CostPoints: TypeAlias = Sequence[tuple[float, float]]
-SimulatedTensor: TypeAlias = tuple[str, int, int, int, str, int, int, float, int, float]
+#: Index in `computations` or -1, and bytes of the values as float32.
+SimulatedWork: TypeAlias = tuple[int, float]
+SimulatedTensor: TypeAlias = tuple[
+    str, int, int, int, str, int, int, float, int, float, int, SimulatedWork, SimulatedWork
+]
 
 class ComputeCosts:
     def __init__(self, by_threads: Sequence[CostPoints] = ..., slowdown: Sequence[float] = ...) -> None: ...
@@ -506,7 +510,12 @@ class ComputeCosts:
 
 class SimulatedCodec:
     def __init__(
-        self, encode: ComputeCosts, decode: ComputeCosts, merge: ComputeCosts, encoded_bytes: CostPoints
+        self,
+        encode: ComputeCosts,
+        decode: ComputeCosts,
+        merge: ComputeCosts,
+        encoded_bytes: CostPoints,
+        merges_decoded: bool = False,
     ) -> None: ...
 
 class SimulatedLink:
@@ -814,6 +823,7 @@ def simulate_step(
     codecs: Sequence[SimulatedCodec],
     gradients: Sequence[SimulatedTensor],
     *,
+    computations: Sequence[ComputeCosts] = ...,
     settings: EngineSettings = ...,
     backward_threads: int = 0,
     backward_s: float = 0.0,

@@ -80,13 +80,13 @@ bool hasShares(const std::string& topology) {
 }
 
 std::vector<RankGraphPointer> graphsOfAll(const std::string& topology, size_t partitions, int firstRank,
-                                          const std::vector<int>& hosts) {
+                                          const std::vector<int>& hosts, bool mergesDecoded) {
   const int world = static_cast<int>(hosts.size());
   std::vector<TaskGraph> graphs;
   std::vector<Receives> receives;
   for (int rank = 0; rank < world; ++rank) {
-    graphs.push_back(
-        buildTopology(topology, {rank, world, static_cast<uint16_t>(partitions), firstRank, hosts, false}));
+    graphs.push_back(buildTopology(
+        topology, {rank, world, static_cast<uint16_t>(partitions), firstRank, hosts, mergesDecoded}));
     receives.push_back(receivesOf(graphs.back()));
   }
   std::vector<RankGraphPointer> result;
@@ -136,12 +136,12 @@ int RankGrid::turned(int rank, int from) const {
 }
 
 RankGraphPointer representativeGraph(const std::string& topology, const std::vector<int>& hosts,
-                                     const RankGrid& grid) {
+                                     const RankGrid& grid, bool mergesDecoded) {
   const int world = static_cast<int>(hosts.size());
   const bool shares = hasShares(topology);
   const size_t partitions = shares ? hosts.size() : 1;
   const TaskGraph built =
-      buildTopology(topology, {0, world, static_cast<uint16_t>(partitions), 0, hosts, false});
+      buildTopology(topology, {0, world, static_cast<uint16_t>(partitions), 0, hosts, mergesDecoded});
   const bool hierarchical = isHierarchical(topology);
   std::vector<uint32_t> shareOf(hosts.size());
   for (size_t share = 0; share < hosts.size(); ++share)

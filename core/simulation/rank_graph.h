@@ -39,9 +39,9 @@ struct RankGraph {
 };
 using RankGraphPointer = std::shared_ptr<const RankGraph>;
 
-/// The graphs of every rank.
+/// The graphs of every rank. `mergesDecoded`: an aggregator encodes its own contribution, too.
 std::vector<RankGraphPointer> graphsOfAll(const std::string& topology, size_t partitions, int firstRank,
-                                          const std::vector<int>& hosts);
+                                          const std::vector<int>& hosts, bool mergesDecoded);
 
 /// Ranks in a grid of hosts and places on the hosts. A turn moves all ranks by the same number of hosts and
 /// places. It does not change which ranks are neighbours.
@@ -71,7 +71,7 @@ class RankGrid {
 /// of rank r arrives when rank 0 has sent its own message about the share of a rank that is as far from rank
 /// 0 as r is from `peer`. Throws Unsupported if there is no such message.
 RankGraphPointer representativeGraph(const std::string& topology, const std::vector<int>& hosts,
-                                     const RankGrid& grid);
+                                     const RankGrid& grid, bool mergesDecoded);
 
 /// Whether the topology has shares, each of which ends at one rank.
 bool hasShares(const std::string& topology);

@@ -65,7 +65,7 @@ bool StepSimulation::takeJob(Thread& thread, Job& job) {
   }
   auto& queue = queued_[thread.rank];
   if (!thread.isLane || queue.empty()) return false;
-  job = {JobKind::kTask, queue.top().value.instance, queue.top().value.task};
+  job = {queue.top().value.kind, queue.top().value.subject, queue.top().value.task};
   queue.pop();
   return true;
 }
@@ -78,8 +78,12 @@ double StepSimulation::secondsOf(uint32_t thread, Job& job) {
     case JobKind::kSubmit:
       return description_.gradients[job.subject].members * description_.engine.submission +
              copySeconds(job.subject, threads_[thread].rank);
+    case JobKind::kBefore:
+      // The thread that has made the values submits them.
+      return computeJobSeconds(thread, job) + description_.engine.submission;
     case JobKind::kTask:
-      return taskSeconds(thread, job);
+    case JobKind::kBehind:
+      return computeJobSeconds(thread, job);
     case JobKind::kSend:
       return sendSeconds(job.subject);
     case JobKind::kReceive:
@@ -103,14 +107,13 @@ double StepSimulation::copySeconds(uint32_t number, uint32_t rank) const {
   return description_.engine.sum.seconds(bytes, 1, busy);
 }
 
-/// Seconds for which the task occupies its thread and its helpers.
-double StepSimulation::taskSeconds(uint32_t number, Job& job) {
-  const Instance& instance = instances_[job.subject];
+/// Seconds for which the job occupies its thread and its helpers.
+double StepSimulation::computeJobSeconds(uint32_t number, Job& job) {
   const uint32_t rank = threads_[number].rank;
-  const double share = shareOf(instance, job.task);
+  const double share = job.kind == JobKind::kTask ? shareOf(instances_[job.subject], job.task) : 1;
   const size_t helpers = share > 0 ? helpersFor(number, job) : 0;
   const size_t busy = machines_[machineOf(rank)].busyWithOneMore() + helpers;
-  const double computing = share * computeSeconds(instance, job.task, 1 + helpers, busy);
+  const double computing = share * computeSeconds(job, 1 + helpers, busy);
   job.threads = static_cast<double>(1 + helpers);
   outcome_.ranks[rank].computing += computing * job.threads;
   for (uint32_t place = 2, asked = 0; asked < helpers; ++place) {
@@ -133,16 +136,16 @@ void StepSimulation::releaseHelpers(uint32_t number) {
   }
 }
 
-/// The number of idle lanes that help with the task.
+/// The number of idle lanes that help with the job.
 size_t StepSimulation::helpersFor(uint32_t number, const Job& job) const {
-  const Instance& instance = instances_[job.subject];
+  const uint32_t rank = threads_[number].rank;
   const auto isFree = [this](const Thread& lane) { return lane.isLane && !lane.busy && lane.ready.empty(); };
-  const auto first = threads_.begin() + threadOf(instance.rank, 0);
+  const auto first = threads_.begin() + threadOf(rank, 0);
   const auto idle = static_cast<size_t>(std::count_if(first, first + threadsPerRank_, isFree));
-  const size_t others = idle > queued_[instance.rank].size() ? idle - queued_[instance.rank].size() : 0;
+  const size_t others = idle > queued_[rank].size() ? idle - queued_[rank].size() : 0;
   if (others == 0) return 0;
-  const double alone = computeSeconds(instance, job.task, 1, 1);
-  const double together = computeSeconds(instance, job.task, 1 + others, 1);
+  const double alone = computeSeconds(job, 1, 1);
+  const double together = computeSeconds(job, 1 + others, 1);
   return together < kWorthHelp * alone && threads_[number].isLane ? others : 0;
 }
 
@@ -150,9 +153,15 @@ bool StepSimulation::isLentWhole(const Tensor& tensor) const {
   return !description_.cluster.neighboursRead || tensor.partitionBytes < kSmallestReferred;
 }
 
+double StepSimulation::computeSeconds(const Job& job, size_t threads, size_t busy) const {
+  if (job.kind == JobKind::kTask) return taskSeconds(instances_[job.subject], job.task, threads, busy);
+  const WholeWork& work = workOf(job);
+  return description_.computations[static_cast<size_t>(work.costs)].seconds(work.bytes, threads, busy);
+}
+
 /// Follows the executor (executor.cc, merge.cc).
-double StepSimulation::computeSeconds(const Instance& instance, TaskIndex index, size_t threads,
-                                      size_t busy) const {
+double StepSimulation::taskSeconds(const Instance& instance, TaskIndex index, size_t threads,
+                                   size_t busy) const {
   const SimulatedTask& task = instance.graph->tasks[index];
   const Tensor& tensor = tensors_[instance.tensor];
   const double bytes = tensor.partitionBytes;
@@ -196,7 +205,7 @@ void StepSimulation::onProcessor(uint32_t machine) {
   finish(number, job);
   beginNext(number);
   // Tasks may have become ready while the lanes helped.
-  if (job.threads > 1 && job.kind == JobKind::kTask) wakeLanes(thread.rank);
+  if (job.threads > 1 && job.kind != JobKind::kBackward) wakeLanes(thread.rank);
   watch(machine);
 }
 
@@ -207,6 +216,8 @@ void StepSimulation::finish(uint32_t number, const Job& job) {
       outcome_.step = std::max(outcome_.step, now_);
       return;
     case JobKind::kSubmit:
+      return releaseTensor(number, threads_[number].rank, job.subject);
+    case JobKind::kBefore:
       return startTensor(number, threads_[number].rank, job.subject);
     case JobKind::kTask:
       return finishTask(number, job);
@@ -215,7 +226,9 @@ void StepSimulation::finish(uint32_t number, const Job& job) {
     case JobKind::kReceive:
       return received(job.chunk);
     case JobKind::kCopyBack:
-      return endInstance(job.subject);
+      return endInstance(number, job.subject);
+    case JobKind::kBehind:
+      return endTensor(number, threads_[number].rank, job.subject);
   }
 }
 
@@ -227,7 +240,7 @@ void StepSimulation::finishTask(uint32_t number, const Job& job) {
   const Instance& instance = instances_[job.subject];
   if (shareOf(instance, job.task) < 1) {
     // It occupied the thread for its share of the time, and ends after the full time.
-    const double ends = job.began + computeSeconds(instance, job.task, 1, 1);
+    const double ends = job.began + computeSeconds(job, 1, 1);
     if (ends > now_) return events_.push(ends, EventKind::kTaskDone, job.subject, job.task);
   }
   complete(number, job.subject, job.task);

@@ -31,6 +31,14 @@ struct CodecCosts {
   ComputeCosts decode;
   ComputeCosts merge;      ///< Decodes, and adds to values that were just written.
   CostTable encodedBytes;  ///< By raw bytes.
+  /// An aggregator encodes its own contribution, too (codec/merged_decoded.h).
+  bool mergesDecoded = false;
+};
+
+/// A computation of each rank for a whole tensor, on the rank's compute queue.
+struct WholeWork {
+  int costs = -1;    ///< Index in StepDescription::computations; -1: there is nothing to compute.
+  double bytes = 0;  ///< Of the values that it computes with, as float32.
 };
 
 struct LinkDescription {
@@ -85,6 +93,10 @@ struct GradientDescription {
   int members = 1;
   /// Factor of the processor time of its messages, compared with its links' costs.
   double messageTimes = 1;
+  /// Index of an earlier gradient. On each rank the end of that one, in place of backward, releases this one.
+  int after = -1;
+  WholeWork before;  ///< Makes the values of this gradient, when it is released. Then it starts.
+  WholeWork behind;  ///< Follows its end. Only then the rank has the result.
 };
 
 struct StepDescription {
@@ -92,6 +104,7 @@ struct StepDescription {
   EngineCosts engine;
   EngineSettings settings;
   std::vector<CodecCosts> codecs;
+  std::vector<ComputeCosts> computations;
   std::vector<GradientDescription> gradients;
   /// Number of threads on each rank's processors in which backward computes. 0: backward computes elsewhere,
   /// and the rank only waits for it.

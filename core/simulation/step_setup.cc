@@ -57,11 +57,23 @@ void StepSimulation::check() const {
     throw invalidArgument("a simulated rank's host, or a host's machine, is not described");
   if (std::any_of(cluster.cores.begin(), cluster.cores.end(), [](int cores) { return cores < 1; }))
     throw invalidArgument("a simulated machine has no cores");
-  for (const GradientDescription& gradient : description_.gradients) {
+  const auto isWork = [this](const WholeWork& work) {
+    return work.costs < static_cast<int>(description_.computations.size());
+  };
+  for (size_t number = 0; number < description_.gradients.size(); ++number) {
+    const GradientDescription& gradient = description_.gradients[number];
     const std::string where = "gradient '" + gradient.name + "': ";
     checkTopologyName(gradient.topology);
     if (gradient.codec >= static_cast<int>(description_.codecs.size()))
       throw invalidArgument(where + "the costs of its codec are missing");
+    if (gradient.codec >= 0 && description_.codecs[static_cast<size_t>(gradient.codec)].mergesDecoded &&
+        gradient.topology != "ps" && gradient.topology != "allgather")
+      throw invalidArgument(where + "its codec merges every contribution as decoded, and topology " +
+                            gradient.topology + " sends sums of some ranks");
+    if (!isWork(gradient.before) || !isWork(gradient.behind))
+      throw invalidArgument(where + "the costs of its computation are missing");
+    if (gradient.after >= static_cast<int>(number))
+      throw invalidArgument(where + "the gradient that releases it must be described before it");
     if (gradient.messageTimes <= 0) throw invalidArgument(where + "its messages take no time");
     if (gradient.members < 1) throw invalidArgument(where + "it stands for no tensor");
     if (gradient.partitions < 0 || gradient.partitions > static_cast<int>(kMaxPartitions))
@@ -70,14 +82,16 @@ void StepSimulation::check() const {
 }
 
 const std::vector<RankGraphPointer>& StepSimulation::graphs(const std::string& topology, size_t partitions,
-                                                            int firstRank) {
+                                                            int firstRank, bool mergesDecoded) {
   // One graph of as many partitions as ranks stands for any number of partitions.
-  const GraphKey key = symmetric_ ? GraphKey{topology, 0, 0} : GraphKey{topology, partitions, firstRank};
+  const GraphKey key = symmetric_ ? GraphKey{topology, 0, 0, mergesDecoded}
+                                  : GraphKey{topology, partitions, firstRank, mergesDecoded};
   const auto found = graphs_.find(key);
   if (found != graphs_.end()) return found->second;
   const auto& hosts = description_.cluster.hosts;
-  auto made = symmetric_ ? std::vector<RankGraphPointer>{representativeGraph(topology, hosts, *grid_)}
-                         : graphsOfAll(topology, partitions, firstRank, hosts);
+  auto made = symmetric_
+                  ? std::vector<RankGraphPointer>{representativeGraph(topology, hosts, *grid_, mergesDecoded)}
+                  : graphsOfAll(topology, partitions, firstRank, hosts, mergesDecoded);
   return graphs_.emplace(key, std::move(made)).first->second;
 }
 
@@ -106,11 +120,14 @@ void StepSimulation::addTensor(uint32_t number, size_t partitions, int firstRank
     tensor.raw = encoded >= tensor.partitionBytes;
     if (!tensor.raw) tensor.encodedBytes = encoded;
   }
-  const auto& graphs = this->graphs(gradient.topology, partitions, firstRank);
+  const bool mergesDecoded = !tensor.raw && tensor.codec->mergesDecoded;
+  const auto& graphs = this->graphs(gradient.topology, partitions, firstRank, mergesDecoded);
   const size_t inGraph = symmetric_ && hasShares(gradient.topology) ? hosts.size() : 1;
   tensor.firstInstance = static_cast<uint32_t>(instances_.size());
   tensor.instances = static_cast<uint32_t>(symmetric_ ? (partitions + inGraph - 1) / inGraph : graphs.size());
-  tensor.unfinished = tensor.instances;
+  tensor.unfinishedInstances = symmetric_ ? tensor.instances : 1;
+  tensor.unfinished = seen_;
+  if (gradient.after >= 0) tensors_[static_cast<size_t>(gradient.after)].followers.push_back(number);
   for (uint32_t index = 0; index < tensor.instances; ++index) {
     Instance instance;
     instance.graph = graphs[symmetric_ ? 0 : index].get();
@@ -196,6 +213,7 @@ void StepSimulation::addReleases() {
     Thread& main = threads_[threadOf(rank, 0)];
     double computed = 0;
     for (const uint32_t tensor : order) {
+      if (description_.gradients[tensor].after >= 0) continue;
       const double release = description_.gradients[tensor].release;
       if (description_.backwardThreads == 0) {
         events_.push(release, EventKind::kRelease, rank, tensor);

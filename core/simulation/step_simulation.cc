@@ -56,8 +56,10 @@ StepOutcome StepSimulation::outcome() const {
     throw Error(ErrorKind::kUnsupported, "the simulated step stopped before all tensors were complete");
   StepOutcome outcome = outcome_;
   for (uint32_t rank = 0; rank < seen_; ++rank) outcome.ranks[rank].sending = network_->sending(rank);
-  for (const GradientOutcome& gradient : outcome.gradients)
-    outcome.backward = std::max(outcome.backward, gradient.start);
+  for (size_t number = 0; number < tensors_.size(); ++number) {
+    if (description_.gradients[number].after < 0)
+      outcome.backward = std::max(outcome.backward, outcome.gradients[number].start);
+  }
   outcome.events = events_.pushed();
   return outcome;
 }

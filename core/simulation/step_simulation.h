@@ -43,9 +43,11 @@ class StepSimulation {
     bool raw = true;
     const CodecCosts* codec = nullptr;
     uint32_t firstInstance = 0;
-    uint32_t instances = 0;  // one per rank, or per multiple of the world size
-    uint32_t unfinished = 0;
-    double ownShare = 1;  // if rank 0 stands for all: share of its own partitions, and of others
+    uint32_t instances = 0;            // one per rank, or per multiple of the world size
+    uint32_t unfinishedInstances = 0;  // of a rank, if one stands for all
+    uint32_t unfinished = 0;           // ranks
+    std::vector<uint32_t> followers;   // the tensors that the end of this one releases
+    double ownShare = 1;               // if rank 0 stands for all: share of its own partitions, and of others
     double otherShare = 1;
   };
   /// A tensor on one rank.
@@ -56,7 +58,7 @@ class StepSimulation {
     uint32_t unfinished = 0;
     size_t firstPending = 0;
   };
-  enum class JobKind : uint8_t { kBackward, kSubmit, kTask, kSend, kReceive, kCopyBack };
+  enum class JobKind : uint8_t { kBackward, kSubmit, kBefore, kTask, kSend, kReceive, kCopyBack, kBehind };
   struct Job {
     JobKind kind = JobKind::kTask;
     uint32_t subject = 0;  // tensor, instance, or connection
@@ -80,6 +82,12 @@ class StepSimulation {
     uint32_t instance = 0;
     TaskIndex task = 0;
   };
+  /// What waits for a lane: a task, or a computation for a whole tensor.
+  struct Queued {
+    JobKind kind = JobKind::kTask;
+    uint32_t subject = 0;
+    TaskIndex task = 0;
+  };
   struct Connection {
     LinkQueue queue;
     std::deque<uint32_t> flights;  // with the transport, not sent completely
@@ -95,14 +103,15 @@ class StepSimulation {
     size_t chunks = 1;
     double began = 0;
   };
-  using GraphKey = std::tuple<std::string, size_t, int>;
+  using GraphKey = std::tuple<std::string, size_t, int, bool>;
 
   // step_setup.cc
   void check() const;
   void addTensors();
   void addTensor(uint32_t number, size_t partitions, int firstRank);
   void giveShares();
-  const std::vector<RankGraphPointer>& graphs(const std::string& topology, size_t partitions, int firstRank);
+  const std::vector<RankGraphPointer>& graphs(const std::string& topology, size_t partitions, int firstRank,
+                                              bool mergesDecoded);
   void addThreads();
   void addReleases();
 
@@ -112,9 +121,10 @@ class StepSimulation {
   void beginNext(uint32_t thread);
   bool takeJob(Thread& thread, Job& job);
   double secondsOf(uint32_t thread, Job& job);
-  double taskSeconds(uint32_t thread, Job& job);
+  double computeJobSeconds(uint32_t thread, Job& job);
   void releaseHelpers(uint32_t thread);
-  double computeSeconds(const Instance& instance, TaskIndex task, size_t threads, size_t busy) const;
+  double computeSeconds(const Job& job, size_t threads, size_t busy) const;
+  double taskSeconds(const Instance& instance, TaskIndex task, size_t threads, size_t busy) const;
   double copySeconds(uint32_t tensor, uint32_t rank) const;
   double shareOf(const Instance& instance, TaskIndex task) const;
   bool isLentWhole(const Tensor& tensor) const;
@@ -125,12 +135,22 @@ class StepSimulation {
   void finishTask(uint32_t thread, const Job& job);
   void wakeLanes(uint32_t rank);
 
+  // step_whole.cc
+  void releaseTensor(uint32_t thread, uint32_t rank, uint32_t tensor);
+  void beginWork(uint32_t thread, uint32_t rank, uint32_t tensor, JobKind kind);
+  const WholeWork& workOf(const Job& job) const;
+  void endInstance(uint32_t thread, uint32_t instance);
+  void endTensor(uint32_t thread, uint32_t rank, uint32_t tensor);
+
   // step_tasks.cc
   void startTensor(uint32_t thread, uint32_t rank, uint32_t tensor);
   void clear(uint32_t thread, uint32_t instance, TaskIndex task);
   void release(uint32_t thread, uint32_t instance, TaskIndex task);
+  void enqueue(uint32_t thread, uint32_t rank, int priority, const Queued& queued);
+  int priorityOf(uint32_t tensor) const {
+    return description_.settings.priorities ? description_.gradients[tensor].priority : 0;
+  }
   void complete(uint32_t thread, uint32_t instance, TaskIndex task);
-  void endInstance(uint32_t instance);
   /// The task that sends the message.
   static TaskName senderOf(const LinkQueue::Message& message) {
     return {static_cast<uint32_t>(message.name >> 32), static_cast<TaskIndex>(message.name)};
@@ -166,7 +186,7 @@ class StepSimulation {
   std::vector<Instance> instances_;
   std::vector<uint32_t> pending_;
   std::vector<Thread> threads_;
-  std::vector<PriorityHeap<TaskName>> queued_;  // by rank
+  std::vector<PriorityHeap<Queued>> queued_;  // by rank
   std::vector<Connection> connections_;
   std::vector<Flight> flights_;
   std::vector<uint32_t> freeFlights_;

@@ -18,9 +18,7 @@ constexpr int kBeforeAll = std::numeric_limits<int>::max();
 }  // namespace
 
 void StepSimulation::startTensor(uint32_t thread, uint32_t rank, uint32_t number) {
-  Tensor& tensor = tensors_[number];
-  GradientOutcome& outcome = outcome_.gradients[number];
-  outcome.start = std::max(outcome.start, now_);
+  const Tensor& tensor = tensors_[number];
   const uint32_t first = symmetric_ ? 0 : rank;
   const uint32_t last = symmetric_ ? tensor.instances : rank + 1;
   for (uint32_t index = first; index < last; ++index) {
@@ -52,11 +50,15 @@ void StepSimulation::release(uint32_t thread, uint32_t number, TaskIndex index) 
     threads_[thread].ready.push_back({JobKind::kTask, number, index});
     return beginNext(thread);
   }
-  const int priority =
-      description_.settings.priorities ? description_.gradients[instance.tensor].priority : 0;
-  queued_[instance.rank].push({task.encodesSum ? kBeforeAll : priority, sequence_++, {number, index}});
+  enqueue(thread, instance.rank, task.encodesSum ? kBeforeAll : priorityOf(instance.tensor),
+          {JobKind::kTask, number, index});
+}
+
+/// For a lane of the rank. `thread`: the one that enqueues it, and looks at the queue next if it is a lane.
+void StepSimulation::enqueue(uint32_t thread, uint32_t rank, int priority, const Queued& queued) {
+  queued_[rank].push({priority, sequence_++, queued});
   for (uint32_t place = 2; place < threadsPerRank_; ++place) {
-    const uint32_t lane = threadOf(instance.rank, place);
+    const uint32_t lane = threadOf(rank, place);
     if (!threads_[lane].busy && lane != thread) return beginNext(lane);
   }
 }
@@ -68,16 +70,9 @@ void StepSimulation::complete(uint32_t thread, uint32_t number, TaskIndex index)
   for (uint32_t next = graph.tasks[index].firstSuccessor; next < end; ++next)
     clear(thread, number, graph.successors[next]);
   if (--instance.unfinished > 0) return;
-  if (description_.gradients[instance.tensor].members < 2) return endInstance(number);
+  if (description_.gradients[instance.tensor].members < 2) return endInstance(thread, number);
   threads_[thread].ready.push_back({JobKind::kCopyBack, number});
   beginNext(thread);
-}
-
-void StepSimulation::endInstance(uint32_t number) {
-  const uint32_t tensor = instances_[number].tensor;
-  if (--tensors_[tensor].unfinished > 0) return;
-  outcome_.gradients[tensor].end = now_;
-  outcome_.step = std::max(outcome_.step, now_);
 }
 
 void StepSimulation::send(uint32_t number, TaskIndex index) {
@@ -93,9 +88,7 @@ void StepSimulation::send(uint32_t number, TaskIndex index) {
   RankOutcome& outcome = outcome_.ranks[instance.rank];
   (network_->crossesNetwork(connection) ? outcome.sentBytes : outcome.localBytes) += message.bytes();
   outcome.messages += message.share;
-  const int priority =
-      description_.settings.priorities ? description_.gradients[instance.tensor].priority : 0;
-  connections_[connection].queue.push(priority, message, linkTime());
+  connections_[connection].queue.push(priorityOf(instance.tensor), message, linkTime());
   dispatch(connection);
 }
 

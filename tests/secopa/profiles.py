@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from hipress.secopa.profile.curves import EncodedSize, EncodedSizes, PublishedCurve
+from hipress.secopa.profile.linked import Factors, LinkedCosts, LinkedTimes, Summed
 from hipress.secopa.profile.links import LinkCosts
 from hipress.secopa.profile.profile import CodecCosts, CodecTimes, MachineDescription, Profile
 
@@ -41,4 +42,29 @@ def profile(
             send_cpu_s_per_byte=link_cpu_s_per_byte,
             receive_cpu_s_per_byte=link_cpu_s_per_byte,
         ),
+    )
+
+
+def linked(
+    bytes_per_s: float, fixed_s: float = 0.0, block: int = 256, most_ranks: int = 8, error: float | None = None
+) -> LinkedCosts:
+    """The costs of a codec whose levels ranks add; its three computations have the same rate."""
+    same = line(bytes_per_s, fixed_s)
+    sizes = tuple(EncodedSize(raw_bytes=4 * n, encoded_bytes=4 * -(-n // block)) for n in (2**10, 2**24))
+    return LinkedCosts(
+        threads={1: LinkedTimes(first=same, second=same, result=same)},
+        summed=Summed(statistics=EncodedSizes(points=sizes), most_ranks=most_ranks),
+        relative_error=error,
+        states=1,
+    )
+
+
+def low_rank(bytes_per_s: float, rank: int = 1, min_ratio: float = 2.0) -> LinkedCosts:
+    """The costs of a codec that sends a matrix as two factors."""
+    same = line(bytes_per_s)
+    return LinkedCosts(
+        threads={1: LinkedTimes(first=same, second=same, result=same)},
+        factors=Factors(rank=rank, min_ratio=min_ratio),
+        relative_error=0.9,
+        states=1,
     )

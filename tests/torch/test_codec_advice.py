@@ -14,6 +14,9 @@ from torch import nn
 
 import hipress
 import hipress.torch as hp
+from hipress import _core
+from hipress.adapter import planned
+from hipress.adapter.synchronizer import TensorDescription
 from hipress.secopa.online.automatic import AutomaticOptions
 from tests.torch.models import loss, mlp
 from tests.torch.ranks import run
@@ -105,13 +108,6 @@ def test_every_codec_with_error_feedback(codec: str) -> None:
     assert said(lambda: wrapped(OTHERS["SGD"], codec=codec)) == []
 
 
-def test_automatic_plans_refuse_a_codec_without_an_encoding() -> None:
-    with pytest.raises(hp.Unsupported, match="'powersgd' encodes nothing: leave out plan"):
-        wrapped(OTHERS["SGD"], codec="powersgd", plan="auto")
-    with pytest.raises(hp.Unsupported, match="do not cost the statistics on which ranks agree with 'int8_shared'"):
-        wrapped(OTHERS["SGD"], codec="int8_shared", plan="auto")
-
-
 @pytest.mark.parametrize("codec", ["none", "fp16", "terngrad", "terngrad(bitwidth=4)", "bf16", "int8"])
 def test_codecs_that_remember_nothing_go_with_all(codec: str) -> None:
     assert said(lambda: wrapped(torch.optim.AdamW, codec=codec)) == []
@@ -177,6 +173,20 @@ def test_automatic_plans_say_that_they_leave_a_codec_out(plan: Any) -> None:
     assert "automatic plans leave out" in text
     assert "'onebit'" in text
     assert said(lambda: wrapped(OTHERS["SGD"], codec="onebit", plan=plan)) == []
+
+
+def test_automatic_plans_refuse_a_codec_that_the_ranks_or_the_devices_cannot_have(monkeypatch: Any) -> None:
+    automatic = AutomaticOptions(codecs=("onebit", "int8_shared"), codecs_for=(("0.*", ("powersgd",)),))
+    assert said(lambda: wrapped(OTHERS["SGD"], codec="int8_shared", plan="auto")) == []
+    assert said(lambda: wrapped(OTHERS["SGD"], plan=automatic)) == []
+    monkeypatch.setattr(planned.runtime, "size", lambda: 9)
+    with pytest.raises(hp.InvalidArgument, match="'int8_shared' adds levels of up to 15 in 8 bits"):
+        wrapped(OTHERS["SGD"], plan=automatic)
+    monkeypatch.undo()
+    described = TensorDescription("w", "float32", 64, "[8, 8]", device=_core.SimulatedDevice())
+    for codec in ("int8_shared", "powersgd"):
+        with pytest.raises(hp.Unsupported, match=f"'{codec}' computes on the host, and tensor 'w' is on a device"):
+            planned._check_linked(AutomaticOptions(codecs=(codec,)), [described])
 
 
 def _planned(make: str) -> list[str]:

@@ -29,6 +29,8 @@ WAYS: list[dict[str, Any]] = [
     {"codec": "onebit", "topology": "ps", "partitions": 5, "group": "g"},
     {"codec": "none", "topology": "ring", "partitions": 2},
     {"codec": "tbq", "topology": "hierarchical", "partitions": 1},
+    {"codec": "int8_shared", "topology": "ring", "partitions": 2},
+    {"codec": "powersgd(rank=2)", "topology": "ps", "partitions": 1},
 ]
 
 
@@ -78,7 +80,7 @@ def _lacking() -> list[float]:
     named = {name: nn.Parameter(torch.zeros(shape)) for name, shape in shapes.items()}
     optimizer = hp.DistributedOptimizer(torch.optim.SGD(named.values(), lr=0.0), named.items())
     raw = [{"codec": "none", "topology": "ps", "partitions": 1}]
-    plans = [WAYS, WAYS[1:] + WAYS[:1], WAYS[3:4], WAYS[2:] + WAYS[:2], raw]
+    plans = [WAYS, WAYS[1:] + WAYS[:1], WAYS[3:4], WAYS[2:] + WAYS[:2], WAYS[6:] + WAYS[:6], WAYS[7:] + WAYS[:7], raw]
     given = {name: torch.zeros(shape) for name, shape in shapes.items()}
     arrived = {name: torch.zeros(shape) for name, shape in shapes.items()}
     lacking = []
@@ -130,6 +132,39 @@ def _frozen_and_sparse() -> None:
 
 def test_groups_wait_for_frozen_parameters_and_refuse_sparse_ones() -> None:
     run(_frozen_and_sparse, 2)
+
+
+def _automatic_with_linked_tensors() -> tuple[list[str], list[str], list[str]]:
+    """The measured codecs with linked tensors; the codecs of a plan for slow links; the fingerprints of its steps."""
+    hp.init()
+    model = mlp(hidden=160)
+    options = AutomaticOptions(codecs=("int8_shared",), codecs_for=(("2.*", ("powersgd",)),), interval=2, profile_s=0.5)
+    optimizer = _optimizer(model, plan=options)
+    planning = optimizer._hipress.planning
+
+    def steps(first: int) -> list[str]:
+        for step in range(first, first + 5):
+            optimizer.zero_grad()
+            loss(model, hp.rank(), step).backward()
+            optimizer.step()
+        return fingerprint(model)
+
+    steps(0)
+    profile = planning.profile
+    slow = profile.link.model_copy(update={"bandwidth_bytes_per_s": 1e5, "duplex_bytes_per_s": None})
+    apart = tuple(place.model_copy(update={"host": f"host {rank}"}) for rank, place in enumerate(profile.ranks))
+    plan = planning._made(profile.model_copy(update={"link": slow, "ranks": apart}))
+    planning._change(plan)
+    return sorted(profile.linked), [one.codec for one in plan.decisions], [steps(10), steps(20)]
+
+
+def test_auto_plans_have_codecs_of_linked_tensors() -> None:
+    first, second = run(_automatic_with_linked_tensors, 2)
+    assert first == second
+    linked, codecs, seen = first
+    assert linked == ["int8_shared", "powersgd"]
+    assert {"int8_shared", "powersgd", "none"} == set(codecs)
+    assert seen[0] != seen[1]
 
 
 def _automatic(steps: int) -> tuple[list[str], list[int], int]:

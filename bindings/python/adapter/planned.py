@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,7 +14,7 @@ from hipress._library import load_core
 from hipress.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
-    from hipress.adapter.synchronizer import SynchronizationOptions, TensorList
+    from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
     from hipress.secopa.online.automatic import AutomaticOptions, AutomaticPlanning
     from hipress.secopa.plan.plan import Plan
 
@@ -95,6 +95,7 @@ def automatic_planning(
     from hipress.secopa.online.automatic import AutomaticPlanning
 
     asked, advice = _asked(argument, options), options.advice
+    _check_linked(asked, tensors.tensors)
     asked = replace(
         asked,
         codecs=advice.without_objection(asked.codecs),
@@ -106,25 +107,21 @@ def automatic_planning(
 def _asked(argument: PlanArgument, options: SynchronizationOptions) -> AutomaticOptions:
     from hipress.secopa.online.automatic import AutomaticOptions
 
-    asked = argument if isinstance(argument, AutomaticOptions) else _automatic_options(options)
+    return argument if isinstance(argument, AutomaticOptions) else _automatic_options(options)
+
+
+def _check_linked(asked: AutomaticOptions, tensors: Sequence[TensorDescription]) -> None:
+    """Raises Unsupported or InvalidArgument for a codec of linked tensors that these ranks and tensors cannot have."""
+    from hipress.secopa.online.measure.measured_profile import check_ranks, is_linked
+
+    on_device = next((each.name for each in tensors if each.device is not None), None)
     for codec in (*asked.codecs, *(codec for _, codecs in asked.codecs_for for codec in codecs)):
         made = load_core().create_codec(codec)
-        if made.low_rank is not None:
+        check_ranks(codec, made, runtime.size())
+        if on_device is not None and is_linked(made):
             raise Unsupported(
-                f"an automatic plan needs the times of encoding, and '{codec}' encodes nothing: leave out plan, or "
-                "take another codec"
+                f"codec '{codec}' computes on the host, and tensor '{on_device}' is on a device: take another codec"
             )
-        if made.summed is not None:
-            raise Unsupported(
-                f"automatic plans do not cost the statistics on which ranks agree with '{codec}': leave out plan, or "
-                "take another codec"
-            )
-        if made.merges_decoded:
-            raise Unsupported(
-                f"automatic plans do not cost the aggregator's own encoding, which '{codec}' needs: leave out plan, or "
-                "take another codec"
-            )
-    return asked
 
 
 def _automatic_options(options: SynchronizationOptions) -> AutomaticOptions:

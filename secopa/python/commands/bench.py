@@ -55,7 +55,7 @@ def bench(
 
     A shipped model has no duration of backward of this machine: give --backward, or no transfer counts as hidden.
     """
-    from hipress.secopa.commands.measured import all_codecs, measured
+    from hipress.secopa.commands.measured import measured
     from hipress.secopa.commands.progress import progress
     from hipress.secopa.profile.profile import read_profile
     from hipress.secopa.whatif.worth import worth_of
@@ -64,7 +64,7 @@ def bench(
         raise InvalidArgument(f"--seconds {seconds:g}: expected more than 0")
     gradients = _gradients(model, backward)
     costs = (
-        measured("hipress bench", tuple(codec or all_codecs()), seconds, gradients, fewest_ranks=2)
+        measured("hipress bench", tuple(codec) if codec else None, seconds, gradients, fewest_ranks=2)
         if profile is None
         else _with_codecs(read_profile(profile), codec)
     )
@@ -104,7 +104,7 @@ def _gradients(model: str, backward: str | None) -> GradientSet:
 def _with_codecs(profile: Profile, codecs: list[str] | None) -> Profile:
     if codecs is None:
         return profile
-    return profile.model_copy(update={"codecs": {text: profile.codec(text) for text in codecs}})
+    return profile.with_codecs(codecs)
 
 
 def _tell(worth: Worth, picture: Path) -> None:

@@ -17,9 +17,10 @@ _PATIENCE = 20
 
 
 def measured(
-    command: str, codecs: tuple[str, ...], seconds: float, gradients: GradientSet | None, fewest_ranks: int = 1
+    command: str, codecs: tuple[str, ...] | None, seconds: float, gradients: GradientSet | None, fewest_ranks: int = 1
 ) -> Profile | None:
     """The profile on rank 0, None on the other ranks. `command`: the name that progress and profile show.
+    `codecs`: None for all_codecs().
 
     Raises InvalidArgument for an unknown codec, a variable that prevents the measurement, or a job with fewer than
     `fewest_ranks`; PeerLost, Timeout.
@@ -38,7 +39,8 @@ def measured(
                 f"{max(4, fewest_ranks)} {command}"
             )
         process = runtime.current()
-        measuring = MeasureOptions(codecs, seconds, compute_threads=process.options.compute_threads, made=command)
+        texts = all_codecs(runtime.size()) if codecs is None else codecs
+        measuring = MeasureOptions(texts, seconds, compute_threads=process.options.compute_threads, made=command)
         if runtime.rank() != 0:
             measure_profile(process.engine, measuring, gradients, silent)
             return None
@@ -60,11 +62,12 @@ def warn_if_busy(command: str) -> None:
         )
 
 
-def all_codecs() -> tuple[str, ...]:
-    """The texts of all codecs that come with HiPress and that plans cost, except none."""
+def all_codecs(world: int) -> tuple[str, ...]:
+    """The texts of all codecs with an encoding that come with HiPress, except none, and except those whose levels no
+    sum of `world` ranks holds. powersgd, which has no encoding, needs the shapes of gradients: users name it."""
     from hipress._library import load_core
 
     core = load_core()
     names = [codec["name"] for codec in core.describe_codecs() if codec["name"] != "none"]
-    # The rounds in which ranks agree on statistics are not measured.
-    return tuple(name for name in names if core.create_codec(name).summed is None)
+    made = [(name, core.create_codec(name)) for name in names]
+    return tuple(name for name, codec in made if codec.summed is None or codec.summed[2] >= world)

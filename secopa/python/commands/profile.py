@@ -10,7 +10,7 @@ import typer
 
 from hipress.errors import InvalidArgument
 from hipress.secopa.commands.explained import explained
-from hipress.secopa.commands.measured import all_codecs, measured
+from hipress.secopa.commands.measured import measured
 from hipress.secopa.profile.gradients import read_gradients
 from hipress.secopa.profile.profile import Profile
 
@@ -44,7 +44,7 @@ def profile(
     if not seconds > 0:
         raise InvalidArgument(f"--seconds {seconds:g}: expected more than 0")
     given = None if gradients is None else read_gradients(gradients)
-    found = measured("hipress profile", tuple(codec or all_codecs()), seconds, given)
+    found = measured("hipress profile", tuple(codec) if codec else None, seconds, given)
     if found is None:
         return
     found.write(output)
@@ -70,6 +70,12 @@ def summary(profile: Profile) -> list[str]:
         encode, merge = (_rate(large / curve.seconds(large)) for curve in (times.encode, times.merge))
         error = "-" if costs.relative_error is None else f"{costs.relative_error:.2f}"
         lines.append(f"{text:<24}{encode:>12}{merge:>12}{costs.encoded.of(large) / large:>12.2%}{error:>8}")
+    for text, linked in profile.linked.items():
+        first, second = (getattr(linked.times(1), name).seconds(large) for name in ("first", "second"))
+        both = linked.tensors(large // 4, 4, (1 << 12, 1 << 12))
+        sent = sum(one.bytes for one in both) / large if both is not None else 1.0
+        error = "-" if linked.relative_error is None else f"{linked.relative_error:.2f}"
+        lines.append(f"{text:<24}{_rate(large / (first + second)):>12}{'-':>12}{sent:>12.2%}{error:>8}")
     return lines
 
 

@@ -93,6 +93,7 @@ def simulate(
     from rich.console import Console
 
     from hipress.secopa.commands.progress import progress
+    from hipress.secopa.models.suitability import takes
     from hipress.secopa.profile.document import write_text
     from hipress.secopa.profile.profile import read_profile
     from hipress.secopa.profile.quantities import parse_rate, parse_seconds
@@ -103,7 +104,7 @@ def simulate(
 
     costs = read_profile(profile)
     gradients = _gradients(costs, model, None if backward is None else parse_seconds(backward))
-    codecs = ["none", *costs.codecs] if codec is None else codec
+    codecs = ["none", *costs.codec_names] if codec is None else codec
     several = ["ps", "hierarchical", "hierarchical(ring)"]
     topologies = topology or (["ps", "ring"] if ranks_per_node == 1 else several)
     latency_s = None if latency is None else parse_seconds(latency)
@@ -116,6 +117,11 @@ def simulate(
     rows = []
     with progress("hipress simulate") as stage:
         for scenario, one, name in product(scenarios, codecs, topologies):
+            # What was named and cannot be is an error; the defaults leave it out.
+            if (codec is None and not _can_have(costs, gradients, scenario, one)) or (
+                topology is None and not takes(costs, one, name)
+            ):
+                continue
             stage(f"{one} over {name} on {scenario.world} ranks")
             rows.append(simulate_uniform(costs, gradients, scenario, UniformChoice(one, name), computing))
     title = f"{gradients.model or 'gradients'}, {costs.machine.text}"
@@ -157,6 +163,12 @@ def _counts(text: str) -> list[int]:
     return [count * 2**power for power in range((most // count).bit_length())]
 
 
+def _can_have(profile: Profile, gradients: GradientSet, scenario: Scenario, codec: str) -> bool:
+    from hipress.secopa.models.suitability import objection
+
+    return codec == "none" or objection(profile, codec, scenario.world, gradients.gradients) is None
+
+
 def _largest(rows: Sequence[SimulatedStep]) -> list[SimulatedStep]:
     most = max(row.ranks for row in rows)
     fastest = max(row.bandwidth_bytes_per_s for row in rows)
@@ -180,7 +192,8 @@ def _pointless(
     for scenario in {one.nodes: one for one in scenarios}.values():
         if scenario.nodes == 1:
             continue
-        found = pointless_from(profile, gradients, scenario, compressing, topologies)
+        here = [codec for codec in compressing if _can_have(profile, gradients, scenario, codec)]
+        found = pointless_from(profile, gradients, scenario, here, topologies)
         if found is None:
             yield f"{scenario.nodes} hosts: compressing saves more than {POINTLESS:.0%} of a step on any network"
         else:

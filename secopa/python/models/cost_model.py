@@ -59,6 +59,10 @@ class CostModel(Protocol):
     def topologies(self) -> tuple[str, ...]:
         """The topologies that the model knows; empty: every topology that the runtime can build."""
 
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """The codecs of the profile whose steps the model can predict."""
+
     def gradient_s(self, elements: int, choice: Choice) -> float:
         """Seconds to synchronise one gradient of float32 while the links and processors are otherwise idle."""
 

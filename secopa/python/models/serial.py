@@ -15,6 +15,7 @@ from hipress.secopa.models.cost_model import GradientTimes, StepPrediction
 from hipress.secopa.models.synchronized_tensors import SynchronizedTensor, synchronized_tensors
 from hipress.secopa.plan.choice import Choice
 from hipress.secopa.profile.gradients import Gradient, GradientSet
+from hipress.secopa.profile.linked import LinkedCosts
 from hipress.secopa.profile.profile import CodecCosts, CodecTimes, Profile
 
 
@@ -29,6 +30,8 @@ class SerialModel(ABC):
             raise InvalidArgument(f"expected one rank at least, not {world}")
         self.profile = profile
         self.world = world
+        #: The formulas have one message per partition, and an aggregator that adds its own values unencoded.
+        self.codecs = tuple(text for text, costs in profile.codecs.items() if not costs.merges_decoded)
 
     @abstractmethod
     def uncompressed_s(self, size: float, partitions: int, topology: str) -> float:
@@ -82,7 +85,15 @@ class SerialModel(ABC):
         return self.compressed_s(4 * elements, costs.encoded.of(4 * elements), times, partitions, topology)
 
     def _costs(self, choice: Choice) -> CodecCosts | None:
-        return self.profile.codec(choice.codec) if choice.compressed else None
+        if not choice.compressed:
+            return None
+        costs = self.profile.costs(choice.codec)
+        if isinstance(costs, LinkedCosts) or costs.merges_decoded:
+            raise InvalidArgument(
+                f"model {self.name} has no formula for codec '{choice.codec}', which needs more messages or "
+                "computations than other codecs: use the model timeline for it"
+            )
+        return costs
 
     def _sent_bytes(self, one: SynchronizedTensor) -> float:
         """The formula of docs/algorithms.md, which is the same for ps and ring."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hipress._library import load_core
 from hipress.secopa.profile.curves import CostCurve, EncodedSizes, MeasuredCurve
+from hipress.secopa.profile.linked import LinkedCosts
 from hipress.secopa.profile.links import LinkCosts
 from hipress.secopa.profile.profile import CodecCosts, Profile, RankPlace
 
@@ -97,9 +98,26 @@ def simulated_codec(costs: CodecCosts) -> _core.SimulatedCodec:
         return made
 
     made: _core.SimulatedCodec = core.SimulatedCodec(
-        kind("encode"), kind("decode"), kind("merge"), _encoded_points(costs.encoded)
+        kind("encode"),
+        kind("decode"),
+        kind("merge"),
+        _encoded_points(costs.encoded),
+        merges_decoded=costs.merges_decoded,
     )
     return made
+
+
+def simulated_computations(costs: LinkedCosts) -> list[_core.ComputeCosts]:
+    """The computations before the first linked tensor, between both, and after the second one."""
+    core = load_core()
+
+    def kind(name: str) -> _core.ComputeCosts:
+        curves = [getattr(costs.times(count), name) for count in range(1, max(costs.threads) + 1)]
+        by_threads = [[(size, costs.in_steps * value) for size, value in points_of(curve)] for curve in curves]
+        made: _core.ComputeCosts = core.ComputeCosts(by_threads, costs.crowding)
+        return made
+
+    return [kind("first"), kind("second"), kind("result")]
 
 
 def points_of(curve: CostCurve) -> Points:

@@ -24,6 +24,9 @@ class SynchronizedTensor(NamedTuple):
     release_s: float
     """The time at which backward has released the last member."""
     choice: Choice
+    element_bytes: int
+    shape: tuple[int, ...] | None
+    """The dimensions of a single gradient, if they are known."""
 
 
 def synchronized_tensors(gradients: GradientSet, choices: Sequence[Choice]) -> list[SynchronizedTensor]:
@@ -51,6 +54,9 @@ def synchronized_tensors(gradients: GradientSet, choices: Sequence[Choice]) -> l
                 )
             elements += one.elements
             release_s = max(release_s, releases_s[index])
-        size = elements * ELEMENT_BYTES[first.dtype]
-        found.append(SynchronizedTensor(first.name, tuple(indices), elements, size, release_s, choice))
+        each = ELEMENT_BYTES[first.dtype]
+        shape = first.shape if choice.group is None else None
+        found.append(
+            SynchronizedTensor(first.name, tuple(indices), elements, elements * each, release_s, choice, each, shape)
+        )
     return found

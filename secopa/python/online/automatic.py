@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,6 +46,8 @@ class Tensor(Protocol):
     def dtype(self) -> str: ...
     @property
     def count(self) -> int: ...
+    @property
+    def shape(self) -> str: ...
     @property
     def has_gradient(self) -> bool: ...
     @property
@@ -152,7 +156,7 @@ class AutomaticPlanning:
         elif self._watch.has_left(median_s):
             assert self._watch.usual_s is not None
             fresh = self._measured((), self._options.links_s)
-            self._profile = fresh.model_copy(update={"codecs": self._profile.codecs})
+            self._profile = fresh.model_copy(update={"codecs": self._profile.codecs, "linked": self._profile.linked})
             self._follow(median_s, f"a step took {quantities.seconds(self._watch.usual_s)} before, now")
         else:
             self._uncompressed_s = None  # the plan passed its trial
@@ -213,7 +217,10 @@ class AutomaticPlanning:
 
     def _gradients(self) -> GradientSet:
         synchronized = (each for each in self._tensors.tensors if each.has_gradient)
-        gradients = (Gradient(name=each.name, elements=each.count, dtype=each.dtype) for each in synchronized)
+        gradients = (
+            Gradient(name=each.name, elements=each.count, dtype=each.dtype, shape=_dimensions(each))
+            for each in synchronized
+        )
         return GradientSet(gradients=tuple(gradients))
 
     def _new_releases(self) -> ReleaseTimes:
@@ -222,6 +229,12 @@ class AutomaticPlanning:
     def _say(self, what: str) -> None:
         if self._engine.rank == 0:
             _log.info("step %d: %s", self._steps, what)
+
+
+def _dimensions(tensor: Tensor) -> tuple[int, ...] | None:
+    """The dimensions in the tensor's text, such as "[3, 4]", which a memory order may follow."""
+    shape = tuple(int(size) for size in re.findall(r"[0-9]+", tensor.shape.partition("]")[0]))
+    return shape if math.prod(shape) == tensor.count else None
 
 
 def _compresses(plan: Plan | None) -> bool:

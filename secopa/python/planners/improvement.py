@@ -40,7 +40,8 @@ class Improvement:
         return found
 
     def _fused(self, found: Found, stop_at: int) -> Found:
-        ways = (fuse(found.units, found.choices, most, self.trials.model.world) for most in _FUSED_BYTES)
+        model = self.trials.model
+        ways = (fuse(found.units, found.choices, most, model.world, model.profile.linked) for most in _FUSED_BYTES)
         better = shortest([self.trials.found(*way) for way in ways if self.trials.left > stop_at])
         return found if better is None or better.cost_s >= found.cost_s * _SHORTER else better
 

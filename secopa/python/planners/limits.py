@@ -7,6 +7,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from hipress.secopa.models.linked_gradients import linked_tensors
+from hipress.secopa.models.suitability import suits
 from hipress.secopa.plan.choice import Choice
 from hipress.secopa.planners.options import PlanningOptions
 from hipress.secopa.planners.units import Unit
@@ -16,7 +18,10 @@ from hipress.secopa.profile.profile import Profile
 def within(
     units: Sequence[Unit], choices: Sequence[Choice], profile: Profile, world: int, options: PlanningOptions
 ) -> bool:
-    """Whether these choices are within the limits of `options`."""
+    """Whether the units can have these choices, and these are within the limits of `options`."""
+    for unit, choice in zip(units, choices, strict=True):
+        if choice.compressed and not suits(profile.costs(choice.codec), choice.topology, len(unit.members) > 1):
+            return False
     if options.max_relative_error is not None and relative_error(units, choices, profile) > options.max_relative_error:
         return False
     if options.max_memory_bytes is None:
@@ -30,7 +35,7 @@ def relative_error(units: Sequence[Unit], choices: Sequence[Choice], profile: Pr
     for unit, choice in zip(units, choices, strict=True):
         total += unit.elements
         if choice.compressed:
-            lost += unit.elements * (profile.codec(choice.codec).relative_error or 0.0) ** 2
+            lost += unit.elements * (profile.costs(choice.codec).relative_error or 0.0) ** 2
     return math.sqrt(lost / total) if total else 0.0
 
 
@@ -42,27 +47,45 @@ def memory_bytes(units: Sequence[Unit], choices: Sequence[Choice], profile: Prof
     local = max(Counter(place.host for place in places).values())
     total = 0.0
     for unit, choice in zip(units, choices, strict=True):
-        costs = profile.codec(choice.codec) if choice.compressed else None
+        both = linked_tensors(profile, unit.gradient, choice.codec)
+        if both is not None:
+            total += sum(_plain_staging(one.bytes, choice.topology, world, hosts, local) for one in both)
+            # The sums, and states twice, because new ones are written while both tensors are on their way. Without a
+            # residual a matrix is kept for that time.
+            linked = profile.linked[choice.codec]
+            vectors = 2 * linked.states if linked.states or linked.summed is not None else 1
+            total += sum(one.bytes for one in both) + vectors * 4 * unit.elements
+            continue
+        costs = profile.codec(choice.codec) if choice.compressed and choice.codec not in profile.linked else None
         raw, float32 = unit.bytes, 4 * unit.elements
-        encoded = raw if costs is None else costs.encoded.of(float32)
+        if costs is None:
+            total += _plain_staging(raw, choice.topology, world, hosts, local)
+            continue
+        encoded = costs.encoded.of(float32)
         # Each compute thread holds one partition's sum in float32 and its states while it encodes them.
         at_a_time = min(threads, choice.partitions) / choice.partitions * float32
-        sums = 0.0 if costs is None else at_a_time
+        sums = at_a_time
         kind, _, between = choice.topology.rstrip(")").partition("(")
         if kind == "hierarchical":
-            staging = _hierarchical_staging(raw, encoded, between, hosts, local, costs is not None)
+            staging = _hierarchical_staging(raw, encoded, between, hosts, local, compressed=True)
         elif kind == "allgather":
-            staging = encoded * (world if costs is not None else world - 1)
+            staging = encoded * world
             sums = 0.0
         elif kind == "ring":
-            staging = encoded if costs is not None else raw * (world - 1) / world
+            staging = encoded
         else:
-            staging = encoded * (world - 1) / world * (1 if costs is None else 2)
-        total += staging + sums
-        if costs is not None:
-            # States for the worker's gradient, and for the sum of which the rank is the aggregator.
-            total += costs.states * (float32 + at_a_time)
+            staging = encoded * (world - 1) / world * 2
+        # States for the worker's gradient, and for the sum of which the rank is the aggregator.
+        total += staging + sums + costs.states * (float32 + at_a_time)
     return total
+
+
+def _plain_staging(raw: float, topology: str, world: int, hosts: int, local: int) -> float:
+    """Staging of an uncompressed tensor."""
+    kind, _, between = topology.rstrip(")").partition("(")
+    if kind == "hierarchical":
+        return _hierarchical_staging(raw, raw, between, hosts, local, compressed=False)
+    return raw * (world - 1) if kind == "allgather" else raw * (world - 1) / world
 
 
 def _hierarchical_staging(raw: float, encoded: float, between: str, hosts: int, local: int, compressed: bool) -> float:

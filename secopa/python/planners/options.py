@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from hipress.errors import InvalidArgument
 from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.secopa.models.linked_gradients import linked_tensors
 from hipress.secopa.plan.choice import RAW
 from hipress.secopa.profile.gradients import Gradient
 from hipress.secopa.profile.profile import Profile
@@ -56,13 +57,20 @@ class PlanningOptions:
     def allowed(self, gradient: Gradient, profile: Profile) -> tuple[str, ...]:
         """The codecs that `gradient` may have besides none. Raises InvalidArgument for a codec that the profile
         lacks."""
-        everywhere = tuple(profile.codecs) if self.codecs is None else self.codecs
+        everywhere = profile.codec_names if self.codecs is None else self.codecs
         matching = (codecs for pattern, codecs in self.codecs_for if fnmatchcase(gradient.name, pattern))
         codecs = tuple(codec for codec in next(matching, everywhere) if codec != RAW)
         for codec in codecs:
-            costs = profile.codec(codec)
+            costs = profile.costs(codec)
             if self.max_relative_error is not None and costs.relative_error is None:
                 raise InvalidArgument(
                     f"max_relative_error is set, and the profile does not know the error of '{codec}'"
                 )
-        return codecs if gradient.bytes >= self.min_compress_bytes else ()
+        if gradient.bytes < self.min_compress_bytes:
+            return ()
+        # Where two linked tensors would save too little, the engine sends one without a codec.
+        return tuple(
+            codec
+            for codec in codecs
+            if codec not in profile.linked or linked_tensors(profile, gradient, codec) is not None
+        )

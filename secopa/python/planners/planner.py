@@ -8,6 +8,8 @@ from dataclasses import replace
 from hipress.errors import InvalidArgument
 from hipress.secopa.models.cost_model import CostModel
 from hipress.secopa.models.serial import SerialModel
+from hipress.secopa.models.suitability import objection
+from hipress.secopa.plan.choice import RAW
 from hipress.secopa.plan.plan import Plan
 from hipress.secopa.planners.decisions import plan_of
 from hipress.secopa.planners.independent import plan_independently
@@ -31,6 +33,7 @@ def make_plan(
     options = PlanningOptions() if options is None else options
     if not options.topologies:
         options = replace(options, topologies=topologies_for(model))
+    options = replace(options, codecs=usable_codecs(gradients, model, options))
     if planner is None:
         planner = "independent" if isinstance(model, SerialModel) else "search"
     if planner not in PLANNERS:
@@ -40,6 +43,28 @@ def make_plan(
     if not isinstance(model, SerialModel):
         raise InvalidArgument(f"planner independent takes the models paper and released, not {model.name}")
     return plan_independently(gradients, model, options)
+
+
+def usable_codecs(gradients: GradientSet, model: CostModel, options: PlanningOptions) -> tuple[str, ...]:
+    """The codecs that a plan may use: those of `options`, or all that the model and the job can use.
+
+    Raises InvalidArgument if they cannot use a codec that `options` names.
+    """
+    if options.codecs is None:
+        everywhere = tuple(
+            codec for codec in model.codecs if objection(model.profile, codec, model.world, gradients.gradients) is None
+        )
+    else:
+        everywhere = options.codecs
+    for codec in (*everywhere, *(codec for _, codecs in options.codecs_for for codec in codecs)):
+        if codec == RAW:
+            continue
+        said = objection(model.profile, codec, model.world, gradients.gradients)
+        if said is None and codec not in model.codecs:
+            said = f"model {model.name} does not predict steps with codec '{codec}': use the model timeline"
+        if said is not None:
+            raise InvalidArgument(said)
+    return everywhere
 
 
 def topologies_for(model: CostModel) -> tuple[str, ...]:

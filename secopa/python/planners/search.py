@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hipress.errors import InvalidArgument
+from hipress.secopa.models.linked_gradients import default_partitions
 from hipress.secopa.plan.choice import RAW, Choice
-from hipress.secopa.plan.partitions import by_size
 from hipress.secopa.planners.improvement import Improvement
 from hipress.secopa.planners.trials import Found, Trials, shortest
 from hipress.secopa.planners.uncontended import UncontendedTimes
@@ -137,7 +137,8 @@ def _above_a_size(trials: Trials, units: list[Unit], uniform: list[Found], raw: 
 def _choice(trials: Trials, unit: Unit, codec: str, topology: str, shared: bool = False) -> Choice:
     """A choice with `codec`, if the unit may have it. `shared`: one partition per rank for every size."""
     world = trials.model.world
-    partitions = by_size(unit.elements, unit.dtype, world)
+    codec = codec if codec in unit.codecs else RAW
+    partitions = default_partitions(trials.model.profile, unit.gradient, codec, world)
     if shared and partitions > 1:
         partitions = world
-    return Choice(codec if codec in unit.codecs else RAW, topology, partitions)
+    return Choice(codec, topology, partitions)

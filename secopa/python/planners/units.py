@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from hipress.secopa.plan.choice import Choice
 from hipress.secopa.plan.partitions import by_size
 from hipress.secopa.planners.options import PlanningOptions
-from hipress.secopa.profile.gradients import GradientSet
+from hipress.secopa.profile.gradients import Gradient, GradientSet
 from hipress.secopa.profile.profile import Profile
 
 
@@ -26,12 +26,30 @@ class Unit:
     """Release time of the last member."""
     codecs: tuple[str, ...]
     """The codecs that every member may have."""
+    shape: tuple[int, ...] | None = None
+    """The dimensions of a single gradient, if they are known."""
+
+    @property
+    def gradient(self) -> Gradient:
+        """The unit as one gradient without a release time."""
+        # A search makes thousands of them, so they skip validation.
+        return Gradient.model_construct(
+            name="unit", elements=self.elements, dtype=self.dtype, shape=self.shape, release_s=None
+        )
 
 
 def units_of(gradients: GradientSet, profile: Profile, options: PlanningOptions) -> list[Unit]:
     """A unit for each gradient."""
     return [
-        Unit((index,), one.elements, one.bytes, one.dtype, release_s, options.allowed(one, profile))
+        Unit(
+            members=(index,),
+            elements=one.elements,
+            bytes=one.bytes,
+            dtype=one.dtype,
+            release_s=release_s,
+            codecs=options.allowed(one, profile),
+            shape=one.shape,
+        )
         for index, (one, release_s) in enumerate(zip(gradients.gradients, gradients.releases_s(), strict=True))
     ]
 
@@ -52,18 +70,19 @@ def choices_of_gradients(units: Sequence[Unit], choices: Sequence[Choice], count
 
 
 def fuse(
-    units: Sequence[Unit], choices: Sequence[Choice], most_bytes: int, world: int
+    units: Sequence[Unit], choices: Sequence[Choice], most_bytes: int, world: int, alone: Container[str] = ()
 ) -> tuple[list[Unit], list[Choice]]:
     """Fuses units with the same codec and topology in the order of their release, up to `most_bytes` per group.
 
-    Units above a quarter of `most_bytes` stay single: fusing saves them little, and they would wait for other members.
+    `alone`: the codecs that take no group. Units above a quarter of `most_bytes` stay single, too: fusing saves them
+    little, and they would wait for other members.
     """
     order = sorted(range(len(units)), key=lambda index: (units[index].release_s, -index))
     open_groups: dict[tuple[str, str, str], list[int]] = {}
     groups: list[list[int]] = []
     for index in order:
         unit, choice = units[index], choices[index]
-        if unit.bytes * 4 > most_bytes:
+        if unit.bytes * 4 > most_bytes or choice.codec in alone:
             groups.append([index])
             continue
         way = (choice.codec, choice.topology, unit.dtype)
@@ -94,4 +113,5 @@ def joined(units: Sequence[Unit]) -> Unit:
         dtype=first.dtype,
         release_s=max(unit.release_s for unit in units),
         codecs=tuple(codec for codec in first.codecs if all(codec in unit.codecs for unit in units)),
+        shape=first.shape if len(units) == 1 else None,
     )

@@ -30,6 +30,8 @@ class Gradient(Part):
     name: str
     elements: int = Field(ge=0, le=MOST_ELEMENTS)
     dtype: str = "float32"
+    shape: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(default=None, max_length=64)
+    """The dimensions; None if they are not known. Codecs with factors need them."""
     release_s: float | None = Field(default=None, ge=0, le=_MOST_SECONDS)
     """Seconds from the start of backward until the gradient is complete; None if this was not measured."""
 
@@ -37,6 +39,10 @@ class Gradient(Part):
     def _has_a_size(self) -> Self:
         if self.dtype not in ELEMENT_BYTES:
             raise ValueError(f"gradient {shown(self.name)}: dtype {self.dtype} is none of {', '.join(ELEMENT_BYTES)}")
+        if self.shape is not None and math.prod(self.shape) != self.elements:
+            raise ValueError(
+                f"gradient {shown(self.name)}: the shape {list(self.shape)} has not {self.elements} elements"
+            )
         return self
 
     @property
@@ -125,7 +131,12 @@ def _of_lines(text: str, path: str | Path) -> GradientSet:
 def _of_shapes(content: dict[str, Any], path: str | Path) -> dict[str, Any]:
     try:
         gradients = [
-            {"name": name, "elements": _elements(shape), "release_s": ready_s if content.get("measured") else None}
+            {
+                "name": name,
+                "elements": _elements(shape),
+                "shape": shape,
+                "release_s": ready_s if content.get("measured") else None,
+            }
             for name, shape, ready_s in content["tensors"]
         ]
     except (TypeError, ValueError):

@@ -35,7 +35,12 @@ def gradients_of_tensors(model: str, tensors: Iterable[tuple[str, Any]]) -> Grad
         return GradientSet(
             model=model,
             gradients=tuple(
-                Gradient(name=name, elements=math.prod(tensor.shape), dtype=_dtype_name(tensor.dtype))
+                Gradient(
+                    name=name,
+                    elements=math.prod(tensor.shape),
+                    dtype=_dtype_name(tensor.dtype),
+                    shape=tuple(int(size) for size in tensor.shape),
+                )
                 for name, tensor in named
             ),
         )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -16,6 +17,7 @@ from hipress.errors import InvalidArgument
 from hipress.secopa.profile.curves import CostCurve, EncodedSizes, PublishedCurve
 from hipress.secopa.profile.document import Document, Part
 from hipress.secopa.profile.gradients import GradientSet
+from hipress.secopa.profile.linked import LinkedCosts
 from hipress.secopa.profile.links import LinkBetween, LinkCosts
 
 
@@ -78,6 +80,8 @@ class CodecCosts(Part):
     measured."""
     states: int = Field(default=0, ge=0)
     """Number of vectors of the gradient's length that the codec keeps from step to step."""
+    merges_decoded: bool = False
+    """Whether an aggregator encodes and decodes its own contribution before it merges it."""
 
     def in_step(self, size: float) -> InSteps:
         """`in_steps`, interpolated for partitions of `size` bytes."""
@@ -140,6 +144,8 @@ class Profile(Document):
     """Compute threads of each rank."""
     codecs: dict[str, CodecCosts]
     """The costs by the codec's text, such as "onebit" or "dgc(ratio=0.01)"."""
+    linked: dict[str, LinkedCosts] = Field(default_factory=dict)
+    """The costs of codecs that send a tensor as two linked tensors, by the codec's text."""
     sum: CostCurve
     """The cost of adding raw values to a sum, by their bytes."""
     sum_crowding: Annotated[tuple[float, ...], FailFast()] = (1.0,)
@@ -201,9 +207,30 @@ class Profile(Document):
 
     def codec(self, text: str) -> CodecCosts:
         """The costs of a codec. Raises InvalidArgument, which lists the known codecs, for an unknown one."""
-        if text not in self.codecs:
-            raise InvalidArgument(f"the profile has no codec '{text}'; it has: {', '.join(self.codecs) or 'none'}")
-        return self.codecs[text]
+        costs = self.costs(text)
+        if isinstance(costs, LinkedCosts):
+            raise InvalidArgument(f"codec '{text}' sends two linked tensors, and this needs a codec that sends one")
+        return costs
+
+    def costs(self, text: str) -> CodecCosts | LinkedCosts:
+        """As codec(), also for a codec that sends linked tensors."""
+        found = self.codecs.get(text) or self.linked.get(text)
+        if found is None:
+            known = ", ".join(self.codec_names) or "none"
+            raise InvalidArgument(f"the profile has no codec '{text}'; it has: {known}")
+        return found
+
+    @property
+    def codec_names(self) -> tuple[str, ...]:
+        """The texts of all codecs."""
+        return (*self.codecs, *self.linked)
+
+    def with_codecs(self, texts: Iterable[str]) -> Profile:
+        """The profile with these codecs only. Raises InvalidArgument for an unknown one."""
+        costs = {text: self.costs(text) for text in texts}
+        linked = {text: one for text, one in costs.items() if isinstance(one, LinkedCosts)}
+        codecs = {text: one for text, one in costs.items() if text not in linked}
+        return self.model_copy(update={"codecs": codecs, "linked": linked})
 
 
 def shipped_profiles() -> list[str]:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from hipress.errors import InvalidArgument
 from hipress.secopa.plan.plan import Plan
 from hipress.secopa.profile.gradients import ELEMENT_BYTES
+from hipress.secopa.profile.linked import LEVELS, RIGHT
 from hipress.secopa.report.run import Run, planned_tensors
 from hipress.secopa.report.traffic import partition_bytes
 
@@ -22,6 +23,8 @@ def check_fit(run: Run) -> None:
     for (tensor, _), size in partition_bytes(run.step).items():
         sizes[tensor] += size
     for label, tensor, decisions in planned_tensors(run.plan, list(traced)):
+        if any(f"{tensor}{suffix}" in traced for suffix in (LEVELS, RIGHT)):
+            continue  # it travels as two linked tensors of other sizes
         if tensor not in traced:
             # A gradient may have only dropped spans.
             if run.trace.dropped:

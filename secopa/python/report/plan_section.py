@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from hipress.secopa.plan.choice import RAW
+from hipress.secopa.profile.linked import LinkedCosts
 from hipress.secopa.profile.profile import Profile
 from hipress.secopa.profile.quantities import rate, seconds, size
 from hipress.secopa.report.markup import Markup, element, table
 from hipress.secopa.report.run import Outcome, Run
 
-_LARGE = 64 << 20
+#: Bytes of a gradient in the table, and rows and columns of it as a matrix of float32.
+_LARGE, _SIDE = 64 << 20, 1 << 12
 
 
 def decisions(run: Run) -> Markup:
@@ -89,7 +91,7 @@ def costs(profile: Profile) -> Markup:
             "-" if one.relative_error is None else f"{one.relative_error:.2g}",
         )
         for text, one in profile.codecs.items()
-    ]
+    ] + [_linked_row(text, linked) for text, linked in profile.linked.items()]
     head = ("codec", "encoding", "decoding", "sent", "error of one encoding")
     return element(
         "section",
@@ -98,4 +100,16 @@ def costs(profile: Profile) -> Markup:
         table(("", ""), rows),
         table(head, codecs, numbers=(1, 2, 3, 4)),
         id="costs",
+    )
+
+
+def _linked_row(text: str, linked: LinkedCosts) -> tuple[str, ...]:
+    times = linked.times(1)
+    both = linked.tensors(_LARGE // 4, 4, (_SIDE, _SIDE))
+    return (
+        text,
+        seconds(times.first.seconds(_LARGE) + times.second.seconds(_LARGE)),
+        seconds(times.result.seconds(_LARGE)),
+        size(_LARGE if both is None else sum(one.bytes for one in both)),
+        "-" if linked.relative_error is None else f"{linked.relative_error:.2g}",
     )

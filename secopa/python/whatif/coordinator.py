@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hipress.secopa.models.linked_gradients import sent_as
 from hipress.secopa.plan.choice import Choice
 from hipress.secopa.profile.gradients import GradientSet
 from hipress.secopa.profile.profile import Profile
@@ -25,14 +26,12 @@ def questions_per_step(profile: Profile, gradients: GradientSet, choices: Sequen
     large = {"to all": 0.0, "to the next": 0.0}
     links = {"to all": scenario.nodes - 1, "to the next": 1}
     for gradient, choice in zip(gradients.gradients, choices, strict=True):
-        size: float = gradient.bytes
-        if choice.compressed:
-            size = profile.codec(choice.codec).encoded.of(4 * gradient.elements)
-        if size / choice.partitions <= _SMALL:
-            continue
-        # Messages between hosts, per host, by the formulas of docs/algorithms.md.
-        times = (scenario.nodes - 1) * (1 if "allgather" in choice.topology else 2 / scenario.nodes)
-        large["to the next" if "ring" in choice.topology else "to all"] += size * times
+        for size in sent_as(profile, gradient, choice):
+            if size / choice.partitions <= _SMALL:
+                continue
+            # Messages between hosts, per host, by the formulas of docs/algorithms.md.
+            times = (scenario.nodes - 1) * (1 if "allgather" in choice.topology else 2 / scenario.nodes)
+            large["to the next" if "ring" in choice.topology else "to all"] += size * times
     rounds = sum(
         max(links[kind], math.ceil(size / _ROUND_BYTES)) for kind, size in large.items() if size and links[kind] > 1
     )

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hipress.options.travel import MIN_COMPRESS_BYTES
+from hipress.secopa.models.linked_gradients import default_partitions
+from hipress.secopa.models.suitability import takes
 from hipress.secopa.models.timeline import TimelineModel, TimelineOptions
 from hipress.secopa.plan.choice import RAW, Choice
-from hipress.secopa.plan.partitions import by_size
 from hipress.secopa.planners.limits import memory_bytes
 from hipress.secopa.planners.options import PlanningOptions
 from hipress.secopa.planners.units import units_of
@@ -27,15 +28,12 @@ class UniformChoice:
     topology: str = "ps"
     min_compress_bytes: int = MIN_COMPRESS_BYTES
 
-    def choices(self, gradients: GradientSet, world: int) -> list[Choice]:
+    def choices(self, gradients: GradientSet, profile: Profile, world: int) -> list[Choice]:
         """A choice for each gradient, with the engine's default number of partitions."""
+        codecs = [self.codec if one.bytes >= self.min_compress_bytes else RAW for one in gradients.gradients]
         return [
-            Choice(
-                codec=self.codec if one.bytes >= self.min_compress_bytes else RAW,
-                topology=self.topology,
-                partitions=by_size(one.elements, one.dtype, world),
-            )
-            for one in gradients.gradients
+            Choice(codec, self.topology, default_partitions(profile, one, codec, world))
+            for one, codec in zip(gradients.gradients, codecs, strict=True)
         ]
 
 
@@ -85,7 +83,7 @@ def simulate_uniform(
     it."""
     computing = Computing() if computing is None else computing
     there = profile_for(profile, scenario)
-    choices = uniform.choices(gradients, scenario.world)
+    choices = uniform.choices(gradients, there, scenario.world)
     options = TimelineOptions(backward_threads=computing.backward_threads)
     step = TimelineModel(there, scenario.world, options).step(gradients, choices)
     forward_s = gradients.backward_s / 2 if computing.forward_s is None else computing.forward_s
@@ -130,8 +128,9 @@ def pointless_from(
         model = TimelineModel(profile_for(profile, there), there.world)
 
         def shortest(codec: str) -> float:
-            uniforms = (UniformChoice(codec, topology) for topology in topologies)
-            return min(model.step(gradients, uniform.choices(gradients, there.world)).step_s for uniform in uniforms)
+            uniforms = (UniformChoice(codec, one) for one in topologies if takes(profile, codec, one))
+            choices = (uniform.choices(gradients, profile, there.world) for uniform in uniforms)
+            return min(model.step(gradients, each).step_s for each in choices)
 
         return min(map(shortest, codecs)) > (1 - POINTLESS) * shortest(RAW)
 

@@ -10,11 +10,12 @@ from enum import Enum
 
 from hipress.errors import InvalidArgument
 from hipress.secopa.models.cost_model import StepPrediction
+from hipress.secopa.models.suitability import takes
 from hipress.secopa.models.timeline import TimelineModel
 from hipress.secopa.plan.choice import RAW
 from hipress.secopa.plan.plan import Plan
 from hipress.secopa.planners.options import PlanningOptions
-from hipress.secopa.planners.planner import make_plan, topologies_for
+from hipress.secopa.planners.planner import make_plan, topologies_for, usable_codecs
 from hipress.secopa.profile.gradients import GradientSet
 from hipress.secopa.profile.profile import Profile
 from hipress.secopa.whatif.scenario import Scenario
@@ -103,7 +104,8 @@ def worth_of(profile: Profile, gradients: GradientSet, stage: Callable[[str], No
     model = TimelineModel(profile, world)
     topologies = topologies_for(model)
     rows: list[Row] = []
-    for codec in (RAW, *profile.codecs):
+    codecs_here = usable_codecs(gradients, model, PlanningOptions())
+    for codec in (RAW, *codecs_here):
         stage(f"simulating {codec}")
         rows.append(_row(model, gradients, codec, topologies, rows[0].step_s if rows else None))
     stage("planning")
@@ -119,7 +121,7 @@ def worth_of(profile: Profile, gradients: GradientSet, stage: Callable[[str], No
             times_as_fast=rows[0].step_s / step.step_s,
             sent_bytes=max(step.sent_bytes),
             cpu_s=max(step.cpu_s),
-            relative_error=max((profile.codec(one).relative_error or 0.0 for one in codecs), default=None),
+            relative_error=max((profile.costs(one).relative_error or 0.0 for one in codecs), default=None),
             verdict=_verdict(step.step_s, rows[0].step_s) if codecs else Verdict.DECLINES,
         )
     )
@@ -132,7 +134,7 @@ def worth_of(profile: Profile, gradients: GradientSet, stage: Callable[[str], No
         backward_s=gradients.backward_s,
         rows=tuple(rows),
         plan=plan,
-        pointless_from_bytes_per_s=_pointless(profile, gradients, topologies, hosts, stage),
+        pointless_from_bytes_per_s=_pointless(profile, gradients, codecs_here, topologies, hosts, stage),
     )
 
 
@@ -140,8 +142,9 @@ def _row(
     model: TimelineModel, gradients: GradientSet, codec: str, topologies: Sequence[str], base_s: float | None
 ) -> Row:
     steps: dict[str, StepPrediction] = {
-        topology: model.step(gradients, UniformChoice(codec, topology).choices(gradients, model.world))
+        topology: model.step(gradients, UniformChoice(codec, topology).choices(gradients, model.profile, model.world))
         for topology in topologies
+        if takes(model.profile, codec, topology)
     }
     topology, step = min(steps.items(), key=lambda item: item[1].step_s)
     return Row(
@@ -151,7 +154,7 @@ def _row(
         times_as_fast=1.0 if base_s is None else base_s / step.step_s,
         sent_bytes=max(step.sent_bytes),
         cpu_s=max(step.cpu_s),
-        relative_error=None if codec == RAW else model.profile.codec(codec).relative_error,
+        relative_error=None if codec == RAW else model.profile.costs(codec).relative_error,
         verdict=Verdict.BASE if base_s is None else _verdict(step.step_s, base_s),
     )
 
@@ -165,6 +168,7 @@ def _verdict(step_s: float, base_s: float) -> Verdict:
 def _pointless(
     profile: Profile,
     gradients: GradientSet,
+    codecs: Sequence[str],
     topologies: Sequence[str],
     hosts: Counter[str],
     stage: Callable[[str], None],
@@ -172,9 +176,9 @@ def _pointless(
     """The rate of pointless_from(). None if there is only one host, if hosts have different numbers of ranks, or if the
     profile has no codec.
     """
-    if len(hosts) == 1 or len(set(hosts.values())) > 1 or not profile.codecs:
+    if len(hosts) == 1 or len(set(hosts.values())) > 1 or not codecs:
         return None
     stage("searching the rate of links from which on compression saves nothing")
     one_machine = len({place.machine for place in profile.ranks}) == 1
     scenario = Scenario(len(hosts), hosts.most_common(1)[0][1], one_machine=one_machine)
-    return pointless_from(profile, gradients, scenario, tuple(profile.codecs), topologies)
+    return pointless_from(profile, gradients, scenario, codecs, topologies)

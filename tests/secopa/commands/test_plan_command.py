@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 from hipress.cli.main import app
 from hipress.secopa.plan.plan import Plan
 from tests.secopa.profile.test_gradients import MODELS
-from tests.secopa.profiles import profile
+from tests.secopa.profiles import linked, low_rank, profile
 
 VGG19 = "conv0_weight,1728\nconv5_weight,2359296\ndense0_weight,102760448\ndense0_bias,4096\n"
 
@@ -39,6 +40,23 @@ def test_as_the_originals_script_was_called(folder: Path, topology: str, nodes: 
     # conv5_weight has 9 MiB: more than the limits of 2.61 and 8.19 MiB, and less than the limit of 9.42 MiB.
     assert compressed == ["n", "n" if (topology, nodes) == ("PS", "16") else "y", "y", "n"]
     assert lines[2] == f"dense0_weight,102760448,y,{partitions}"
+
+
+def test_codecs_of_linked_tensors_are_planned_from_a_profile_that_has_them(folder: Path) -> None:
+    every = {"shared": linked(4e9), "factors": low_rank(4e9)}
+    profile().model_copy(update={"linked": every}).write(folder / "profile.json")
+    shapes = [("conv", [512, 4608], 0.1), ("bias", [512], 0.1), ("dense", [1000, 2048], 0.0)]
+    (folder / "model.json").write_text(json.dumps({"model": "small", "tensors": shapes}))
+    asked = ("--profile", "profile.json", "--nnodes", "4", "-o", "plan.json")
+    for codec in every:
+        hipress("--input", "model.json", *asked, "--codec", codec)
+        plan = Plan.read(folder / "plan.json")
+        assert {decision.codec for decision in plan.decisions} == {"none", codec}
+        assert plan.predicted_step_s is not None
+        assert plan.predicted_uncompressed_step_s is not None
+        assert plan.predicted_step_s < plan.predicted_uncompressed_step_s
+    said = hipress("--input", "input.txt", *asked, "--codec", "factors", code=2)
+    assert "the shape of 'conv0_weight' is not known" in " ".join(said.split())
 
 
 def test_json_has_everything(folder: Path) -> None:

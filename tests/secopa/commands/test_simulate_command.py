@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from hipress.secopa.commands.simulate import app
 from hipress.secopa.profile.quantities import parse_rate, parse_seconds, rate
-from tests.secopa.profiles import profile
+from tests.secopa.profiles import linked, low_rank, profile
 
 MODEL = Path(__file__).parents[3] / "benchmarks" / "models" / "resnet50.json"
 
@@ -101,6 +101,27 @@ def test_the_network_with_which_compressing_is_pointless(measured):
     found = run("--profile", measured, "--model", MODEL, "--nodes", "4", "--topology", "ps", "--pointless")
     assert found.exit_code == 0
     assert "4 hosts: compressing saves less than 3% of a step with links of" in found.output
+
+
+def test_codecs_of_linked_tensors_have_rows_where_the_ranks_and_the_gradients_can_have_them(tmp_path):
+    file = tmp_path / "profile.json"
+    every = {"shared": linked(4e9), "factors": low_rank(4e9)}
+    profile().model_copy(update={"linked": every}).write(file)
+    shapeless = tmp_path / "input.txt"
+    shapeless.write_text("w,1048576\n")
+    for model, nodes, codecs in (
+        (MODEL, 8, ["none", "onebit", "shared", "factors"]),
+        (MODEL, 16, ["none", "onebit", "factors"]),
+        (shapeless, 8, ["none", "onebit", "shared"]),
+    ):
+        rows = rows_of(
+            tmp_path, "--profile", file, "--model", model, "--nodes", nodes, "--topology", "ps", "--pointless"
+        )
+        assert [row["codec"] for row in rows] == codecs
+    for codec, said in (("shared", "8 ranks at most, and there are 16"), ("factors", "the shape of 'w' is not known")):
+        found = run("--profile", file, "--model", shapeless, "--nodes", "16", "--codec", codec)
+        assert found.exit_code == 2
+        assert said in " ".join(found.output.split())
 
 
 def test_what_a_coordinator_would_have_to_do(measured):

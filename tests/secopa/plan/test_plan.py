@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+import hipress
 from hipress.errors import InvalidArgument
+from hipress.secopa.plan.check import check_plan
 from hipress.secopa.plan.choice import Choice
 from hipress.secopa.plan.plan import Decision, Plan
 from hipress.secopa.profile.gradients import Gradient, GradientSet
@@ -62,3 +64,18 @@ def test_a_plan_for_another_model_is_refused_with_the_first_difference() -> None
     ):
         with pytest.raises(InvalidArgument, match=message):
             made.check(GradientSet(gradients=gradients))
+
+
+def test_a_plan_that_an_engine_would_refuse_is_found_before_a_job_starts() -> None:
+    gradients = GradientSet(gradients=(Gradient(name="a", elements=100),))
+    votes = hipress.load_codec(Path(__file__).parents[3] / "examples" / "compll" / "signsgd.cll")
+    for changes, said in (
+        ({"codec": "int8_shared", "group": "1"}, "'a': codec int8_shared sends each tensor alone, .* in group '1'"),
+        ({"codec": "powersgd", "group": "1"}, "'a': codec powersgd sends each tensor alone"),
+        ({"codec": "int8_shared(levels=40)"}, "holds the sum of 3 ranks at most, and the plan is for 4"),
+        ({"codec": votes, "topology": "ring"}, "and topology ring sends sums of some ranks"),
+    ):
+        with pytest.raises(InvalidArgument, match=said):
+            check_plan(plan(decision("a", **changes)), gradients)
+    for fits in ({"codec": "int8_shared"}, {"codec": "powersgd", "topology": "ring"}, {"codec": votes}):
+        check_plan(plan(decision("a", **fits)), gradients)

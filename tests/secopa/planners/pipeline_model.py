@@ -23,6 +23,7 @@ class PipelineModel:
     def __init__(self, profile: Profile, world: int) -> None:
         self.profile = profile
         self.world = world
+        self.codecs = tuple(profile.codecs)
         self.asked = 0  # the number of questions about whole steps
 
     def gradient_s(self, elements: int, choice: Choice) -> float:

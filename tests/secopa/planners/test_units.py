@@ -31,6 +31,8 @@ def test_small_ones_that_travel_alike_are_fused_in_the_order_of_release() -> Non
     spread = choices_of_gradients(fused, ways, 6)
     assert [choice.group for choice in spread] == [None, "1", "1", "1", "1", None]
     # Each gradient is larger than a quarter of 79 KiB.
+    alone, _ = fuse(units, [Choice("onebit")] * 6, 80 * KIB, world=4, alone={"onebit"})
+    assert [unit.members for unit in alone] == [(index,) for index in range(6)]
     apart, _ = fuse(units, [Choice("onebit")] * 6, 79 * KIB, world=4)
     assert [len(unit.members) for unit in apart] == [1] * 6
 

@@ -21,7 +21,7 @@ from hipress.secopa.report.timeline_figure import timeline
 from hipress.secopa.report.trace import read_trace
 from hipress.secopa.report.traffic import total, traffic_of
 from tests.launch.conftest import HIPRESS, clean_environment
-from tests.secopa.profiles import profile
+from tests.secopa.profiles import linked, low_rank, profile
 from tests.secopa.report.traces import Written, recorded, training
 
 
@@ -49,6 +49,15 @@ def plan(*decisions: Decision) -> Plan:
         predicted_uncompressed_step_s=0.04,
         decisions=decisions,
     )
+
+
+def test_a_gradient_that_travels_as_two_linked_tensors_fits_the_trace(tmp_path: Path) -> None:
+    names = ("large (statistics)", "large (levels)", "small")
+    planned = plan(decision("large"), decision("small"))
+    every = profile().model_copy(update={"linked": {"shared": linked(4e9), "factors": low_rank(4e9)}})
+    said = page(Run(read_trace(training(tmp_path / "trace.json", names)), planned, every))
+    for text in ("large (levels)", "shared", "factors"):
+        assert text in said
 
 
 def test_steps_are_those_of_the_tensors_that_have_most(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_no_nodes_are_refused():
 
 def test_small_gradients_are_not_compressed():
     both = GradientSet(gradients=(Gradient(name="small", elements=1000), Gradient(name="large", elements=MIB)))
-    small, large = UniformChoice("onebit").choices(both, 4)
+    small, large = UniformChoice("onebit").choices(both, profile(), 4)
     assert (small.codec, large.codec) == ("none", "onebit")
     assert (small.partitions, large.partitions) == (1, 4)
 

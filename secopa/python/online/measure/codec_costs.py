@@ -104,14 +104,15 @@ class CodecMeasurement:
         self._train()
         times = {threads: self._times(threads) for threads in self.threads}
         sizes = tuple(EncodedSize(raw_bytes=4 * count, encoded_bytes=self._encoded(count)) for count in self.sizes)
-        count = _crowded_piece(self.arena, self.cores)
+        count = crowded_piece(self.arena, self.cores)
         shares = [(index, self.cores) for index in range(self.cores)]
         return CodecCosts(
             threads=times,
             encoded=EncodedSizes(points=sizes),
             crowding=crowding([self._actions(self.text, count, 1, share)["encode"] for share in shares]),
-            relative_error=self._relative_error(),
+            relative_error=relative_error(self._codec, self.arena),
             states=len(self._codec.states),
+            merges_decoded=self._codec.merges_decoded,
         )
 
     def _train(self) -> None:
@@ -174,10 +175,12 @@ class CodecMeasurement:
         """Bytes of the message, at most those of the values: the runtime sends a tensor raw if that is smaller."""
         return min(4 * count, len(self._codec.encode(self.arena.values[:count])))
 
-    def _relative_error(self) -> float:
-        values = self.arena.values[:_ERROR_ELEMENTS]
-        decoded = self._codec.decode(self._codec.encode(values), len(values))
-        return rounded(float(np.linalg.norm(values - decoded) / np.linalg.norm(values)))
+
+def relative_error(codec: _core.Codec, arena: Arena) -> float:
+    """‖x − decoded‖ / ‖x‖ of one encoding of normally distributed values."""
+    values = arena.values[:_ERROR_ELEMENTS]
+    decoded = codec.decode(codec.encode(values), len(values))
+    return rounded(float(np.linalg.norm(values - decoded) / np.linalg.norm(values)))
 
 
 def sum_curve(arena: Arena, budget_s: float, sizes: Sequence[int] = SIZES) -> MeasuredCurve:
@@ -192,7 +195,7 @@ def sum_curve(arena: Arena, budget_s: float, sizes: Sequence[int] = SIZES) -> Me
 
 def sum_crowding(arena: Arena, cores: int) -> tuple[float, ...]:
     """crowding() for adding values to a sum."""
-    count = _crowded_piece(arena, cores)
+    count = crowded_piece(arena, cores)
     return crowding([_adding(arena, count, (index, cores)) for index in range(cores)])
 
 
@@ -206,6 +209,6 @@ def _adding(arena: Arena, count: int, share: tuple[int, int] = (0, 1)) -> Callab
     return add
 
 
-def _crowded_piece(arena: Arena, cores: int) -> int:
+def crowded_piece(arena: Arena, cores: int) -> int:
     """Elements of a piece: large enough for a queue, and small enough that every core has its own pieces."""
     return min(_CROWDED_ELEMENTS, arena.elements // cores)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from hipress import _core
-from hipress.errors import InvalidArgument, Unsupported
+from hipress.errors import InvalidArgument
 from hipress.secopa.online.measure.codec_costs import SIZES, Arena, CodecMeasurement, sum_crowding, sum_curve
 from hipress.secopa.online.measure.crowding import MOST_CORES
 from hipress.secopa.online.measure.link_costs import measure_pairs
+from hipress.secopa.online.measure.linked_costs import LinkedMeasurement
 from hipress.secopa.online.measure.overheads import measure_overheads
 from hipress.secopa.online.measure.places import describe_machine, first_ranks, gather_places
 from hipress.secopa.online.measure.point_to_point import Pair
@@ -22,6 +23,7 @@ from hipress.secopa.online.measure.whole_steps import in_steps
 from hipress.secopa.profile.curves import MeasuredCurve
 from hipress.secopa.profile.document import Part
 from hipress.secopa.profile.gradients import GradientSet
+from hipress.secopa.profile.linked import LinkedCosts, LinkedTimes
 from hipress.secopa.profile.links import LinkBetween, LinkCosts
 from hipress.secopa.profile.profile import CodecCosts, CodecTimes, Overheads, Profile, RankPlace
 
@@ -58,6 +60,7 @@ class _LocalCosts(Part):
     """The costs of one machine."""
 
     codecs: dict[str, CodecCosts]
+    linked: dict[str, LinkedCosts]
     sum: MeasuredCurve
     sum_crowding: tuple[float, ...]
     overheads: Overheads
@@ -73,27 +76,11 @@ def measure_profile(
 
     `stage` is called on this rank with the name of the part that is measured next.
 
-    Raises InvalidArgument for an unknown codec, Unsupported for powersgd, for codecs
-    whose encoded values ranks add, and for codecs that merge decoded values only, PeerLost, Timeout.
+    Raises InvalidArgument for an unknown codec, and for one whose sums cannot hold as many ranks; PeerLost, Timeout.
     """
     for text in options.codecs:
-        # An unknown codec raises before the measurement starts.
-        made = _core.create_codec(text)
-        if made.summed is not None:
-            raise Unsupported(
-                f"codec '{text}' has statistics on which ranks agree, and no plan costs these: give it as codec or in "
-                "codec_for, without an automatic plan"
-            )
-        if made.merges_decoded:
-            raise Unsupported(
-                f"codec '{text}' needs the aggregator's own encoding, and no plan costs it: give it as codec or in "
-                "codec_for, without an automatic plan"
-            )
-        if made.low_rank is not None:
-            raise Unsupported(
-                f"codec '{text}' has no encoding that could be measured, so no plan is made with it: give it as codec "
-                "or in codec_for, without an automatic plan"
-            )
+        # A wrong codec raises before the measurement starts.
+        check_ranks(text, _core.create_codec(text), engine.world_size)
     if options.largest_elements < SIZES[0]:
         raise InvalidArgument(f"largest_elements={options.largest_elements}: expected {SIZES[0]} or more")
     steps_s = _STEPS_SHARE * options.seconds
@@ -112,6 +99,7 @@ def measure_profile(
         ranks=places,
         compute_threads=options.compute_threads,
         codecs=local.codecs,
+        linked=local.linked,
         sum=local.sum,
         sum_crowding=local.sum_crowding,
         link=default,
@@ -129,6 +117,21 @@ def measure_profile(
     return in_steps(session, Profile.parse(said[0], "rank 0's profile"), steps_s)
 
 
+def is_linked(codec: _core.Codec) -> bool:
+    """Whether a tensor with this codec travels as two linked tensors."""
+    return codec.low_rank is not None or codec.summed is not None
+
+
+def check_ranks(text: str, codec: _core.Codec, world: int) -> None:
+    """Raises InvalidArgument if so many ranks cannot add the levels of the codec."""
+    if codec.summed is not None and world > codec.summed[2]:
+        raise InvalidArgument(
+            f"codec '{text}' adds levels of up to {codec.summed[1]} in 8 bits, which holds the sum of "
+            f"{codec.summed[2]} ranks at most, and there are {world}: choose options with levels of up to "
+            f"{127 // world}, or another codec"
+        )
+
+
 def _computing(session: Session, places: Sequence[RankPlace], options: MeasureOptions) -> _LocalCosts:
     """Measures on the first rank of each machine while the other ranks are idle.
 
@@ -139,7 +142,8 @@ def _computing(session: Session, places: Sequence[RankPlace], options: MeasureOp
         mine = _local_costs(options, places[session.rank].cores, session.stage).model_dump_json()
     found = [_LocalCosts.model_validate_json(one) for one in session.gather(mine) if one is not None]
     return _LocalCosts(
-        codecs={text: _slowest_codec([one.codecs[text] for one in found]) for text in options.codecs},
+        codecs={text: _slowest_codec([one.codecs[text] for one in found]) for text in found[0].codecs},
+        linked={text: _slowest_linked([one.linked[text] for one in found]) for text in found[0].linked},
         sum=_slowest_curve([one.sum for one in found]),
         sum_crowding=max(one.sum_crowding for one in found),
         overheads=Overheads(
@@ -156,13 +160,17 @@ def _local_costs(options: MeasureOptions, cores: int, stage: Callable[[str], Non
     threads = sorted({1, min(options.compute_threads, cores)})
     budget_s = options.seconds * _COMPUTING_SHARE / (len(options.codecs) + 1)
     busy = min(cores, MOST_CORES)
-    codecs = {}
+    codecs, linked = {}, {}
     for number, text in enumerate(options.codecs, start=1):
         stage(f"codec {text}, {number} of {len(options.codecs)}")
-        codecs[text] = CodecMeasurement(text, arena, budget_s, threads, busy, sizes).measure()
+        if is_linked(_core.create_codec(text)):
+            linked[text] = LinkedMeasurement(text, arena, budget_s, threads, busy, sizes).measure()
+        else:
+            codecs[text] = CodecMeasurement(text, arena, budget_s, threads, busy, sizes).measure()
     stage("the engine")
     return _LocalCosts(
         codecs=codecs,
+        linked=linked,
         sum=sum_curve(arena, budget_s / 3, sizes),
         sum_crowding=sum_crowding(arena, busy),
         overheads=measure_overheads(),
@@ -179,6 +187,21 @@ def _slowest_codec(found: Sequence[CodecCosts]) -> CodecCosts:
     times = {
         count: CodecTimes(
             encode=slowest(count, "encode"), decode=slowest(count, "decode"), merge=slowest(count, "merge")
+        )
+        for count in sorted(threads)
+    }
+    return found[0].model_copy(update={"threads": times, "crowding": max(one.crowding for one in found)})
+
+
+def _slowest_linked(found: Sequence[LinkedCosts]) -> LinkedCosts:
+    threads = set.intersection(*(set(one.threads) for one in found))
+
+    def slowest(count: int, what: str) -> MeasuredCurve:
+        return _slowest_curve([getattr(one.threads[count], what) for one in found])
+
+    times = {
+        count: LinkedTimes(
+            first=slowest(count, "first"), second=slowest(count, "second"), result=slowest(count, "result")
         )
         for count in sorted(threads)
     }

@@ -80,7 +80,8 @@ class Prediction:
 def _with(profile: Profile, coding: float, merging: float) -> Profile:
     factors = (InSteps(partition_bytes=1, coding=coding, merging=merging),)
     codecs = {text: costs.model_copy(update={"in_steps": factors}) for text, costs in profile.codecs.items()}
-    return profile.model_copy(update={"codecs": codecs})
+    linked = {text: costs.model_copy(update={"in_steps": coding}) for text, costs in profile.linked.items()}
+    return profile.model_copy(update={"codecs": codecs, "linked": linked})
 
 
 def compared(profile: Profile, steps: Mapping[Step, tuple[float, Parts]]) -> Profile:
@@ -97,7 +98,19 @@ def compared(profile: Profile, steps: Mapping[Step, tuple[float, Parts]]) -> Pro
             if len(factors) > 2:
                 factors[-1] = _at_least(factors[-2], factors[-1])
         codecs[text] = costs.model_copy(update={"in_steps": tuple(factors[1:])})
-    return profile.model_copy(update={"codecs": codecs, "messages_in_steps": raw})
+    linked = {}
+    for text, linked_costs in profile.linked.items():
+        its = [found for step, found in steps.items() if step.codec == text]
+        factor = _linked_factor(raw["ps"], *its[0]) if its else 1.0
+        linked[text] = linked_costs.model_copy(update={"in_steps": factor})
+    return profile.model_copy(update={"codecs": codecs, "linked": linked, "messages_in_steps": raw})
+
+
+def _linked_factor(messages: float, taken_s: float, told: Parts) -> float:
+    """The factor of the computations of two linked tensors, from one step."""
+    if told.coding <= 0:
+        return 1.0  # no gradient of the step is large enough for linked tensors
+    return _bounded((taken_s - told.adding - messages * told.messages) / told.coding)
 
 
 def _messages(taken_s: float, told: Parts) -> float:

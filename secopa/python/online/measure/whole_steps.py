@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -32,6 +33,8 @@ _RAW_STEP_S = 0.2
 #: Bytes of the largest partitions by default, and of large partitions that exceed the caches.
 _BY_SIZE, _LARGE = 4 << 20, 16 << 20
 _MOST_LARGE = 4
+#: Elements of the smallest gradient that is a matrix.
+_SMALLEST_MATRIX = 4096
 #: Topologies of uncompressed steps: in a ring a received message is still in a cache when the rank adds and forwards
 #: it.
 _RAW_TOPOLOGIES = ("ps", "ring")
@@ -72,6 +75,10 @@ def tried(profile: Profile, most_elements: float = sum(_ELEMENTS)) -> GradientSe
     known = () if profile.gradients is None else profile.gradients.gradients
     counts = [one.elements for one in known] or list(_ELEMENTS)
     smaller = max(1.0, sum(counts) / min(most_elements, sum(_ELEMENTS)))
+    if smaller == 1.0 and known:
+        return GradientSet(
+            gradients=tuple(one.model_copy(update={"release_s": None, "dtype": "float32"}) for one in known)
+        )
     return _gradients([max(1, int(count / smaller)) for count in counts])
 
 
@@ -82,7 +89,20 @@ def most_raw_elements(profile: Profile, world: int) -> float:
 
 
 def _gradients(counts: Sequence[int]) -> GradientSet:
-    return GradientSet(gradients=tuple(Gradient(name=f"{index}", elements=count) for index, count in enumerate(counts)))
+    shapes = [_matrix(count) for count in counts]
+    return GradientSet(
+        gradients=tuple(
+            Gradient(name=f"{index}", elements=prod(shape), shape=shape) for index, shape in enumerate(shapes)
+        )
+    )
+
+
+def _matrix(count: int) -> tuple[int, ...]:
+    """A shape of about so many elements: codecs with factors need matrices."""
+    if count < _SMALLEST_MATRIX:
+        return (count,)
+    rows = 1 << (count.bit_length() // 2)
+    return (rows, count // rows)
 
 
 def _largest_bytes(curve: CostCurve) -> int:
@@ -93,7 +113,9 @@ def _with_codecs(session: Session, prediction: Prediction, profile: Profile, mod
     """The step `model` with every codec and topology, except steps that would take too long."""
     steps = []
     for topology in _TOPOLOGIES:
-        for codec in profile.codecs:
+        # Linked tensors are uncompressed, so one topology shows the factor of their computations.
+        linked = profile.linked if topology == model.topology and model.partitions == 0 else ()
+        for codec in (*profile.codecs, *linked):
             step = replace(model, codec=codec, topology=topology)
             if topology == model.topology or prediction.step_s(step) <= _LONGEST_S:
                 steps.append(step)
@@ -123,6 +145,7 @@ class _Trial:
     def __init__(self, session: Session, gradients: GradientSet) -> None:
         self._session = session
         self._elements = [one.elements for one in gradients.gradients]
+        self._shapes = [one.shape or (one.elements,) for one in gradients.gradients]
         self._name = session.numbered("steps")
         random = np.random.default_rng(session.rank)
         self._values = [random.standard_normal(count, np.float32) for count in self._elements]
@@ -136,12 +159,12 @@ class _Trial:
                 # gradients.
                 f"{self._name} {index} {count}",
                 count=count,
-                shape=f"[{count}]",
+                shape=str(list(shape)),
                 codec=codec,
                 topology=topology,
                 partitions=partitions,
             )
-            for index, count in enumerate(self._elements)
+            for index, (count, shape) in enumerate(zip(self._elements, self._shapes, strict=True))
         ]
 
     def repeated(self, step: Step) -> list[float]:
