@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 
 from hipress.errors import InvalidArgument, Unsupported
-from hipress.weights import FolderStore, Follower, Publisher, Store, Weight
+
+if TYPE_CHECKING:  # a third of the time of `import hipress.torch`, which few programs need
+    from hipress.weights import Store, Weight
 
 
 class WeightStream:
@@ -35,6 +38,8 @@ class WeightStream:
     """
 
     def __init__(self, store: str | os.PathLike[str] | Store, *, anchor_every: int = 50, keep_anchors: int = 2) -> None:
+        from hipress.weights import FolderStore, Follower, Publisher
+
         place = FolderStore(store) if isinstance(store, str | os.PathLike) else store
         self._publisher = Publisher(place, anchor_every=anchor_every, keep_anchors=keep_anchors)
         self._follower = Follower(place)
@@ -89,5 +94,7 @@ def _on_host(name: str, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _weight(name: str, host: torch.Tensor) -> Weight:
+    from hipress.weights import Weight
+
     dtype = str(host.dtype).removeprefix("torch.")
     return Weight(name, dtype, tuple(host.shape), host.element_size(), host.flatten().view(torch.uint8).numpy())
