@@ -85,3 +85,20 @@ def test_ranks_with_other_factors_do_not_agree() -> None:
             engine.agree("list", [spec("w", np.ones(COUNT, np.float32), codec=codec)])
 
     run_ranks(2, body)
+
+
+def test_a_residual_is_converted_to_another_factor_of_gradients() -> None:
+    """It stands for a part of the gradients, as it does with another prescale."""
+    (values,) = gradients(1, COUNT)
+
+    def body(engine: _core.Engine) -> tuple[Any, Any]:
+        handles = engine.agree("list", [spec("w", values, codec="tbq(threshold=9, gradient_factor=0.5)", partitions=1)])
+        engine.wait(engine.submit(handles[0], values, values.copy()))
+        role = next(each for each in ("worker", "aggregator") if engine.state("w", each, "residual").any())
+        before = engine.state("w", role, "residual").copy()
+        ((_, unsent),) = engine.agree_anew("more", handles, [spec("w", values, codec="tbq(threshold=9)", partitions=1)])
+        assert unsent is None
+        return before, engine.state("w", role, "residual").copy()
+
+    for before, after in run_ranks(2, body):
+        np.testing.assert_array_equal(after, 2 * before)
