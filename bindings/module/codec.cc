@@ -29,14 +29,14 @@ namespace {
 using StateArrays = std::map<std::string, FloatArray>;
 using ByteArray = py::array_t<uint8_t, py::array::c_style>;
 
-EncodeContext contextOf(uint64_t seed, uint64_t step, uint32_t tensor, uint64_t firstElement, float scale,
-                        int threads) {
+EncodeContext contextOf(const Codec& codec, uint64_t seed, uint64_t step, uint32_t tensor,
+                        uint64_t firstElement, float scale, int threads) {
   EncodeContext context;
   context.seed = seed;
   context.step = step;
   context.tensor = tensor;
   context.firstElement = firstElement;
-  context.scale = scale;
+  context.scale = scale * codec.gradientFactor();
   context.parallel = threadsFor(threads);
   return context;
 }
@@ -64,7 +64,7 @@ py::bytes encode(const Codec& codec, const FloatArray& input, std::optional<Stat
                  uint64_t seed, uint64_t step, uint32_t tensor, uint64_t firstElement, float scale,
                  int threads) {
   const auto values = readable(input);
-  const EncodeContext context = contextOf(seed, step, tensor, firstElement, scale, threads);
+  const EncodeContext context = contextOf(codec, seed, step, tensor, firstElement, scale, threads);
   std::vector<std::span<float>> kept;
   if (states) {
     checkStateNames(codec, *states);
@@ -96,7 +96,7 @@ size_t encodeInto(const Codec& codec, const FloatArray& input, const std::vector
                   std::vector<FloatArray> after, ByteArray& output, uint64_t seed, uint64_t step,
                   uint32_t tensor, uint64_t firstElement, float scale, int threads) {
   const auto values = readable(input);
-  const EncodeContext context = contextOf(seed, step, tensor, firstElement, scale, threads);
+  const EncodeContext context = contextOf(codec, seed, step, tensor, firstElement, scale, threads);
   std::vector<const float*> read;
   std::vector<float*> written;
   for (const FloatArray& state : before) {
@@ -198,6 +198,8 @@ void bindCodec(py::module_& module) {
       .def_property_readonly("summed", &summedOf,
                              "For a codec whose encoded values ranks add: (combination of the statistics, "
                              "greatest level, most ranks); else None.")
+      .def_property_readonly("gradient_factor", &Codec::gradientFactor,
+                             "The factor of gradients that the codec encodes; 1 for merged values.")
       .def_property_readonly(
           "merges_decoded", [](const Codec& codec) { return mergesDecoded(codec); },
           "Whether an aggregator encodes and decodes its own contribution before it merges it.")
@@ -224,7 +226,8 @@ void bindCodec(py::module_& module) {
       .def("encode", &encode, py::arg("input").noconvert(), py::arg("states").noconvert() = py::none(),
            py::kw_only(), py::arg("seed") = 0, py::arg("step") = 0, py::arg("tensor") = 0,
            py::arg("first_element") = 0, py::arg("scale") = 1.0f, py::arg("threads") = 1,
-           "The payload of scale*input. Updates the states in place, unless the payload is empty.")
+           "The payload of scale*gradient_factor*input. Updates the states in place, unless the payload is "
+           "empty.")
       .def("encode_into", &encodeInto, py::arg("input").noconvert(), py::arg("before").noconvert(),
            py::arg("after").noconvert(), py::arg("output").noconvert(), py::kw_only(), py::arg("seed") = 0,
            py::arg("step") = 0, py::arg("tensor") = 0, py::arg("first_element") = 0, py::arg("scale") = 1.0f,

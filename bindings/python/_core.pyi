@@ -36,6 +36,9 @@ class Codec:
     def low_rank(self) -> tuple[int, float, bool, bool] | None:
         """(rank, min_ratio, error_feedback, warm_start) of a codec without encoding; None for other codecs."""
     @property
+    def gradient_factor(self) -> float:
+        """The factor of gradients that the codec encodes; 1 for merged values."""
+    @property
     def merges_decoded(self) -> bool:
         """Whether an aggregator encodes and decodes its own contribution before it merges it."""
     @property

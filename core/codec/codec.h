@@ -81,6 +81,10 @@ class Codec {
   /// the other's payloads. A codec with a momentum, for example, must not apply it to merged values again.
   virtual std::shared_ptr<const Codec> forAggregate() const { return nullptr; }
 
+  /// The factor of gradients: a caller that encodes a gradient multiplies its scale by it, and multiplies
+  /// each gradient that it merges unencoded with such messages. It is 1 for forAggregate().
+  virtual float gradientFactor() const { return 1.0f; }
+
   /// nullptr for a codec that encodes. A codec with LowRank throws Unsupported from encode(), decode() and
   /// maxEncodedBytes(): the engine updates the states and sums the factors (casync/run/linked_step.h).
   virtual const LowRank* lowRank() const { return nullptr; }

@@ -2,6 +2,7 @@
 #include "core/codec/generated_codec.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 
@@ -12,6 +13,25 @@ namespace hipress {
 namespace {
 
 constexpr const char* kErrorFeedback = "error_feedback";
+constexpr const char* kResidual = "residual";
+
+/// The options of a codec with a residual that its program need not declare.
+const std::array<CodecOption, 2>& factors() {
+  static const std::array<CodecOption, 2> all{
+      {{"residual_factor", "1",
+        "The factor of the residual that is added to the next gradient: float in [0, 1]."},
+       {"gradient_factor", "1",
+        "The factor of the gradient that the residual is added to: float in (0, 1]."}}};
+  return all;
+}
+
+bool isFactor(const std::string& option) {
+  return std::ranges::any_of(factors(), [&](const CodecOption& factor) { return factor.name == option; });
+}
+
+bool declares(const GeneratedCodecInterface& face, const std::string& name) {
+  return std::ranges::any_of(face.options, [&](const CodecOption& option) { return option.name == name; });
+}
 
 std::string shortest(double value) {
   char text[32];
@@ -29,10 +49,14 @@ std::string shortest(double value) {
 
 CodecDescription describeGenerated(const GeneratedCodecInterface& face) {
   CodecDescription description{face.name, face.id, face.summary, face.options, face.states};
-  const auto isErrorFeedback = [](const CodecOption& option) { return option.name == kErrorFeedback; };
-  if (!face.states.empty() && std::ranges::none_of(face.options, isErrorFeedback)) {
+  if (!face.states.empty() && !declares(face, kErrorFeedback)) {
     description.options.push_back(
         {kErrorFeedback, "true", "Whether the residual is added to the next gradient: true or false."});
+  }
+  if (std::ranges::find(face.states, kResidual) != face.states.end()) {
+    for (const CodecOption& factor : factors()) {
+      if (!declares(face, factor.name)) description.options.push_back(factor);
+    }
   }
   return description;
 }
@@ -42,6 +66,9 @@ GeneratedCodec::GeneratedCodec(const GeneratedCodecInterface& face, const CodecO
     : face_(face), keepsStates_(keepsStates) {
   std::string options;
   for (const CodecOption& option : describeGenerated(face).options) {
+    // Without factors the signature is the one that a rank without these options has.
+    const bool implicit = isFactor(option.name) && !declares(face, option.name);
+    if (implicit && values.number(option.name) == 1.0) continue;
     options += (options.empty() ? "" : ", ") + option.name + "=" + values.text(option.name);
   }
   signature_ = face.name + (options.empty() ? "" : "(" + options + ")");
@@ -92,6 +119,17 @@ double checkedOption(const CodecOptions& options, const std::string& option, dou
     refuseOption(options, option,
                  std::string("in ") + (interval.lowOpen ? "(" : "[") + shortest(interval.low) + ", " +
                      shortest(interval.high) + (interval.highOpen ? ")" : "]"));
+  }
+  return value;
+}
+
+double checkedFactor(const CodecOptions& options, const std::string& option, const Interval& interval) {
+  const double value = checkedOption(options, option, options.number(option), interval);
+  if (value != 1.0 && !options.boolean(kErrorFeedback)) {
+    throw invalidArgument(
+        "codec " + options.codec() + ": option " + option + " is " + options.text(option) +
+        ", a factor beside the residual, and with error_feedback=false no residual is kept: "
+        "leave the option out, or set error_feedback=true");
   }
   return value;
 }

@@ -24,8 +24,8 @@ struct GeneratedCodecInterface {
   std::string fingerprint;
 };
 
-/// Returns the description. Adds the option error_feedback if the program has states and does not declare the
-/// option itself.
+/// Returns the description. Adds the options that the program does not declare itself: error_feedback if it
+/// has states; residual_factor and gradient_factor if one of them is called residual.
 CodecDescription describeGenerated(const GeneratedCodecInterface& face);
 
 /// Generated code counts elements in int32.
@@ -80,5 +80,9 @@ double checkedOption(const CodecOptions& options, const std::string& option, dou
 double checkedOption(const CodecOptions& options, const std::string& option, double value,
                      const Interval& interval);
 double checkedOption(const CodecOptions& options, const std::string& option, double value, OneOf values);
+
+/// Returns the value of a factor that the program does not declare. Throws InvalidArgument if it is not in
+/// the interval, and for another value than 1 of a codec that keeps no residual.
+double checkedFactor(const CodecOptions& options, const std::string& option, const Interval& interval);
 
 }  // namespace hipress

@@ -70,7 +70,9 @@ OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
   }
   const size_t room = codec.maxEncodedBytes(count);
   OperatorMessage message{std::make_unique_for_overwrite<std::byte[]>(room)};
-  message.size = codec.encode(input, {before, after}, context, {message.bytes.get(), room});
+  EncodeContext scaled = context;
+  scaled.scale *= codec.gradientFactor();
+  message.size = codec.encode(input, {before, after}, scaled, {message.bytes.get(), room});
   if (message.size == 0) return message;
   for (size_t i = 0; i < after.size(); ++i) {
     const std::span<float> values = operatorStateValues(codec.states()[i], states);

@@ -44,8 +44,9 @@ struct OperatorMessage {
   size_t size = 0;
 };
 
-/// Encodes scale·input like Codec::encode(), but in place: new states overwrite the old ones, unless the
-/// encode failed (a message of 0 bytes). Throws the InvalidArgument of checkOperatorStates().
+/// Encodes scale·input, times the codec's gradientFactor(), like Codec::encode(), but in place: new states
+/// overwrite the old ones, unless the encode failed (a message of 0 bytes). Throws the InvalidArgument of
+/// checkOperatorStates().
 OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
                                std::span<const OperatorState> states, const EncodeContext& context);
 

@@ -7,20 +7,28 @@ import numpy as np
 
 from hipress import _core
 from tests.cases import each
-from tests.codecs.builtin import SPARSE, TEXTS, builtin, inputs, new_states, normal, option, same
+from tests.codecs.builtin import SPARSE, TEXTS, Builtin, Floats, builtin, inputs, new_states, normal, option, same
 from tests.core.codec_reference import SMALLEST
 
 COUNTS = [1, 7, 17, 1024, 1025, 4097]
 DENSE = [
-    *("onebit", "onebit(block=100)", "tbq", "tbq(threshold=0.3)"),
+    *("onebit", "onebit(block=100, residual_factor=0.9, gradient_factor=0.3)", "tbq", "tbq(threshold=0.3)"),
     *("int8(error_feedback=true)", "int8(stochastic=true, error_feedback=true)", "int4", "int4(block=100)"),
     *("fp8_e4m3(block=100, stochastic=true, error_feedback=true)", "fp8_e5m2(error_feedback=true)"),
     *("fp4_e2m1", "fp4_e2m1(stochastic=true, power_of_two=true)", "efsignsgd", "efsignsgd(block=100)"),
     "u8bit(block=100, error_feedback=true)",
     "dynamiq(bits=3.3, block=32, error_feedback=true)",
     *("thc", "thc(levels=1, reach=1.2)", "thc(levels=31, stochastic=true)"),
-    *("qsgd(levels=7, block=100, error_feedback=true)", "natural(stochastic=false, error_feedback=true)"),
+    "qsgd(levels=7, block=100, error_feedback=true, residual_factor=0.3)",
+    "natural(stochastic=false, error_feedback=true)",
 ]
+
+
+def entering(of: Builtin, gradient: Floats, residual: Floats) -> tuple[Floats, Floats]:
+    """The gradient and the old residual, each times its factor, for an encode with scale 0.5."""
+    scale = np.float32(0.5) * np.float32(option(of, "gradient_factor"))
+    with np.errstate(all="ignore"):
+        return scale * gradient, np.float32(option(of, "residual_factor")) * residual
 
 
 @each("text", DENSE)
@@ -32,8 +40,9 @@ def test_gradient_and_old_residual_are_decoded_and_new_residual(text: str, isa: 
         for name, values in inputs(count).items():
             states = new_states(builtin(text), count)
             for step in range(3):
+                gradient, residual = entering(builtin(text), values, states["residual"])
                 with np.errstate(all="ignore"):
-                    corrected = np.float32(0.5) * values + states["residual"]
+                    corrected = gradient + residual
                 payload = codec.encode(values, states, scale=0.5, step=step)
                 if not payload:
                     assert not np.isfinite(corrected).all(), (count, name)
@@ -46,7 +55,7 @@ def test_gradient_and_old_residual_are_decoded_and_new_residual(text: str, isa: 
 
 @each("text", [text for text in TEXTS if text.split("(")[0] in SPARSE])
 def test_every_value_is_sent_whole_or_kept_whole(text: str, isa: str) -> None:
-    """The equality is exact: value = residual + velocity. graddrop's velocity is the gradient; dgc's velocity is
+    """The equality is exact: value = factor·residual + velocity. graddrop's velocity is the gradient; dgc's velocity is
     momentum·(old velocity) + gradient. A sent element leaves zeros in all states; for other elements the states keep
     the computed values."""
     of = builtin(text)
@@ -56,10 +65,10 @@ def test_every_value_is_sent_whole_or_kept_whole(text: str, isa: str) -> None:
                 continue  # test_not_finite.py tests values that are not finite
             states = new_states(of, count)
             for step in range(3):
-                speed = np.float32(0.5) * values
+                speed, residual = entering(of, values, states["residual"])
                 if of.name == "dgc":
                     speed = np.float32(option(of, "momentum")) * states["velocity"] + speed
-                value = states["residual"] + speed
+                value = residual + speed
                 payload = of.codec.encode(values, states, scale=0.5, step=step)
                 sent = np.zeros(count, bool)
                 (number,) = np.frombuffer(payload[:4], np.int32)
@@ -73,14 +82,16 @@ def test_every_value_is_sent_whole_or_kept_whole(text: str, isa: str) -> None:
 
 @each("text", [*DENSE, "graddrop", "graddrop(ratio=0.05)", "topk", "threshold", "randomk"])
 def test_what_is_held_back_comes_out_later(text: str, isa: str) -> None:
-    """The sum of 20 decoded gradients and the last residual is the sum of the 20 gradients."""
+    """The sum of 20 decoded gradients and the last residual is the sum of the 20 gradients, each with its factor, but
+    for the parts of residuals that a factor below 1 forgets."""
     codec, states = builtin(text).codec, new_states(builtin(text), 1000)
+    forgets, factor = 1 - np.float32(option(builtin(text), "residual_factor")), codec.gradient_factor
     sent, wanted, size = np.zeros(1000), np.zeros(1000), np.zeros(1000)
     for step in range(20):
         gradient = normal(1000, step)
+        wanted += factor * gradient - forgets * states["residual"]
         decoded = codec.decode(codec.encode(gradient, states, step=step), 1000)
         sent += decoded
-        wanted += gradient
         size += np.abs(decoded) + np.abs(states["residual"])
     assert (np.abs(sent + states["residual"] - wanted) <= 1e-6 * size).all()
 

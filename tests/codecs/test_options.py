@@ -34,6 +34,8 @@ from tests.codecs.builtin import NAMES, builtin
         ("topk", "ratio", ["0", "1.1"], r"in \(0, 1\]"),
         ("threshold", "threshold", ["0", "-1"], r"in \(0, inf\)"),
         ("randomk", "ratio", ["0"], r"in \(0, 1\]"),
+        ("onebit", "residual_factor", ["-0.1", "1.1", "inf"], r"in \[0, 1\]"),
+        ("dgc", "gradient_factor", ["0", "-1", "1.1"], r"in \(0, 1\]"),
     ],
 )
 def test_out_of_range(codec: str, option: str, values: list[str], allowed: str) -> None:
@@ -56,6 +58,10 @@ def test_out_of_range(codec: str, option: str, values: list[str], allowed: str) 
         ("terngrad(error_feedback=true)", "no option 'error_feedback'"),
         ("bf16(error_feedback=true)", "no option 'error_feedback'"),
         ("int8(error_feedback=1)", "option error_feedback is '1', must be true or false"),
+        ("int8(residual_factor=0.5)", "with error_feedback=false no residual is kept: leave the option out, or set"),
+        ("tbq(gradient_factor=0.5, error_feedback=false)", "gradient_factor is 0.5, a factor beside the residual, and"),
+        ("terngrad(residual_factor=0.5)", "no option 'residual_factor'"),
+        ("powersgd(residual_factor=0.5)", "no option 'residual_factor'"),
     ],
 )
 def test_not_of_the_options_type(text: str, message: str) -> None:
@@ -100,6 +106,15 @@ def test_without_error_feedback_there_are_no_states(name: str) -> None:
     values = np.linspace(-1, 1, 100, dtype=np.float32)
     assert without.states == ()
     assert without.encode(values) == builtin(name).codec.encode(values)
+
+
+def test_factors_of_one_leave_the_signature_as_it_is() -> None:
+    for text in ("onebit", "dgc", "int8(error_feedback=true)"):
+        codec = builtin(text).codec
+        ones = text.replace(")", ", ").replace("onebit", "onebit(").replace("dgc", "dgc(")
+        assert _core.create_codec(f"{ones}residual_factor=1.0, gradient_factor=1)").signature == codec.signature
+        half = _core.create_codec(f"{ones}residual_factor=0.5)").signature
+        assert half == codec.signature[:-1] + ", residual_factor=0.5)"
 
 
 @each("name", ["fp16", *NAMES])

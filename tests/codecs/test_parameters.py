@@ -18,6 +18,7 @@ def as_stored(param: ir.Param, value: float) -> float:
 @each("text", TEXTS)
 def test_values_are_those_of_the_options(text: str) -> None:
     of = builtin(text)
+    assert of.codec.for_aggregate().gradient_factor == 1
     params = compile_builtin(of.name).params
     values = {param.name: of.definition.params[param.name] for param in params}
     assert of.codec.parameters == [as_stored(param, values[param.name]) for param in params]

@@ -15,7 +15,7 @@ import pytest
 
 import hipress
 from hipress import _core
-from hipress.errors import CorruptPayload, InvalidArgument, Mismatch
+from hipress.errors import CorruptPayload, InvalidArgument, Mismatch, Unsupported
 from tests.cases import each
 from tests.core.codec_reference import same_bits
 
@@ -313,6 +313,11 @@ def test_slots_that_overlap_or_are_too_small_are_refused() -> None:
         setattr(wrong[0], field, value)
         with pytest.raises(InvalidArgument):
             _core.SlotPlan(wrong, 0, WORLD, False)
+
+
+def test_a_factor_that_an_owners_gradient_would_not_have_is_refused() -> None:
+    with pytest.raises(Unsupported, match="takes gradient_factor=1"):
+        _core.SlotPlan(slots("onebit(gradient_factor=0.5)", WORLD, False), 0, WORLD, False)
 
 
 def test_states_of_another_length_are_refused() -> None:

@@ -88,6 +88,13 @@ def test_a_state_may_be_left_out() -> None:
     assert torch.equal(operators.onebit_encode(values), operators.onebit_encode(values, options=options))
 
 
+def test_factors_of_the_residual_and_of_the_gradient() -> None:
+    values, kept, same = gradient(50), torch.full((50,), 0.5), torch.full((50,), 0.25)
+    message = operators.onebit_encode(values, kept, options="residual_factor=0.5, gradient_factor=0.25", scale=2.0)
+    assert torch.equal(message, operators.onebit_encode(values, same, scale=0.5))
+    assert torch.equal(kept, same)
+
+
 def test_a_gradient_that_is_not_finite_leaves_the_state_and_decodes_to_nan() -> None:
     values, residual = gradient(50), torch.full((50,), 0.5)
     values[3] = float("inf")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hipress.compll import ir
 from hipress.compll.check import expressions as check_expressions
@@ -52,6 +53,20 @@ def collect(file: s.File, entries: Mapping[str, s.Function], source: Source) -> 
             )
     params.update(arguments)
     return params
+
+
+def implicit(params: Mapping[str, ir.Param], encode: ir.Function | None) -> tuple[ir.Param, ...]:
+    """The parameters that a program has without declaring them."""
+    if encode is None or ir.RESIDUAL not in encode.states:
+        return ()
+
+    factor = ir.Param(name="", type=ir.FLOAT, default=1.0, domain=None, implicit=True, span=encode.span)
+    both = (
+        replace(factor, name=ir.RESIDUAL_FACTOR, domain=ir.Domain(low=0.0, high=1.0)),
+        # Merged gradients have been multiplied.
+        replace(factor, name=ir.GRADIENT_FACTOR, domain=ir.Domain(low=0.0, high=1.0, low_open=True), merged=1.0),
+    )
+    return tuple(param for param in both if param.name not in params)
 
 
 def _argument_type(parameter: s.Parameter, scope: Scope, blocks: Mapping[str, s.ParamBlock]) -> ir.Scalar:

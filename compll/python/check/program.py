@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hipress.compll import ir
 from hipress.compll.check import lambdas as check_lambdas
@@ -96,7 +97,10 @@ def _check(file: s.File, source: Source, *, complete: bool) -> ir.Program:
     encode, decode = (checked[role][0] if role in checked else None for role in ("encode", "decode"))
     if encode is not None and encode.summed is not None and decode is not None:
         check_decode(decode, source)
-    return ir.Program(name, tuple(params.values()), encode, decode)
+    implicit = check_params.implicit(params, encode)
+    if encode is not None and any(param.name == ir.RESIDUAL_FACTOR for param in implicit):
+        encode = replace(encode, factors=((ir.RESIDUAL, ir.RESIDUAL_FACTOR),))
+    return ir.Program(name, (*params.values(), *implicit), encode, decode)
 
 
 def _check_error_feedback(param: ir.Param, checked: dict[str, tuple[ir.Function, Unit]], source: Source) -> None:

@@ -29,6 +29,7 @@ class Function:
         self.buffered: set[str] = set()  # vectors that earlier loops have stored to buffers
         self.by_rank: set[str] = set()  # sorted vectors that are not in memory
         self.of_one_block: set[str] = set()  # vectors of which a kernel for processors keeps the block at hand only
+        self.factors = dict(vectors.function.factors)  # states, each with the parameter that multiplies its old value
         self.flag = "kAccumulate" if decoding else "kStates"
 
     def member(self, name: str, type_: str, initial: str = "") -> str:
@@ -139,6 +140,12 @@ class FrameScope(Scope):
         pointer = "f" if self.frame == "f->" else "&f"
         return f"{self.function.at(vector)}<{self.function.flag}>({pointer}, {index})"
 
+    def old_state(self, name: str, before: str) -> str:
+        """The value of a state's element that a program reads; `before`: the element in memory."""
+        if name in self.function.factors:
+            before = f"{self.param(self.function.factors[name])} * {before}"
+        return f"kStates ? {before} : 0.0f"
+
     def step(self) -> str:
         return f"ops::stepNumber({self.frame}random)"
 
@@ -160,7 +167,7 @@ class Anywhere(FrameScope):
     def source(self, name: str) -> str:
         if name == ir.GRADIENT:
             return "0.0f" if self.function.decoding else "f->gradient[i] * f->scale"
-        return f"kStates ? f->before_{self.names(name)}[i] : 0.0f"
+        return self.old_state(name, f"f->before_{self.names(name)}[i]")
 
     def payload(self, name: str) -> str:
         type_ = self.vectors.element(name)

@@ -78,8 +78,7 @@ class Tile(KernelScope):
     def source(self, name: str) -> str:
         self.sources.add(name)
         if name != ir.GRADIENT:
-            before = self.loaded(f"before_{self.names(name)}", "float", states_only=True)
-            return f"kStates ? {before} : 0.0f"
+            return self.old_state(name, self.loaded(f"before_{self.names(name)}", "float", states_only=True))
         if self.function.decoding:
             return "0.0f"
         self.prologue["scale"] = "const float scale = f->scale;"

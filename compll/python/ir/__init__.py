@@ -81,7 +81,7 @@ from hipress.compll.ir.operators import (
     Usage,
     Vec,
 )
-from hipress.compll.ir.parameters import ERROR_FEEDBACK, Domain, Param
+from hipress.compll.ir.parameters import ERROR_FEEDBACK, GRADIENT_FACTOR, RESIDUAL, RESIDUAL_FACTOR, Domain, Param
 from hipress.compll.ir.summed import Summed
 
 # Statements
@@ -164,6 +164,7 @@ class Function(Node):
     body: tuple[Statement, ...]
     summed: Summed | None = None  # of encode: how ranks add its messages, if they can
     merges_decoded: bool = False  # of encode: an aggregator's own values are merged as decoded, too
+    factors: tuple[tuple[str, str], ...] = ()  # of encode: states with the parameters that multiply them
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,11 @@ class Program:
     encode: Function | None
     decode: Function | None
 
+    @property
+    def scales_gradients(self) -> bool:
+        """Whether it has the implicit parameter gradient_factor."""
+        return any(param.implicit and param.name == GRADIENT_FACTOR for param in self.params)
+
 
 __all__ = [
     "BOOL",
@@ -182,9 +188,12 @@ __all__ = [
     "ERROR_FEEDBACK",
     "FLOAT",
     "GRADIENT",
+    "GRADIENT_FACTOR",
     "INT",
     "MESSAGE",
     "OPERATORS",
+    "RESIDUAL",
+    "RESIDUAL_FACTOR",
     "UINT8",
     "Access",
     "AtMost",

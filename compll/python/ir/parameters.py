@@ -10,6 +10,12 @@ from hipress.compll.ir.expressions import Node, Scalar
 #: The option with which users turn a codec's states off. A program that declares it chooses its default, which is
 #: otherwise true.
 ERROR_FEEDBACK = "error_feedback"
+#: The state that keeps what encoding dropped.
+RESIDUAL = "residual"
+#: The factors of the residual and of the gradient beside it. Each program with a residual has these options, unless it
+#: declares parameters of these names.
+RESIDUAL_FACTOR = "residual_factor"
+GRADIENT_FACTOR = "gradient_factor"
 
 
 @dataclass(frozen=True)
@@ -41,3 +47,4 @@ class Param(Node):
     default: bool | int | float | None
     domain: Domain | None  # None: all values of the type
     merged: bool | int | float | None = None  # another value for encoding merged gradients again, if there is one
+    implicit: bool = False  # the language adds the parameter to the program

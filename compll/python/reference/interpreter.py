@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reference interpreter: it defines what a program means, and the rules that hold for every codec.
 
-1. Before encoding, the gradient is multiplied by the caller's scale, in float32.
+1. Before encoding, the gradient is multiplied by the caller's scale, in float32. For a program with a residual, this
+   scale is first multiplied by the option gradient_factor. The option is 1 where merged gradients are encoded again.
 2. A gradient without elements has an empty message; encode is not run, and states keep their values.
 3. If an element of the scaled gradient, or any new value of a state, is NaN or infinite, then the message is empty and
    every state keeps its old value. An empty message for one element or more decodes to NaN everywhere. (So encode must
    not give an empty message for any other reason.)
 4. A program reads a state's value from before the step; the state changes at the end of the step. For a caller that
-   keeps no states, a program reads zeros, and there are no new values.
+   keeps no states, a program reads zeros, and there are no new values. What it reads of the state `residual` is
+   multiplied by the option residual_factor before, in float32.
 5. The value of agree(...) is this rank's statistics, or what all ranks have made of theirs, if the caller says so. The
    message with the sum of all ranks' levels in place of one rank's decodes to the sum of the ranks' values.
 6. A decode that accumulates adds the decoded value to the output element by element, in float32. If the gradient is
@@ -41,6 +43,14 @@ class Interpreter:
     def __init__(self, program: ir.Program, **params: Any) -> None:
         self.program = program
         self.params = bind_params(program.params, params)
+        if not self.keeps_states:
+            for param in program.params:
+                if param.implicit and self.params[param.name] != param.default:
+                    raise InvalidArgument(
+                        f"{param.name}={self.params[param.name]:g} is a factor beside the residual, and with "
+                        f"{ir.ERROR_FEEDBACK}=false no residual is kept: leave the option out, or set "
+                        f"{ir.ERROR_FEEDBACK}=true"
+                    )
 
     def for_aggregate(self) -> Interpreter:
         """The codec that encodes merged gradients again."""
@@ -82,7 +92,8 @@ class Interpreter:
         """
         function = self._encode()
         with np.errstate(all="ignore"):
-            scaled = np.asarray(gradient, np.float32) * np.float32(scale)
+            factor = self.params[ir.GRADIENT_FACTOR] if self.program.scales_gradients else 1.0
+            scaled = np.asarray(gradient, np.float32) * (np.float32(scale) * np.float32(factor))
         old = self._zeros(len(scaled)) if state is None or not self.keeps_states else state
         for name in function.states:
             if name not in old or len(old[name]) != len(scaled):
@@ -91,7 +102,9 @@ class Interpreter:
             return b""
         run = _Run(self.params, decoding=False)
         run.environment.random = RandomKey(seed, step, tensor, first_element)
-        run.environment.vectors.update({ir.GRADIENT: scaled, **{name: old[name] for name in function.states}})
+        factors = {state: np.float32(self.params[param]) for state, param in function.factors}
+        read = {name: old[name] * factors[name] if name in factors else old[name] for name in function.states}
+        run.environment.vectors.update({ir.GRADIENT: scaled, **read})
         if function.summed is not None and agree is not None:
             run.agreed = {function.summed.statistics: agree}
         run.statements(function.body)

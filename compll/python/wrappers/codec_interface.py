@@ -47,12 +47,18 @@ class CodecInterface:
 
 
 def codec_interface(program: ir.Program) -> CodecInterface:
-    """The interface of a checked program. Error feedback is an option of every codec with states."""
+    """The interface of a checked program. Error feedback is an option of every codec with states. A residual brings
+    the options that the program does not declare."""
     states = program.encode.states if program.encode is not None else ()
-    options = [(p.name, _text(p.default), str(p.type)) for p in program.params]
+    declared = [_option(param) for param in program.params if not param.implicit]
     if states and all(p.name != ir.ERROR_FEEDBACK for p in program.params):
-        options.append((ir.ERROR_FEEDBACK, "true", "bool"))
-    return CodecInterface(program.name, states, tuple(options))
+        declared.append((ir.ERROR_FEEDBACK, "true", "bool"))
+    implicit = [_option(param) for param in program.params if param.implicit]
+    return CodecInterface(program.name, states, (*declared, *implicit))
+
+
+def _option(param: ir.Param) -> tuple[str, str, str]:
+    return param.name, _text(param.default), str(param.type)
 
 
 def _text(default: bool | int | float | None) -> str:

@@ -126,7 +126,11 @@ struct Tensor::Planner {
         tensor.codec_ = tensor.aggregateCodec_;
       }
       if (tensor.codec_->summed() != nullptr) {
-        if (sum()) return reduce(options);
+        if (sum()) {
+          reduce(options);
+          tensor.inputFactor_ *= static_cast<double>(tensor.codec_->gradientFactor());
+          return;
+        }
         tensor.codec_ = tensor.aggregateCodec_;
       }
       const CodecPointer forAggregate = tensor.codec_->forAggregate();
@@ -134,6 +138,8 @@ struct Tensor::Planner {
     }
     cut(options.partitions);
     reduce(options);
+    // The ranks' gradients have one factor, whether they are encoded or merged as they are.
+    if (tensor.compressed()) tensor.inputFactor_ *= static_cast<double>(tensor.codec_->gradientFactor());
     TopologyContext ranks = context(firstAggregator(spec.name, plan.worldSize));
     ranks.mergesDecoded = mergesDecoded(*tensor.codec_);
     tensor.graph_ = buildTopology(options.topology, ranks);

@@ -173,6 +173,7 @@ void DeviceOperators::encode(void* stream, const CodecPointer& codec, const Devi
   encode.input = call.input;
   encode.states = {before, after};
   encode.context = call.context;
+  encode.context.scale *= codec->gradientFactor();
   encode.message = call.message.first(call.message.size() - kDeviceMessageEnd);
   encode.result = result;
   own->queue->encode(encode);

@@ -30,6 +30,8 @@ struct Params {
   float p_momentum{};
   double p_ratio{};
   double p_sample_rate{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -94,7 +96,7 @@ inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
   if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
   [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
   [[maybe_unused]] const float x2 = kStates ? f->before_velocity[i] : 0.0f;
-  [[maybe_unused]] const float x3 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x3 = kStates ? f->params.p_residual_factor * f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x4 = ((f->params.p_momentum * x2) + x1);
   [[maybe_unused]] const float x5 = x4;
   [[maybe_unused]] const float x6 = (x3 + x4);
@@ -145,7 +147,7 @@ inline float at_speed([[maybe_unused]] const Frame* f, int32_t i) {
   if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
   [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
   [[maybe_unused]] const float x2 = kStates ? f->before_velocity[i] : 0.0f;
-  [[maybe_unused]] const float x3 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x3 = kStates ? f->params.p_residual_factor * f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x4 = ((f->params.p_momentum * x2) + x1);
   [[maybe_unused]] const float x5 = x4;
   [[maybe_unused]] const float x6 = (x3 + x4);
@@ -197,6 +199,7 @@ struct Loop1 {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_momentum = f->params.p_momentum;
       [[maybe_unused]] const auto s_threshold = f->s_threshold;
       ops::Appender<int32_t>& a_chosen = f->a_chosen[chunk];
@@ -215,7 +218,7 @@ struct Loop1 {
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
           [[maybe_unused]] const float x2 = kStates ? before_velocity[i] : 0.0f;
-          [[maybe_unused]] const float x3 = kStates ? before_residual[i] : 0.0f;
+          [[maybe_unused]] const float x3 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
           [[maybe_unused]] const float x4 = ((p_momentum * x2) + x1);
           [[maybe_unused]] const float x5 = x4;
           [[maybe_unused]] const float x6 = (x3 + x4);
@@ -395,13 +398,16 @@ class DgcCodec final : public GeneratedCodec {
   std::shared_ptr<const Codec> forAggregate() const override {
     Params merged = params;
     merged.p_momentum = 0x0.0p+0f;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
     return std::make_shared<DgcCodec>(options, merged, !states().empty());
   }
 
   std::vector<double> parameters() const override {
     return {static_cast<double>(params.p_momentum), static_cast<double>(params.p_ratio),
-            static_cast<double>(params.p_sample_rate)};
+            static_cast<double>(params.p_sample_rate), static_cast<double>(params.p_residual_factor),
+            static_cast<double>(params.p_gradient_factor)};
   }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_dgc(); }
 
  protected:
@@ -584,6 +590,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
       checkedOption(options, "ratio", options.number("ratio"), Interval{0.0, 1.0, true, false}));
   params.p_sample_rate = static_cast<double>(
       checkedOption(options, "sample_rate", options.number("sample_rate"), Interval{0.0, 1.0, true, false}));
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<DgcCodec>(options, params, options.boolean("error_feedback"));
 }
 

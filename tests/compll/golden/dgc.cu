@@ -11,6 +11,8 @@ struct Params {
   float p_momentum{};
   double p_ratio{};
   double p_sample_rate{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -79,7 +81,7 @@ HIPRESS_DEVICE inline float at_value([[maybe_unused]] const Frame* f, int32_t i)
   if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
   [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
   [[maybe_unused]] const float x2 = kStates ? f->before_velocity[i] : 0.0f;
-  [[maybe_unused]] const float x3 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x3 = kStates ? f->params.p_residual_factor * f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x4 = ((f->params.p_momentum * x2) + x1);
   [[maybe_unused]] const float x5 = x4;
   [[maybe_unused]] const float x6 = (x3 + x4);
@@ -287,6 +289,7 @@ struct Kernel7 {
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_velocity = f->before_velocity;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_momentum = f->params.p_momentum;
       [[maybe_unused]] const auto s_threshold = f->s_threshold;
       [[maybe_unused]] const auto m_chosen = f->m_chosen;
@@ -302,7 +305,8 @@ struct Kernel7 {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
           [[maybe_unused]] const float x2 = kStates ? cuda::load(before_velocity + i) : 0.0f;
-          [[maybe_unused]] const float x3 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x3 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x4 = ((p_momentum * x2) + x1);
           [[maybe_unused]] const float x5 = x4;
           [[maybe_unused]] const float x6 = (x3 + x4);
@@ -738,6 +742,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   params.p_momentum = static_cast<float>(values[0]);
   params.p_ratio = static_cast<double>(values[1]);
   params.p_sample_rate = static_cast<double>(values[2]);
+  params.p_residual_factor = static_cast<float>(values[3]);
+  params.p_gradient_factor = static_cast<float>(values[4]);
   return params;
 }
 
@@ -937,7 +943,7 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
   static const hipress::cuda::CudaCodec table{"dgc",
                                               codec::kernels,
                                               2,
-                                              3,
+                                              5,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

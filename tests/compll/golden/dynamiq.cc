@@ -29,6 +29,8 @@ struct Params {
   double p_bits{};
   int32_t p_block{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -137,6 +139,7 @@ struct Loop0 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       ops::Scratch scratch;
       float* const partials_blocks = scratch.template take<float>(size / ops::kReduceBlock + 1);
       float* const partials_blocks_1 = scratch.template take<float>(size / ops::kReduceBlock + 1);
@@ -158,7 +161,7 @@ struct Loop0 {
             for (size_t lane = 0; lane < kLanes; ++lane) {
               const size_t i = group + lane;
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               lanes_x3[lane] = x3;
             }
@@ -174,7 +177,7 @@ struct Loop0 {
             for (size_t lane = 0; lane < count - whole; ++lane) {
               const size_t i = whole + lane;
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               lanes_x3[lane] = x3;
             }
@@ -269,6 +272,7 @@ struct Loop3 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto s_limit = f->s_limit;
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
@@ -302,7 +306,7 @@ struct Loop3 {
 #pragma GCC ivdep
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+            [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const int32_t x4 = x100003;
             [[maybe_unused]] const int32_t x5 = x100006;
@@ -510,12 +514,21 @@ struct Loop1 {
 class DynamiqCodec final : public GeneratedCodec {
  public:
   DynamiqCodec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
+
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<DynamiqCodec>(options, merged, !states().empty());
+  }
 
   std::vector<double> parameters() const override {
     return {static_cast<double>(params.p_bits), static_cast<double>(params.p_block),
-            static_cast<double>(params.p_error_feedback)};
+            static_cast<double>(params.p_error_feedback), static_cast<double>(params.p_residual_factor),
+            static_cast<double>(params.p_gradient_factor)};
   }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_dynamiq(); }
 
  protected:
@@ -669,6 +682,7 @@ class DynamiqCodec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -684,6 +698,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
   params.p_block = static_cast<int32_t>(
       checkedOption(options, "block", options.integer("block"), OneOf{32.0, 64.0, 128.0, 256.0}));
   params.p_error_feedback = options.boolean("error_feedback");
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<DynamiqCodec>(options, params, options.boolean("error_feedback"));
 }
 

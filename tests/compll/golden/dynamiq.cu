@@ -11,6 +11,8 @@ struct Params {
   double p_bits{};
   int32_t p_block{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -150,6 +152,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
@@ -166,7 +169,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             t_x3[j] = static_cast<float>(x3);
           });
@@ -205,6 +209,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_blocks = f->v_blocks;
       [[maybe_unused]] const auto r_blocks = f->r_blocks;
       [[maybe_unused]] const auto init_blocks = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
@@ -459,6 +464,7 @@ struct Kernel12 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_blocks;
@@ -474,7 +480,8 @@ struct Kernel12 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const int32_t x4 = cuda::loadInside(v_scale, count_scale, blocks0.of(j));
           [[maybe_unused]] const int32_t x5 = cuda::loadInside(v_width, count_width, blocks0.of(j));
@@ -874,6 +881,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   params.p_bits = static_cast<double>(values[0]);
   params.p_block = static_cast<int32_t>(values[1]);
   params.p_error_feedback = static_cast<bool>(values[2]);
+  params.p_residual_factor = static_cast<float>(values[3]);
+  params.p_gradient_factor = static_cast<float>(values[4]);
   return params;
 }
 
@@ -1073,7 +1082,7 @@ hipress_cuda_codec_dynamiq() {
   static const hipress::cuda::CudaCodec table{"dynamiq",
                                               codec::kernels,
                                               1,
-                                              3,
+                                              5,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

@@ -9,6 +9,8 @@ using namespace hipress;
 
 struct Params {
   int32_t p_block{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -86,6 +88,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto s_part = f->s_part;
       HIPRESS_SHARED float t_x4[cuda::kTile];
       HIPRESS_SHARED float lanes_total[ops::kLanes];
@@ -99,7 +102,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const float x4 = (ops::absolute(x3) * s_part);
             t_x4[j] = static_cast<float>(x4);
@@ -133,6 +137,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_total = f->v_total;
       [[maybe_unused]] const auto r_total = f->r_total;
       [[maybe_unused]] const auto init_total = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto s_part = f->s_part;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_total, init_total, v_total, Combine0{f});
@@ -179,6 +184,7 @@ struct Kernel4 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_mean = f->v_mean;
       [[maybe_unused]] const auto count_mean = f->n_total;
@@ -193,7 +199,8 @@ struct Kernel4 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 < 0x0.0p+0f));
           [[maybe_unused]] const float x5 =
@@ -404,6 +411,8 @@ extern const char* const kernels;
 inline Params parameters([[maybe_unused]] const double* values) {
   Params params;
   params.p_block = static_cast<int32_t>(values[0]);
+  params.p_residual_factor = static_cast<float>(values[1]);
+  params.p_gradient_factor = static_cast<float>(values[2]);
   return params;
 }
 
@@ -566,7 +575,7 @@ hipress_cuda_codec_efsignsgd() {
   static const hipress::cuda::CudaCodec table{"efsignsgd",
                                               codec::kernels,
                                               1,
-                                              1,
+                                              3,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

@@ -12,6 +12,8 @@ struct Params {
   bool p_stochastic{};
   bool p_power_of_two{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -83,6 +85,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       HIPRESS_SHARED float t_x4[cuda::kTile];
       HIPRESS_SHARED float lanes_blocks[ops::kLanes];
       const cuda::BlockParts parts(f->n, size);
@@ -95,7 +98,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const float x4 = ops::absolute(x3);
             t_x4[j] = static_cast<float>(x4);
@@ -129,6 +133,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_blocks = f->v_blocks;
       [[maybe_unused]] const auto r_blocks = f->r_blocks;
       [[maybe_unused]] const auto init_blocks = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_blocks, init_blocks, v_blocks, Combine0{f});
     }
@@ -176,6 +181,7 @@ struct Kernel4 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_blocks;
@@ -195,7 +201,8 @@ struct Kernel4 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 =
               ops::absolute((x3 / cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
@@ -431,6 +438,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   params.p_stochastic = static_cast<bool>(values[1]);
   params.p_power_of_two = static_cast<bool>(values[2]);
   params.p_error_feedback = static_cast<bool>(values[3]);
+  params.p_residual_factor = static_cast<float>(values[4]);
+  params.p_gradient_factor = static_cast<float>(values[5]);
   return params;
 }
 
@@ -584,7 +593,7 @@ hipress_cuda_codec_fp4_e2m1() {
   static const hipress::cuda::CudaCodec table{"fp4_e2m1",
                                               codec::kernels,
                                               1,
-                                              4,
+                                              6,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

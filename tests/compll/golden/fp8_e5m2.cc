@@ -31,6 +31,8 @@ struct Params {
   bool p_stochastic{};
   bool p_power_of_two{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -69,6 +71,7 @@ struct Loop0 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       ops::Scratch scratch;
       float* const partials_blocks = scratch.template take<float>(size / ops::kReduceBlock + 1);
       [[maybe_unused]] const auto p_power_of_two = f->params.p_power_of_two;
@@ -93,7 +96,7 @@ struct Loop0 {
               for (size_t lane = 0; lane < kLanes; ++lane) {
                 const size_t i = group + lane;
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const float x4 = ops::absolute(x3);
                 lanes_x4[lane] = x4;
@@ -107,7 +110,7 @@ struct Loop0 {
               for (size_t lane = 0; lane < count - whole; ++lane) {
                 const size_t i = whole + lane;
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const float x4 = ops::absolute(x3);
                 lanes_x4[lane] = x4;
@@ -152,7 +155,7 @@ struct Loop0 {
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = ops::absolute((x3 / x100003));
               [[maybe_unused]] const int32_t x5 =
@@ -256,12 +259,21 @@ struct Loop0 {
 class Fp8_e5m2Codec final : public GeneratedCodec {
  public:
   Fp8_e5m2Codec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
+
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<Fp8_e5m2Codec>(options, merged, !states().empty());
+  }
 
   std::vector<double> parameters() const override {
-    return {static_cast<double>(params.p_block), static_cast<double>(params.p_stochastic),
-            static_cast<double>(params.p_power_of_two), static_cast<double>(params.p_error_feedback)};
+    return {static_cast<double>(params.p_block),           static_cast<double>(params.p_stochastic),
+            static_cast<double>(params.p_power_of_two),    static_cast<double>(params.p_error_feedback),
+            static_cast<double>(params.p_residual_factor), static_cast<double>(params.p_gradient_factor)};
   }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_fp8_e5m2(); }
 
  protected:
@@ -337,6 +349,7 @@ class Fp8_e5m2Codec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -352,6 +365,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
   params.p_stochastic = options.boolean("stochastic");
   params.p_power_of_two = options.boolean("power_of_two");
   params.p_error_feedback = options.boolean("error_feedback");
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<Fp8_e5m2Codec>(options, params, options.boolean("error_feedback"));
 }
 

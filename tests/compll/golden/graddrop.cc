@@ -28,6 +28,8 @@ const GeneratedCodecInterface& interface() {
 struct Params {
   double p_ratio{};
   double p_sample_rate{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -87,7 +89,7 @@ template <bool kStates>
 inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
   if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
   [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
-  [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x2 = kStates ? f->params.p_residual_factor * f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x3 = (x1 + x2);
   return x3;
 }
@@ -176,6 +178,7 @@ struct Loop1 {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto s_threshold = f->s_threshold;
       ops::Appender<int32_t>& a_chosen = f->a_chosen[chunk];
       for (size_t tile = begin; tile < end; tile += kTile) {
@@ -190,7 +193,7 @@ struct Loop1 {
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+          [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const bool x4 =
               static_cast<bool>((ops::absolute(x3) >= s_threshold) & (x3 != 0x0.0p+0f));
@@ -354,11 +357,20 @@ struct Loop0 {
 class GraddropCodec final : public GeneratedCodec {
  public:
   GraddropCodec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
+
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<GraddropCodec>(options, merged, !states().empty());
+  }
 
   std::vector<double> parameters() const override {
-    return {static_cast<double>(params.p_ratio), static_cast<double>(params.p_sample_rate)};
+    return {static_cast<double>(params.p_ratio), static_cast<double>(params.p_sample_rate),
+            static_cast<double>(params.p_residual_factor), static_cast<double>(params.p_gradient_factor)};
   }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_graddrop(); }
 
  protected:
@@ -520,6 +532,7 @@ class GraddropCodec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -534,6 +547,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
       checkedOption(options, "ratio", options.number("ratio"), Interval{0.0, 1.0, true, false}));
   params.p_sample_rate = static_cast<double>(
       checkedOption(options, "sample_rate", options.number("sample_rate"), Interval{0.0, 1.0, true, false}));
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<GraddropCodec>(options, params, options.boolean("error_feedback"));
 }
 

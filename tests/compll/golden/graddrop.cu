@@ -10,6 +10,8 @@ using namespace hipress;
 struct Params {
   double p_ratio{};
   double p_sample_rate{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -75,7 +77,7 @@ template <bool kStates>
 HIPRESS_DEVICE inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
   if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
   [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
-  [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x2 = kStates ? f->params.p_residual_factor * f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x3 = (x1 + x2);
   return x3;
 }
@@ -280,6 +282,7 @@ struct Kernel7 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto s_threshold = f->s_threshold;
       [[maybe_unused]] const auto m_chosen = f->m_chosen;
       [[maybe_unused]] const auto y_chosen = f->y_chosen;
@@ -292,7 +295,8 @@ struct Kernel7 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const bool x4 =
               static_cast<bool>((ops::absolute(x3) >= s_threshold) & (x3 != 0x0.0p+0f));
@@ -717,6 +721,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   Params params;
   params.p_ratio = static_cast<double>(values[0]);
   params.p_sample_rate = static_cast<double>(values[1]);
+  params.p_residual_factor = static_cast<float>(values[2]);
+  params.p_gradient_factor = static_cast<float>(values[3]);
   return params;
 }
 
@@ -916,7 +922,7 @@ hipress_cuda_codec_graddrop() {
   static const hipress::cuda::CudaCodec table{"graddrop",
                                               codec::kernels,
                                               1,
-                                              2,
+                                              4,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

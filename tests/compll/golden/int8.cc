@@ -29,6 +29,8 @@ struct Params {
   int32_t p_block{};
   bool p_stochastic{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -67,6 +69,7 @@ struct Loop0 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       ops::Scratch scratch;
       float* const partials_greatest = scratch.template take<float>(size / ops::kReduceBlock + 1);
       const size_t together = size * ops::blocksTogether(size);
@@ -92,7 +95,7 @@ struct Loop0 {
               for (size_t lane = 0; lane < kLanes; ++lane) {
                 const size_t i = group + lane;
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const float x4 = ops::absolute(x3);
                 lanes_x4[lane] = x4;
@@ -106,7 +109,7 @@ struct Loop0 {
               for (size_t lane = 0; lane < count - whole; ++lane) {
                 const size_t i = whole + lane;
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const float x4 = ops::absolute(x3);
                 lanes_x4[lane] = x4;
@@ -155,7 +158,7 @@ struct Loop0 {
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = ((x3 * x100004) * x100005);
               [[maybe_unused]] const float x5 =
@@ -246,12 +249,21 @@ struct Loop0 {
 class Int8Codec final : public GeneratedCodec {
  public:
   Int8Codec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
+
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<Int8Codec>(options, merged, !states().empty());
+  }
 
   std::vector<double> parameters() const override {
     return {static_cast<double>(params.p_block), static_cast<double>(params.p_stochastic),
-            static_cast<double>(params.p_error_feedback)};
+            static_cast<double>(params.p_error_feedback), static_cast<double>(params.p_residual_factor),
+            static_cast<double>(params.p_gradient_factor)};
   }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_int8(); }
 
  protected:
@@ -327,6 +339,7 @@ class Int8Codec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -341,6 +354,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
       checkedOption(options, "block", options.integer("block"), Interval{16.0, 16777216.0, false, false}));
   params.p_stochastic = options.boolean("stochastic");
   params.p_error_feedback = options.boolean("error_feedback");
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<Int8Codec>(options, params, options.boolean("error_feedback"));
 }
 

@@ -12,6 +12,8 @@ struct Params {
   int32_t p_block{};
   bool p_stochastic{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -85,6 +87,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       HIPRESS_SHARED float t_x4[cuda::kTile];
       HIPRESS_SHARED float lanes_greatest[ops::kLanes];
       const cuda::BlockParts parts(f->n, size);
@@ -97,7 +100,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const float x4 = ops::absolute(x3);
             t_x4[j] = static_cast<float>(x4);
@@ -132,6 +136,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_greatest = f->v_greatest;
       [[maybe_unused]] const auto r_greatest = f->r_greatest;
       [[maybe_unused]] const auto init_greatest = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_greatest, init_greatest, v_greatest, Combine0{f});
     }
@@ -183,6 +188,7 @@ struct Kernel4 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_greatest;
@@ -206,7 +212,8 @@ struct Kernel4 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 = ((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
                                              cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
@@ -312,6 +319,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       HIPRESS_SHARED float t_x4[cuda::kTile];
       HIPRESS_SHARED float lanes_greatest[ops::kLanes];
       [[maybe_unused]] int32_t bad = 0;
@@ -325,7 +333,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const float x4 = ops::absolute(x3);
             t_x4[j] = static_cast<float>(x4);
@@ -362,6 +371,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_greatest = f->v_greatest;
       [[maybe_unused]] const auto r_greatest = f->r_greatest;
       [[maybe_unused]] const auto init_greatest = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_greatest, init_greatest, v_greatest, Combine0{f});
     }
@@ -511,6 +521,7 @@ struct Kernel2 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_greatest;
@@ -534,7 +545,8 @@ struct Kernel2 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 = ((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
                                              cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
@@ -764,6 +776,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   params.p_block = static_cast<int32_t>(values[1]);
   params.p_stochastic = static_cast<bool>(values[2]);
   params.p_error_feedback = static_cast<bool>(values[3]);
+  params.p_residual_factor = static_cast<float>(values[4]);
+  params.p_gradient_factor = static_cast<float>(values[5]);
   return params;
 }
 
@@ -998,7 +1012,7 @@ hipress_cuda_codec_int8_shared() {
   static const hipress::cuda::CudaCodec table{"int8_shared",
                                               codec::kernels,
                                               1,
-                                              4,
+                                              6,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

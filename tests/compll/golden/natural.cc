@@ -27,6 +27,8 @@ const GeneratedCodecInterface& interface() {
 struct Params {
   bool p_stochastic{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -61,6 +63,7 @@ struct Loop0 {
     static void version(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
         prefetchTile<kTile>(f->gradient + tile + kTile);
@@ -77,7 +80,7 @@ struct Loop0 {
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+          [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const int32_t x4 =
               (p_stochastic ? ops::uniformInt(ops::halfWord(w_0[i]), 0, 8388608) : 4194304);
@@ -155,11 +158,20 @@ struct Loop0 {
 class NaturalCodec final : public GeneratedCodec {
  public:
   NaturalCodec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
+
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<NaturalCodec>(options, merged, !states().empty());
+  }
 
   std::vector<double> parameters() const override {
-    return {static_cast<double>(params.p_stochastic), static_cast<double>(params.p_error_feedback)};
+    return {static_cast<double>(params.p_stochastic), static_cast<double>(params.p_error_feedback),
+            static_cast<double>(params.p_residual_factor), static_cast<double>(params.p_gradient_factor)};
   }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_natural(); }
 
  protected:
@@ -229,6 +241,7 @@ class NaturalCodec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -241,6 +254,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
   Params params;
   params.p_stochastic = options.boolean("stochastic");
   params.p_error_feedback = options.boolean("error_feedback");
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<NaturalCodec>(options, params, options.boolean("error_feedback"));
 }
 

@@ -10,6 +10,8 @@ using namespace hipress;
 struct Params {
   bool p_stochastic{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -63,6 +65,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_stochastic = f->params.p_stochastic;
       const ops::RandomKey random = f->random;
       [[maybe_unused]] const auto after_residual = f->after_residual;
@@ -80,7 +83,8 @@ struct Kernel1 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const int32_t x4 =
               (p_stochastic ? ops::uniformInt(ops::halfWord(w_0[j]), 0, 8388608) : 4194304);
@@ -287,6 +291,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   Params params;
   params.p_stochastic = static_cast<bool>(values[0]);
   params.p_error_feedback = static_cast<bool>(values[1]);
+  params.p_residual_factor = static_cast<float>(values[2]);
+  params.p_gradient_factor = static_cast<float>(values[3]);
   return params;
 }
 
@@ -426,7 +432,7 @@ hipress_cuda_codec_natural() {
   static const hipress::cuda::CudaCodec table{"natural",
                                               codec::kernels,
                                               1,
-                                              2,
+                                              4,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

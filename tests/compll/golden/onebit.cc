@@ -25,6 +25,8 @@ const GeneratedCodecInterface& interface() {
 
 struct Params {
   int32_t p_block{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -66,6 +68,7 @@ struct Loop0 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto s_part = f->s_part;
       ops::Scratch scratch;
       int32_t* const partials_count = scratch.template take<int32_t>(size / ops::kReduceBlock + 1);
@@ -104,7 +107,7 @@ struct Loop0 {
               for (size_t lane = 0; lane < kLanes; ++lane) {
                 const size_t i = group + lane;
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
                 [[maybe_unused]] const float x5 = ((x3 >= 0x0.0p+0f) ? (x3 * s_part) : 0x0.0p+0f);
@@ -133,7 +136,7 @@ struct Loop0 {
               for (size_t lane = 0; lane < count - whole; ++lane) {
                 const size_t i = whole + lane;
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
                 [[maybe_unused]] const float x5 = ((x3 >= 0x0.0p+0f) ? (x3 * s_part) : 0x0.0p+0f);
@@ -201,7 +204,7 @@ struct Loop0 {
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = (x3 - ((x3 >= 0x0.0p+0f) ? x100011 : x100006));
               bad += ops::isFinite(kStates ? x4 : x1) ? 0 : 1;
@@ -295,9 +298,20 @@ struct Loop0 {
 class OnebitCodec final : public GeneratedCodec {
  public:
   OnebitCodec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
 
-  std::vector<double> parameters() const override { return {static_cast<double>(params.p_block)}; }
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<OnebitCodec>(options, merged, !states().empty());
+  }
+
+  std::vector<double> parameters() const override {
+    return {static_cast<double>(params.p_block), static_cast<double>(params.p_residual_factor),
+            static_cast<double>(params.p_gradient_factor)};
+  }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_onebit(); }
 
  protected:
@@ -395,6 +409,7 @@ class OnebitCodec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -407,6 +422,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
   Params params;
   params.p_block = static_cast<int32_t>(
       checkedOption(options, "block", options.integer("block"), Interval{64.0, 16777216.0, false, false}));
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<OnebitCodec>(options, params, options.boolean("error_feedback"));
 }
 

@@ -9,6 +9,8 @@ using namespace hipress;
 
 struct Params {
   int32_t p_block{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -105,6 +107,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
@@ -128,7 +131,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
             t_x4[j] = static_cast<uint8_t>(x4);
@@ -176,6 +180,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_count = f->v_count;
       [[maybe_unused]] const auto r_count = f->r_count;
       [[maybe_unused]] const auto init_count = static_cast<int32_t>(0);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
@@ -249,6 +254,7 @@ struct Kernel4 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_low = f->v_low;
       [[maybe_unused]] const auto count_low = f->n_blocks_2;
@@ -264,7 +270,8 @@ struct Kernel4 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
           t_x4[j] = static_cast<uint8_t>(x4);
@@ -485,6 +492,8 @@ extern const char* const kernels;
 inline Params parameters([[maybe_unused]] const double* values) {
   Params params;
   params.p_block = static_cast<int32_t>(values[0]);
+  params.p_residual_factor = static_cast<float>(values[1]);
+  params.p_gradient_factor = static_cast<float>(values[2]);
   return params;
 }
 
@@ -666,7 +675,7 @@ hipress_cuda_codec_onebit() {
   static const hipress::cuda::CudaCodec table{"onebit",
                                               codec::kernels,
                                               1,
-                                              1,
+                                              3,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

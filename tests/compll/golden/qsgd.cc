@@ -29,6 +29,8 @@ struct Params {
   int32_t p_levels{};
   int32_t p_block{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -62,6 +64,7 @@ struct Loop0 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       ops::Scratch scratch;
       double* const partials_total = scratch.template take<double>(size / ops::kReduceBlock + 1);
       [[maybe_unused]] const auto p_levels = f->params.p_levels;
@@ -84,7 +87,7 @@ struct Loop0 {
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
               t.codes_x4[i] = x4;
@@ -124,7 +127,7 @@ struct Loop0 {
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = static_cast<float>(p_levels);
               [[maybe_unused]] const float x5 = ops::greater(
@@ -215,12 +218,21 @@ struct Loop0 {
 class QsgdCodec final : public GeneratedCodec {
  public:
   QsgdCodec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
+
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<QsgdCodec>(options, merged, !states().empty());
+  }
 
   std::vector<double> parameters() const override {
     return {static_cast<double>(params.p_levels), static_cast<double>(params.p_block),
-            static_cast<double>(params.p_error_feedback)};
+            static_cast<double>(params.p_error_feedback), static_cast<double>(params.p_residual_factor),
+            static_cast<double>(params.p_gradient_factor)};
   }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_qsgd(); }
 
  protected:
@@ -296,6 +308,7 @@ class QsgdCodec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -311,6 +324,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
   params.p_block = static_cast<int32_t>(
       checkedOption(options, "block", options.integer("block"), Interval{16.0, 16777216.0, false, false}));
   params.p_error_feedback = options.boolean("error_feedback");
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<QsgdCodec>(options, params, options.boolean("error_feedback"));
 }
 

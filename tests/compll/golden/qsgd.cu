@@ -11,6 +11,8 @@ struct Params {
   int32_t p_levels{};
   int32_t p_block{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -82,6 +84,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       HIPRESS_SHARED double t_x4[cuda::kTile];
       HIPRESS_SHARED double lanes_total[ops::kLanes];
       const cuda::BlockParts parts(f->n, size);
@@ -94,7 +97,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
             t_x4[j] = static_cast<double>(x4);
@@ -128,6 +132,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_total = f->v_total;
       [[maybe_unused]] const auto r_total = f->r_total;
       [[maybe_unused]] const auto init_total = static_cast<double>(0x0.0p+0);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_total, init_total, v_total, Combine0{f});
     }
@@ -171,6 +176,7 @@ struct Kernel4 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_total;
@@ -190,7 +196,8 @@ struct Kernel4 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 = static_cast<float>(p_levels);
           [[maybe_unused]] const float x5 = ops::greater(
@@ -409,6 +416,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   params.p_levels = static_cast<int32_t>(values[0]);
   params.p_block = static_cast<int32_t>(values[1]);
   params.p_error_feedback = static_cast<bool>(values[2]);
+  params.p_residual_factor = static_cast<float>(values[3]);
+  params.p_gradient_factor = static_cast<float>(values[4]);
   return params;
 }
 
@@ -561,7 +570,7 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
   static const hipress::cuda::CudaCodec table{"qsgd",
                                               codec::kernels,
                                               1,
-                                              3,
+                                              5,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

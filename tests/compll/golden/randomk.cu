@@ -9,6 +9,8 @@ using namespace hipress;
 
 struct Params {
   double p_ratio{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -45,7 +47,7 @@ template <bool kStates>
 HIPRESS_DEVICE inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
   if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
   [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
-  [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x2 = kStates ? f->params.p_residual_factor * f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x3 = (x1 + x2);
   return x3;
 }
@@ -117,6 +119,7 @@ struct Kernel2 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto after_residual = f->after_residual;
       [[maybe_unused]] const auto length = f->n;
       [[maybe_unused]] int32_t bad = 0;
@@ -125,7 +128,8 @@ struct Kernel2 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
           if (kStates) after_residual[i] = x3;
@@ -369,6 +373,8 @@ extern const char* const kernels;
 inline Params parameters([[maybe_unused]] const double* values) {
   Params params;
   params.p_ratio = static_cast<double>(values[0]);
+  params.p_residual_factor = static_cast<float>(values[1]);
+  params.p_gradient_factor = static_cast<float>(values[2]);
   return params;
 }
 
@@ -510,7 +516,7 @@ hipress_cuda_codec_randomk() {
   static const hipress::cuda::CudaCodec table{"randomk",
                                               codec::kernels,
                                               1,
-                                              1,
+                                              3,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

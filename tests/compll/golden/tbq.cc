@@ -24,6 +24,8 @@ const GeneratedCodecInterface& interface() {
 
 struct Params {
   float p_threshold{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -52,6 +54,7 @@ struct Loop0 {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_threshold = f->params.p_threshold;
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
@@ -65,7 +68,7 @@ struct Loop0 {
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+          [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const int32_t x4 = ((x3 >= p_threshold) ? 2 : ((x3 <= (-p_threshold)) ? 0 : 1));
           [[maybe_unused]] const float x5 =
@@ -130,9 +133,20 @@ struct Loop0 {
 class TbqCodec final : public GeneratedCodec {
  public:
   TbqCodec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
 
-  std::vector<double> parameters() const override { return {static_cast<double>(params.p_threshold)}; }
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<TbqCodec>(options, merged, !states().empty());
+  }
+
+  std::vector<double> parameters() const override {
+    return {static_cast<double>(params.p_threshold), static_cast<double>(params.p_residual_factor),
+            static_cast<double>(params.p_gradient_factor)};
+  }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_tbq(); }
 
  protected:
@@ -199,6 +213,7 @@ class TbqCodec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -211,6 +226,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
   Params params;
   params.p_threshold = static_cast<float>(
       checkedOption(options, "threshold", options.number("threshold"), Interval{0.0, INFINITY, true, true}));
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<TbqCodec>(options, params, options.boolean("error_feedback"));
 }
 

@@ -9,6 +9,8 @@ using namespace hipress;
 
 struct Params {
   float p_threshold{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -60,6 +62,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_threshold = f->params.p_threshold;
       [[maybe_unused]] const auto after_residual = f->after_residual;
       [[maybe_unused]] const auto field_0 = f->message + f->o_0;
@@ -71,7 +74,8 @@ struct Kernel1 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const int32_t x4 = ((x3 >= p_threshold) ? 2 : ((x3 <= (-p_threshold)) ? 0 : 1));
           [[maybe_unused]] const float x5 =
@@ -262,6 +266,8 @@ extern const char* const kernels;
 inline Params parameters([[maybe_unused]] const double* values) {
   Params params;
   params.p_threshold = static_cast<float>(values[0]);
+  params.p_residual_factor = static_cast<float>(values[1]);
+  params.p_gradient_factor = static_cast<float>(values[2]);
   return params;
 }
 
@@ -396,7 +402,7 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
   static const hipress::cuda::CudaCodec table{"tbq",
                                               codec::kernels,
                                               1,
-                                              1,
+                                              3,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

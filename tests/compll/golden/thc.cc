@@ -35,6 +35,8 @@ struct Params {
   float p_reach{};
   bool p_stochastic{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -77,6 +79,7 @@ struct Loop0 {
       [[maybe_unused]] int64_t allBad = 0;
       const auto size = static_cast<size_t>(ops::atLeastOne(1024));
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       ops::Scratch scratch;
       double* const partials_power = scratch.template take<double>(size / ops::kReduceBlock + 1);
       float* const partials_blocks_1 = scratch.template take<float>(size / ops::kReduceBlock + 1);
@@ -112,7 +115,7 @@ struct Loop0 {
               for (size_t lane = 0; lane < kLanes; ++lane) {
                 const size_t i = group + lane;
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
                 [[maybe_unused]] const float x5 = ops::absolute(x3);
@@ -128,7 +131,7 @@ struct Loop0 {
               for (size_t lane = 0; lane < count - whole; ++lane) {
                 const size_t i = whole + lane;
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
                 [[maybe_unused]] const float x5 = ops::absolute(x3);
@@ -182,7 +185,7 @@ struct Loop0 {
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const int32_t x4 = ops::multiplyInt(
                   (ops::multiplyInt((static_cast<int32_t>(tile) + static_cast<int32_t>(i)), (-1640531535)) ^
@@ -243,7 +246,7 @@ struct Loop0 {
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = v_sent[i];
               [[maybe_unused]] const float x5 = x4;
@@ -306,6 +309,7 @@ struct Loop0 {
       [[maybe_unused]] int64_t allBad = 0;
       const auto size = static_cast<size_t>(ops::atLeastOne(1024));
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       ops::Scratch scratch;
       double* const partials_power = scratch.template take<double>(size / ops::kReduceBlock + 1);
       float* const partials_blocks_1 = scratch.template take<float>(size / ops::kReduceBlock + 1);
@@ -334,7 +338,7 @@ struct Loop0 {
               const size_t i = group + lane;
               int32_t& bad = lanes_bad[lane];
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
               [[maybe_unused]] const float x5 = ops::absolute(x3);
@@ -356,7 +360,7 @@ struct Loop0 {
               const size_t i = whole + lane;
               int32_t& bad = lanes_bad[lane];
               [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
               [[maybe_unused]] const float x5 = ops::absolute(x3);
@@ -440,6 +444,7 @@ struct Loop0 {
       const auto size = static_cast<size_t>(ops::atLeastOne(1024));
       ops::HadamardBlocks<level, 1024> blocks_exact(0x1.0000000000000p-5f);
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_levels = f->params.p_levels;
       alignas(64) float block_exact[1024];
       ops::HadamardBlocks<level, 1024> blocks_sent(0x1.0000000000000p-5f);
@@ -463,7 +468,7 @@ struct Loop0 {
 #pragma GCC ivdep
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+            [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const int32_t x4 = ops::multiplyInt(
                 (ops::multiplyInt((static_cast<int32_t>(tile) + static_cast<int32_t>(i)), (-1640531535)) ^
@@ -522,7 +527,7 @@ struct Loop0 {
 #pragma GCC ivdep
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const float x1 = gradient[i] * scale;
-            [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+            [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const float x4 = v_sent[i];
             [[maybe_unused]] const float x5 = x4;
@@ -686,12 +691,21 @@ struct Loop0 {
 class ThcCodec final : public GeneratedCodec, public SummedEncoding {
  public:
   ThcCodec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
+
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<ThcCodec>(options, merged, !states().empty());
+  }
 
   std::vector<double> parameters() const override {
-    return {static_cast<double>(params.p_levels), static_cast<double>(params.p_reach),
-            static_cast<double>(params.p_stochastic), static_cast<double>(params.p_error_feedback)};
+    return {static_cast<double>(params.p_levels),          static_cast<double>(params.p_reach),
+            static_cast<double>(params.p_stochastic),      static_cast<double>(params.p_error_feedback),
+            static_cast<double>(params.p_residual_factor), static_cast<double>(params.p_gradient_factor)};
   }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_thc(); }
 
   const SummedEncoding* summed() const override { return this; }
@@ -872,6 +886,7 @@ class ThcCodec final : public GeneratedCodec, public SummedEncoding {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -888,6 +903,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
       checkedOption(options, "reach", options.number("reach"), Interval{1.0, 8.0, false, false}));
   params.p_stochastic = options.boolean("stochastic");
   params.p_error_feedback = options.boolean("error_feedback");
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<ThcCodec>(options, params, options.boolean("error_feedback"));
 }
 

@@ -12,6 +12,8 @@ struct Params {
   float p_reach{};
   bool p_stochastic{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -105,6 +107,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
@@ -122,7 +125,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
             t_x4[j] = static_cast<double>(x4);
@@ -163,6 +167,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_power = f->v_power;
       [[maybe_unused]] const auto r_power = f->r_power;
       [[maybe_unused]] const auto init_power = static_cast<double>(0x0.0p+0);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
@@ -218,6 +223,7 @@ struct Kernel4 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_inverse = f->v_inverse;
       [[maybe_unused]] const auto count_inverse = f->n_power;
       [[maybe_unused]] const auto x_exact = f->x_exact;
@@ -228,7 +234,8 @@ struct Kernel4 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const int32_t x4 = ops::multiplyInt(
               (ops::multiplyInt(i, (-1640531535)) ^ ops::shiftRight(ops::multiplyInt(i, (-1640531535)), 15)),
@@ -352,6 +359,7 @@ struct Kernel9 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_sent = f->v_sent;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_power;
@@ -364,7 +372,8 @@ struct Kernel9 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 = cuda::load(v_sent + i);
           [[maybe_unused]] const float x5 = x4;
@@ -482,6 +491,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
@@ -500,7 +510,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
             t_x4[j] = static_cast<double>(x4);
@@ -543,6 +554,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_power = f->v_power;
       [[maybe_unused]] const auto r_power = f->r_power;
       [[maybe_unused]] const auto init_power = static_cast<double>(0x0.0p+0);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
@@ -703,6 +715,7 @@ struct Kernel2 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_inverse = f->v_inverse;
       [[maybe_unused]] const auto count_inverse = f->n_most;
       [[maybe_unused]] const auto x_exact = f->x_exact;
@@ -713,7 +726,8 @@ struct Kernel2 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const int32_t x4 = ops::multiplyInt(
               (ops::multiplyInt(i, (-1640531535)) ^ ops::shiftRight(ops::multiplyInt(i, (-1640531535)), 15)),
@@ -828,6 +842,7 @@ struct Kernel7 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_sent = f->v_sent;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_most;
@@ -840,7 +855,8 @@ struct Kernel7 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 = cuda::load(v_sent + i);
           [[maybe_unused]] const float x5 = x4;
@@ -1142,6 +1158,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   params.p_reach = static_cast<float>(values[1]);
   params.p_stochastic = static_cast<bool>(values[2]);
   params.p_error_feedback = static_cast<bool>(values[3]);
+  params.p_residual_factor = static_cast<float>(values[4]);
+  params.p_gradient_factor = static_cast<float>(values[5]);
   return params;
 }
 
@@ -1422,7 +1440,7 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
   static const hipress::cuda::CudaCodec table{"thc",
                                               codec::kernels,
                                               1,
-                                              4,
+                                              6,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

@@ -27,6 +27,8 @@ const GeneratedCodecInterface& interface() {
 struct Params {
   float p_threshold{};
   double p_ratio{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -73,7 +75,7 @@ template <bool kStates>
 inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
   if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
   [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
-  [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x2 = kStates ? f->params.p_residual_factor * f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x3 = (x1 + x2);
   return x3;
 }
@@ -106,6 +108,7 @@ struct Loop0 {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_threshold = f->params.p_threshold;
       ops::Appender<int32_t>& a_chosen = f->a_chosen[chunk];
       for (size_t tile = begin; tile < end; tile += kTile) {
@@ -120,7 +123,7 @@ struct Loop0 {
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+          [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const bool x4 = (ops::absolute(x3) >= p_threshold);
           [[maybe_unused]] const int32_t x5 = x4 != 0 ? 1 : 0;
@@ -283,11 +286,20 @@ struct Loop0 {
 class ThresholdCodec final : public GeneratedCodec {
  public:
   ThresholdCodec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
+
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<ThresholdCodec>(options, merged, !states().empty());
+  }
 
   std::vector<double> parameters() const override {
-    return {static_cast<double>(params.p_threshold), static_cast<double>(params.p_ratio)};
+    return {static_cast<double>(params.p_threshold), static_cast<double>(params.p_ratio),
+            static_cast<double>(params.p_residual_factor), static_cast<double>(params.p_gradient_factor)};
   }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_threshold(); }
 
  protected:
@@ -422,6 +434,7 @@ class ThresholdCodec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -436,6 +449,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
       checkedOption(options, "threshold", options.number("threshold"), Interval{0.0, INFINITY, true, true}));
   params.p_ratio = static_cast<double>(
       checkedOption(options, "ratio", options.number("ratio"), Interval{0.0, 1.0, true, false}));
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<ThresholdCodec>(options, params, options.boolean("error_feedback"));
 }
 

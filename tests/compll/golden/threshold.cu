@@ -10,6 +10,8 @@ using namespace hipress;
 struct Params {
   float p_threshold{};
   double p_ratio{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -67,7 +69,7 @@ template <bool kStates>
 HIPRESS_DEVICE inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
   if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
   [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
-  [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x2 = kStates ? f->params.p_residual_factor * f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x3 = (x1 + x2);
   return x3;
 }
@@ -114,6 +116,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_threshold = f->params.p_threshold;
       [[maybe_unused]] const auto m_chosen = f->m_chosen;
       [[maybe_unused]] const auto y_chosen = f->y_chosen;
@@ -126,7 +129,8 @@ struct Kernel1 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const bool x4 = (ops::absolute(x3) >= p_threshold);
           [[maybe_unused]] const bool x5 = x4 != 0;
@@ -540,6 +544,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   Params params;
   params.p_threshold = static_cast<float>(values[0]);
   params.p_ratio = static_cast<double>(values[1]);
+  params.p_residual_factor = static_cast<float>(values[2]);
+  params.p_gradient_factor = static_cast<float>(values[3]);
   return params;
 }
 
@@ -701,7 +707,7 @@ hipress_cuda_codec_threshold() {
   static const hipress::cuda::CudaCodec table{"threshold",
                                               codec::kernels,
                                               1,
-                                              2,
+                                              4,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

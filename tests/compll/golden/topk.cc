@@ -25,6 +25,8 @@ const GeneratedCodecInterface& interface() {
 
 struct Params {
   double p_ratio{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -68,7 +70,7 @@ template <bool kStates>
 inline float at_value([[maybe_unused]] const Frame* f, int32_t i) {
   if (i < 0 || static_cast<size_t>(i) >= f->n) return {};
   [[maybe_unused]] const float x1 = f->gradient[i] * f->scale;
-  [[maybe_unused]] const float x2 = kStates ? f->before_residual[i] : 0.0f;
+  [[maybe_unused]] const float x2 = kStates ? f->params.p_residual_factor * f->before_residual[i] : 0.0f;
   [[maybe_unused]] const float x3 = (x1 + x2);
   return x3;
 }
@@ -100,6 +102,7 @@ struct Loop0 {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       auto a_taken = f->a_taken[chunk];
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
@@ -113,7 +116,7 @@ struct Loop0 {
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+          [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 = (-ops::absolute(x3));
           [[maybe_unused]] const uint32_t x5 = ops::orderKey((x4));
@@ -139,6 +142,7 @@ struct Loop1 {
     static void run(Frame* f, size_t begin, size_t end, [[maybe_unused]] size_t chunk) {
       [[maybe_unused]] int64_t allBad = 0;
       const float scale = f->scale;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       auto a_taken = f->a_taken[chunk];
       for (size_t tile = begin; tile < end; tile += kTile) {
         [[maybe_unused]] const size_t count = std::min(kTile, end - tile);
@@ -150,7 +154,7 @@ struct Loop1 {
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
-          [[maybe_unused]] const float x2 = kStates ? before_residual[i] : 0.0f;
+          [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 = (-ops::absolute(x3));
           [[maybe_unused]] const uint32_t x5 = ops::orderKey((x4));
@@ -251,9 +255,20 @@ struct Loop0 {
 class TopkCodec final : public GeneratedCodec {
  public:
   TopkCodec(const CodecOptions& given, const Params& values, bool keepsStates)
-      : GeneratedCodec(interface(), given, keepsStates), params(values) {}
+      : GeneratedCodec(interface(), given, keepsStates), params(values), options(given) {}
 
-  std::vector<double> parameters() const override { return {static_cast<double>(params.p_ratio)}; }
+  std::shared_ptr<const Codec> forAggregate() const override {
+    if (params.p_gradient_factor == 1.0f) return nullptr;
+    Params merged = params;
+    merged.p_gradient_factor = 0x1.0000000000000p+0f;
+    return std::make_shared<TopkCodec>(options, merged, !states().empty());
+  }
+
+  std::vector<double> parameters() const override {
+    return {static_cast<double>(params.p_ratio), static_cast<double>(params.p_residual_factor),
+            static_cast<double>(params.p_gradient_factor)};
+  }
+  float gradientFactor() const override { return params.p_gradient_factor; }
   const cuda::CudaCodec* kernels() const override { return hipress_cuda_codec_topk(); }
 
  protected:
@@ -384,6 +399,7 @@ class TopkCodec final : public GeneratedCodec {
   }
 
   const Params params;
+  const CodecOptions options;
 };
 
 }  // namespace
@@ -396,6 +412,10 @@ CodecPointer create([[maybe_unused]] const CodecOptions& options) {
   Params params;
   params.p_ratio = static_cast<double>(
       checkedOption(options, "ratio", options.number("ratio"), Interval{0.0, 1.0, true, false}));
+  params.p_residual_factor =
+      static_cast<float>(checkedFactor(options, "residual_factor", Interval{0.0, 1.0, false, false}));
+  params.p_gradient_factor =
+      static_cast<float>(checkedFactor(options, "gradient_factor", Interval{0.0, 1.0, true, false}));
   return std::make_shared<TopkCodec>(options, params, options.boolean("error_feedback"));
 }
 

@@ -10,6 +10,8 @@ using namespace hipress;
 struct Params {
   int32_t p_block{};
   bool p_error_feedback{};
+  float p_residual_factor{};
+  float p_gradient_factor{};
 };
 
 namespace encoding {
@@ -335,6 +337,7 @@ struct Kernel1 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       HIPRESS_SHARED float t_x4[cuda::kTile];
       HIPRESS_SHARED float lanes_scale[ops::kLanes];
       const cuda::BlockParts parts(f->n, size);
@@ -347,7 +350,8 @@ struct Kernel1 {
           block.elements(count, [&](unsigned j) {
             [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
             [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+            [[maybe_unused]] const float x2 =
+                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const float x4 = ops::absolute(x3);
             t_x4[j] = static_cast<float>(x4);
@@ -381,6 +385,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto r_scale = f->r_scale;
       [[maybe_unused]] const auto init_scale = static_cast<float>(0x1.0000000000000p-149f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_scale, init_scale, v_scale, Combine0{f});
     }
@@ -418,6 +423,7 @@ struct Kernel4 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_scale;
@@ -432,7 +438,8 @@ struct Kernel4 {
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = kStates ? cuda::load(before_residual + i) : 0.0f;
+          [[maybe_unused]] const float x2 =
+              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           [[maybe_unused]] const float x4 =
               (ops::absolute(x3) / cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
@@ -792,6 +799,8 @@ inline Params parameters([[maybe_unused]] const double* values) {
   Params params;
   params.p_block = static_cast<int32_t>(values[0]);
   params.p_error_feedback = static_cast<bool>(values[1]);
+  params.p_residual_factor = static_cast<float>(values[2]);
+  params.p_gradient_factor = static_cast<float>(values[3]);
   return params;
 }
 
@@ -950,7 +959,7 @@ extern "C" __attribute__((visibility("default"))) const hipress::cuda::CudaCodec
   static const hipress::cuda::CudaCodec table{"u8bit",
                                               codec::kernels,
                                               1,
-                                              2,
+                                              4,
                                               &codec::maxEncodedBytes,
                                               &codec::encodeScratchBytes,
                                               &codec::decodeScratchBytes,

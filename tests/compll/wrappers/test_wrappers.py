@@ -69,6 +69,8 @@ def test_the_interface_of_a_program() -> None:
         ("ratio", "0.001", "double"),
         ("sample_rate", "0.001", "double"),
         ("error_feedback", "true", "bool"),
+        ("residual_factor", "1", "float"),
+        ("gradient_factor", "1", "float"),
     )
     assert codec_interface(compile_builtin("terngrad")).states == ()
 

@@ -95,7 +95,7 @@ class {_class(program)} final : public GeneratedCodec{summed.base}{merged} {{
   std::vector<double> parameters() const override {{
     return {{{_values(program)}}};
   }}
-  const cuda::CudaCodec* kernels() const override {{ return {gpu_table(program.name)}(); }}
+{_gradient_factor(program)}  const cuda::CudaCodec* kernels() const override {{ return {gpu_table(program.name)}(); }}
 {summed.members}
  protected:
   size_t bound(size_t n) const override {{
@@ -181,12 +181,21 @@ def _for_aggregate(program: ir.Program) -> str:
     if not _merged(program):
         return ""
     values = "".join(f"    merged.p_{p.name} = {constant(p.merged or 0, p.type)};\n" for p in _merged(program))
+    same = ""
+    if all(param.implicit for param in _merged(program)):
+        same = f"    if (params.p_{ir.GRADIENT_FACTOR} == 1.0f) return nullptr;\n"
     return f"""
   std::shared_ptr<const Codec> forAggregate() const override {{
-    Params merged = params;
+{same}    Params merged = params;
 {values}    return std::make_shared<{_class(program)}>(options, merged, !states().empty());
   }}
 """
+
+
+def _gradient_factor(program: ir.Program) -> str:
+    if not program.scales_gradients:
+        return ""
+    return f"  float gradientFactor() const override {{ return params.p_{ir.GRADIENT_FACTOR}; }}\n"
 
 
 def _values(program: ir.Program) -> str:

@@ -34,6 +34,8 @@ def interface_function(program: ir.Program, origin: Origin) -> str:
     assert program.encode is not None
     options = []
     for p in program.params:
+        if p.implicit:  # core/codec/generated_codec.cc describes it
+            continue
         options.append(f"{{{_quoted(p.name)}, {_quoted(_default(p))}, {_quoted(_meaning(p, origin.text))}}}")
     states = ", ".join(_quoted(s) for s in program.encode.states)
     return f"""const GeneratedCodecInterface& interface() {{
@@ -49,6 +51,11 @@ def interface_function(program: ir.Program, origin: Origin) -> str:
 """
 
 
+def _interval(domain: ir.Domain) -> str:
+    low, high = (repr(float(v)).replace("inf", "INFINITY") for v in (domain.low, domain.high))
+    return f"Interval{{{low}, {high}, {str(domain.low_open).lower()}, {str(domain.high_open).lower()}}}"
+
+
 def option_values(program: ir.Program) -> list[str]:
     lines = []
     for p in program.params:
@@ -58,12 +65,16 @@ def option_values(program: ir.Program) -> list[str]:
             continue
         kind = "number" if p.type.kind in ("float", "double") else "integer"
         check = ""
+        if p.implicit:
+            assert p.domain is not None
+            lines.append(
+                f'params.p_{p.name} = static_cast<{c}>(checkedFactor(options, "{p.name}", {_interval(p.domain)}));'
+            )
+            continue
         if p.domain is not None and p.domain.values is not None:
             check = f", OneOf{{{', '.join(f'{float(v)!r}' for v in p.domain.values)}}}"
         elif p.domain is not None:
-            low, high = (repr(float(v)).replace("inf", "INFINITY") for v in (p.domain.low, p.domain.high))
-            flags = f"{str(p.domain.low_open).lower()}, {str(p.domain.high_open).lower()}"
-            check = f", Interval{{{low}, {high}, {flags}}}"
+            check = f", {_interval(p.domain)}"
         elif p.type.kind in ("uint", "int"):
             least, greatest = limits(p.type)
             check = f", Interval{{{least}.0, {greatest}.0, false, false}}"

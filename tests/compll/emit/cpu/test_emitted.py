@@ -24,19 +24,24 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "branches": [{}, {"class": "false"}, {"limit": 0}],
     "orders": [{}],
     "numbers": [{}, {"width": 1}, {"width": 8, "factor": -3}],
-    "blockwise": [{}, {"block": 1}, {"block": 4097, "coarse": 1}],
+    "blockwise": [{}, {"block": 1}, {"block": 4097, "coarse": 1, "residual_factor": 0.3}],
     "narrow": [
         {},
-        {"flip": "true", "block": 1},
+        {"flip": "true", "block": 1, "error_feedback": "true", "residual_factor": 0.3},
         {"bias": 127, "error_feedback": "false", "most": 65535, "block": 5000},
     ],
     "widths": [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}],
     "tables": [{}],
-    "transforms": [{}],
-    "passes": [{}],
+    "transforms": [{"residual_factor": 0.3, "gradient_factor": 0.7}],
+    "passes": [{"residual_factor": 0.3, "gradient_factor": 0.7}],
     "prefixes": [{}],
-    "elements": [{}, {"block": 1, "middle": 0}, {"block": 5000}],
-    "selections": [{}, {"block": 1}, {"block": 5000, "count": 64}, {"block": 3000, "count": 900}],
+    "elements": [{}, {"block": 1, "middle": 0}, {"block": 5000, "residual_factor": 0}],
+    "selections": [
+        {},
+        {"block": 1},
+        {"block": 5000, "count": 64},
+        {"block": 3000, "count": 900, "residual_factor": 0.3},
+    ],
 }
 CASES = [(name, options) for name, variants in VARIANTS.items() for options in variants]
 
