@@ -59,7 +59,8 @@ def pip(folder: Path) -> list[str]:
 
 
 def _make(folder: Path, files: Sequence[Path], build_variables: Mapping[str, str]) -> None:
-    _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], {})
+    # Horovod's build calls the pip of its environment.
+    _run([sys.executable, "-m", "venv", *([] if build_variables else ["--without-pip"]), str(folder)], {})
     path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
     for file in files:
         # pip's cache would give this build to an environment that needs other build variables.
