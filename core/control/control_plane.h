@@ -75,7 +75,8 @@ class ControlPlane {
   virtual void abort(ErrorKind error, const std::string& message) = 0;
 
   /// Says goodbye: the other ranks get kLeft. Waits until each one has left or is lost, or until `linger` has
-  /// passed, so that they receive this rank's messages before its memory goes. Idempotent. `reason`, such as
+  /// passed, so that they receive this rank's messages before its memory goes. The handler has then had their
+  /// notices, unless it takes longer than a second. Idempotent. `reason`, such as
   /// "it ended with ValueError: ...", is for the other ranks' errors; empty: a shutdown().
   virtual void leave(Milliseconds linger, const std::string& reason) = 0;
 

@@ -61,6 +61,15 @@ void NoticeQueue::setHandler(ControlPlane::NoticeHandler handler) {
       lock, handler ? std::make_shared<ControlPlane::NoticeHandler>(std::move(handler)) : State::Handler());
 }
 
+void NoticeQueue::awaitDelivery(Milliseconds most) {
+  const std::shared_ptr<State> state = state_;
+  std::unique_lock lock(state->mutex);
+  if (state->thread == std::this_thread::get_id()) return;
+  state->changed.wait_for(lock, most, [&] {
+    return state->stopped || !state->handler || (state->pending.empty() && !state->running);
+  });
+}
+
 void NoticeQueue::stop() {
   const std::shared_ptr<State> state = state_;
   std::unique_lock lock(state->mutex);

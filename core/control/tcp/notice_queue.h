@@ -23,6 +23,10 @@ class NoticeQueue {
   /// See ControlPlane::onNotice().
   void setHandler(ControlPlane::NoticeHandler handler);
 
+  /// Waits until the handler has had all notices that came so far, but not longer than `most`. Does not wait
+  /// without a handler, or in the handler.
+  void awaitDelivery(Milliseconds most);
+
   /// After the return no notice is delivered. Only a handler that calls stop() itself runs to its end.
   /// Idempotent.
   void stop();
