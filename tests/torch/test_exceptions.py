@@ -235,9 +235,11 @@ def test_an_update_that_raises_ends_all(action: str) -> None:
 @pytest.mark.parametrize("site", ["forward", "late in backward"])
 def test_a_rank_that_ends_is_named_with_what_it_raised(site: str, action: str) -> None:
     for rank, (seen, kind, text) in enumerate(_outcomes(site, action)):
-        assert len(seen) == FAULT
         if rank == FAULTY:
+            assert len(seen) == FAULT
             continue
+        # A slow rank may still wait for the last values of the step before when it hears of the end.
+        assert FAULT - 1 <= len(seen) <= FAULT
         assert kind == "PeerLost"
         assert "rank 1" in text
         if site != "forward":
