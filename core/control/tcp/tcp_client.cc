@@ -78,8 +78,8 @@ class TcpControl final : public ControlPlane {
     }
     try {
       call(LeaveRequest{linger, reason.substr(0, kMaxReason)}, withGrace(linger), "its goodbye");
-      // The answer wakes this thread, and another thread delivers the notices that came before the answer:
-      // what the other ranks failed with while this rank lingered.
+      // The answer wakes this thread, and another thread delivers the notices that came before the answer.
+      // One of them may be the failure of the other ranks while this rank lingered.
       link_->notices().awaitDelivery(kDeliveryTime);
     } catch (const Error& error) {
       // Without rank 0 no rank gets the goodbye.
