@@ -117,7 +117,7 @@ def simulate(
     rows = []
     with progress("hipress simulate") as stage:
         for scenario, one, name in product(scenarios, codecs, topologies):
-            # What was named and cannot be is an error; the defaults leave it out.
+            # A codec that the user named is an error; a default codec is left out.
             if (codec is None and not _can_have(costs, gradients, scenario, one)) or (
                 topology is None and not takes(costs, one, name)
             ):

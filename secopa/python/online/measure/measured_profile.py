@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import TypeVar
 
 from hipress import _core
 from hipress.errors import InvalidArgument
@@ -23,9 +24,11 @@ from hipress.secopa.online.measure.whole_steps import in_steps
 from hipress.secopa.profile.curves import MeasuredCurve
 from hipress.secopa.profile.document import Part
 from hipress.secopa.profile.gradients import GradientSet
-from hipress.secopa.profile.linked import LinkedCosts, LinkedTimes
+from hipress.secopa.profile.linked import LinkedCosts
 from hipress.secopa.profile.links import LinkBetween, LinkCosts
-from hipress.secopa.profile.profile import CodecCosts, CodecTimes, Overheads, Profile, RankPlace
+from hipress.secopa.profile.profile import CodecCosts, Overheads, Profile, RankPlace
+
+_Costs = TypeVar("_Costs", CodecCosts, LinkedCosts)
 
 #: Shares of the time for computing and for whole steps; links get the rest.
 _COMPUTING_SHARE, _STEPS_SHARE = 0.4, 0.3
@@ -142,8 +145,8 @@ def _computing(session: Session, places: Sequence[RankPlace], options: MeasureOp
         mine = _local_costs(options, places[session.rank].cores, session.stage).model_dump_json()
     found = [_LocalCosts.model_validate_json(one) for one in session.gather(mine) if one is not None]
     return _LocalCosts(
-        codecs={text: _slowest_codec([one.codecs[text] for one in found]) for text in found[0].codecs},
-        linked={text: _slowest_linked([one.linked[text] for one in found]) for text in found[0].linked},
+        codecs={text: _slowest_costs([one.codecs[text] for one in found]) for text in found[0].codecs},
+        linked={text: _slowest_costs([one.linked[text] for one in found]) for text in found[0].linked},
         sum=_slowest_curve([one.sum for one in found]),
         sum_crowding=max(one.sum_crowding for one in found),
         overheads=Overheads(
@@ -177,35 +180,17 @@ def _local_costs(options: MeasureOptions, cores: int, stage: Callable[[str], Non
     )
 
 
-def _slowest_codec(found: Sequence[CodecCosts]) -> CodecCosts:
+def _slowest_costs(found: Sequence[_Costs]) -> _Costs:
     # Machines with fewer cores have measured fewer numbers of threads.
-    threads = set.intersection(*(set(one.threads) for one in found))
-
-    def slowest(count: int, what: str) -> MeasuredCurve:
-        return _slowest_curve([getattr(one.threads[count], what) for one in found])
-
-    times = {
-        count: CodecTimes(
-            encode=slowest(count, "encode"), decode=slowest(count, "decode"), merge=slowest(count, "merge")
-        )
-        for count in sorted(threads)
-    }
+    threads = sorted(set.intersection(*(set(one.threads) for one in found)))
+    times = {count: _slowest_times([one.threads[count] for one in found]) for count in threads}
     return found[0].model_copy(update={"threads": times, "crowding": max(one.crowding for one in found)})
 
 
-def _slowest_linked(found: Sequence[LinkedCosts]) -> LinkedCosts:
-    threads = set.intersection(*(set(one.threads) for one in found))
-
-    def slowest(count: int, what: str) -> MeasuredCurve:
-        return _slowest_curve([getattr(one.threads[count], what) for one in found])
-
-    times = {
-        count: LinkedTimes(
-            first=slowest(count, "first"), second=slowest(count, "second"), result=slowest(count, "result")
-        )
-        for count in sorted(threads)
-    }
-    return found[0].model_copy(update={"threads": times, "crowding": max(one.crowding for one in found)})
+def _slowest_times(found: Sequence[Part]) -> Part:
+    """Each field is a curve."""
+    fields = type(found[0]).model_fields
+    return found[0].model_copy(update={name: _slowest_curve([getattr(one, name) for one in found]) for name in fields})
 
 
 def _slowest_curve(curves: Sequence[MeasuredCurve]) -> MeasuredCurve:
