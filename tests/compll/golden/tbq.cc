@@ -61,8 +61,8 @@ struct Loop0 {
         const float* const gradient = f->gradient + tile;
         const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
         struct {
-          alignas(64) float x5[kTile + kApart];
-          alignas(64) uint8_t codes_x4[kTile + kApart];
+          alignas(64) float x7[kTile + kApart];
+          alignas(64) uint8_t codes_x6[kTile + kApart];
         } t;
         int32_t bad = 0;
 #pragma GCC ivdep
@@ -70,16 +70,18 @@ struct Loop0 {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
           [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 = ((x3 >= p_threshold) ? 2 : ((x3 <= (-p_threshold)) ? 0 : 1));
-          [[maybe_unused]] const float x5 =
-              ((x3 >= p_threshold) ? (x3 - p_threshold) : ((x3 <= (-p_threshold)) ? (x3 + p_threshold) : x3));
-          bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
-          if (kStates) t.x5[i] = x5;
-          t.codes_x4[i] = static_cast<uint8_t>(x4);
+          [[maybe_unused]] const int32_t x4 =
+              ops::addInt(((x3 > (-p_threshold)) ? 1 : 0), ((x3 >= p_threshold) ? 1 : 0));
+          [[maybe_unused]] const float x5 = ((x3 >= p_threshold) ? (x3 - p_threshold) : x3);
+          [[maybe_unused]] const int32_t x6 = ops::toUint(x4, 2u);
+          [[maybe_unused]] const float x7 = ((x3 > (-p_threshold)) ? x5 : (x3 + p_threshold));
+          bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
+          if (kStates) t.x7[i] = x7;
+          t.codes_x6[i] = static_cast<uint8_t>(x6);
         }
         allBad += bad;
-        if (kStates) storeTile<level>(f->after_residual + tile, t.x5, count, f->stream);
-        packTile<level>(t.codes_x4, count, 2u, f->message + f->o_0, tile);
+        if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
+        packTile<level>(t.codes_x6, count, 2u, f->message + f->o_0, tile);
       }
       if (kStates && f->stream) streamFence();
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);

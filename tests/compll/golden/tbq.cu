@@ -67,7 +67,7 @@ struct Kernel1 {
       [[maybe_unused]] const auto after_residual = f->after_residual;
       [[maybe_unused]] const auto field_0 = f->message + f->o_0;
       [[maybe_unused]] const auto length = f->n;
-      HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x6[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
@@ -77,15 +77,17 @@ struct Kernel1 {
           [[maybe_unused]] const float x2 =
               kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 = ((x3 >= p_threshold) ? 2 : ((x3 <= (-p_threshold)) ? 0 : 1));
-          [[maybe_unused]] const float x5 =
-              ((x3 >= p_threshold) ? (x3 - p_threshold) : ((x3 <= (-p_threshold)) ? (x3 + p_threshold) : x3));
-          bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x5;
-          t_x4[j] = static_cast<uint8_t>(x4);
+          [[maybe_unused]] const int32_t x4 =
+              ops::addInt(((x3 > (-p_threshold)) ? 1 : 0), ((x3 >= p_threshold) ? 1 : 0));
+          [[maybe_unused]] const float x5 = ((x3 >= p_threshold) ? (x3 - p_threshold) : x3);
+          [[maybe_unused]] const int32_t x6 = ops::toUint(x4, 2u);
+          [[maybe_unused]] const float x7 = ((x3 > (-p_threshold)) ? x5 : (x3 + p_threshold));
+          bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
+          if (kStates) after_residual[i] = x7;
+          t_x6[j] = static_cast<uint8_t>(x6);
         });
         block.sync();
-        cuda::packTile(block, t_x4, count, 2u, field_0, tile);
+        cuda::packTile(block, t_x6, count, 2u, field_0, tile);
         block.sync();
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
