@@ -191,6 +191,11 @@ RESULTS: dict[str, tuple[str, ...]] = {
         *("planning.py", "--nodes", "8", "--profile-nodes", "4", "--rate", "1gbit", "--model", "resnet50"),
         *("--codec", "onebit,tbq,terngrad"),
     ),
+    # Codecs that send a gradient as two linked tensors, beside one of a single tensor.
+    "planning-linked-4-1gbit-resnet50": (
+        *("planning.py", "--nodes", "4", "--rate", "1gbit", "--model", "resnet50", "--topology", "ps"),
+        *("--codec", "int8_shared,powersgd,int8", "--turns", "5"),
+    ),
     "replanning-2-5gbit-1gbit-resnet50": (
         *("replanning.py", "--nodes", "2", "--rate", "5gbit", "--then", "1gbit", "--model", "resnet50"),
         *("--codec", "onebit"),

@@ -34,6 +34,7 @@ STREAMS = ROOT / "docs" / "guide" / "weight-streams.md"
 CHOOSING = ROOT / "docs" / "guide" / "choosing-a-codec.md"
 ADAM = ROOT / "docs" / "guide" / "adam.md"
 SELDOM = "diloco-4-100mbit"
+LINKED = "planning-linked-4-1gbit-resnet50"
 REPLANNING = "replanning-2-5gbit-1gbit-resnet50"
 BEGIN, END = "<!-- benchmarks: begin (docs/update_benchmarks.py) -->\n", "<!-- benchmarks: end -->\n"
 Load = Callable[[str], tables.Result]
@@ -155,6 +156,10 @@ of the timeline model, as median and maximum over the runs with that codec, the 
 _MORE_NODES = """\
 8 hosts, links of 1gbit; the profile was measured on 4 such hosts.
 """
+_LINKED = """\
+`int8_shared` and `powersgd` send a gradient as two linked tensors, one after the other; `int8` sends one.
+All over `ps`.
+"""
 _REPLANNING = """\
 `plan="auto"` in a training on 2 hosts with the gradients of ResNet-50. Its backward takes 0.5 s and leaves the
 processors idle. The rate of the links changes during the training. All ranks change plans in the same step. At the end
@@ -229,6 +234,9 @@ def page(load: Load, folder: Path) -> str:
     parts += ["### More hosts than were measured\n", _MORE_NODES]
     parts += [planning_table({("1gbit", "resnet50"): load("planning-8-1gbit-resnet50")})]
     parts += [_sources(folder, "planning-8-1gbit-resnet50")]
+    parts += ["### Codecs of two linked tensors\n", _LINKED]
+    parts += [planning_table({("1gbit", "resnet50"): load(LINKED)})]
+    parts += [_sources(folder, LINKED)]
     parts += ["### Links that change in training\n", _REPLANNING, replanning_table(load(REPLANNING))]
     parts += [_sources(folder, REPLANNING)]
     parts += ["### What planning takes\n", _SPEED, speed_table(load("planning-speed"))]
