@@ -15,7 +15,7 @@ import pytest
 
 import hipress
 from hipress import _core
-from hipress.errors import CorruptPayload, InvalidArgument, Mismatch, Unsupported
+from hipress.errors import CorruptPayload, InvalidArgument, Mismatch
 from tests.cases import each
 from tests.core.codec_reference import same_bits
 
@@ -24,7 +24,8 @@ WORLD = 3
 HEADER = 32
 #: Elements of the tensors: several blocks, none, one, many, and one block with a bit more.
 COUNTS = [5000, 0, 1, 40_000, 257]
-CODECS = ["onebit(block=64)", "int8", "fp16", "terngrad", "dgc(ratio=0.05)", "none"]
+FACTORS = "residual_factor=0.5, gradient_factor=0.7"
+CODECS = ["onebit(block=64)", f"onebit(block=64, {FACTORS})", "int8", "fp16", "terngrad", "dgc(ratio=0.05)", "none"]
 
 
 def slots(codec_text: str, world: int, whole: bool, exact: int = 0, *, kept: bool = False) -> list[_core.Slot]:
@@ -130,6 +131,8 @@ class Reference:
             own = tensors[rank][slot.tensor][slot.first : slot.first + slot.count]
             if not slot.raw and (self.whole or rank != slot.owner or self.codec.merges_decoded):
                 own = self._encoded(slot, rank, step, 0, own, 1.0)
+            else:
+                own = own * np.float32(self.codec.gradient_factor)
             total = own if total is None else total + own
         assert total is not None
         return total
@@ -313,11 +316,6 @@ def test_slots_that_overlap_or_are_too_small_are_refused() -> None:
         setattr(wrong[0], field, value)
         with pytest.raises(InvalidArgument):
             _core.SlotPlan(wrong, 0, WORLD, False)
-
-
-def test_a_factor_that_an_owners_gradient_would_not_have_is_refused() -> None:
-    with pytest.raises(Unsupported, match="takes gradient_factor=1"):
-        _core.SlotPlan(slots("onebit(gradient_factor=0.5)", WORLD, False), 0, WORLD, False)
 
 
 def test_states_of_another_length_are_refused() -> None:

@@ -54,11 +54,12 @@ std::vector<const float*> statePointers(const std::vector<FloatArray>& states, s
   return pointers;
 }
 
-EncodeContext summedContext(uint64_t seed, uint64_t step, uint32_t tensor, int threads) {
+EncodeContext summedContext(const Codec& codec, uint64_t seed, uint64_t step, uint32_t tensor, int threads) {
   EncodeContext context;
   context.seed = seed;
   context.step = step;
   context.tensor = tensor;
+  context.scale = codec.gradientFactor();
   context.parallel = threadsFor(threads);
   return context;
 }
@@ -69,7 +70,7 @@ void summedStatistics(const Codec& codec, const FloatArray& values, const std::v
   checkStatistics(codec, output, input.size());
   const auto read = statePointers(before, input.size());
   std::vector<float*> unwritten(read.size(), nullptr);
-  const EncodeContext context = summedContext(seed, step, tensor, threads);
+  const EncodeContext context = summedContext(codec, seed, step, tensor, threads);
   const Bytes written = std::as_writable_bytes(writable(output));
   const py::gil_scoped_release release;
   makeStatistics(codec, input, {read, unwritten}, context, written);
@@ -87,7 +88,7 @@ void summedLevels(const Codec& codec, const FloatArray& agreed, const FloatArray
     written.push_back(writable(state).data());
   }
   checkCount("the list of new states", written.size(), read.size());
-  const EncodeContext context = summedContext(seed, step, tensor, threads);
+  const EncodeContext context = summedContext(codec, seed, step, tensor, threads);
   const ConstBytes known = std::as_bytes(readable(agreed));
   const Bytes bytes = messageOf(codec, message, input.size());
   const py::gil_scoped_release release;

@@ -28,7 +28,7 @@ EncodeContext encodeContext(const Slot& slot, SlotStep step, SlotPurpose purpose
   context.step = step.step;
   context.tensor = slot.number;
   context.firstElement = slot.firstElement;
-  context.scale = factor;
+  context.scale = purpose == SlotPurpose::kContribution ? factor * slot.codec->gradientFactor() : factor;
   return context;
 }
 
@@ -39,10 +39,6 @@ SlotBlocks::SlotBlocks(std::vector<Slot> slots, int rank, int world, bool whole)
   for (const Slot& slot : slots_) {
     if (slot.owner < 0 || slot.owner >= world || slot.codec == nullptr)
       throw invalidArgument("a slot needs an owner of the group, and a codec");
-    if (slot.codec->gradientFactor() != 1.0f)
-      throw unsupported(
-          "codec " + slot.codec->signature() +
-          ": an owner adds its gradient without a factor; a plan of slots takes gradient_factor=1");
     const size_t least = slot.raw ? slot.count * sizeof(float) : slot.codec->maxEncodedBytes(slot.count);
     if (slot.payloadBytes < least || (slot.raw && slot.payloadBytes != least))
       throw invalidArgument("the slot of '" + slot.name + "' has another size than its payload needs");

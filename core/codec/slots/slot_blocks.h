@@ -62,7 +62,8 @@ struct SlotStep {
 /// Whose values an encoding has: it chooses the random numbers, as EncodeAs of the engine does.
 enum class SlotPurpose : uint8_t { kContribution = 0, kResult = 1 };
 
-/// The context of an encoding of a slot's values.
+/// The context of an encoding of a slot's values times `factor`; of a contribution, times the codec's
+/// gradientFactor() as well.
 EncodeContext encodeContext(const Slot& slot, SlotStep step, SlotPurpose purpose, float factor);
 
 /// Immutable. Its functions throw InvalidArgument if memory has another size than the slots need.

@@ -39,6 +39,18 @@ std::span<const float> widened(const Slot& slot, const SlotValues& values, size_
   return floats;
 }
 
+/// What a rank adds to the sum: the slot's values times the codec's factor, in float32. Values of another
+/// type, and values with a factor, are written into scratch block `number`.
+std::span<const float> contributed(const Slot& slot, const SlotValues& values, size_t number) {
+  const auto floats = widened(slot, values, number);
+  const float factor = slot.codec->gradientFactor();
+  if (factor == 1.0f) return floats;
+  const auto scaled = scratch(slot.count, number);
+  const void* const one = floats.data();
+  reduceInOrder(DType::kFloat32, std::span(&one, 1), slot.count, factor, scaled.data());
+  return scaled;
+}
+
 Bytes payloadOf(const Slot& slot, Bytes message) {
   return message.subspan(kWireHeaderBytes, slot.payloadBytes);
 }
@@ -138,11 +150,12 @@ void SlotPlan::encode(std::span<const SlotValues> tensors, SlotStateTable& state
   for (const Slot& slot : blocks_.slots()) {
     if (!blocks_.whole() && slot.owner == blocks_.rank()) continue;
     const Bytes message = blocks_.outwardMessage(slot, outward);
-    const auto values = widened(slot, tensors[slot.tensor], 0);
     if (!slot.raw) {
-      encodeInto(slot, values, 1.0f, SlotPurpose::kContribution, states, step, message, changed);
+      encodeInto(slot, widened(slot, tensors[slot.tensor], 0), 1.0f, SlotPurpose::kContribution, states, step,
+                 message, changed);
       continue;
     }
+    const auto values = contributed(slot, tensors[slot.tensor], 0);
     if (!values.empty()) std::memcpy(payloadOf(slot, message).data(), values.data(), values.size_bytes());
     seal(slot, slot.payloadBytes, message);
   }
@@ -197,7 +210,7 @@ void SlotPlan::addInOrder(const Slot& slot, const SlotValues& own, SlotStateTabl
       read(slot, blocks_.contribution(slot, inward, rank), rank, mode, sum);
       continue;
     }
-    const std::array<const void*, 2> both = {sum.data(), widened(slot, own, 1).data()};
+    const std::array<const void*, 2> both = {sum.data(), contributed(slot, own, 1).data()};
     reduceInOrder(DType::kFloat32, rank == 0 ? std::span(both).last(1) : std::span<const void* const>(both),
                   slot.count, 1.0, sum.data());
   }
@@ -215,7 +228,7 @@ void SlotPlan::averageRaw(const Slot& slot, const SlotValues& own, float factor,
   std::vector<const void*> contributions;
   for (int rank = 0; rank < blocks_.world(); ++rank) {
     if (rank == blocks_.rank()) {
-      contributions.push_back(widened(slot, own, 0).data());
+      contributions.push_back(contributed(slot, own, 0).data());
       continue;
     }
     try {

@@ -23,14 +23,15 @@ class SlotPlan {
 
   const SlotBlocks& blocks() const { return blocks_; }
 
-  /// Encodes the contributions of this rank for the other ranks. `changed` receives the new states.
+  /// Encodes the contributions of this rank, times the codec's gradientFactor(), for the other ranks.
+  /// `changed` receives the new states.
   void encode(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step, Bytes outward,
               SlotChanges& changed) const;
 
   /// The work of an owner. Adds the decoded values of all ranks in rank order, in float32, with its own
-  /// values unencoded, unless the codec merges decoded values only. Encodes sum times `factor` in place of
-  /// the contributions. Writes the decoded result to its tensors; without an aggregator's codec, sum times
-  /// `factor`.
+  /// values, times the codec's gradientFactor(), unencoded, unless the codec merges decoded values only.
+  /// Encodes sum times `factor` in place of the contributions. Writes the decoded result to its tensors;
+  /// without an aggregator's codec, sum times `factor`.
   void average(std::span<const SlotValues> tensors, SlotStateTable& states, SlotStep step, float factor,
                Bytes inward, SlotChanges& changed) const;
 

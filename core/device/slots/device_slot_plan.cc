@@ -228,12 +228,12 @@ void DeviceSlotPlan::encodeInto(DeviceStream& stream, size_t number, std::span<c
   changed.add(std::move(states));
 }
 
-std::span<const float> DeviceSlotPlan::widened(DeviceStream& stream, const Slot& slot,
-                                               const SlotValues& own) {
-  if (own.dtype == DType::kFloat32) return floatsOf(slot, own);
+std::span<const float> DeviceSlotPlan::times(DeviceStream& stream, float factor, const Slot& slot,
+                                             const SlotValues& own) {
+  if (own.dtype == DType::kFloat32 && factor == 1.0F) return floatsOf(slot, own);
   const void* const elements = elementsOf(slot, own);
   const std::span<float> floats(shared_->floatsIn(shared_->own), slot.count);
-  if (slot.count > 0) stream.add(own.dtype, std::span(&elements, 1), 1.0F, DecodeMode::kAssign, floats);
+  if (slot.count > 0) stream.add(own.dtype, std::span(&elements, 1), factor, DecodeMode::kAssign, floats);
   return floats;
 }
 
@@ -250,10 +250,11 @@ void DeviceSlotPlan::encode(DeviceStream& stream, std::span<const SlotValues> te
     const std::span<const void* const> one(&elements, 1);
     if (slot.raw) {
       const std::span<float> payload(reinterpret_cast<float*>(message.data() + kWireHeaderBytes), slot.count);
-      if (slot.count > 0) stream.add(own.dtype, one, 1.0F, DecodeMode::kAssign, payload);
+      if (slot.count > 0)
+        stream.add(own.dtype, one, slot.codec->gradientFactor(), DecodeMode::kAssign, payload);
       continue;
     }
-    encodeInto(stream, number, widened(stream, slot, own), 1.0F, SlotPurpose::kContribution, states, step,
+    encodeInto(stream, number, times(stream, 1.0F, slot, own), 1.0F, SlotPurpose::kContribution, states, step,
                message, changed);
   }
   if (!blocks().whole()) return;
@@ -316,13 +317,13 @@ std::vector<DeviceContribution> DeviceSlotPlan::contributionsTo(DeviceStream& st
       all.push_back(messageOf(number, blocks().contribution(slot, inward, rank), rank));
       continue;
     }
-    const std::span<const float> values = widened(stream, slot, own);
     if (slot.raw || !mergesDecoded(*slot.codec)) {
-      all.emplace_back().values = values.data();
+      all.emplace_back().values = times(stream, slot.codec->gradientFactor(), slot, own).data();
       continue;
     }
     const Bytes message(shared_->encoded, kWireHeaderBytes + slot.payloadBytes);
-    encodeInto(stream, number, values, 1.0F, SlotPurpose::kContribution, states, step, message, changed);
+    encodeInto(stream, number, times(stream, 1.0F, slot, own), 1.0F, SlotPurpose::kContribution, states, step,
+               message, changed);
     all.push_back(messageOf(number, message, rank));
   }
   return all;

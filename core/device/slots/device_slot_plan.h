@@ -67,8 +67,9 @@ class DeviceSlotPlan {
   /// The same sum, into a tensor of any type.
   void sumTo(DeviceStream& stream, size_t number, std::span<const DeviceContribution> contributions,
              float factor, const SlotValues& values);
-  /// The slot's values in float32. Values of another type are converted into memory of the plan.
-  std::span<const float> widened(DeviceStream& stream, const Slot& slot, const SlotValues& own);
+  /// The slot's values times `factor`, in float32. Unless the tensor has these values, they are in memory of
+  /// the plan.
+  std::span<const float> times(DeviceStream& stream, float factor, const Slot& slot, const SlotValues& own);
 
   const std::shared_ptr<Shared> shared_;  // work on the stream uses it after the plan has ended
 };

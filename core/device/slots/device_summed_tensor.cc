@@ -105,6 +105,7 @@ void DeviceSummedTensor::makeStatistics(DeviceStream& stream, const SlotValues& 
   own.call.context.seed = step.seed;
   own.call.context.step = step.step;
   own.call.context.tensor = own.number;
+  own.call.context.scale = own.codec->gradientFactor();
   own.call.message = {own.message, own.statisticsBytes + own.count};
   own.call.words = own.words;
   own.call.input = {reinterpret_cast<const float*>(values.data), own.count};

@@ -35,7 +35,15 @@ SIGNSGD = Path(__file__).parents[3] / "examples" / "compll" / "signsgd.cll"
 WORLD, STEPS = 3, 3
 COUNTS = {"a": 5000, "none": 0, "one": 1, "seven": 7, "b": 40_000, "half": 3001, "bfloat": 2000}
 DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16}
-CODECS = ["onebit(block=64)", "int8", "terngrad", "fp16", "int4(block=100)", "dgc(ratio=0.05)"]
+CODECS = [
+    "onebit(block=64)",
+    "tbq(threshold=0.3, gradient_factor=0.7)",
+    "int8",
+    "terngrad",
+    "fp16",
+    "int4(block=100)",
+    "dgc(ratio=0.05)",
+]
 
 
 def _tensors(rank: int, step: int) -> dict[str, torch.Tensor]:
@@ -98,7 +106,13 @@ def test_averages_and_states_are_those_of_the_processor(tmp_path: Path, topology
     run(_as_on_the_processor, world, str(tmp_path), topology)
 
 
-SUMMED = ["int8_shared", "int8_shared(stochastic=true, levels=20, block=100)", "thc", "thc(levels=7)"]
+SUMMED = [
+    "int8_shared",
+    "int8_shared(gradient_factor=0.7)",
+    "int8_shared(stochastic=true, levels=20, block=100)",
+    "thc",
+    "thc(levels=7)",
+]
 
 
 @training.in_process_group

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 #: Tensors smaller than a partition, smaller than a partition per rank, and larger; and an empty tensor.
 COUNTS = {"one": 1, "none": 0, "seven": 7, "piece": 1024, "few": 3000, "many": 70_001, "large": 400_000}
-CODECS = ["none", "fp16", "onebit", "tbq", "terngrad", "dgc(ratio=0.05)", "graddrop"]
+CODECS = ["none", "fp16", "onebit", "tbq(gradient_factor=0.7)", "terngrad", "dgc(ratio=0.05)", "graddrop"]
 TWO_HOSTS = {"topology": "hierarchical", "ranks_per_host": 2}
 
 

@@ -60,11 +60,6 @@ class GroupOptions:
             raise InvalidArgument(f"codec_for names '{unknown[0]}', which is not one of the {len(names)} parameters")
         for text in self._texts():
             codec = load_core().create_codec(text)
-            if codec.gradient_factor != 1:
-                raise Unsupported(
-                    f"codec {codec.name} with gradient_factor {codec.gradient_factor:g}: over a process group an owner "
-                    "adds its gradients without a factor. Multiply the loss by it, and leave the option out"
-                )
             if codec.low_rank is not None:
                 self._check_low_rank(matrices)
             if codec.summed is not None:
