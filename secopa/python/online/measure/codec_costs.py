@@ -84,7 +84,7 @@ class Arena:
 
 
 @dataclass
-class CodecMeasurement:
+class Measurement:
     """The measurement of one codec."""
 
     text: str
@@ -98,6 +98,10 @@ class CodecMeasurement:
     @cached_property
     def _codec(self) -> _core.Codec:
         return _core.create_codec(self.text)
+
+
+class CodecMeasurement(Measurement):
+    """Of a codec whose messages stand for one tensor."""
 
     def measure(self) -> CodecCosts:
         """The codec's costs. Raises InvalidArgument if there is no such codec."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from math import isqrt
 
 import numpy as np
 
 from hipress import _core
-from hipress.secopa.online.measure.codec_costs import SIZES, Arena, Floats, crowded_piece, relative_error
+from hipress.secopa.online.measure.codec_costs import Floats, Measurement, crowded_piece, relative_error
 from hipress.secopa.online.measure.crowding import crowding
 from hipress.secopa.online.measure.samples import cost_point, rounded, sampled, sampled_in_turn
 from hipress.secopa.profile.curves import CostPoint, EncodedSize, EncodedSizes, MeasuredCurve
@@ -34,20 +33,8 @@ _ROOM = 1.25
 _Actions = Mapping[str, Callable[[], object]]
 
 
-@dataclass
-class LinkedMeasurement:
-    """The measurement of one such codec. The fields are those of CodecMeasurement."""
-
-    text: str
-    arena: Arena
-    budget_s: float
-    threads: Sequence[int] = (1,)
-    cores: int = 1
-    sizes: Sequence[int] = field(default=SIZES)
-
-    @cached_property
-    def _codec(self) -> _core.Codec:
-        return _core.create_codec(self.text)
+class LinkedMeasurement(Measurement):
+    """Of such a codec."""
 
     def measure(self) -> LinkedCosts:
         """The codec's costs."""
