@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Philox4x32-10 (Salmon et al., 2011), and the choice of the word that is an element's random number:
+// Philox4x32-7 (Salmon et al., 2011), and the choice of the word that is an element's random number:
 //   key     = (low, high half of the seed)
 //   counter = (low 32 bits of element / 4, bits 32..47 of element / 4 | site << 16, low half of step, tensor)
 //   word    = output[element mod 4]
@@ -41,7 +41,7 @@ inline constexpr uint32_t kMultiplier0 = 0xD2511F53u;
 inline constexpr uint32_t kMultiplier1 = 0xCD9E8D57u;
 inline constexpr uint32_t kWeyl0 = 0x9E3779B9u;
 inline constexpr uint32_t kWeyl1 = 0xBB67AE85u;
-inline constexpr int kRounds = 10;
+inline constexpr int kRounds = 7;
 
 }  // namespace philox
 

@@ -65,7 +65,7 @@ def cpu_element(work: CpuPass, sink: plan.ReduceTo | plan.BlocksTo) -> None:
     """Reductions that core/ops/cpu has vector code for stay in registers."""
     type_, combine = combiner(work.function, sink.op)
     stored = stored_type(work.vectors.element(sink.op.vector))
-    in_registers = combine in VECTOR_FUNCTORS and type_ == stored in ("float", "int32_t")
+    in_registers = combine in VECTOR_FUNCTORS and type_ == stored in ("float", "double", "int32_t")
     value = work.storable(sink.op.vector)
     work.reduce(f"reduce_{work.names(sink.name)}", value, stored, in_registers=in_registers)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Philox4x32-10 (Salmon et al., 2011), and how the language's random numbers are taken from it.
+"""Philox4x32-7 (Salmon et al., 2011), and how the language's random numbers are taken from it.
 
 Random number of `element` at call `site`:
     key     = (low, high half of the seed)
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-_ROUNDS = 10
+_ROUNDS = 7
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 

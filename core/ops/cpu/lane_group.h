@@ -15,7 +15,7 @@ namespace hipress::ops {
 
 namespace detail {
 
-/// kLanes values of float or int32_t. The plain version.
+/// kLanes values of float, double or int32_t. The plain version.
 template <IsaLevel level, typename T>
 struct LaneRegisters {
   T values[kLanes];
@@ -72,6 +72,23 @@ struct LaneRegisters<IsaLevel::kV3, int32_t> {
 };
 
 template <>
+struct LaneRegisters<IsaLevel::kV3, double> {
+  __m256d quarters[4];
+
+  HIPRESS_TARGET_V3 void load(const double* from) {
+    for (size_t quarter = 0; quarter < 4; ++quarter) quarters[quarter] = fourDoublesV3(from + 4 * quarter);
+  }
+  HIPRESS_TARGET_V3 void store(double* to) const {
+    for (size_t quarter = 0; quarter < 4; ++quarter) _mm256_storeu_pd(to + 4 * quarter, quarters[quarter]);
+  }
+  template <typename Combine>
+  HIPRESS_TARGET_V3 void combine(const double* others) {
+    for (size_t quarter = 0; quarter < 4; ++quarter)
+      quarters[quarter] = combineV3<Combine>(quarters[quarter], fourDoublesV3(others + 4 * quarter));
+  }
+};
+
+template <>
 struct LaneRegisters<IsaLevel::kV4, float> {
   __m512 all;
 
@@ -80,6 +97,25 @@ struct LaneRegisters<IsaLevel::kV4, float> {
   template <typename Combine>
   HIPRESS_TARGET_V4 void combine(const float* others) {
     all = combineV4<Combine>(all, _mm512_loadu_ps(others));
+  }
+};
+
+template <>
+struct LaneRegisters<IsaLevel::kV4, double> {
+  __m512d low, high;
+
+  HIPRESS_TARGET_V4 void load(const double* from) {
+    low = eightDoublesV4(from);
+    high = eightDoublesV4(from + 8);
+  }
+  HIPRESS_TARGET_V4 void store(double* to) const {
+    _mm512_storeu_pd(to, low);
+    _mm512_storeu_pd(to + 8, high);
+  }
+  template <typename Combine>
+  HIPRESS_TARGET_V4 void combine(const double* others) {
+    low = combineV4<Combine>(low, eightDoublesV4(others));
+    high = combineV4<Combine>(high, eightDoublesV4(others + 8));
   }
 };
 
@@ -98,7 +134,7 @@ struct LaneRegisters<IsaLevel::kV4, int32_t> {
 
 }  // namespace detail
 
-/// Combine is Sum, Least or Greatest, T is float or int32_t.
+/// Combine is Sum, Least or Greatest, T is float, double or int32_t.
 template <IsaLevel level, typename T, typename Combine>
 class LaneGroup {
  public:

@@ -72,7 +72,9 @@ struct Loop0 {
       [[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;
       for (size_t from = begin; from < end; from += together) {
         const size_t until = std::min(end, from + together);
-        float s_x100002[ops::kMostTogether];
+        float s_x100004[ops::kMostTogether];
+        float s_x100005[ops::kMostTogether];
+        float s_x100006[ops::kMostTogether];
         for (size_t first = from; first < until; first += size) {
           [[maybe_unused]] const size_t block = first / size;
           [[maybe_unused]] const size_t last = std::min(until, first + size);
@@ -81,18 +83,35 @@ struct Loop0 {
             [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
             const float* const gradient = f->gradient + tile;
             const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-            struct {
-              alignas(64) double codes_x4[kBlockTile + kApart];
-            } t;
+            auto group_reduce_total = reduce_total.lanes();
+            const size_t whole = count / kLanes * kLanes;
+            for (size_t group = 0; group < whole; group += kLanes) {
+              alignas(64) double lanes_x4[kLanes];
 #pragma GCC ivdep
-            for (size_t i = 0; i < count; ++i) {
-              [[maybe_unused]] const float x1 = gradient[i] * scale;
-              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
-              [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
-              t.codes_x4[i] = x4;
+              for (size_t lane = 0; lane < kLanes; ++lane) {
+                const size_t i = group + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
+                lanes_x4[lane] = x4;
+              }
+              group_reduce_total.combine(lanes_x4);
             }
-            reduce_total.feed(t.codes_x4, count);
+            group_reduce_total.store();
+            reduce_total.combined(whole);
+            if (whole != count) {
+              alignas(64) double lanes_x4[kLanes];
+              for (size_t lane = 0; lane < count - whole; ++lane) {
+                const size_t i = whole + lane;
+                [[maybe_unused]] const float x1 = gradient[i] * scale;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
+                lanes_x4[lane] = x4;
+              }
+              reduce_total.feed(lanes_x4, count - whole);
+            }
           }
           f->v_total[block] = ops::Sum{}(0x0.0p+0, reduce_total.finish());
         }
@@ -101,16 +120,26 @@ struct Loop0 {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const double b_total = f->v_total[block];
           [[maybe_unused]] const double x100001 = b_total;
-          [[maybe_unused]] const float x100002 = static_cast<float>(ops::greater(
-              (ops::lesser(ops::squareRoot(x100001), 0x1.fffff966ad924p+127) / static_cast<double>(p_levels)),
-              0x1.0000000000000p-149));
-          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100002));
-          s_x100002[block - from / size] = x100002;
+          [[maybe_unused]] const float x100002 =
+              static_cast<float>(ops::lesser(ops::squareRoot(x100001), 0x1.fffffe0000000p+127));
+          [[maybe_unused]] const float x100003 =
+              ((x100002 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
+          [[maybe_unused]] const float x100004 =
+              (ops::lesser(x100002, 0x1.fffffa0000000p+127f) / static_cast<float>(p_levels));
+          [[maybe_unused]] const float x100005 = x100003;
+          [[maybe_unused]] const float x100006 =
+              ((x100002 > 0x0.0p+0f) ? (static_cast<float>(p_levels) / (x100002 * x100003)) : 0x0.0p+0f);
+          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100004));
+          s_x100004[block - from / size] = x100004;
+          s_x100005[block - from / size] = x100005;
+          s_x100006[block - from / size] = x100006;
         }
         for (size_t first = from; first < until; first += size) {
           [[maybe_unused]] const size_t block = first / size;
           [[maybe_unused]] const size_t last = std::min(until, first + size);
-          const float x100002 = s_x100002[block - from / size];
+          const float x100004 = s_x100004[block - from / size];
+          const float x100005 = s_x100005[block - from / size];
+          const float x100006 = s_x100006[block - from / size];
           for (size_t tile = first; tile < last; tile += kBlockTile) {
             [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
             if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
@@ -120,8 +149,8 @@ struct Loop0 {
             alignas(64) uint16_t w_0[kBlockTile];
             philoxTile<level>(f->random, 0u, tile, count, w_0);
             struct {
-              alignas(64) float x7[kBlockTile + kApart];
-              alignas(64) uint8_t codes_x8[kBlockTile + kApart];
+              alignas(64) float x6[kBlockTile + kApart];
+              alignas(64) uint8_t codes_x7[kBlockTile + kApart];
             } t;
             int32_t bad = 0;
 #pragma GCC ivdep
@@ -129,22 +158,19 @@ struct Loop0 {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = static_cast<float>(p_levels);
-              [[maybe_unused]] const float x5 = ops::greater(
-                  ops::lesser(ops::floorOf(((x3 / x100002) + ops::uniform(ops::halfWord(w_0[i]), 0x0.0p+0f,
-                                                                          0x1.0000000000000p+0f))),
-                              x4),
-                  (-x4));
-              [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 8u);
-              [[maybe_unused]] const float x7 = (x3 - (x5 * x100002));
-              bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
-              [[maybe_unused]] const int32_t x8 = (x6 & 255);
-              if (kStates) t.x7[i] = x7;
-              t.codes_x8[i] = static_cast<uint8_t>(x8);
+              [[maybe_unused]] const float x4 = ops::roundOf(
+                  (((x3 * x100005) * x100006) +
+                   ops::uniform(ops::halfWord(w_0[i]), (-0x1.fffd600000000p-2f), 0x1.fffd600000000p-2f)));
+              [[maybe_unused]] const int32_t x5 = ops::wholeToSigned(x4, 8u);
+              [[maybe_unused]] const float x6 = (x3 - (x4 * x100004));
+              bad += ops::isFinite(kStates ? x6 : x1) ? 0 : 1;
+              [[maybe_unused]] const int32_t x7 = (x5 & 255);
+              if (kStates) t.x6[i] = x6;
+              t.codes_x7[i] = static_cast<uint8_t>(x7);
             }
             allBad += bad;
-            if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
-            packTile<level>(t.codes_x8, count, 8u, f->message + f->o_1, tile);
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x6, count, f->stream);
+            packTile<level>(t.codes_x7, count, 8u, f->message + f->o_1, tile);
           }
         }
       }

@@ -40,6 +40,8 @@ struct Frame {
   size_t o_1 = 0;
   double* r_total = nullptr;
   float* v_scale = nullptr;
+  float* v_unit_1 = nullptr;
+  float* v_inverse = nullptr;
 };
 
 struct Combine0 {
@@ -150,17 +152,27 @@ struct Kernel3 {
       [[maybe_unused]] const auto p_levels = f->params.p_levels;
       [[maybe_unused]] const auto typed_0 = reinterpret_cast<float*>(f->message + f->o_0);
       [[maybe_unused]] const auto v_scale = f->v_scale;
+      [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
+      [[maybe_unused]] const auto v_inverse = f->v_inverse;
       [[maybe_unused]] const auto length = f->n_total;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
         block.elements(count, [&](unsigned j) {
           [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
           [[maybe_unused]] const double x1 = cuda::load(v_total + i);
-          [[maybe_unused]] const float x2 = static_cast<float>(ops::greater(
-              (ops::lesser(ops::squareRoot(x1), 0x1.fffff966ad924p+127) / static_cast<double>(p_levels)),
-              0x1.0000000000000p-149));
-          typed_0[i] = x2;
-          v_scale[i] = x2;
+          [[maybe_unused]] const float x2 =
+              static_cast<float>(ops::lesser(ops::squareRoot(x1), 0x1.fffffe0000000p+127));
+          [[maybe_unused]] const float x3 =
+              ((x2 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
+          [[maybe_unused]] const float x4 =
+              (ops::lesser(x2, 0x1.fffffa0000000p+127f) / static_cast<float>(p_levels));
+          [[maybe_unused]] const float x5 = x3;
+          [[maybe_unused]] const float x6 =
+              ((x2 > 0x0.0p+0f) ? (static_cast<float>(p_levels) / (x2 * x3)) : 0x0.0p+0f);
+          typed_0[i] = x4;
+          v_scale[i] = x4;
+          v_unit_1[i] = x5;
+          v_inverse[i] = x6;
         });
       }
     }
@@ -180,13 +192,16 @@ struct Kernel4 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_total;
-      [[maybe_unused]] const auto p_levels = f->params.p_levels;
+      [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
+      [[maybe_unused]] const auto count_unit_1 = f->n_total;
+      [[maybe_unused]] const auto v_inverse = f->v_inverse;
+      [[maybe_unused]] const auto count_inverse = f->n_total;
       const ops::RandomKey random = f->random;
       [[maybe_unused]] const auto after_residual = f->after_residual;
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x8[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x7[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
@@ -199,23 +214,20 @@ struct Kernel4 {
           [[maybe_unused]] const float x2 =
               kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const float x4 = static_cast<float>(p_levels);
-          [[maybe_unused]] const float x5 = ops::greater(
-              ops::lesser(
-                  ops::floorOf(((x3 / cuda::loadInside(v_scale, count_scale, blocks0.of(j))) +
-                                ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f, 0x1.0000000000000p+0f))),
-                  x4),
-              (-x4));
-          [[maybe_unused]] const int32_t x6 = ops::toSigned(x5, 8u);
-          [[maybe_unused]] const float x7 =
-              (x3 - (x5 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x7;
-          [[maybe_unused]] const int32_t x8 = (x6 & 255);
-          t_x8[j] = static_cast<uint8_t>(x8);
+          [[maybe_unused]] const float x4 = ops::roundOf(
+              (((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
+                cuda::loadInside(v_inverse, count_inverse, blocks0.of(j))) +
+               ops::uniform(ops::halfWord(w_0[j]), (-0x1.fffd600000000p-2f), 0x1.fffd600000000p-2f)));
+          [[maybe_unused]] const int32_t x5 = ops::wholeToSigned(x4, 8u);
+          [[maybe_unused]] const float x6 =
+              (x3 - (x4 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          bad += ops::isFinite(kStates ? x6 : x1) ? 0 : 1;
+          if (kStates) after_residual[i] = x6;
+          [[maybe_unused]] const int32_t x7 = (x5 & 255);
+          t_x7[j] = static_cast<uint8_t>(x7);
         });
         block.sync();
-        cuda::packTile(block, t_x8, count, 8u, field_1, tile);
+        cuda::packTile(block, t_x7, count, 8u, field_1, tile);
         block.sync();
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
@@ -440,6 +452,8 @@ size_t encodeWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] size_
   initial.v_total = arena.take<double>(most_total);
   initial.r_total = arena.take<double>(cuda::mostPartials(n));
   initial.v_scale = arena.take<float>(most_total);
+  initial.v_unit_1 = arena.take<float>(most_total);
+  initial.v_inverse = arena.take<float>(most_total);
   if (call == nullptr) return arena.bytes();
   initial.n = n;
   initial.params = params;

@@ -104,12 +104,11 @@ struct Loop0 {
             [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
             const float* const gradient = f->gradient + tile;
             const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-            struct {
-              alignas(64) double codes_x4[kBlockTile + kApart];
-            } t;
+            auto group_reduce_power = reduce_power.lanes();
             auto group_reduce_blocks_1 = reduce_blocks_1.lanes();
             const size_t whole = count / kLanes * kLanes;
             for (size_t group = 0; group < whole; group += kLanes) {
+              alignas(64) double lanes_x4[kLanes];
               alignas(64) float lanes_x5[kLanes];
 #pragma GCC ivdep
               for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -119,14 +118,18 @@ struct Loop0 {
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
                 [[maybe_unused]] const float x5 = ops::absolute(x3);
+                lanes_x4[lane] = x4;
                 lanes_x5[lane] = x5;
-                t.codes_x4[i] = x4;
               }
+              group_reduce_power.combine(lanes_x4);
               group_reduce_blocks_1.combine(lanes_x5);
             }
+            group_reduce_power.store();
             group_reduce_blocks_1.store();
+            reduce_power.combined(whole);
             reduce_blocks_1.combined(whole);
             if (whole != count) {
+              alignas(64) double lanes_x4[kLanes];
               alignas(64) float lanes_x5[kLanes];
               for (size_t lane = 0; lane < count - whole; ++lane) {
                 const size_t i = whole + lane;
@@ -135,12 +138,12 @@ struct Loop0 {
                 [[maybe_unused]] const float x3 = (x1 + x2);
                 [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
                 [[maybe_unused]] const float x5 = ops::absolute(x3);
+                lanes_x4[lane] = x4;
                 lanes_x5[lane] = x5;
-                t.codes_x4[i] = x4;
               }
+              reduce_power.feed(lanes_x4, count - whole);
               reduce_blocks_1.feed(lanes_x5, count - whole);
             }
-            reduce_power.feed(t.codes_x4, count);
           }
           f->v_power[block] = ops::Sum{}(0x0.0p+0, reduce_power.finish());
           f->v_blocks_1[block] = ops::Greatest{}(0x0.0p+0f, reduce_blocks_1.finish());
@@ -323,14 +326,13 @@ struct Loop0 {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           const float* const gradient = f->gradient + tile;
           const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-          struct {
-            alignas(64) double codes_x4[kBlockTile + kApart];
-          } t;
+          auto group_reduce_power = reduce_power.lanes();
           auto group_reduce_blocks_1 = reduce_blocks_1.lanes();
           alignas(64) int32_t sum_bad[kLanes] = {};
           LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);
           const size_t whole = count / kLanes * kLanes;
           for (size_t group = 0; group < whole; group += kLanes) {
+            alignas(64) double lanes_x4[kLanes];
             alignas(64) float lanes_x5[kLanes];
             alignas(64) int32_t lanes_bad[kLanes] = {};
 #pragma GCC ivdep
@@ -343,17 +345,21 @@ struct Loop0 {
               [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
               [[maybe_unused]] const float x5 = ops::absolute(x3);
               bad += ops::isFinite(x1) ? 0 : 1;
+              lanes_x4[lane] = x4;
               lanes_x5[lane] = x5;
-              t.codes_x4[i] = x4;
             }
+            group_reduce_power.combine(lanes_x4);
             group_reduce_blocks_1.combine(lanes_x5);
             group_bad.combine(lanes_bad);
           }
+          group_reduce_power.store();
           group_reduce_blocks_1.store();
+          reduce_power.combined(whole);
           reduce_blocks_1.combined(whole);
           group_bad.store();
           for (const int32_t bad : sum_bad) allBad += bad;
           if (whole != count) {
+            alignas(64) double lanes_x4[kLanes];
             alignas(64) float lanes_x5[kLanes];
             alignas(64) int32_t lanes_bad[kLanes] = {};
             for (size_t lane = 0; lane < count - whole; ++lane) {
@@ -365,13 +371,13 @@ struct Loop0 {
               [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
               [[maybe_unused]] const float x5 = ops::absolute(x3);
               bad += ops::isFinite(x1) ? 0 : 1;
+              lanes_x4[lane] = x4;
               lanes_x5[lane] = x5;
-              t.codes_x4[i] = x4;
             }
+            reduce_power.feed(lanes_x4, count - whole);
             reduce_blocks_1.feed(lanes_x5, count - whole);
             for (const int32_t bad : lanes_bad) allBad += bad;
           }
-          reduce_power.feed(t.codes_x4, count);
         }
         f->v_power[block] = ops::Sum{}(0x0.0p+0, reduce_power.finish());
         f->v_blocks_1[block] = ops::Greatest{}(0x0.0p+0f, reduce_blocks_1.finish());
