@@ -154,9 +154,9 @@ HIPRESS_HOST_DEVICE inline float floatOf(int32_t bits) {
 #endif
 }
 
-/// toSigned() of a whole number, an infinity or NaN. The lowest bits of the sum are the bits of the number,
-/// and the sums have the order of the numbers.
-HIPRESS_HOST_DEVICE inline int32_t wholeToSigned(float x, uint32_t bits) {
+/// toSigned() of the nearest whole number, halves to even. The sum rounds: its lowest bits are the bits of
+/// the whole number, and the sums have the order of the numbers.
+HIPRESS_HOST_DEVICE inline int32_t nearestSigned(float x, uint32_t bits) {
   constexpr int32_t zero = 0x4b400000;  // the bits of 1.5·2^23
   const int32_t greatest = zero + (1 << (bits - 1)) - 1;
   const int32_t least = zero - (1 << (bits - 1));
@@ -262,9 +262,11 @@ HIPRESS_HOST_DEVICE constexpr float uniform(uint32_t word, float low, float high
 
 /// The same for the word of 16 bits: 1 + unit has these bits as the upper bits of its mantissa.
 HIPRESS_HOST_DEVICE inline float uniform(HalfWord word, float low, float high) {
-  const float unit =
-      floatOf(static_cast<int32_t>(0x3f800040u | static_cast<uint32_t>(word.half) << 7)) - 1.0f;
-  if (low == 0.0f && high == 1.0f) return unit;
+  const float oneAndUnit = floatOf(static_cast<int32_t>(0x3f800040u | static_cast<uint32_t>(word.half) << 7));
+  const float unit = oneAndUnit - 1.0f;
+  // The unit and such a `low` are multiples of 2^-17 below 64, so no sum of them is rounded.
+  const bool exact = low > -32.0f && low < 32.0f && low * 65536.0f == std::floor(low * 65536.0f);
+  if (high - low == 1.0f && exact) return oneAndUnit + (low - 1.0f);
   return low + unit * (high - low);
 }
 

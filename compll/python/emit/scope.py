@@ -94,6 +94,7 @@ class Scope(ABC):
         self._mapped: dict[int, tuple[str, ...]] = {}
         self._local: dict[str, str] = {}
         self._whole: set[str] = set()  # local names of floats that are whole numbers
+        self._unrounded: dict[str, str] = {}  # local names of results of round(), with the variables that it rounds
         self._fresh = 0
 
     # References to names
@@ -183,14 +184,28 @@ class Scope(ABC):
             converted = self.converted(argument, kind, type_)
             self._local[name] = argument if converted == argument else self.variable(c_type(type_), converted)
             self._whole.discard(name)
+            self._unrounded.pop(name, None)
         for let in function.lets:
             assert isinstance(let.value, ir.Expr)
-            self._local[let.name] = self.variable(c_type(let.value.type), self.expr(let.value))
+            unrounded, value = self._rounded(let.value)
+            self._local[let.name] = self.variable(c_type(let.value.type), value)
+            if unrounded:
+                self._unrounded[let.name] = unrounded
+            else:
+                self._unrounded.pop(let.name, None)
             if self.whole(let.value):
                 self._whole.add(let.name)
             else:
                 self._whole.discard(let.name)
         return tuple(self.variable(c_type(result.type), self.expr(result)) for result in function.results)
+
+    def _rounded(self, expr: ir.Expr) -> tuple[str | None, str]:
+        """If the float is a result of round(): the variable that round() takes. And the float's text."""
+        match expr:
+            case ir.Call(function="round", arguments=[operand]) if expr.type == ir.FLOAT:
+                unrounded = self.variable("float", self.expr(operand))
+                return unrounded, f"ops::roundOf({unrounded})"
+        return None, self.expr(expr)
 
     # Expressions
 
@@ -219,7 +234,7 @@ class Scope(ABC):
                     and expr.type.bits
                     and self.whole(expr.operand)
                 ):
-                    return f"ops::wholeToSigned({self.expr(expr.operand)}, {self.bits(expr.type)})"
+                    return f"ops::nearestSigned({self.unrounded(expr.operand)}, {self.bits(expr.type)})"
                 return self.converted(self.expr(expr.operand), expr.operand.type, expr.type)
             case ir.Bitcast():
                 return f"ops::{'bitsOf' if expr.type == ir.INT else 'floatOf'}({self.expr(expr.operand)})"
@@ -230,6 +245,15 @@ class Scope(ABC):
             case ir.Random():
                 function = "uniform" if expr.type == ir.FLOAT else "uniformInt"
                 return f"ops::{function}({self.word(expr)}, {self.expr(expr.low)}, {self.expr(expr.high)})"
+
+    def unrounded(self, expr: ir.Expr) -> str:
+        """A float whose nearest whole number is this whole number. A conversion that rounds needs no round() before."""
+        match expr:
+            case ir.Var(name=name) if name in self._unrounded:
+                return self._unrounded[name]
+            case ir.Call(function="round", arguments=[operand]):
+                return self.expr(operand)
+        return self.expr(expr)
 
     def whole(self, expr: ir.Expr) -> bool:
         """Whether the float is certainly a whole number, an infinity or NaN."""

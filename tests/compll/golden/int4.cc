@@ -76,9 +76,9 @@ struct Loop0 {
       [[maybe_unused]] const size_t ahead = together <= ops::kTogether ? together : 0;
       for (size_t from = begin; from < end; from += together) {
         const size_t until = std::min(end, from + together);
-        float s_x100003[ops::kMostTogether];
         float s_x100004[ops::kMostTogether];
         float s_x100005[ops::kMostTogether];
+        float s_x100006[ops::kMostTogether];
         for (size_t first = from; first < until; first += size) {
           [[maybe_unused]] const size_t block = first / size;
           [[maybe_unused]] const size_t last = std::min(until, first + size);
@@ -126,21 +126,23 @@ struct Loop0 {
           [[maybe_unused]] const float x100001 = b_greatest;
           [[maybe_unused]] const float x100002 =
               ((x100001 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
-          [[maybe_unused]] const float x100003 = (x100001 / 0x1.c000000000000p+2f);
-          [[maybe_unused]] const float x100004 = x100002;
-          [[maybe_unused]] const float x100005 =
-              ((x100001 > 0x0.0p+0f) ? (0x1.c000000000000p+2f / (x100001 * x100002)) : 0x0.0p+0f);
-          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100003));
-          s_x100003[block - from / size] = x100003;
+          [[maybe_unused]] const float x100003 =
+              (p_stochastic ? 0x1.bffffe0000000p+2f : 0x1.c000000000000p+2f);
+          [[maybe_unused]] const float x100004 = (x100001 / 0x1.c000000000000p+2f);
+          [[maybe_unused]] const float x100005 = x100002;
+          [[maybe_unused]] const float x100006 =
+              ((x100001 > 0x0.0p+0f) ? (x100003 / (x100001 * x100002)) : 0x0.0p+0f);
+          ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100004));
           s_x100004[block - from / size] = x100004;
           s_x100005[block - from / size] = x100005;
+          s_x100006[block - from / size] = x100006;
         }
         for (size_t first = from; first < until; first += size) {
           [[maybe_unused]] const size_t block = first / size;
           [[maybe_unused]] const size_t last = std::min(until, first + size);
-          const float x100003 = s_x100003[block - from / size];
           const float x100004 = s_x100004[block - from / size];
           const float x100005 = s_x100005[block - from / size];
+          const float x100006 = s_x100006[block - from / size];
           for (size_t tile = first; tile < last; tile += kBlockTile) {
             [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
             if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
@@ -150,8 +152,8 @@ struct Loop0 {
             alignas(64) uint16_t w_0[kBlockTile];
             if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
             struct {
-              alignas(64) float x7[kBlockTile + kApart];
-              alignas(64) uint8_t codes_x8[kBlockTile + kApart];
+              alignas(64) float x8[kBlockTile + kApart];
+              alignas(64) uint8_t codes_x9[kBlockTile + kApart];
             } t;
             int32_t bad = 0;
 #pragma GCC ivdep
@@ -159,22 +161,22 @@ struct Loop0 {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = ((x3 * x100004) * x100005);
+              [[maybe_unused]] const float x4 = ((x3 * x100005) * x100006);
               [[maybe_unused]] const float x5 =
-                  (p_stochastic
-                       ? ops::roundOf((x4 + ops::uniform(ops::halfWord(w_0[i]), (-0x1.fffd600000000p-2f),
-                                                         0x1.fffd600000000p-2f)))
-                       : ops::roundOf(x4));
-              [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 4u);
-              [[maybe_unused]] const float x7 = (x3 - (x5 * x100003));
-              bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
-              [[maybe_unused]] const int32_t x8 = (x6 & 15);
-              if (kStates) t.x7[i] = x7;
-              t.codes_x8[i] = static_cast<uint8_t>(x8);
+                  (p_stochastic ? (x4 + ops::uniform(ops::halfWord(w_0[i]), (-0x1.0000000000000p-1f),
+                                                     0x1.0000000000000p-1f))
+                                : x4);
+              [[maybe_unused]] const float x6 = ops::roundOf(x5);
+              [[maybe_unused]] const int32_t x7 = ops::nearestSigned(x5, 4u);
+              [[maybe_unused]] const float x8 = (x3 - (x6 * x100004));
+              bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
+              [[maybe_unused]] const int32_t x9 = (x7 & 15);
+              if (kStates) t.x8[i] = x8;
+              t.codes_x9[i] = static_cast<uint8_t>(x9);
             }
             allBad += bad;
-            if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
-            packTile<level>(t.codes_x8, count, 4u, f->message + f->o_1, tile);
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x8, count, f->stream);
+            packTile<level>(t.codes_x9, count, 4u, f->message + f->o_1, tile);
           }
         }
       }

@@ -155,8 +155,8 @@ struct Loop0 {
             alignas(64) uint16_t w_0[kBlockTile];
             if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
             struct {
-              alignas(64) float x7[kBlockTile + kApart];
-              alignas(64) uint8_t codes_x8[kBlockTile + kApart];
+              alignas(64) float x8[kBlockTile + kApart];
+              alignas(64) uint8_t codes_x9[kBlockTile + kApart];
             } t;
             int32_t bad = 0;
 #pragma GCC ivdep
@@ -166,20 +166,20 @@ struct Loop0 {
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = ((x3 * x100004) * x100005);
               [[maybe_unused]] const float x5 =
-                  (p_stochastic
-                       ? ops::roundOf((x4 + ops::uniform(ops::halfWord(w_0[i]), (-0x1.fffd600000000p-2f),
-                                                         0x1.fffd600000000p-2f)))
-                       : ops::roundOf(x4));
-              [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 8u);
-              [[maybe_unused]] const float x7 = (x3 - (x5 * x100003));
-              bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
-              [[maybe_unused]] const int32_t x8 = (x6 & 255);
-              if (kStates) t.x7[i] = x7;
-              t.codes_x8[i] = static_cast<uint8_t>(x8);
+                  (p_stochastic ? (x4 + ops::uniform(ops::halfWord(w_0[i]), (-0x1.fffd600000000p-2f),
+                                                     0x1.fffd600000000p-2f))
+                                : x4);
+              [[maybe_unused]] const float x6 = ops::roundOf(x5);
+              [[maybe_unused]] const int32_t x7 = ops::nearestSigned(x5, 8u);
+              [[maybe_unused]] const float x8 = (x3 - (x6 * x100003));
+              bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
+              [[maybe_unused]] const int32_t x9 = (x7 & 255);
+              if (kStates) t.x8[i] = x8;
+              t.codes_x9[i] = static_cast<uint8_t>(x9);
             }
             allBad += bad;
-            if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
-            packTile<level>(t.codes_x8, count, 8u, f->message + f->o_1, tile);
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x8, count, f->stream);
+            packTile<level>(t.codes_x9, count, 8u, f->message + f->o_1, tile);
           }
         }
       }
@@ -354,8 +354,8 @@ struct Loop0 {
           alignas(64) uint16_t w_0[kBlockTile];
           if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
           struct {
-            alignas(64) float x7[kBlockTile + kApart];
-            alignas(64) uint8_t codes_x8[kBlockTile + kApart];
+            alignas(64) float x8[kBlockTile + kApart];
+            alignas(64) uint8_t codes_x9[kBlockTile + kApart];
           } t;
           int32_t bad = 0;
 #pragma GCC ivdep
@@ -365,20 +365,20 @@ struct Loop0 {
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const float x4 = ((x3 * x100004) * x100005);
             [[maybe_unused]] const float x5 =
-                (p_stochastic
-                     ? ops::roundOf((x4 + ops::uniform(ops::halfWord(w_0[i]), (-0x1.fffd600000000p-2f),
-                                                       0x1.fffd600000000p-2f)))
-                     : ops::roundOf(x4));
-            [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 8u);
-            [[maybe_unused]] const float x7 = (x3 - (x5 * x100003));
-            bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
-            [[maybe_unused]] const int32_t x8 = (x6 & 255);
-            if (kStates) t.x7[i] = x7;
-            t.codes_x8[i] = static_cast<uint8_t>(x8);
+                (p_stochastic ? (x4 + ops::uniform(ops::halfWord(w_0[i]), (-0x1.fffd600000000p-2f),
+                                                   0x1.fffd600000000p-2f))
+                              : x4);
+            [[maybe_unused]] const float x6 = ops::roundOf(x5);
+            [[maybe_unused]] const int32_t x7 = ops::nearestSigned(x5, 8u);
+            [[maybe_unused]] const float x8 = (x3 - (x6 * x100003));
+            bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
+            [[maybe_unused]] const int32_t x9 = (x7 & 255);
+            if (kStates) t.x8[i] = x8;
+            t.codes_x9[i] = static_cast<uint8_t>(x9);
           }
           allBad += bad;
-          if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
-          packTile<level>(t.codes_x8, count, 8u, f->message + f->o_1, tile);
+          if (kStates) storeTile<level>(f->after_residual + tile, t.x8, count, f->stream);
+          packTile<level>(t.codes_x9, count, 8u, f->message + f->o_1, tile);
         }
       }
       if (kStates && f->stream) streamFence();

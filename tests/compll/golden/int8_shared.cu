@@ -202,7 +202,7 @@ struct Kernel4 {
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x8[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x9[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
@@ -218,19 +218,20 @@ struct Kernel4 {
           [[maybe_unused]] const float x4 = ((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
                                              cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
           [[maybe_unused]] const float x5 =
-              (p_stochastic ? ops::roundOf((x4 + ops::uniform(ops::halfWord(w_0[j]), (-0x1.fffd600000000p-2f),
-                                                              0x1.fffd600000000p-2f)))
-                            : ops::roundOf(x4));
-          [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 8u);
-          [[maybe_unused]] const float x7 =
-              (x3 - (x5 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x7;
-          [[maybe_unused]] const int32_t x8 = (x6 & 255);
-          t_x8[j] = static_cast<uint8_t>(x8);
+              (p_stochastic ? (x4 + ops::uniform(ops::halfWord(w_0[j]), (-0x1.fffd600000000p-2f),
+                                                 0x1.fffd600000000p-2f))
+                            : x4);
+          [[maybe_unused]] const float x6 = ops::roundOf(x5);
+          [[maybe_unused]] const int32_t x7 = ops::nearestSigned(x5, 8u);
+          [[maybe_unused]] const float x8 =
+              (x3 - (x6 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
+          if (kStates) after_residual[i] = x8;
+          [[maybe_unused]] const int32_t x9 = (x7 & 255);
+          t_x9[j] = static_cast<uint8_t>(x9);
         });
         block.sync();
-        cuda::packTile(block, t_x8, count, 8u, field_1, tile);
+        cuda::packTile(block, t_x9, count, 8u, field_1, tile);
         block.sync();
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
@@ -535,7 +536,7 @@ struct Kernel2 {
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x8[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x9[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
@@ -551,19 +552,20 @@ struct Kernel2 {
           [[maybe_unused]] const float x4 = ((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
                                              cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
           [[maybe_unused]] const float x5 =
-              (p_stochastic ? ops::roundOf((x4 + ops::uniform(ops::halfWord(w_0[j]), (-0x1.fffd600000000p-2f),
-                                                              0x1.fffd600000000p-2f)))
-                            : ops::roundOf(x4));
-          [[maybe_unused]] const int32_t x6 = ops::wholeToSigned(x5, 8u);
-          [[maybe_unused]] const float x7 =
-              (x3 - (x5 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x7;
-          [[maybe_unused]] const int32_t x8 = (x6 & 255);
-          t_x8[j] = static_cast<uint8_t>(x8);
+              (p_stochastic ? (x4 + ops::uniform(ops::halfWord(w_0[j]), (-0x1.fffd600000000p-2f),
+                                                 0x1.fffd600000000p-2f))
+                            : x4);
+          [[maybe_unused]] const float x6 = ops::roundOf(x5);
+          [[maybe_unused]] const int32_t x7 = ops::nearestSigned(x5, 8u);
+          [[maybe_unused]] const float x8 =
+              (x3 - (x6 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
+          if (kStates) after_residual[i] = x8;
+          [[maybe_unused]] const int32_t x9 = (x7 & 255);
+          t_x9[j] = static_cast<uint8_t>(x9);
         });
         block.sync();
-        cuda::packTile(block, t_x8, count, 8u, field_1, tile);
+        cuda::packTile(block, t_x9, count, 8u, field_1, tile);
         block.sync();
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));

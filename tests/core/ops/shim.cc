@@ -197,8 +197,8 @@ void uniform_float(const uint32_t* words, float low, float high, float* result, 
 void uniform_half(const uint16_t* halves, float low, float high, float* result, size_t count) {
   for (size_t i = 0; i < count; ++i) result[i] = uniform(halfWord(halves[i]), low, high);
 }
-void whole_to_signed(const float* values, uint32_t bits, int32_t* result, size_t count) {
-  for (size_t i = 0; i < count; ++i) result[i] = wholeToSigned(values[i], bits);
+void nearest_signed(const float* values, uint32_t bits, int32_t* result, size_t count) {
+  for (size_t i = 0; i < count; ++i) result[i] = nearestSigned(values[i], bits);
 }
 void uniform_int(const uint32_t* words, int32_t low, int32_t high, int32_t* result, size_t count) {
   for (size_t i = 0; i < count; ++i) result[i] = uniformInt(words[i], low, high);

@@ -129,7 +129,7 @@ def test_uniform_floats(library: ctypes.CDLL, low: float, high: float) -> None:
     assert equal_bits(got, uniform(words, low, high))
 
 
-@each(("low", "high"), [(0.0, 1.0), (-0.5, 0.5), (3.0, 1e30)])
+@each(("low", "high"), [(0.0, 1.0), (-0.5, 0.5), (-31.5, -30.5), (1e-9, 1.0), (99.5, 100.5), (3.0, 1e30)])
 def test_uniform_floats_from_16_bits(library: ctypes.CDLL, low: float, high: float) -> None:
     halves = np.arange(1 << 16, dtype=np.uint16)
     got = np.empty(len(halves), np.float32)
@@ -138,14 +138,16 @@ def test_uniform_floats_from_16_bits(library: ctypes.CDLL, low: float, high: flo
 
 
 @each("bits", [4, 8])
-def test_whole_numbers_to_signed_integers(library: ctypes.CDLL, bits: int) -> None:
-    """The values are numbers of all magnitudes, infinities and NaN, and all small whole numbers."""
-    values = np.concatenate([np.rint(values_of("float")), np.arange(-300, 300)]).astype(np.float32)
+def test_nearest_signed_integers(library: ctypes.CDLL, bits: int) -> None:
+    """The values are numbers of all magnitudes, infinities and NaN, and all small halves and their neighbours."""
+    halves = np.arange(-600, 600, dtype=np.float32) / 2
+    near = [np.nextafter(halves, np.float32(to)) for to in (-np.inf, np.inf)]
     powers = 2.0 ** np.arange(0, 128)
-    values = np.concatenate([values, powers, -powers, powers - 1, 1 - powers, [np.nan, -np.nan]]).astype(np.float32)
+    further = [powers, -powers, powers - 1, 1 - powers, powers + 0.5, -powers - 0.5, [np.nan, -np.nan]]
+    values = np.concatenate([values_of("float"), halves, *near, *further]).astype(np.float32)
     got = np.empty(len(values), np.int32)
-    library.whole_to_signed(pointer(values), bits, pointer(got), size(len(values)))
-    assert np.array_equal(got, interpreted.cast(ir.Scalar("int", bits), "float", values))
+    library.nearest_signed(pointer(values), bits, pointer(got), size(len(values)))
+    assert np.array_equal(got, interpreted.cast(ir.Scalar("int", bits), "float", np.rint(values)))
 
 
 @each(("low", "high"), [(0, 10), (-5, 5), (-(2**31), 2**31 - 1), (3, 3), (4, -4), (7, 8)])
