@@ -10,9 +10,11 @@
 #include <cstring>
 
 #include "core/element/multiversion.h"
+#include "core/ops/block.h"
 #include "core/ops/cpu/packing/pack_bytes.h"
 #include "core/ops/cpu/packing/pack_spanning.h"
 #include "core/ops/cpu/packing/pack_trits.h"
+#include "core/ops/cpu/prefetch.h"
 #include "core/ops/tile.h"
 
 namespace hipress::ops {
@@ -96,6 +98,7 @@ void narrowLanes(const int32_t* lanes, Code* codes) {
 /// width is 1 to 8, or kTrits.
 template <IsaLevel level>
 void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
+  prefetchMessage(field + packedBytes(first, width), packedBytes(count, width));
   switch (width) {
     case 1:
       return detail::packWidth<level, 1>(codes, count, field, first);
@@ -116,7 +119,14 @@ void packTile(const uint8_t* codes, size_t count, unsigned width, uint8_t* field
 /// Writes elements of 12 bits, as packTile() above does.
 template <IsaLevel>
 void packTile(const uint16_t* codes, size_t count, unsigned width, uint8_t* field, size_t first) {
+  prefetchMessage(field + packedBytes(first, width), packedBytes(count, width));
   packSpanning(codes, count, width, field, first);
+}
+
+/// Writes `bytes` bytes of elements that a message holds as memory does.
+inline void copyTile(const void* elements, size_t bytes, uint8_t* to) {
+  prefetchMessage(to, bytes);
+  if (bytes != 0) std::memcpy(to, elements, bytes);
 }
 
 /// Reads the elements that packTile() writes, and no other bytes.

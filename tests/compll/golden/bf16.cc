@@ -62,7 +62,7 @@ struct Loop0 {
           t.codes_x3[i] = static_cast<uint16_t>(x3);
         }
         allBad += bad;
-        std::memcpy(f->message + f->o_0 + 2 * tile, t.codes_x3, 2 * count);
+        copyTile(t.codes_x3, 2 * count, f->message + f->o_0 + 2 * tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);

@@ -335,8 +335,8 @@ struct Loop4 {
           t.x4[i] = x4;
         }
         allBad += bad;
-        std::memcpy(f->message + f->o_1 + 4 * tile, t.x1, 4 * count);
-        std::memcpy(f->message + f->o_2 + 4 * tile, t.x4, 4 * count);
+        copyTile(t.x1, 4 * count, f->message + f->o_1 + 4 * tile);
+        copyTile(t.x4, 4 * count, f->message + f->o_2 + 4 * tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);

@@ -366,7 +366,7 @@ struct Loop4 {
               16u);
           t.codes_x3[i] = static_cast<uint16_t>(x3);
         }
-        std::memcpy(f->message + f->o_3 + 2 * tile, t.codes_x3, 2 * count);
+        copyTile(t.codes_x3, 2 * count, f->message + f->o_3 + 2 * tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
@@ -392,7 +392,7 @@ struct Loop5 {
               at_packed_1<kStates>(f, (static_cast<int32_t>(tile) + static_cast<int32_t>(i)));
           t.x1[i] = x1;
         }
-        std::memcpy(f->message + f->o_1 + 4 * tile, t.x1, 4 * count);
+        copyTile(t.x1, 4 * count, f->message + f->o_1 + 4 * tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);

@@ -405,7 +405,7 @@ struct Loop1 {
           [[maybe_unused]] const float x1 = v_greatest[i];
           t.x1[i] = x1;
         }
-        std::memcpy(f->message + f->o_0 + 4 * tile, t.x1, 4 * count);
+        copyTile(t.x1, 4 * count, f->message + f->o_0 + 4 * tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);

@@ -96,7 +96,7 @@ struct Loop0 {
           to_v_index[i] = x1;
           t.x1[i] = x1;
         }
-        std::memcpy(f->message + f->o_1 + 4 * tile, t.x1, 4 * count);
+        copyTile(t.x1, 4 * count, f->message + f->o_1 + 4 * tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);
@@ -165,7 +165,7 @@ struct Loop2 {
           t.x3[i] = x3;
         }
         allBad += bad;
-        std::memcpy(f->message + f->o_2 + 4 * tile, t.x3, 4 * count);
+        copyTile(t.x3, 4 * count, f->message + f->o_2 + 4 * tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);

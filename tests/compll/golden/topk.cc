@@ -197,8 +197,8 @@ struct Loop2 {
           t.x3[i] = x3;
         }
         allBad += bad;
-        std::memcpy(f->message + f->o_1 + 4 * tile, t.x1, 4 * count);
-        std::memcpy(f->message + f->o_2 + 4 * tile, t.x3, 4 * count);
+        copyTile(t.x1, 4 * count, f->message + f->o_1 + 4 * tile);
+        copyTile(t.x3, 4 * count, f->message + f->o_2 + 4 * tile);
       }
 
       if (allBad != 0) f->bad.fetch_add(allBad, std::memory_order_relaxed);

@@ -36,7 +36,7 @@ def _element(work: CpuPass, sink: plan.StoreTo) -> None:
                 work.after.append(f"packTile<level>({array}, count, {tile.bits(type_)}, {field}, tile);")
             else:
                 size = type_.message_bytes
-                work.after.append(f"std::memcpy({field} + {size} * tile, {array}, {size} * count);")
+                work.after.append(f"copyTile({array}, {size} * count, {field} + {size} * tile);")
 
 
 def _before(steps: CpuSteps, sink: plan.StoreTo, over: str) -> None:
