@@ -149,8 +149,8 @@ struct Loop0 {
             alignas(64) uint16_t w_0[kBlockTile];
             philoxTile<level>(f->random, 0u, tile, count, w_0);
             struct {
-              alignas(64) float x6[kBlockTile + kApart];
-              alignas(64) uint8_t codes_x7[kBlockTile + kApart];
+              alignas(64) float x7[kBlockTile + kApart];
+              alignas(64) uint8_t codes_x8[kBlockTile + kApart];
             } t;
             int32_t bad = 0;
 #pragma GCC ivdep
@@ -158,19 +158,20 @@ struct Loop0 {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
-              [[maybe_unused]] const float x4 = ops::roundOf(
+              [[maybe_unused]] const float x4 =
                   (((x3 * x100005) * x100006) +
-                   ops::uniform(ops::halfWord(w_0[i]), (-0x1.fffd600000000p-2f), 0x1.fffd600000000p-2f)));
-              [[maybe_unused]] const int32_t x5 = ops::wholeToSigned(x4, 8u);
-              [[maybe_unused]] const float x6 = (x3 - (x4 * x100004));
-              bad += ops::isFinite(kStates ? x6 : x1) ? 0 : 1;
-              [[maybe_unused]] const int32_t x7 = (x5 & 255);
-              if (kStates) t.x6[i] = x6;
-              t.codes_x7[i] = static_cast<uint8_t>(x7);
+                   ops::uniform(ops::halfWord(w_0[i]), (-0x1.fffd600000000p-2f), 0x1.fffd600000000p-2f));
+              [[maybe_unused]] const float x5 = ops::roundOf(x4);
+              [[maybe_unused]] const int32_t x6 = ops::nearestSigned(x4, 8u);
+              [[maybe_unused]] const float x7 = (x3 - (x5 * x100004));
+              bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
+              [[maybe_unused]] const int32_t x8 = (x6 & 255);
+              if (kStates) t.x7[i] = x7;
+              t.codes_x8[i] = static_cast<uint8_t>(x8);
             }
             allBad += bad;
-            if (kStates) storeTile<level>(f->after_residual + tile, t.x6, count, f->stream);
-            packTile<level>(t.codes_x7, count, 8u, f->message + f->o_1, tile);
+            if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
+            packTile<level>(t.codes_x8, count, 8u, f->message + f->o_1, tile);
           }
         }
       }

@@ -201,7 +201,7 @@ struct Kernel4 {
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x7[cuda::kTile];
+      HIPRESS_SHARED uint8_t t_x8[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
@@ -214,20 +214,21 @@ struct Kernel4 {
           [[maybe_unused]] const float x2 =
               kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const float x4 = ops::roundOf(
+          [[maybe_unused]] const float x4 =
               (((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
                 cuda::loadInside(v_inverse, count_inverse, blocks0.of(j))) +
-               ops::uniform(ops::halfWord(w_0[j]), (-0x1.fffd600000000p-2f), 0x1.fffd600000000p-2f)));
-          [[maybe_unused]] const int32_t x5 = ops::wholeToSigned(x4, 8u);
-          [[maybe_unused]] const float x6 =
-              (x3 - (x4 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(kStates ? x6 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x6;
-          [[maybe_unused]] const int32_t x7 = (x5 & 255);
-          t_x7[j] = static_cast<uint8_t>(x7);
+               ops::uniform(ops::halfWord(w_0[j]), (-0x1.fffd600000000p-2f), 0x1.fffd600000000p-2f));
+          [[maybe_unused]] const float x5 = ops::roundOf(x4);
+          [[maybe_unused]] const int32_t x6 = ops::nearestSigned(x4, 8u);
+          [[maybe_unused]] const float x7 =
+              (x3 - (x5 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+          bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
+          if (kStates) after_residual[i] = x7;
+          [[maybe_unused]] const int32_t x8 = (x6 & 255);
+          t_x8[j] = static_cast<uint8_t>(x8);
         });
         block.sync();
-        cuda::packTile(block, t_x7, count, 8u, field_1, tile);
+        cuda::packTile(block, t_x8, count, 8u, field_1, tile);
         block.sync();
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
