@@ -89,10 +89,18 @@ class CpuPass(TilePass):
         if self.tile.block_scope is None:
             return []
         lines = ["if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);"]
-        for state in sorted(self.tile.sources - {ir.GRADIENT}):
+        for state in self._states():
             before = f"f->before_{self.names(state)} + tile + ahead"
             lines.append(f"if (kStates && ahead != 0) prefetchElements({before}, count);")
         return lines
+
+    def _states(self) -> list[str]:
+        return sorted(self.tile.sources - {ir.GRADIENT})
+
+    def memory(self) -> list[tuple[str, str]]:
+        """The gradient and the states that the pass reads: a condition, and the pointer to the elements."""
+        states = [("if (kStates) ", f"f->before_{self.names(state)}") for state in self._states()]
+        return [("", "f->gradient"), *states] if ir.GRADIENT in self.tile.before else states
 
     def _by_elements(self) -> list[str]:
         if not self.tile.lines and not self._arrays:
