@@ -22,6 +22,7 @@
 #include "core/ops/cpu/filter_outputs.h"
 #include "core/ops/cpu/finite.h"
 #include "core/ops/cpu/index_fault.h"
+#include "core/ops/cpu/look_up.h"
 #include "core/ops/cpu/order.h"
 #include "core/ops/cpu/pack.h"
 #include "core/ops/cpu/packing/block_codes.h"
