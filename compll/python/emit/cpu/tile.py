@@ -11,7 +11,7 @@ from hipress.compll.emit.tile import KernelScope, Tile
 from hipress.compll.passes import plan
 from hipress.compll.passes.vectors import Computed, Mapped, Source
 
-#: Tables of at most this many elements are in registers of vectors (core/ops/cpu/look_up.h).
+#: Tables of at most this many elements are in registers of vectors (core/ops/cpu/packing/look_up.h).
 _MOST = 128
 
 

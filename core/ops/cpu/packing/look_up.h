@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements of a table at many places. A table of up to 128 elements fits into eight registers of 512 bits,
+// Codes to values: elements of a table at many places. A table of up to 128 elements fits into eight registers of 512 bits,
 // which instructions search faster than a gather reads memory.
 #pragma once
 
