@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Codes to values: elements of a table at many places. A table of up to 128 elements fits into eight registers
-// of 512 bits, which instructions search faster than a gather reads memory.
+// Codes to values: elements of a table at many places. A table of up to 128 elements fits into eight
+// registers of 512 bits, which instructions search faster than a gather reads memory.
 #pragma once
 
 #include <algorithm>
