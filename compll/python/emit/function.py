@@ -95,7 +95,7 @@ class Function:
 
 
 #: Tables of at most this many elements are choices between constants, which vector registers make faster than memory.
-_FEW = 8
+FEW = 8
 
 
 def _constant_at(op: ir.Constants) -> str:
@@ -103,7 +103,7 @@ def _constant_at(op: ir.Constants) -> str:
     for places out of range is its last element, so that no branch is needed."""
     values, count = [constant(value, op.type) for value in (*op.values, 0)], len(op.values)
     at = f"  const uint32_t at = ops::lesser(static_cast<uint32_t>(i), {count}u);\n"
-    if count <= _FEW:
+    if count <= FEW:
         return f"{at}  return {_chosen(values, 0)};\n"
     array = f"static constexpr {c_type(op.type)} values[] = {{{', '.join(values)}}};"
     return f"  {array}\n{at}  return values[at];\n"

@@ -115,8 +115,8 @@ def _cpu_element(work: CpuPass, sink: SelectTo) -> None:
     tile.prologue[f"select_{name}"] = (
         f"ops::BlockSelect<level> select_{name}(std::min(size, end - begin), ops::asCount({each}));"
     )
-    keys = work.array(tile.variable("uint32_t", key_of(tile, op)), "uint32_t")
-    work.after.append(f"select_{name}.add({keys}, count);")
+    tile.before[f"keys_{name}"] = f"uint32_t* const keys_{name} = select_{name}.add(count);"
+    tile.lines.append(f"keys_{name}[i] = {key_of(tile, op)};")
 
 
 def _cpu_before(steps: CpuSteps, sink: SelectTo, over: str) -> None:
@@ -125,7 +125,9 @@ def _cpu_before(steps: CpuSteps, sink: SelectTo, over: str) -> None:
 
 def _cpu_block(work: CpuPass, sink: SelectTo) -> str:
     name = work.names(sink.name)
-    return f"select_{name}.finish(first, f->v_{name} + block * select_{name}.each());"
+    ahead = [f"{when}select_{name}.readAhead({vector} + first + size);" for when, vector in work.memory()]
+    finish = f"select_{name}.finish(first, f->v_{name} + block * select_{name}.each());"
+    return "\n".join([*ahead, finish])
 
 
 CPU = CpuSink(_cpu_element, _cpu_before, per_block=_cpu_block)

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "core/element/multiversion.h"
+#include "core/ops/cpu/compact.h"
 #include "core/ops/cpu/filter_outputs.h"
 #include "core/ops/cpu/radix_select.h"
 #include "core/ops/cpu/scratch.h"
@@ -56,18 +57,23 @@ Key likelyLimit(size_t count, size_t first, const KeyAt& keyAt) {
 
 namespace detail {
 
+/// How many keys a scan keeps: in most groups none, or some in most groups.
+enum class Kept : uint8_t { kFew, kMany };
+
 /// Handles the first elements that fill whole groups, and returns their number. Adds to `found`.
 template <IsaLevel level>
 struct GroupsUpTo {
-  template <typename Key>
+  template <Kept share, typename Key>
   static size_t run(const Key* keys, size_t count, Key limit, int32_t first, int32_t* positions, Key* kept,
                     size_t& found) {
     constexpr size_t step = 32;
     size_t i = 0;
     for (; i + step <= count; i += step) {
-      Key least = keys[i];
-      for (size_t j = 1; j < step; ++j) least = std::min(least, keys[i + j]);
-      if (least > limit) continue;
+      if constexpr (share == Kept::kFew) {
+        Key least = keys[i];
+        for (size_t j = 1; j < step; ++j) least = std::min(least, keys[i + j]);
+        if (least > limit) continue;
+      }
       for (size_t j = i; j < i + step; ++j) {
         positions[found] = first + static_cast<int32_t>(j);
         kept[found] = keys[j];
@@ -80,19 +86,66 @@ struct GroupsUpTo {
 
 #if HIPRESS_X86
 template <>
+struct GroupsUpTo<IsaLevel::kV3> {
+  template <Kept share>
+  HIPRESS_TARGET_V3 static size_t run(const uint32_t* keys, size_t count, uint32_t limit, int32_t first,
+                                      int32_t* positions, uint32_t* kept, size_t& found) {
+    constexpr size_t step = share == Kept::kFew ? 32 : 8;
+    const __m256i most = _mm256_set1_epi32(static_cast<int32_t>(limit));
+    size_t i = 0;
+    for (; i + step <= count; i += step) {
+      const auto* const group = reinterpret_cast<const __m256i_u*>(keys + i);
+      if constexpr (share == Kept::kFew) {
+        const __m256i low = _mm256_min_epu32(_mm256_loadu_si256(group), _mm256_loadu_si256(group + 1));
+        const __m256i high = _mm256_min_epu32(_mm256_loadu_si256(group + 2), _mm256_loadu_si256(group + 3));
+        if (upTo(_mm256_min_epu32(low, high), most) == 0) continue;
+      }
+      for (size_t part = 0; part < step / 8; ++part) {
+        const __m256i eight = _mm256_loadu_si256(group + part);
+        const uint8_t mask = upTo(eight, most);
+        const __m256i places =
+            _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(kPlacesOfSetBits[mask])));
+        const __m256i at =
+            _mm256_add_epi32(_mm256_set1_epi32(first + static_cast<int32_t>(i + 8 * part)), places);
+        _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(positions + found), at);
+        _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(kept + found),
+                            _mm256_permutevar8x32_epi32(eight, places));
+        found += static_cast<size_t>(std::popcount(mask));
+      }
+    }
+    return i;
+  }
+  template <Kept share>
+  static size_t run(const uint64_t* keys, size_t count, uint64_t limit, int32_t first, int32_t* positions,
+                    uint64_t* kept, size_t& found) {
+    return GroupsUpTo<IsaLevel::kGeneric>::run<share>(keys, count, limit, first, positions, kept, found);
+  }
+
+ private:
+  /// A bit for each key that is not above the limit.
+  HIPRESS_TARGET_V3 static uint8_t upTo(__m256i keys, __m256i limit) {
+    const __m256i kept = _mm256_cmpeq_epi32(_mm256_min_epu32(keys, limit), keys);
+    return static_cast<uint8_t>(_mm256_movemask_ps(_mm256_castsi256_ps(kept)));
+  }
+};
+
+template <>
 struct GroupsUpTo<IsaLevel::kV4> {
+  template <Kept share>
   HIPRESS_TARGET_V4 static size_t run(const uint32_t* keys, size_t count, uint32_t limit, int32_t first,
                                       int32_t* positions, uint32_t* kept, size_t& found) {
-    constexpr size_t step = 64;
+    constexpr size_t step = share == Kept::kFew ? 64 : 16;
     const __m512i most = _mm512_set1_epi32(static_cast<int32_t>(limit));
     size_t i = 0;
     for (; i + step <= count; i += step) {
       const uint32_t* const group = keys + i;
-      const __m512i low =
-          _mm512_maskz_min_epu32(0xffff, _mm512_loadu_si512(group), _mm512_loadu_si512(group + 16));
-      const __m512i high =
-          _mm512_maskz_min_epu32(0xffff, _mm512_loadu_si512(group + 32), _mm512_loadu_si512(group + 48));
-      if (_mm512_cmple_epu32_mask(_mm512_maskz_min_epu32(0xffff, low, high), most) == 0) continue;
+      if constexpr (share == Kept::kFew) {
+        const __m512i low =
+            _mm512_maskz_min_epu32(0xffff, _mm512_loadu_si512(group), _mm512_loadu_si512(group + 16));
+        const __m512i high =
+            _mm512_maskz_min_epu32(0xffff, _mm512_loadu_si512(group + 32), _mm512_loadu_si512(group + 48));
+        if (_mm512_cmple_epu32_mask(_mm512_maskz_min_epu32(0xffff, low, high), most) == 0) continue;
+      }
       for (size_t part = 0; part < step; part += 16) {
         const __m512i sixteen = _mm512_loadu_si512(group + part);
         const __mmask16 mask = _mm512_cmple_epu32_mask(sixteen, most);
@@ -105,19 +158,21 @@ struct GroupsUpTo<IsaLevel::kV4> {
     }
     return i;
   }
+  template <Kept share>
   static size_t run(const uint64_t* keys, size_t count, uint64_t limit, int32_t first, int32_t* positions,
                     uint64_t* kept, size_t& found) {
-    return GroupsUpTo<IsaLevel::kGeneric>::run(keys, count, limit, first, positions, kept, found);
+    return GroupsUpTo<IsaLevel::kGeneric>::run<share>(keys, count, limit, first, positions, kept, found);
   }
 };
 #endif
 
 /// Writes first + i and keys[i] for each i < count with keys[i] <= limit, in order, and returns their number.
 /// The output needs room for count + 16 elements. Elements behind the result are overwritten.
-template <IsaLevel level, typename Key>
+template <IsaLevel level, Kept share, typename Key>
 size_t compactUpTo(const Key* keys, size_t count, Key limit, int32_t first, int32_t* positions, Key* kept) {
   size_t found = 0;
-  for (size_t i = GroupsUpTo<level>::run(keys, count, limit, first, positions, kept, found); i < count; ++i) {
+  for (size_t i = GroupsUpTo<level>::template run<share>(keys, count, limit, first, positions, kept, found);
+       i < count; ++i) {
     positions[found] = first + static_cast<int32_t>(i);
     kept[found] = keys[i];
     found += keys[i] <= limit ? 1 : 0;
@@ -146,8 +201,8 @@ class Candidates {
         return keys_.added(count);
       }
       int32_t* const positions = positions_.reserve(count + 16);
-      const size_t found =
-          detail::compactUpTo<level>(keys, count, limit_, static_cast<int32_t>(first), positions, kept);
+      const size_t found = detail::compactUpTo<level, detail::Kept::kFew>(
+          keys, count, limit_, static_cast<int32_t>(first), positions, kept);
       positions_.added(found);
       keys_.added(found);
     }

@@ -25,6 +25,7 @@
 #include "core/ops/cpu/order.h"
 #include "core/ops/cpu/pack.h"
 #include "core/ops/cpu/packing/block_codes.h"
+#include "core/ops/cpu/packing/look_up.h"
 #include "core/ops/cpu/payload_reader.h"
 #include "core/ops/cpu/philox.h"
 #include "core/ops/cpu/prefetch.h"

@@ -166,7 +166,7 @@ struct Loop0 {
         alignas(64) uint32_t w_0[kTile];
         philoxTile<level>(f->random, 0u, tile, count, w_0);
         uint32_t* const k_sorted = f->k_sorted + tile;
-        alignas(64) int32_t s_x1[kTile];
+        alignas(64) int32_t s_x1[kTile + kApart];
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const int32_t x1 = ops::uniformInt(

@@ -595,6 +595,8 @@ struct Loop0 {
       [[maybe_unused]] int64_t allBad = 0;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
+      const ops::LookUp<level, float, 128> look_magnitude(
+          [&](int32_t i) { return at_magnitude<kAccumulate>(f, i); });
       for (size_t first = begin; first < end; first += size) {
         [[maybe_unused]] const size_t block = first / size;
         [[maybe_unused]] const size_t last = std::min(end, first + size);
@@ -605,12 +607,22 @@ struct Loop0 {
           prefetchElements(output + kBlockTile, count);
           alignas(64) int32_t u_code[kBlockTile];
           unpackTile<level>(f->v_code, tile, count, 8u, u_code);
+          alignas(64) int32_t s_x2[kBlockTile + kApart];
 #pragma GCC ivdep
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const int32_t x1 = u_code[i];
-            [[maybe_unused]] const float x2 = (at_magnitude<kAccumulate>(f, (x1 & 127)) * x100001);
-            [[maybe_unused]] const float x3 = ((x1 < 128) ? x2 : (-x2));
-            output[i] = kAccumulate ? output[i] + x3 : x3;
+            [[maybe_unused]] const int32_t x2 = (x1 & 127);
+            s_x2[i] = x2;
+          }
+          alignas(64) float s_x3[kBlockTile + kApart];
+          look_magnitude(s_x2, count, s_x3);
+#pragma GCC ivdep
+          for (size_t i = 0; i < count; ++i) {
+            [[maybe_unused]] const int32_t x1 = u_code[i];
+            const float x3 = s_x3[i];
+            [[maybe_unused]] const float x4 = (x3 * x100001);
+            [[maybe_unused]] const float x5 = ((x1 < 128) ? x4 : (-x4));
+            output[i] = kAccumulate ? output[i] + x5 : x5;
           }
         }
       }

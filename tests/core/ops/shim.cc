@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // C entry points to the operator library for ctypes. Kernels run at the level that set_level() has chosen.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "core/element/multiversion.h"
+#include "core/ops/cpu/blocks/block_select.h"
 #include "core/ops/cpu/candidates.h"
 #include "core/ops/cpu/compact.h"
 #include "core/ops/cpu/finite.h"
@@ -114,11 +116,31 @@ template <typename Key>
 struct CompactUpTo {
   template <IsaLevel level>
   struct Kernel {
-    static size_t run(const Key* keys, size_t count, Key limit, int32_t first, int32_t* positions,
-                      Key* kept) {
-      return ops::detail::compactUpTo<level>(keys, count, limit, first, positions, kept);
+    static size_t run(const Key* keys, size_t count, Key limit, int32_t first, int32_t* positions, Key* kept,
+                      bool many) {
+      using ops::detail::Kept;
+      if (many)
+        return ops::detail::compactUpTo<level, Kept::kMany>(keys, count, limit, first, positions, kept);
+      return ops::detail::compactUpTo<level, Kept::kFew>(keys, count, limit, first, positions, kept);
     }
   };
+};
+template <IsaLevel level>
+struct SelectBlocks {
+  static size_t run(const uint32_t* keys, size_t count, size_t block, size_t each, int32_t* out) {
+    BlockSelect<level> select(std::min(block, count), each);
+    size_t found = 0;
+    for (size_t first = 0; first < count; first += block) {
+      const size_t size = std::min(block, count - first);
+      for (size_t tile = 0; tile < size; tile += kBlockTile) {
+        const size_t part = std::min(kBlockTile, size - tile);
+        std::memcpy(select.add(part), keys + first + tile, part * sizeof(*keys));
+      }
+      select.finish(first, out + found);
+      found += std::min(each, size);
+    }
+    return found;
+  }
 };
 template <IsaLevel level>
 struct Store {
@@ -268,10 +290,14 @@ size_t compact_doubles(const int32_t* keep, const double* values, size_t count, 
   return multiversion<CompactValues<double>::Kernel>(keep, values, count, out);
 }
 
+size_t select_blocks(const uint32_t* keys, size_t count, size_t block, size_t each, int32_t* out) {
+  return multiversion<SelectBlocks>(keys, count, block, each, out);
+}
+
 #define CANDIDATES(Key)                                                                                   \
   size_t Key##_up_to(const Key##_t* keys, size_t count, Key##_t limit, int32_t first, int32_t* positions, \
-                     Key##_t* kept) {                                                                     \
-    return multiversion<CompactUpTo<Key##_t>::Kernel>(keys, count, limit, first, positions, kept);        \
+                     Key##_t* kept, bool many) {                                                          \
+    return multiversion<CompactUpTo<Key##_t>::Kernel>(keys, count, limit, first, positions, kept, many);  \
   }                                                                                                       \
   Key##_t Key##_likely_limit(const Key##_t* keys, size_t count, size_t first) {                           \
     return likelyLimit<Key##_t>(count, first, [keys](size_t i) { return keys[i]; });                      \

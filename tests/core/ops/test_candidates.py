@@ -19,14 +19,15 @@ C_TYPES: dict[str, Any] = {"uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64}
 @each("kind", TYPES)
 @each("share", [0.0, 0.01, 0.5, 1.0])
 @each("count", SIZES)
-def test_keys_up_to_a_limit(ops: ctypes.CDLL, count: int, share: float, kind: str) -> None:
+@each("many", [False, True])
+def test_keys_up_to_a_limit(ops: ctypes.CDLL, many: bool, count: int, share: float, kind: str) -> None:
     function, bits = getattr(ops, f"{kind}_up_to"), 8 * TYPES[kind]().itemsize
     function.restype = ctypes.c_size_t
     keys = guarded(np.random.default_rng(count).integers(1, 2**bits, count, TYPES[kind]))
     limit = min(int(share * 2**bits), 2**bits - 1)
     keys[::7] = limit  # a key that equals the limit must be kept
     positions, kept = guarded(np.empty(count + 16, np.int32)), guarded(np.empty(count + 16, TYPES[kind]))
-    found = function(pointer(keys), size(count), C_TYPES[kind](limit), 5000, pointer(positions), pointer(kept))
+    found = function(pointer(keys), size(count), C_TYPES[kind](limit), 5000, pointer(positions), pointer(kept), many)
     wanted = np.flatnonzero(keys <= limit)
     assert np.array_equal(positions[:found], wanted + 5000)
     assert np.array_equal(kept[:found], keys[wanted])

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from itertools import product
 
+from hipress.compll.emit.cpu.cuts import VARIABLE
 from hipress.compll.emit.cpu.reducers import combiner, functor
 from hipress.compll.emit.cpu.tile import BlockScope, CpuTile
-from hipress.compll.emit.cpu.tile_pass import VARIABLE, CpuPass
+from hipress.compll.emit.cpu.tile_pass import CpuPass
 from hipress.compll.emit.function import Function
 from hipress.compll.emit.scope import message_type, stored_type
 from hipress.compll.emit.text import indented

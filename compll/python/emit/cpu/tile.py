@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from hipress.compll import ir
-from hipress.compll.emit.function import Function
+from hipress.compll.emit.cpu.cuts import LookUp
+from hipress.compll.emit.function import FEW, Function
 from hipress.compll.emit.scope import c_type, stored_type
 from hipress.compll.emit.tile import KernelScope, Tile
 from hipress.compll.passes import plan
-from hipress.compll.passes.vectors import Mapped, Source
+from hipress.compll.passes.vectors import Computed, Mapped, Source
+
+#: Tables of at most this many elements are in registers of vectors (core/ops/cpu/packing/look_up.h).
+_MOST = 128
 
 
 class CpuTile(Tile):
@@ -18,6 +22,8 @@ class CpuTile(Tile):
         super().__init__(function, prologue, loop.length)
         self.loop = loop
         self.block_scope: BlockScope | None = None
+        self._look_ups: list[LookUp] = []
+        self._large_table = False
         self.reads_from: int | None = None  # the first of `lines` that reads from a computed place
 
     def position(self) -> str:
@@ -31,6 +37,34 @@ class CpuTile(Tile):
         name = self.variable("int32_t", text)
         self.reads_from = len(self.lines)
         return name
+
+    def index(self, expr: ir.Index) -> str:
+        """The elements of a middle-sized table are looked up for all elements of the tile at once."""
+        definition = self.vectors.definitions[expr.vector]
+        op = definition.op if isinstance(definition, Computed) else None
+        if not isinstance(op, ir.Constants) or len(op.values) <= FEW or isinstance(expr.index, ir.Const):
+            return super().index(expr)
+        # A loop that reads a large table has to wait for memory anyway, and arrays between loops would cost more.
+        self._large_table |= len(op.values) > _MOST
+        type_ = c_type(op.type)
+        own = self.vectors.length(expr.vector) == self.length
+        if self._large_table or own or self._chosen or type_ not in ("float", "int32_t"):
+            return super().index(expr)
+        places = self.expr(expr.index)
+        if f"[[maybe_unused]] const int32_t {places} " not in "\n".join(self.lines):
+            places = self.variable("int32_t", places)
+        value = self.variable(type_, self.at(expr.vector, places))
+        at = f"[&](int32_t i) {{ return {self.at(expr.vector, 'i')}; }}"
+        table = f"look_{self.names(expr.vector)}"
+        declaration = f"const ops::LookUp<level, {type_}, {len(op.values)}> {table}({at});"
+        self._look_ups.append(LookUp(len(self.lines) - 1, table, declaration, type_, places, value))
+        return value
+
+    def look_ups(self) -> list[LookUp]:
+        """What to look up for all elements at once, before the line that has the value."""
+        for look in [] if self._large_table else self._look_ups:
+            self.prologue[look.table] = look.declaration
+        return [] if self._large_table else self._look_ups
 
     def loaded(self, member: str, type_: str, *, states_only: bool = False) -> str:
         pointer = f"f->{member} + tile"

@@ -7,15 +7,12 @@ Other values go through arrays of the tile.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from hipress.compll import ir
+from hipress.compll.emit.cpu.cuts import loops
 from hipress.compll.emit.cpu.tile import CpuTile
 from hipress.compll.emit.tile_pass import TilePass
-
-#: A line that Scope.variable() has written.
-VARIABLE = re.compile(r"\[\[maybe_unused\]\] const (?P<type>\w+) (?P<name>[xb]\w+) = ")
 
 
 @dataclass(frozen=True)
@@ -89,20 +86,24 @@ class CpuPass(TilePass):
         if self.tile.block_scope is None:
             return []
         lines = ["if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);"]
-        for state in sorted(self.tile.sources - {ir.GRADIENT}):
+        for state in self._states():
             before = f"f->before_{self.names(state)} + tile + ahead"
             lines.append(f"if (kStates && ahead != 0) prefetchElements({before}, count);")
         return lines
+
+    def _states(self) -> list[str]:
+        return sorted(self.tile.sources - {ir.GRADIENT})
+
+    def memory(self) -> list[tuple[str, str]]:
+        """The gradient and the states that the pass reads: a condition, and the pointer to the elements."""
+        states = [("if (kStates) ", f"f->before_{self.names(state)}") for state in self._states()]
+        return [("", "f->gradient"), *states] if ir.GRADIENT in self.tile.before else states
 
     def _by_elements(self) -> list[str]:
         if not self.tile.lines and not self._arrays:
             return []
         kept = [_kept(array) for array in self._arrays.values()]
-        reads = self.tile.reads_from
-        if reads is None:
-            loop = _loop([*self.tile.lines, *kept])
-        else:
-            loop = _two_loops(self.tile.lines[:reads], [*self.tile.lines[reads:], *kept])
+        loop = loops([*self.tile.lines, *kept], self.tile.reads_from, self.tile.look_ups())
         return ["int32_t bad = 0;", *loop, "allBad += bad;"] if self.bad else loop
 
     def _by_lanes(self) -> list[str]:
@@ -163,24 +164,6 @@ def _add(arrays: dict[str, _Array], prefix: str, type_: str, value: str, *, stat
     states_only = states_only and (name not in arrays or arrays[name].states_only)
     arrays[name] = _Array(name, type_, value, states_only)
     return name
-
-
-def _loop(body: list[str]) -> list[str]:
-    return ["#pragma GCC ivdep", "for (size_t i = 0; i < count; ++i) {", *(f"  {line}" for line in body), "}"]
-
-
-def _two_loops(places: list[str], reads: list[str]) -> list[str]:
-    """A loop that computes places in memory, and a short one that reads there.
-
-    A processor starts the reads that it finds in the few hundred instructions after the oldest read that waits. So
-    nothing else should stand between reads.
-    """
-    text = "\n".join(reads)
-    shared = [match for match in map(VARIABLE.match, places) if match and re.search(rf"\b{match['name']}\b", text)]
-    arrays = [f"alignas(64) {match['type']} s_{match['name']}[kTile];" for match in shared]
-    stored = [f"s_{match['name']}[i] = {match['name']};" for match in shared]
-    loaded = [f"const {match['type']} {match['name']} = s_{match['name']}[i];" for match in shared]
-    return [*arrays, *_loop([*places, *stored]), *_loop([*loaded, *reads])]
 
 
 def _kept(array: _Array) -> str:

@@ -61,6 +61,9 @@ void unpackBlockCodes(const uint8_t* __restrict from, size_t count, int32_t* __r
   for (size_t j = 0; i + j < count; ++j) codes[i + j] = static_cast<int32_t>(packed >> (j * width) & mask);
 }
 
+/// How far ahead the memory of the words is asked for: 4 KiB.
+inline constexpr size_t kWordsAhead = 1024;
+
 /// Calls `call` with the width, 1 to 8, as a constant.
 template <typename Call>
 void withWidth(unsigned width, const Call& call) {
@@ -128,6 +131,8 @@ void unpackTileOfBlock(const int32_t* block, size_t first, size_t count, int32_t
   const int32_t* const words = block + first * bits / 32;
   if constexpr (Group::kCodes != 0) {
     for (size_t i = 0; i < count; i += Group::kCodes) {
+      // A processor foresees few of these reads, because the length of a block differs from the last one's.
+      __builtin_prefetch(words + i * bits / 32 + detail::kWordsAhead, 0, 3);
       Group::unpack(words + i * bits / 32, std::min(count - i, Group::kCodes), bits, codes + i);
     }
   } else {

@@ -32,6 +32,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     ],
     "widths": [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}],
     "tables": [{}],
+    "lookups": [{}, {"residual_factor": 0.3}],
     "transforms": [{"residual_factor": 0.3, "gradient_factor": 0.7}],
     "passes": [{"residual_factor": 0.3, "gradient_factor": 0.7}],
     "prefixes": [{}],
