@@ -12,14 +12,20 @@ from tests.environments import environment, pip
 
 ROOT = Path(__file__).parents[2]
 MINUTES = 120.0
-#: Makes a root folder that has libraries and devices, but no shell, no compiler and no program outside the environment.
+#: Makes a root folder that has libraries and devices, but no shell and no compiler. Outside the environment Python's
+#: interpreter is its only program; it may be one of the system's.
 _SMALL_ROOT = """
 root=$0
 mount -t tmpfs none "$root"
-for folder in /dev /etc /proc /sys /usr/lib /usr/lib64 "$PYTHON_PREFIX" "$1" "$2"; do
+for folder in /dev /etc /proc /sys /usr/lib /usr/lib64 "$PYTHON_LIBRARIES" "$1" "$2"; do
   test -d "$folder" || continue
   mkdir -p "$root$folder"
   mount --rbind "$folder" "$root$folder"
+done
+for file in $INTERPRETERS; do
+  mkdir -p "$root${file%/*}"
+  touch "$root$file"
+  mount --bind "$file" "$root$file"
 done
 ln -s usr/lib "$root/lib"
 test ! -d /usr/lib64 || ln -s usr/lib64 "$root/lib64"
@@ -43,6 +49,16 @@ def install(wheel: Path) -> Path:
     return folder
 
 
+def _interpreters(folder: Path) -> list[Path]:
+    """The files outside the environment that its `python` leads to, link by link."""
+    path, found = folder / "bin" / "python", []
+    while path.is_symlink():
+        path = path.parent / path.readlink()
+        if not path.is_relative_to(folder):
+            found.append(path)
+    return found
+
+
 def run(folder: Path, command: Sequence[str], work: Path, *, small_root: bool = False) -> str:
     """Returns the output of a command of the environment; PATH has none of the system's programs. `small_root`: the
     command runs in a root folder that also has no programs. This needs a user who may mount."""
@@ -51,7 +67,11 @@ def run(folder: Path, command: Sequence[str], work: Path, *, small_root: bool = 
     if small_root:
         root = work / "root"
         root.mkdir(exist_ok=True)
-        variables |= {"PATH": f"{variables['PATH']}:/usr/sbin:/usr/bin", "PYTHON_PREFIX": sys.base_prefix}
+        variables |= {
+            "PATH": f"{variables['PATH']}:/usr/sbin:/usr/bin",
+            "PYTHON_LIBRARIES": f"{sys.base_prefix}/lib",
+            "INTERPRETERS": " ".join(map(str, _interpreters(folder))),
+        }
         words = [
             "/usr/bin/unshare",
             "--mount",
