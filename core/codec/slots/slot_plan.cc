@@ -39,8 +39,8 @@ std::span<const float> widened(const Slot& slot, const SlotValues& values, size_
   return floats;
 }
 
-/// What a rank adds to the sum: the slot's values times the codec's factor, in float32. Values of another
-/// type, and values with a factor, are written into scratch block `number`.
+/// The slot's values times the codec's factor, in float32, as a rank adds them to the sum. Scratch block
+/// `number` holds them if the values have another type or the factor is not 1.
 std::span<const float> contributed(const Slot& slot, const SlotValues& values, size_t number) {
   const auto floats = widened(slot, values, number);
   const float factor = slot.codec->gradientFactor();

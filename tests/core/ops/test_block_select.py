@@ -17,7 +17,7 @@ NAN_KEY = 2**32 - 1
 
 
 def chosen(keys: NDArray[np.uint32], block: int, count: int) -> list[int]:
-    """What the interpreter selects: of equal keys the first ones, in ascending order of position."""
+    """The positions that the interpreter selects, in ascending order. Of equal keys it selects the first ones."""
     result: list[int] = []
     for first in range(0, len(keys), block):
         order = np.argsort(keys[first : first + block], kind="stable")[:count]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tables are looked up for a whole tile at once: those that fit into registers, without larger ones."""
+"""A tile looks up a table at once if the table fits into registers and the pass reads no larger table."""
 
 from __future__ import annotations
 
