@@ -128,7 +128,8 @@ bench: install $(VENV)/development
 # TensorFlow for GPUs, the wheel of `make wheel` and pytest: test-gpu then tests TensorFlow's part, too.
 test-gpu: install $(VENV)/development
 	HIPRESS_REQUIRE_GPU=1 $(BIN)/python -m pytest tests/compll/emit/cuda/test_gpu.py tests/core/device \
-	  tests/core/casync/test_devices.py tests/torch/test_gpu_tensors.py
+	  tests/core/casync/test_devices.py tests/torch/test_gpu_tensors.py tests/torch/process_groups/test_gpu_groups.py \
+	  tests/torch/fsdp/test_gpu_shards.py
 	$(if $(TENSORFLOW_PYTHON),HIPRESS_REQUIRE_GPU=1 $(TENSORFLOW_PYTHON) -m pytest tests/tensorflow/gpu/test_gpu_tensors.py)
 
 bench-gpu: install $(VENV)/development

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the generated codecs on a GPU as multiples of a copy of the same tensor within the GPU's memory.
 
-    python -m benchmarks.codec_gpu --size 64M --codec onebit --json FILE
+    python -m benchmarks.codec_gpu --size 256M --codec onebit --json FILE
+
+The default size is several times a GPU's cache, so that gradient and states come from its memory.
 
 The codecs have default parameters. The values are normally distributed. Encoding includes error feedback; states pass
 from step to step. Decoding adds to a tensor. A row per codec has the columns
@@ -11,6 +13,7 @@ from step to step. Decoding adds to a tensor. A row per codec has the columns
     encode_ms, decode_ms, copy_ms   medians, in milliseconds, from events on the stream
     bytes               payload of the first step
     size_bytes, repeats the tensor's size, and the number of repetitions
+    gpu                 its name, as the driver says it
 
 Ratios are medians of pairs: a copy runs directly before each encode and decode. The exit code is 2 without a GPU or
 NVRTC.
@@ -27,21 +30,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.harness.report import Row, parse_size, print_table, write_json
 from tests.compll.emit.cuda.build import starting_library
 from tests.compll.emit.cuda.device import DeviceMemory, Runtime, missing
 from tests.compll.emit.cuda.programs import program
 from tests.compll.emit.cuda.table import Call, CudaCodec, Prepared
+from tests.compll.programs import BUILTIN
 
-CODECS = ("onebit", "tbq", "terngrad", "dgc", "graddrop", "bf16", "int8", "int4", "adacomp", "blockquant4")
+CODECS = (*BUILTIN, "adacomp", "blockquant4", "sparseloco")
 WARM_UPS = 5
 
 
 def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--size", type=parse_size, default="64M", help="size of the float32 tensor (default: 64M)")
+    parser.add_argument("--size", type=parse_size, default="256M", help="size of the float32 tensor (default: 256M)")
     parser.add_argument("--codec", action="append", choices=CODECS, help="may be repeated (default: all)")
     parser.add_argument("--repeats", type=int, default=50, help="timed repetitions (default: 50)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
@@ -68,11 +73,9 @@ class Timer:
         return milliseconds.value
 
 
-def measure(name: str, library: Path, size: int, repeats: int) -> Row:
+def measure(name: str, library: Path, gradient: NDArray[np.float32], runtime: Runtime, repeats: int) -> Row:
     """The row of one codec."""
-    runtime = Runtime()
     memory, timer = DeviceMemory(runtime), Timer(runtime)
-    gradient = np.random.default_rng(1).standard_normal(size // 4).astype(np.float32)
     source, target = memory.put(gradient), memory.room(gradient.nbytes)
     codec = CudaCodec(library, program(name), memory, {})
     prepared = Prepared(codec, gradient, codec.new_state(len(gradient)), Call(seed=1))
@@ -100,8 +103,9 @@ def measure(name: str, library: Path, size: int, repeats: int) -> Row:
         "decode_ms": statistics.median(decodes),
         "copy_ms": statistics.median(copies),
         "bytes": payload_bytes,
-        "size_bytes": size,
+        "size_bytes": gradient.nbytes,
         "repeats": repeats,
+        "gpu": runtime.name(),
     }
 
 
@@ -112,9 +116,11 @@ def main() -> int:
         print(f"codec_gpu: nothing can be measured here: {reason}", file=sys.stderr)
         return 2
     names = given.codec or list(CODECS)
+    gradient = np.random.default_rng(1).standard_normal(given.size // 4, np.float32)
+    runtime = Runtime()
     with tempfile.TemporaryDirectory() as directory:
         library = starting_library([program(name) for name in names], Path(directory))
-        rows = [measure(name, library, given.size, given.repeats) for name in names]
+        rows = [measure(name, library, gradient, runtime, given.repeats) for name in names]
     print_table(rows)
     if given.json is not None:
         write_json(given.json, rows)

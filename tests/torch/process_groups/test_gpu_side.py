@@ -26,122 +26,34 @@ from hipress.torch.process_groups.average import TensorShape
 from hipress.torch.process_groups.gpus.side import GpuSide
 from hipress.torch.process_groups.sides import side_for
 from tests.torch.ddp import training
+from tests.torch.process_groups.averages import (
+    SIGNSGD,
+    as_on_the_processor,
+    average_of,
+    summed_as_on_the_processor,
+    tensors_of,
+)
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
 from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
 
-SIGNSGD = Path(__file__).parents[3] / "examples" / "compll" / "signsgd.cll"
-WORLD, STEPS = 3, 3
-COUNTS = {"a": 5000, "none": 0, "one": 1, "seven": 7, "b": 40_000, "half": 3001, "bfloat": 2000}
-DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16}
-CODECS = [
-    "onebit(block=64)",
-    "tbq(threshold=0.3, gradient_factor=0.7)",
-    "int8",
-    "terngrad",
-    "fp16",
-    "int4(block=100)",
-    "dgc(ratio=0.05)",
-]
-
-
-def _tensors(rank: int, step: int) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(100 * step + rank)
-    return {
-        name: torch.randn(count, generator=generator).to(DTYPES.get(name, torch.float32))
-        for name, count in COUNTS.items()
-    }
-
-
-def _average(options: GroupOptions, side: GpuSide | None = None) -> GroupAverage:
-    given = _tensors(0, 0)
-    shapes = {name: TensorShape(each.numel(), each.element_size(), 2) for name, each in given.items()}
-    return GroupAverage(shapes, None, options, side=side)
-
-
-def _steps(rank: int, average: GroupAverage) -> list[dict[str, torch.Tensor]]:
-    results = []
-    for step in range(STEPS):
-        tensors = _tensors(rank, step)
-        # Two batches in flight, as DistributedDataParallel's buckets are.
-        named = list(tensors.items())
-        for started in [average.start(named[:3], step), average.start(named[3:], step)]:
-            started.wait()
-        average._side.synchronize()
-        results.append(tensors)
-    return results
+WORLD = 3
 
 
 @training.in_process_group
-def _as_on_the_processor(rank: int, topology: str) -> None:
-    hosts = topology == "hierarchical"
-    # signsgd merges an owner's values as decoded from its message, too, which sums of hosts do not allow.
-    for codec in [*CODECS, *([] if hosts else [hipress.load_codec(SIGNSGD)])]:
-        options = GroupOptions(
-            codec,
-            topology,
-            ranks_per_host=2 if hosts else 0,
-            min_compress_bytes=0,
-            codec_for={"seven": "none"},
-            portion_bytes=4000,
-        )
-        expected, found = _average(options), _average(options, FakeGpuSide())
-        for step, (wanted, given) in enumerate(zip(_steps(rank, expected), _steps(rank, found), strict=True)):
-            for name in wanted:
-                assert torch.equal(wanted[name].view(torch.uint8), given[name].view(torch.uint8)), (codec, step, name)
-        before, after = expected.state_dict(), found.state_dict()
-        assert before.keys() == after.keys()
-        for key, states in before.items():
-            for state, values in states.items():
-                np.testing.assert_array_equal(values, after[key][state], err_msg=f"{codec} {key} {state}")
-        # Slots are padded for a GPU, by less than 16 bytes each.
-        assert expected.sent_bytes <= found.sent_bytes <= expected.sent_bytes + 16 * STEPS * len(COUNTS) * 4 * WORLD
-        found.load_state_dict(before)
-        assert found.state_dict().keys() == before.keys()
+def _as_on_the_processor(rank: int, world: int, topology: str) -> None:
+    as_on_the_processor(rank, world, topology, FakeGpuSide)
 
 
 @pytest.mark.parametrize(("topology", "world"), [("ps", WORLD), ("allgather", WORLD), ("ps", 1), ("hierarchical", 4)])
 def test_averages_and_states_are_those_of_the_processor(tmp_path: Path, topology: str, world: int) -> None:
-    run(_as_on_the_processor, world, str(tmp_path), topology)
-
-
-SUMMED = [
-    "int8_shared",
-    "int8_shared(gradient_factor=0.7)",
-    "int8_shared(stochastic=true, levels=20, block=100)",
-    "thc",
-    "thc(levels=7)",
-]
+    run(_as_on_the_processor, world, str(tmp_path), world, topology)
 
 
 @training.in_process_group
 def _summed_as_on_the_processor(rank: int) -> None:
-    for codec in SUMMED:
-        options = GroupOptions(codec, min_compress_bytes=0, codec_for={"seven": "none", "half": "onebit"})
-        expected, found = _average(options), _average(options, FakeGpuSide())
-        for step, (wanted, given) in enumerate(zip(_steps(rank, expected), _steps(rank, found), strict=True)):
-            for name in wanted:
-                assert torch.equal(wanted[name].view(torch.uint8), given[name].view(torch.uint8)), (codec, step, name)
-        before, after = expected.state_dict(), found.state_dict()
-        assert before.keys() == after.keys()
-        for key, states in before.items():
-            for state, values in states.items():
-                np.testing.assert_array_equal(values, after[key][state], err_msg=f"{codec} {key} {state}")
-        found.load_state_dict(before)
-        # A rank without finite values makes all values NaN, and no rank keeps what it has encoded.
-        for average in (expected, found):
-            tensors = _tensors(rank, STEPS)
-            if rank == 1:
-                tensors["b"][17] = float("inf")
-            average.start(list(tensors.items()), STEPS).wait()
-            average._side.synchronize()
-            assert torch.isnan(tensors["b"]).all()
-            assert torch.isfinite(tensors["a"]).all()
-        before, after = expected.state_dict(), found.state_dict()
-        for key, states in before.items():
-            for state, values in states.items():
-                np.testing.assert_array_equal(values, after[key][state], err_msg=f"{codec} {key} {state}")
+    summed_as_on_the_processor(rank, FakeGpuSide)
 
 
 def test_added_levels_and_states_are_those_of_the_processor(tmp_path: Path) -> None:
@@ -150,7 +62,7 @@ def test_added_levels_and_states_are_those_of_the_processor(tmp_path: Path) -> N
 
 @training.in_process_group
 def _corrupted(rank: int) -> str:
-    average = _average(GroupOptions("onebit", min_compress_bytes=0), FakeGpuSide())
+    average = average_of(GroupOptions("onebit", min_compress_bytes=0), FakeGpuSide())
     send = group_calls.all_to_all
 
     def damage(group: Any, output: torch.Tensor, given: torch.Tensor, *sizes: list[int]) -> Any:
@@ -161,7 +73,7 @@ def _corrupted(rank: int) -> str:
     group_calls.all_to_all = damage
     try:
         with pytest.raises(hp.CorruptPayload) if rank == 1 else contextlib.nullcontext() as refused:
-            average.start(list(_tensors(rank, 0).items()), 0).wait()
+            average.start(list(tensors_of(rank, 0).items()), 0).wait()
             average._side.synchronize()
             average.raise_error()
     finally:
@@ -181,7 +93,7 @@ def _refused(rank: int) -> None:
     shapes = {"m": TensorShape(400, 4, 2, 20)}
     with pytest.raises(hp.Unsupported, match=r"codec powersgd on cpu: .* use another codec"):
         GroupAverage(shapes, None, GroupOptions("powersgd", min_compress_bytes=0), side=side)
-    average = _average(GroupOptions("onebit"), side)
+    average = average_of(GroupOptions("onebit"), side)
     with pytest.raises(hp.InvalidArgument, match="is on meta; this compressed average takes tensors on cpu"):
         average.start([("a", torch.zeros(5000, device="meta"))], 0)
 
@@ -218,7 +130,7 @@ def _group_that_moves(rank: int) -> str:
         return made
 
     def step(of: CompressingGroup, number: int) -> list[torch.Tensor]:
-        tensors = list(_tensors(rank, number).values())
+        tensors = list(tensors_of(rank, number).values())
         for tensor in tensors:
             dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=of)
             of._average._side.synchronize()

@@ -77,9 +77,7 @@ def _as_arrays(state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, An
     return {key: {name: np.asarray(values) for name, values in states.items()} for key, states in state.items()}
 
 
-def _pass_on(
-    done: torch.futures.Future[None], result: torch.futures.Future[torch.Tensor], buffer: torch.Tensor
-) -> None:
+def _pass_on(done: torch.futures.Future[Any], result: torch.futures.Future[torch.Tensor], buffer: torch.Tensor) -> None:
     try:
         done.value()
     except Exception as error:

@@ -28,7 +28,7 @@ class Unit:
         self.is_hybrid = False
         #: Of the gradients' shards.
         self.device = torch.device("cpu")
-        groups = module._get_fsdp_state()._fsdp_param_groups
+        groups = _parameter_groups(module._get_fsdp_state())
         if len(groups) > 1:
             raise Unsupported(f"{self.name} has several groups of parameters, for which FSDP2 takes no hook")
         for group in groups:
@@ -53,6 +53,13 @@ class Unit:
                 f"{self.name} has gradients of {elements} elements, and its parameters have {self.elements}: "
                 "every parameter that requires a gradient must have one in each backward pass"
             )
+
+
+def _parameter_groups(state: Any) -> list[Any]:
+    """FSDP2's groups of a module's parameters. In older versions of torch a module has one group or none."""
+    if hasattr(state, "_fsdp_param_groups"):
+        return list(state._fsdp_param_groups)
+    return [] if state._fsdp_param_group is None else [state._fsdp_param_group]
 
 
 def units_of(model: torch.nn.Module, caller: str) -> list[Unit]:

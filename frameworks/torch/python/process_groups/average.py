@@ -286,7 +286,7 @@ class GroupAverage:
         finish: Callable[[], None] | None = None,
         *,
         average: bool = True,
-    ) -> torch.futures.Future[None]:
+    ) -> torch.futures.Future[Any]:
         """Starts averaging these tensors in place; returns at once. All ranks start the same batches in one order.
 
         Arguments:
@@ -433,7 +433,7 @@ class GroupAverage:
                 tensor.copy_(values)
         if batch.finish is not None:
             batch.finish()
-        batch.done.set_result(None)
+        batch.done.set_result(batch.any_tensor())
 
 
 def _batch(item: Batch | Portion) -> Batch:

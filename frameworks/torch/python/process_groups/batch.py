@@ -35,7 +35,7 @@ class Batch:
     exact: list[torch.Tensor]
     """Those without a codec, flat."""
     layout: Layout
-    done: torch.futures.Future[None]
+    done: torch.futures.Future[Any]
     finish: Callable[[], None] | None
 
     values: list[Any] = field(default_factory=list)
@@ -56,6 +56,11 @@ class Batch:
     _error: Exception | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def any_tensor(self) -> torch.Tensor | None:
+        """One of the tensors, for `done`: a future makes streams wait only for the GPU on which its value lies."""
+        given = [*self.tensors, *self.exact, *(tensor for _, tensor in self.linked)]
+        return given[0] if given else None
+
     def split(self, portions: Sequence[Portion]) -> None:
         """From now on it has ended when all of these have."""
         self._portions, self._left = portions, len(portions)
@@ -75,7 +80,7 @@ class Batch:
             return True
         for portion in self._portions:
             portion.changed.undo()
-        self.done.set_exception(self._error)  # type: ignore[arg-type]
+        self.done.set_exception(self._error)
         return False
 
 

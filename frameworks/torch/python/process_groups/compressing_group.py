@@ -169,7 +169,7 @@ def _shape(count: int) -> TensorShape:
 class _Work(TorchWork):
     """An average that has started."""
 
-    def __init__(self, done: torch.futures.Future[None], tensors: list[torch.Tensor]) -> None:
+    def __init__(self, done: torch.futures.Future[Any], tensors: list[torch.Tensor]) -> None:
         super().__init__()
         self._done = done
         self._future: torch.futures.Future[list[torch.Tensor]] = done.then(lambda each: _result(each, tensors))
@@ -189,7 +189,7 @@ class _Work(TorchWork):
         return self._future
 
 
-def _result(done: torch.futures.Future[None], tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+def _result(done: torch.futures.Future[Any], tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     done.value()
     return tensors
 

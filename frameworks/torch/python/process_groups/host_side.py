@@ -74,8 +74,8 @@ class Side(Protocol):
     def computed(self, plan: Any) -> None:
         """The current stage has computed all of a plan's step."""
 
-    def future(self) -> torch.futures.Future[None]:
-        """A future that a stage completes."""
+    def future(self) -> torch.futures.Future[Any]:
+        """A future that a stage completes with a tensor of the batch."""
 
     def synchronize(self) -> None:
         """Waits until all work is done."""
@@ -137,7 +137,7 @@ class HostSide:
     def computed(self, plan: Any) -> None:
         """See Side."""
 
-    def future(self) -> torch.futures.Future[None]:
+    def future(self) -> torch.futures.Future[Any]:
         """See Side."""
         return torch.futures.Future()
 

@@ -14,6 +14,7 @@ from hipress.compll.build.kernels import include_folders
 from hipress.compll.build.nvrtc import find_nvrtc
 from hipress.compll.emit.cuda.codec import CUDA
 from hipress.compll.emit.origin import Origin
+from tests.compiled import compiled
 from tests.compll.emit.cuda.linker import assembler_log
 
 ROOT = Path(__file__).parents[4]
@@ -86,9 +87,6 @@ def host_library(program: ir.Program, directory: Path) -> Path:
 
 def starting_library(programs: Sequence[ir.Program], directory: Path) -> Path:
     """Compiles the host functions of codecs to a library; the kernels are separate code for a GPU."""
-    library = directory / "libcodecs.so"
     sources = [str(emit(program, directory)) for program in programs]
-    compiler = os.environ.get("CXX", "c++")
-    flags = ("-std=c++20", "-O1", "-fPIC", "-shared", f"-I{ROOT}")
-    subprocess.run([compiler, *flags, "-x", "c++", *sources, "-o", str(library)], check=True)
-    return library
+    flags = ("-std=c++20", "-O1", "-fPIC", "-shared", f"-I{ROOT}", "-x", "c++")
+    return compiled("codecs_start.so", [os.environ.get("CXX", "c++"), *flags, *sources])

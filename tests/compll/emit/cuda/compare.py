@@ -23,6 +23,11 @@ def bits(values: NDArray[np.float32]) -> NDArray[np.uint32]:
     return np.where(np.isnan(values), np.float32(np.nan), values).view(np.uint32)
 
 
+def one_nan(message: bytes) -> bytes:
+    """The message with one kind of NaN: a processor gives the NaN of an invalid operation a sign, and a GPU none."""
+    return message.replace(b"\x00\x00\xc0\xff", b"\xff\xff\xff\x7f")
+
+
 def same_steps(name: str, library: Path, memory: Memory, size: int, params: dict[str, Any]) -> None:
     """Checks messages, states and decoded values over several steps, with gradients of every kind."""
     meaning = Interpreter(program(name), **params)
@@ -37,7 +42,7 @@ def same_steps(name: str, library: Path, memory: Memory, size: int, params: dict
                 codec.encode(gradient, state, call),
                 meaning.encode(gradient, expected_state, **vars(call)),
             )
-            assert message == expected, what
+            assert one_nan(message) == one_nan(expected), what
             for key, values in expected_state.items():
                 assert state is not None
                 assert np.array_equal(bits(state[key]), bits(values)), f"{what}: {key}"

@@ -22,6 +22,7 @@ from tests.compll.emit.cuda.table import Array, Memory
 
 DRIVER = "libcuda.so.1"
 _MAJOR, _MINOR = 75, 76
+_SMALL = 1 << 20
 
 
 def missing() -> str | None:
@@ -72,6 +73,8 @@ class Runtime:
         self("CtxPushCurrent_v2", context)
         self._library = _launcher_library()
         self._launchers: dict[str, ctypes.c_void_p] = {}
+        #: Memory that no block uses, by size.
+        self.free: dict[int, list[ctypes.c_void_p]] = {}
 
     def __call__(self, function: str, *arguments: Any) -> None:
         error = getattr(self._driver, f"cu{function}")(*arguments)
@@ -79,6 +82,13 @@ class Runtime:
             name = ctypes.c_char_p()
             self._driver.cuGetErrorName(error, ctypes.byref(name))
             raise RuntimeError(f"cu{function}: {(name.value or b'?').decode()}")
+
+    def name(self) -> str:
+        """The GPU's name."""
+        device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+        self("DeviceGet", ctypes.byref(device), 0)
+        self("DeviceGetName", name, len(name), device)
+        return name.value.decode()
 
     def copy(self, to: int | None, source: int | None, size: int) -> None:
         """Copies between any two addresses, and waits for all work that was started before."""
@@ -107,14 +117,22 @@ class Runtime:
 
 
 class _Block:
-    """Memory of the GPU; the garbage collector frees it."""
+    """Memory of the GPU. The garbage collector keeps small memory for the next block of the same size: to allocate it
+    takes longer than to run a test's kernels."""
 
     def __init__(self, runtime: Runtime, size: int) -> None:
         self.runtime, self.size, self.address = runtime, size, ctypes.c_void_p()
-        runtime("MemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(max(1, size)))
+        kept = runtime.free.get(size)
+        if kept:
+            self.address = kept.pop()
+        else:
+            runtime("MemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(max(1, size)))
 
     def __del__(self) -> None:
-        self.runtime("MemFree_v2", self.address)
+        if self.size <= _SMALL:
+            self.runtime.free.setdefault(self.size, []).append(self.address)
+        else:
+            self.runtime("MemFree_v2", self.address)
 
 
 class DeviceMemory(Memory):

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,35 +24,35 @@ LARGE = 3_000_001
 
 @dataclass(frozen=True)
 class Gpu:
-    library: Path
+    library: Callable[[str], Path]
     memory: DeviceMemory
 
 
 @pytest.fixture(scope="module")
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> Gpu:
     require_gpu(missing())
-    library = starting_library([program(name) for name in NAMES], tmp_path_factory.mktemp("cuda"))
-    return Gpu(library, DeviceMemory(Runtime()))
+    directory = tmp_path_factory.mktemp("cuda")
+    return Gpu(cache(lambda name: starting_library([program(name)], directory)), DeviceMemory(Runtime()))
 
 
 @each("size", SIZES)
 @pytest.mark.parametrize("name", NAMES)
 def test_bytes_states_and_decoded_values(gpu: Gpu, name: str, size: int) -> None:
     for params in VARIANTS.get(name, [{}]):
-        compare.same_steps(name, gpu.library, gpu.memory, size, params)
+        compare.same_steps(name, gpu.library(name), gpu.memory, size, params)
 
 
 @each("size", SIZES)
 @pytest.mark.parametrize("name", NAMES)
 def test_sums_of_messages(gpu: Gpu, name: str, size: int) -> None:
-    compare.same_sums(name, gpu.library, gpu.memory, size)
+    compare.same_sums(name, gpu.library(name), gpu.memory, size)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_many_thread_blocks(gpu: Gpu, name: str) -> None:
     """The gradient needs more thread blocks than a GPU runs at once, and is encoded several times, because only then
     races show."""
-    meaning, codec = Interpreter(program(name)), CudaCodec(gpu.library, program(name), gpu.memory, {})
+    meaning, codec = Interpreter(program(name)), CudaCodec(gpu.library(name), program(name), gpu.memory, {})
     gradient = np.random.default_rng(4).standard_normal(LARGE).astype(np.float32)
     state, expected_state = codec.new_state(LARGE), meaning.new_state(LARGE)
     expected = meaning.encode(gradient, expected_state)
@@ -67,14 +69,14 @@ def test_many_thread_blocks(gpu: Gpu, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_states_are_optional(gpu: Gpu, name: str) -> None:
-    compare.same_without_states(name, gpu.library, gpu.memory)
+    compare.same_without_states(name, gpu.library(name), gpu.memory)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_malformed_payloads_are_refused(gpu: Gpu, name: str) -> None:
-    compare.same_refusals(name, gpu.library, gpu.memory)
+    compare.same_refusals(name, gpu.library(name), gpu.memory)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_elements(gpu: Gpu, name: str) -> None:
-    compare.nothing_of_nothing(name, gpu.library, gpu.memory)
+    compare.nothing_of_nothing(name, gpu.library(name), gpu.memory)

@@ -201,8 +201,8 @@ class GpuSide:
         """See Side."""
         plan.check()
 
-    def future(self) -> torch.futures.Future[None]:
-        """See Side: who waits for it makes the current stream wait."""
+    def future(self) -> torch.futures.Future[Any]:
+        """See Side: who waits for it makes the current stream wait, if the future's value is on the GPU."""
         return torch.futures.Future(devices=[self.device])
 
     def synchronize(self) -> None:

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Averages over groups of tensors on an NVIDIA GPU have the bits and the states of the processor. `make test-gpu` runs
+this, and fails without a GPU.
+
+The ranks share the first GPU. NCCL wants a GPU for each rank, so the bytes travel over Gloo, which takes tensors of
+GPUs, too; streams, kernels and torch's allocator are those of a group over NCCL.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from hipress.torch import ddp
+from hipress.torch.process_groups.gpus.side import GpuSide
+from tests.compll.emit.cuda.device import require_gpu
+from tests.torch.ddp import training
+from tests.torch.process_groups.averages import as_on_the_processor, summed_as_on_the_processor
+from tests.torch.ranks import run
+
+pytestmark = pytest.mark.slow
+
+WORLD = 3
+
+
+@pytest.fixture(autouse=True)
+def _gpu() -> None:
+    require_gpu(None if torch.cuda.is_available() else "torch finds no GPU, or was built without CUDA")
+
+
+def _side() -> GpuSide:
+    return GpuSide(torch.device("cuda", 0))
+
+
+@training.in_process_group
+def _as_on_the_processor(rank: int, world: int, topology: str) -> None:
+    as_on_the_processor(rank, world, topology, _side)
+
+
+@pytest.mark.parametrize(("topology", "world"), [("ps", WORLD), ("allgather", WORLD), ("ps", 1), ("hierarchical", 4)])
+def test_averages_and_states_are_those_of_the_processor(tmp_path: Path, topology: str, world: int) -> None:
+    run(_as_on_the_processor, world, str(tmp_path), world, topology)
+
+
+@training.in_process_group
+def _summed_as_on_the_processor(rank: int) -> None:
+    summed_as_on_the_processor(rank, _side)
+
+
+def test_added_levels_and_states_are_those_of_the_processor(tmp_path: Path) -> None:
+    run(_summed_as_on_the_processor, WORLD, str(tmp_path))
+
+
+@training.in_process_group
+def _trained(rank: int, place: str, codec: str) -> bytes:
+    """The parameters after some steps. An element of the gradient is one value, so it is the same on every device."""
+    model = nn.Linear(2000, 50, bias=False)
+    with torch.no_grad():
+        model.weight.zero_()
+    wrapped = DistributedDataParallel(model.to(place), bucket_cap_mb=0.1)
+    ddp.compress(wrapped, codec=codec)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.5)
+    for step in range(4):
+        optimizer.zero_grad()
+        row = torch.randn(1, 2000, generator=torch.Generator().manual_seed(10 * step + rank)).to(place)
+        wrapped(row).sum().backward()
+        optimizer.step()
+    return bytes(model.weight.detach().cpu().numpy().tobytes())
+
+
+@pytest.mark.parametrize("codec", ["onebit", "int8", "dgc", "thc"])
+def test_a_model_of_distributed_data_parallel_gets_the_bits_of_the_processor(tmp_path: Path, codec: str) -> None:
+    folders = {place: tmp_path / place.replace(":", "") for place in ("cuda:0", "cpu")}
+    for folder in folders.values():
+        folder.mkdir()
+    on_gpu, on_processor = (run(_trained, 2, str(folder), place, codec) for place, folder in folders.items())
+    assert on_gpu == on_processor
+    assert len(set(on_gpu)) == 1
