@@ -32,18 +32,19 @@ inline constexpr size_t kMostHadamard = 4096;  ///< Elements of a block of hadam
 HIPRESS_DEVICE inline void hadamardBlocks(const Block& block, const float* in, size_t length, size_t size,
                                           float scale, float* out) {
   HIPRESS_SHARED float values[kMostHadamard];
-  const size_t each = size < kTile ? kTile : size, wholes = length / size * size;
+  const size_t each = size < kTile ? kTile : size, wholes = length - length % size;
   for (size_t first = block.index * each; first < length; first += block.count * each) {
-    const size_t here = atMost(each, length - first);
-    const size_t whole = wholes > first ? atMost(each, wholes - first) : 0;
+    const auto here = static_cast<unsigned>(atMost(each, length - first));
+    const auto whole = static_cast<unsigned>(wholes > first ? atMost(each, wholes - first) : 0);
     block.threads([&](unsigned t) {
-      for (size_t i = t; i < here; i += kThreads) values[i] = load(in + first + i);
+      for (unsigned i = t; i < here; i += kThreads) values[i] = load(in + first + i);
     });
     block.sync();
-    for (size_t half = size / 2; half != 0; half /= 2) {
+    for (auto half = static_cast<unsigned>(size / 2); half != 0; half /= 2) {
       block.threads([&](unsigned t) {
-        for (size_t pair = t; pair < whole / 2; pair += kThreads) {
-          const size_t i = pair / half * 2 * half + pair % half;
+        for (unsigned pair = t; pair < whole / 2; pair += kThreads) {
+          const unsigned low = pair & (half - 1);  // a half is a power of two
+          const unsigned i = 2 * (pair - low) + low;
           const float a = values[i], b = values[i + half];
           values[i] = a + b;
           values[i + half] = a - b;
@@ -52,7 +53,8 @@ HIPRESS_DEVICE inline void hadamardBlocks(const Block& block, const float* in, s
       block.sync();
     }
     block.threads([&](unsigned t) {
-      for (size_t i = t; i < here; i += kThreads) out[first + i] = i < whole ? values[i] * scale : values[i];
+      for (unsigned i = t; i < here; i += kThreads)
+        out[first + i] = i < whole ? values[i] * scale : values[i];
     });
     block.sync();
   }

@@ -8,14 +8,17 @@
 
 #define HIPRESS_DEVICE __device__
 #define HIPRESS_SHARED __shared__
-/// Makes a kernel named `symbol` of a type. At least three blocks of threads share a multiprocessor.
-#define HIPRESS_KERNEL(symbol, ...)                                        \
-  extern "C" __global__ void __launch_bounds__(hipress::cuda::kThreads, 3) \
-      symbol(const __VA_ARGS__ kernel) {                                   \
-    kernel(hipress::cuda::Block{blockIdx.x, gridDim.x});                   \
+#define HIPRESS_UNROLL _Pragma("unroll")
+/// Makes a kernel named `symbol` of a type. At least kResident blocks of threads share a multiprocessor.
+#define HIPRESS_KERNEL(symbol, ...)                                                               \
+  extern "C" __global__ void __launch_bounds__(hipress::cuda::kThreads, hipress::cuda::kResident) \
+      symbol(const __VA_ARGS__ kernel) {                                                          \
+    kernel(hipress::cuda::Block{blockIdx.x, gridDim.x});                                          \
   }
 
 namespace hipress::cuda {
+
+inline constexpr unsigned kResident = 4;
 
 struct Block {
   size_t index;
@@ -48,6 +51,23 @@ struct Block {
     }
     __syncthreads();
     return isLast;
+  }
+
+  /// Calls body(j, load(j)) for every j < elements, at most kTile. In a whole tile a thread loads all of its
+  /// elements before it computes the first, so that it waits for memory once.
+  template <typename Load, typename Body>
+  __device__ void elements(unsigned elements, Load load, Body body) const {
+    if (elements == kTile) {
+      constexpr unsigned kEach = kTile / kThreads;
+      decltype(load(0u)) loaded[kEach];
+#pragma unroll
+      for (unsigned k = 0; k < kEach; ++k) loaded[k] = load(k * kThreads + threadIdx.x);
+#pragma unroll
+      for (unsigned k = 0; k < kEach; ++k) body(k * kThreads + threadIdx.x, loaded[k]);
+    } else {
+#pragma unroll 1
+      for (unsigned j = threadIdx.x; j < elements; j += kThreads) body(j, load(j));
+    }
   }
 
   /// Calls body(j) for every j < elements, at most kTile. Successive threads have successive elements. In a

@@ -7,8 +7,9 @@
 // a processor, where one call serves a block and threads are loops.
 //
 // Three compilers read a source with kernels. NVRTC makes the GPU's code. The C++ compiler makes the host's
-// part, which starts kernels by their symbols. For tests, with HIPRESS_HOST_EXECUTION, the C++ compiler makes
-// kernels that run on the processor.
+// part, which starts kernels by their symbols. For tests the C++ compiler makes kernels that run on the
+// processor: with HIPRESS_HOST_EXECUTION step by step, and with HIPRESS_THREAD_EXECUTION thread by thread,
+// which shows a missing block.sync().
 #pragma once
 
 #include <cstddef>
@@ -36,6 +37,8 @@ inline unsigned gridFor(size_t count, size_t each = kTile) {
 
 #if defined(__CUDACC_RTC__)
 #include "core/ops/cuda/device_execution.h"
+#elif defined(HIPRESS_THREAD_EXECUTION)
+#include "core/ops/cuda/thread_execution.h"
 #else
 #include "core/ops/cuda/host_execution.h"
 #endif

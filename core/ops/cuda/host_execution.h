@@ -11,6 +11,7 @@
 
 #define HIPRESS_DEVICE
 #define HIPRESS_SHARED static thread_local
+#define HIPRESS_UNROLL
 #if defined(HIPRESS_HOST_EXECUTION)
 /// A function that runs all blocks of a kernel. Weak, because several sources may make kernels of one header.
 #define HIPRESS_KERNEL(symbol, ...)                                                                          \
@@ -44,6 +45,11 @@ struct Block {
   bool last(uint32_t* ticket) const {
     *ticket = (*ticket + 1) % static_cast<uint32_t>(count);
     return *ticket == 0;
+  }
+
+  template <typename Load, typename Body>
+  void elements(unsigned elements, Load load, Body body) const {
+    for (unsigned j = elements; j-- > 0;) body(j, load(j));
   }
 
   /// Backwards, because no kernel may depend on the order.

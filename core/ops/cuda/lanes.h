@@ -3,7 +3,8 @@
 // Reductions in the language's order (docs/extending/codec.md): blocks of kReduceBlock elements. In a block,
 // element i belongs to lane i mod kLanes. Each lane combines its elements in order, from its first one. Then
 // the lanes are combined in order, without lanes that have no element. Results of several blocks are reduced
-// in the same way. All threads stage elements in shared memory, and one thread computes a lane.
+// in the same way. One thread computes a lane: of elements that all threads have staged in shared memory, or,
+// if nothing else needs their neighbours, of elements that it loads itself.
 //
 // A Combine is a type with T operator()(T, T).
 #pragma once
@@ -42,6 +43,37 @@ HIPRESS_DEVICE T finishLanes(const T* lanes, size_t count, Combine combine) {
   return result;
 }
 
+inline constexpr unsigned kUnits =
+    kThreads / ops::kLanes;  ///< Units that a thread block takes at once, at most.
+/// Shared memory for the lanes of kUnits units: the lanes of successive units lie in different banks.
+inline constexpr unsigned kUnitLanes = kUnits * (ops::kLanes + 1);
+
+/// How many of `units` a thread block takes at once: all of its threads have work, but only if there is work
+/// for about as many thread blocks as a GPU runs at once.
+HIPRESS_DEVICE inline uint32_t unitsTogether(uint32_t units) {
+  constexpr uint32_t kThreadBlocks = 512;
+  return units / kThreadBlocks >= kUnits ? kUnits : (units < kThreadBlocks ? 1u : units / kThreadBlocks);
+}
+
+HIPRESS_DEVICE inline unsigned placeOfLane(unsigned thread) {
+  return thread + thread / ops::kLanes;
+}
+
+/// Calls body(place, load(place)) for the elements of one lane, in order. The lane loads `together` elements
+/// before it computes the first.
+template <unsigned together, typename Load, typename Body>
+HIPRESS_DEVICE void eachOfLane(size_t first, size_t last, unsigned lane, Load load, Body body) {
+  size_t place = first + lane;
+  for (; place + (together - 1) * ops::kLanes < last; place += together * ops::kLanes) {
+    decltype(load(place)) loaded[together];
+    HIPRESS_UNROLL
+    for (unsigned k = 0; k < together; ++k) loaded[k] = load(place + k * ops::kLanes);
+    HIPRESS_UNROLL
+    for (unsigned k = 0; k < together; ++k) body(place + k * ops::kLanes, loaded[k]);
+  }
+  for (; place < last; place += ops::kLanes) body(place, load(place));
+}
+
 /// Shared memory for a tile and its lanes, for one reduction after the other.
 HIPRESS_DEVICE inline void* stagingMemory() {
   HIPRESS_SHARED double memory[kTile + ops::kLanes];
@@ -74,12 +106,13 @@ HIPRESS_DEVICE void reducePartials(const Block& block, T* partials, size_t count
 /// How thread blocks share the blocks of reduce_blocks: several short ones per tile, or part of one long one.
 class BlockParts {
  public:
-  /// For a vector of `length` < 2^31, and blocks of `size`, which is positive.
-  HIPRESS_DEVICE BlockParts(size_t length, size_t size)
+  /// For a vector of `length` < 2^31, and blocks of `size`, which is positive. `alone`: a unit has one short
+  /// block, not all of a tile.
+  HIPRESS_DEVICE BlockParts(size_t length, size_t size, bool alone = false)
       : length_(static_cast<uint32_t>(length)),
         size_(static_cast<uint32_t>(size)),
         rows_(length_ / size_ + (length_ % size_ != 0 ? 1u : 0u)),
-        each_(size <= kTile ? kTile / size_ : partials(size_ < length_ ? size_ : length_)),
+        each_(size <= kTile ? (alone ? 1u : kTile / size_) : partials(size_ < length_ ? size_ : length_)),
         units_(size <= kTile ? (rows_ + each_ - 1) / each_ : rows_ * each_) {}
 
   HIPRESS_DEVICE bool isShort() const { return size_ <= kTile; }

@@ -13,11 +13,28 @@
 
 namespace hipress::cuda {
 
+/// Copies the bytes of a whole tile from shared memory, at a multiple of four, to such an address.
+HIPRESS_DEVICE inline void copyTile(const Block& block, const uint8_t* codes, uint8_t* to) {
+  const void* const from = __builtin_assume_aligned(codes, 4);
+  void* const words = __builtin_assume_aligned(to, 4);
+  block.threads([&](unsigned t) {
+    for (unsigned byte = 4 * t; byte < kTile; byte += 4 * kThreads) {
+      uint32_t word = 0;
+      std::memcpy(&word, static_cast<const uint8_t*>(from) + byte, 4);
+      std::memcpy(static_cast<uint8_t*>(words) + byte, &word, 4);
+    }
+  });
+}
+
 /// Writes the codes of a tile; each thread writes whole bytes. `field` is the start of the vector.
 template <typename Code>
 HIPRESS_DEVICE void packTile(const Block& block, const Code* codes, unsigned count, unsigned width,
                              uint8_t* field, size_t tile) {
   uint8_t* const to = field + tile * width / 8;  // a tile is a multiple of eight elements
+  if constexpr (sizeof(Code) == 1) {
+    if (width == 8 && count == kTile && reinterpret_cast<uintptr_t>(to) % 4 == 0)
+      return copyTile(block, codes, to);
+  }
   const auto bytes = static_cast<unsigned>(ops::packedBytes(count, width));
   block.threads([&](unsigned t) {
     for (unsigned byte = t; byte < bytes; byte += kThreads) {

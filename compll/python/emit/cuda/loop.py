@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hipress.compll import ir
+from hipress.compll.emit.cuda.blocks import single_elements
 from hipress.compll.emit.cuda.function import CudaFunction
+from hipress.compll.emit.cuda.lanes import Reduction, lanes_kernel
 from hipress.compll.emit.cuda.tile_pass import CudaPass
 from hipress.compll.emit.scope import c_type
 from hipress.compll.emit.text import indented
@@ -22,10 +24,17 @@ from hipress.compll.passes.vectors import Mapped
 
 def plain_kernel(function: CudaFunction, loop: plan.Loop, sinks: Sequence[plan.Sink], computed: set[str]) -> str:
     """The body of a kernel that takes the tiles of a vector; see CudaSteps.kernel."""
-    work = CudaPass(function, loop, computed)
-    work.add(sinks)
-    length = work.tile.copied(work.tile.count(loop.vector), "length")
+    before = function.gradient_checked
+    work, length = _begun(function, loop, sinks, computed)
     if work.reduces:
+        if single_elements([sink for sink in sinks if not isinstance(sink, plan.ReduceTo)], function):
+            kernel = lanes_kernel(
+                work, [_reduction(work, sink) for sink in work.reduces], f"{length}, ops::kReduceBlock"
+            )
+            if kernel is not None:
+                return kernel
+            function.gradient_checked = before
+            work, length = _begun(function, loop, sinks, computed)
         body = _reducing(work)
     else:
         body = (
@@ -34,6 +43,21 @@ def plain_kernel(function: CudaFunction, loop: plan.Loop, sinks: Sequence[plan.S
             f"{indented(work.text(), 2)}\n}}"
         )
     return "\n".join([work.opening(), body, *([work.closing()] if work.bad else [])])
+
+
+def _begun(
+    function: CudaFunction, loop: plan.Loop, sinks: Sequence[plan.Sink], computed: set[str]
+) -> tuple[CudaPass, str]:
+    """The pass for the elements, and the number of elements."""
+    work = CudaPass(function, loop, computed)
+    work.add(sinks)
+    return work, work.tile.copied(work.tile.count(loop.vector), "length")
+
+
+def _reduction(work: CudaPass, sink: plan.ReduceTo) -> Reduction:
+    name, type_ = work.names(sink.name), c_type(sink.op.function.parameters[0][1])
+    combine = f"{work.function.combine(sink.op)}{{f}}"
+    return Reduction(name, type_, combine, sink.op.vector, f"{work.tile.pointer(f'r_{name}')}[unit] = $result;")
 
 
 def _reducing(work: CudaPass) -> str:

@@ -22,7 +22,8 @@ def _element(work: CudaPass, sink: plan.StoreTo) -> None:
                 tile.lines.append(f"sum.put(k, j, {value});")
                 return
             output = tile.pointer("output")
-            tile.lines.append(f"{output}[i] = kAccumulate ? {output}[i] + {value} : {value};")
+            old = tile.given("old", "float", f"kAccumulate ? {output}[i] : 0.0f")
+            tile.lines.append(f"{output}[i] = kAccumulate ? {old} + {value} : {value};")
         case "state":
             value = tile.element(sink.vector)
             work.check_state(place.name, value)

@@ -15,6 +15,7 @@ class CudaTile(Tile):
     def __init__(self, function: CudaFunction, prologue: dict[str, str], length: str, computed: set[str]) -> None:
         super().__init__(function, prologue, length)
         self.computed = computed  # spread vectors that an earlier kernel has put in memory
+        self.loads: dict[str, tuple[str, str]] = {}  # types and texts of what an element needs from memory
         self.shared: dict[str, str] = {}  # declarations of shared memory
         self.words: dict[int, str] = {}  # statements that draw a tile's random numbers
         self.blocks: dict[str, str] = {}  # names of the objects that number a tile's blocks, by block size
@@ -27,19 +28,26 @@ class CudaTile(Tile):
         return self.copied(f"f->{member}", member)
 
     def loaded(self, member: str, type_: str, *, states_only: bool = False) -> str:
-        return f"cuda::load({self.pointer(member)} + i)"
+        text = f"cuda::load({self.pointer(member)} + i)"
+        return self.given(member, type_, f"kStates ? {text} : {type_}{{}}" if states_only else text)
 
     def unpacked(self, name: str) -> str:
         pointer = self.pointer(f"v_{self.names(name)}")
-        return f"cuda::unpackAt({pointer}, i, {self.bits(self.vectors.element(name))})"
+        bits = self.bits(self.vectors.element(name))
+        return self.given(f"code_{self.names(name)}", "int32_t", f"cuda::unpackAt({pointer}, i, {bits})")
+
+    def given(self, name: str, type_: str, text: str) -> str:
+        """The value `text` of element i, which is loaded before anything is computed."""
+        self.loads[name] = (type_, text)
+        return f"given.{name}"
 
     def spread(self, access: ir.Spread) -> str:
         size = f"ops::atLeastOne({self.expr(access.block)})"
         if size not in self.blocks:
             self.blocks[size] = f"blocks{len(self.blocks)}"
-            self.before[self.blocks[size]] = (
-                f"const cuda::TileBlocks {self.blocks[size]}(tile, static_cast<size_t>({size}));"
-            )
+            name = f"size_{self.blocks[size]}"
+            self.prologue[name] = f"const cuda::BlockSize {name}(static_cast<size_t>({size}));"
+            self.before[self.blocks[size]] = f"const cuda::TileBlocks {self.blocks[size]}(tile, {name});"
         number = f"{self.blocks[size]}.of(j)"
         definition, type_ = self.vectors.definitions[access.vector], self.vectors.element(access.vector)
         numbers = isinstance(definition, Payload) and not type_.packed

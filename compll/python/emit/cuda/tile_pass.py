@@ -44,7 +44,9 @@ class CudaPass(TilePass):
         name = f"t_{value}"
         if name not in self.staged:
             self.staged.add(name)
-            self.tile.shared[name] = f"HIPRESS_SHARED {kept} {name}[cuda::kTile];"
+            # Whole words are copied from bytes.
+            aligned = "alignas(4) " if kept == "uint8_t" else ""
+            self.tile.shared[name] = f"{aligned}HIPRESS_SHARED {kept} {name}[cuda::kTile];"
             self.tile.lines.append(f"{name}[j] = static_cast<{kept}>({value});")
         return name
 
@@ -57,15 +59,25 @@ class CudaPass(TilePass):
         lines = list(self.tile.before.values())
         if self.tile.words:
             lines += [*self.tile.words.values(), "block.sync();"]
-        lines += [
-            "block.elements(count, [&](unsigned j) {",
-            "  [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);",
-            *(f"  {line}" for line in self.tile.lines),
-            "});",
-        ]
+        place = "  [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);"
+        if self.tile.loads:
+            lines += [*self.given(), f"block.elements(count, [&](unsigned j) {{\n{place}\n  return {self.loaded()};"]
+            lines += ["}, [&](unsigned j, [[maybe_unused]] const Given& given) {"]
+        else:
+            lines += ["block.elements(count, [&](unsigned j) {"]
+        lines += [place, *(f"  {line}" for line in self.tile.lines), "});"]
         if self.tile.shared:  # the next tile uses the same shared memory
             lines += ["block.sync();", *self.after, *(["block.sync();"] if self.after else [])]
         return "\n".join(lines)
+
+    def given(self) -> list[str]:
+        """The declaration of what an element needs from memory."""
+        members = (f"{type_} {name};" for name, (type_, _) in self.tile.loads.items())
+        return [f"struct Given {{ {' '.join(members)} }};"]
+
+    def loaded(self) -> str:
+        """Its values for element i."""
+        return f"Given{{{', '.join(text for _, text in self.tile.loads.values())}}}"
 
     def opening(self) -> str:
         """The declarations at the beginning of the kernel."""

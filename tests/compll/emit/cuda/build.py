@@ -20,11 +20,16 @@ from tests.compll.emit.cuda.linker import assembler_log
 ROOT = Path(__file__).parents[4]
 #: Compute capabilities of three generations of GPUs.
 ARCHITECTURES = ("80", "90", "100")
+#: Bytes of a thread's registers that may go through memory. On an H200 a fourth block of threads on a multiprocessor
+#: gains more than this costs.
+MOST_SPILLED = 64
 #: Compiler options for a library whose kernels run on the processor.
 HOST_FLAGS = (
     *("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fPIC", "-shared"),
     *("-DHIPRESS_HOST_EXECUTION", f"-I{ROOT}"),
 )
+#: The same for kernels that run thread by thread.
+THREAD_FLAGS = (*HOST_FLAGS, "-DHIPRESS_THREAD_EXECUTION")
 _ENTRY = re.compile(
     r"Compiling entry function '(?P<kernel>\w+)' for 'sm_\w+'.*?"
     r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads",
@@ -50,7 +55,7 @@ def kernels_of_all_architectures(text: str) -> dict[str, list[str]]:
 
 def _not_spilling(log: str, architecture: str) -> list[str]:
     entries = [match.groupdict() for match in _ENTRY.finditer(log)]
-    spilling = [e for e in entries if int(e["stores"]) or int(e["loads"])]
+    spilling = [e for e in entries if max(int(e["stores"]), int(e["loads"])) > MOST_SPILLED]
     assert not spilling, "\n".join(f"{e['kernel']} (sm_{architecture}): {e['stores']} bytes" for e in spilling)
     assert "warning" not in log, log
     return [e["kernel"] for e in entries]
@@ -77,11 +82,11 @@ def emit(program: ir.Program, directory: Path) -> Path:
     return file
 
 
-def host_library(program: ir.Program, directory: Path) -> Path:
+def host_library(program: ir.Program, directory: Path, flags: Sequence[str] = HOST_FLAGS) -> Path:
     """Compiles the program to a library whose kernels run on the processor."""
     source, library = emit(program, directory), directory / f"lib{program.name}_host.so"
     compiler = os.environ.get("CXX", "c++")
-    subprocess.run([compiler, *HOST_FLAGS, "-x", "c++", str(source), "-o", str(library)], check=True)
+    subprocess.run([compiler, *flags, "-x", "c++", str(source), "-o", str(library)], check=True)
     return library
 
 

@@ -23,9 +23,23 @@ def bits(values: NDArray[np.float32]) -> NDArray[np.uint32]:
     return np.where(np.isnan(values), np.float32(np.nan), values).view(np.uint32)
 
 
-def one_nan(message: bytes) -> bytes:
-    """The message with one kind of NaN: a processor gives the NaN of an invalid operation a sign, and a GPU none."""
-    return message.replace(b"\x00\x00\xc0\xff", b"\xff\xff\xff\x7f")
+def same_message(found: bytes, expected: bytes) -> bool:
+    """Whether two messages are equal but for the bits of float NaNs: processors and GPUs make different ones."""
+    if len(found) != len(expected):
+        return False
+    arrays = [np.frombuffer(each, np.uint8) for each in (found, expected)]
+    end = 0
+    for place in np.flatnonzero(arrays[0] != arrays[1]).tolist():
+        if place < end:
+            continue
+        for start in range(max(end, place - 3), place + 1):
+            words = [each[start : start + 4] for each in (found, expected)]
+            if all(len(word) == 4 and np.isnan(np.frombuffer(word, np.float32)[0]) for word in words):
+                end = start + 4
+                break
+        else:
+            return False
+    return True
 
 
 def same_steps(name: str, library: Path, memory: Memory, size: int, params: dict[str, Any]) -> None:
@@ -42,7 +56,7 @@ def same_steps(name: str, library: Path, memory: Memory, size: int, params: dict
                 codec.encode(gradient, state, call),
                 meaning.encode(gradient, expected_state, **vars(call)),
             )
-            assert one_nan(message) == one_nan(expected), what
+            assert same_message(message, expected), what
             for key, values in expected_state.items():
                 assert state is not None
                 assert np.array_equal(bits(state[key]), bits(values)), f"{what}: {key}"

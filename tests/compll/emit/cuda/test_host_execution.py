@@ -78,5 +78,6 @@ def test_a_program_that_scatters_in_no_order_is_refused(tmp_path: Path) -> None:
 def test_short_reductions_of_a_block_share_one_kernel(tmp_path: Path) -> None:
     """A plan must fuse kernels: onebit makes its three reductions in one pass over the elements."""
     text = emit(program("onebit"), tmp_path).read_text().partition("namespace decoding")[0]
-    assert text.count("block.elements(") == 3
-    assert text.count("cuda::feedLanes<") == 3
+    assert text.count("block.elements(") == 2
+    assert text.count("cuda::eachOfLane<") == 1
+    assert text.count("cuda::finishLanes(") == 3
