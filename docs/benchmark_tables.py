@@ -168,6 +168,27 @@ def codec_table(result: Result) -> str:
     return table("Codec | Encode / memcpy: | Decode / memcpy: | Faster than in torch: | Smaller:", lines)
 
 
+def gpu_codec_table(result: Result) -> str:
+    """A row for each codec on a GPU."""
+    lines = [
+        (
+            f"`{row['codec']}`",
+            times(row["encode_copy_ratio"]),
+            times(row["decode_copy_ratio"]),
+            f"{row['encode_ms']:.3g} ms",
+            f"{row['decode_ms']:.3g} ms",
+            f"{row['size_bytes'] / row['bytes']:.0f} ×",
+        )
+        for row in result or []
+    ]
+    if not result:
+        return NOT_MEASURED.capitalize() + ".\n"
+    first = result[0]
+    size = f"{first['size_bytes'] / 1e6:.0f} MB"
+    caption = f"{first['gpu']}, a tensor of {size}, which it copies in {first['copy_ms']:.3g} ms.\n\n"
+    return caption + table("Codec | Encode / copy: | Decode / copy: | Encode: | Decode: | Smaller:", lines)
+
+
 def error_tables(result: Result) -> str:
     """Two tables of vNMSE by codec: one training with every topology and number of ranks, and all trainings with ps."""
     rows = result or []

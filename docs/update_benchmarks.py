@@ -63,7 +63,7 @@ files. `make bench` measures everything again and writes this page.
 | How much processor time does planning take? | [What planning takes](#what-planning-takes) |
 | How long is a training step? | [Training steps](#training-steps) |
 | What does synchronising seldom gain over slow links? | [Seldom](#synchronising-seldom) |
-| How fast are the codecs? | [Codecs](#codecs) |
+| How fast are the codecs? | [Codecs](#codecs), [on a GPU](#codecs-on-a-gpu) |
 | How much do 8 and 4 bits for a value save? | [Eight and four bits](#eight-and-four-bits-for-each-value) |
 | How fast is PowerSGD? | [PowerSGD](#powersgd-beside-torchs-hook) |
 | How exact is a compressed average? | [Error](#error-of-the-average) |
@@ -72,6 +72,12 @@ files. `make bench` measures everything again and writes this page.
 | Does training go on well with another number of ranks? | [Resumed](#resumed-with-another-number-of-ranks) |
 | What does taking codec states cost? | [Cost of codec states](#cost-of-codec-states) |
 | What do 16 and 8 bits cost in a small training? | [Laboratory exercise](#the-laboratory-exercise) |
+"""
+_GPU = """\
+`make bench-gpu` measures codecs with their states on a GPU. *Copy*: the same tensor from one place of the GPU's memory
+to another. Encoding reads gradient and residual and writes the next residual, so it moves at least 1.5 times the bytes
+of a copy. A codec with blocks reads both twice, so it moves 2.5 times these bytes. Sorting and selecting (`threshold`,
+`dynamiq`, `sparseloco`, `adacomp`, `topk`) and the transforms of `thc` are not yet fast.
 """
 _HOOKS = """\
 The rows of DDP's hook are [hipress.torch.ddp](guide/pytorch.md) with DDP's buckets over the model's own Gloo group.
@@ -255,7 +261,8 @@ def page(load: Load, folder: Path) -> str:
     parts += [tables.train_table(trained), _sources(folder, *(name for name in RESULTS if name.startswith("train-")))]
     parts += ["## Synchronising seldom\n", _SELDOM, diloco_table(load(SELDOM)), _sources(folder, SELDOM)]
     parts += ["## Codecs\n", "The tensor has 64 MB; the codec uses one thread.\n", tables.codec_table(load("codec"))]
-    parts += [_sources(folder, "codec"), "## Error of the average\n", _ERROR, tables.error_tables(load("error"))]
+    parts += [_sources(folder, "codec"), "## Codecs on a GPU\n", _GPU, tables.gpu_codec_table(load("codec_gpu"))]
+    parts += [_sources(folder, "codec_gpu"), "## Error of the average\n", _ERROR, tables.error_tables(load("error"))]
     parts += [_sources(folder, "error"), "## On this machine's loopback\n"]
     parts += ["The ranks of HiPress read each other's memory; Gloo uses TCP.\n"]
     loopback = {(str(n), size): load(f"sync-loopback-{n}x{size}") for n in (4, 2) for size in ("100M", "1M")}

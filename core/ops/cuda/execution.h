@@ -36,11 +36,11 @@ inline unsigned gridFor(size_t count, size_t each = kTile) {
 }  // namespace hipress::cuda
 
 #if defined(__CUDACC_RTC__)
-#include "core/ops/cuda/device_execution.h"
+#include "core/ops/cuda/execution/device.h"
 #elif defined(HIPRESS_THREAD_EXECUTION)
-#include "core/ops/cuda/thread_execution.h"
+#include "core/ops/cuda/execution/thread.h"
 #else
-#include "core/ops/cuda/host_execution.h"
+#include "core/ops/cuda/execution/host.h"
 #endif
 
 namespace hipress::cuda {

@@ -39,7 +39,7 @@ def lanes_kernel(work: CudaPass, reductions: Sequence[Reduction], parts: str) ->
     if tile.words or tile.before or work.after or work.staged or not tile.loads:
         return None
     place = "[[maybe_unused]] const auto i = static_cast<int32_t>(place);"
-    own = [f"{each.type} own_{each.name}{{}};" for each in reductions]
+    values = [f"{each.type} own_{each.name}{{}};" for each in reductions]
     kept = [f"lanes_{each.name}[cuda::placeOfLane(t)] = own_{each.name};" for each in reductions]
     ends = [
         f"const {each.type} result_{each.name} = cuda::finishLanes(\n"
@@ -56,7 +56,7 @@ for (size_t base = block.index * together; base < parts.units(); base += block.c
     const auto unit = static_cast<uint32_t>(base + t / ops::kLanes);
     if (t / ops::kLanes >= together || unit >= parts.units()) return;
     const size_t first = parts.first(unit), last = parts.last(unit);
-{indented(lines([*own, *work.given()]), 4)}
+{indented(lines([*values, *work.given()]), 4)}
     cuda::eachOfLane<{max(2, _LOADS // len(tile.loads))}>(first, last, t % ops::kLanes, [&](size_t place) {{
       {place}
       return {work.loaded()};

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated kernels that run on the processor thread by thread give the interpreter's bytes: no barrier is missing.
 
-core/ops/cuda/thread_execution.h says how. The codecs are those whose kernels share memory among threads in different
+core/ops/cuda/execution/thread.h says how. The codecs are those whose kernels share memory among threads in different
 ways; test_host_execution.py has all codecs, more sizes and more gradients.
 """
 

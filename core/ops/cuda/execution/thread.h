@@ -3,7 +3,7 @@
 // Kernels on the processor, thread by thread, for tests with HIPRESS_THREAD_EXECUTION; execution.h says how
 // to write kernels. Each thread of a block is a context with a stack of its own, which runs until it comes to
 // a barrier. So a thread is ahead of the others by all that lies between two barriers, as far as a GPU's
-// threads ever are, and a missing barrier gives wrong values. host_execution.h runs the same kernels much
+// threads ever are, and a missing barrier gives wrong values. host.h runs the same kernels much
 // faster, but does a step for all threads before the next one.
 #pragma once
 
