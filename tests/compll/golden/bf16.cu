@@ -61,17 +61,26 @@ struct Kernel1 {
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const int32_t x2 = ops::bitsOf(x1);
-          [[maybe_unused]] const int32_t x3 = ops::toUint(
-              (ops::shiftRight(ops::addInt(ops::addInt(x2, 32767), (ops::shiftRight(x2, 16) & 1)), 16) &
-               65535),
-              16u);
-          typed_0[i] = static_cast<uint16_t>(x3);
-          bad += ops::isFinite(x1) ? 0 : 1;
-        });
+        struct Given {
+          float gradient;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const int32_t x2 = ops::bitsOf(x1);
+              [[maybe_unused]] const int32_t x3 = ops::toUint(
+                  (ops::shiftRight(ops::addInt(ops::addInt(x2, 32767), (ops::shiftRight(x2, 16) & 1)), 16) &
+                   65535),
+                  16u);
+              typed_0[i] = static_cast<uint16_t>(x3);
+              bad += ops::isFinite(x1) ? 0 : 1;
+            });
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
@@ -152,12 +161,22 @@ struct Kernel1 {
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::load(v_upper + i);
-          [[maybe_unused]] const float x2 = ops::floatOf(ops::shiftLeft(x1, 16));
-          output[i] = kAccumulate ? output[i] + x2 : x2;
-        });
+        struct Given {
+          uint16_t v_upper;
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_upper + i), kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.v_upper;
+              [[maybe_unused]] const float x2 = ops::floatOf(ops::shiftLeft(x1, 16));
+              output[i] = kAccumulate ? given.old + x2 : x2;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -215,12 +234,21 @@ struct Sum1 {
     [[maybe_unused]] const size_t tile = sum.tile;
     [[maybe_unused]] const unsigned count = sum.count;
     [[maybe_unused]] const auto v_upper = f->v_upper;
-    block.elements(count, [&](unsigned j) {
-      [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-      [[maybe_unused]] const int32_t x1 = cuda::load(v_upper + i);
-      [[maybe_unused]] const float x2 = ops::floatOf(ops::shiftLeft(x1, 16));
-      sum.put(k, j, x2);
-    });
+    struct Given {
+      uint16_t v_upper;
+    };
+    block.elements(
+        count,
+        [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          return Given{cuda::load(v_upper + i)};
+        },
+        [&](unsigned j, [[maybe_unused]] const Given& given) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = given.v_upper;
+          [[maybe_unused]] const float x2 = ops::floatOf(ops::shiftLeft(x1, 16));
+          sum.put(k, j, x2);
+        });
   }
 };
 

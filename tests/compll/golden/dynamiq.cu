@@ -149,50 +149,70 @@ struct Kernel1 {
       [[maybe_unused]] const auto v_blocks = f->v_blocks;
       [[maybe_unused]] const auto r_blocks = f->r_blocks;
       [[maybe_unused]] const auto init_blocks = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
+      [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
+      [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
-      [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
-      [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
-      [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
-      HIPRESS_SHARED float t_x3[cuda::kTile];
-      HIPRESS_SHARED float lanes_blocks[ops::kLanes];
-      HIPRESS_SHARED float lanes_blocks_1[ops::kLanes];
-      const cuda::BlockParts parts(f->n, size);
-      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
-        const size_t first = parts.first(unit);
-        const size_t last = parts.last(unit);
-        if (first >= last) continue;
-        for (size_t tile = first; tile < last; tile += cuda::kTile) {
-          const unsigned count = cuda::tileCount(tile, last);
-          block.elements(count, [&](unsigned j) {
-            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 =
-                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            t_x3[j] = static_cast<float>(x3);
-          });
-          block.sync();
+      HIPRESS_SHARED float lanes_blocks[cuda::kUnitLanes];
+      HIPRESS_SHARED float lanes_blocks_1[cuda::kUnitLanes];
+      const cuda::BlockParts parts(f->n, size, true);
+      const uint32_t together = cuda::unitsTogether(parts.units());
+      for (size_t base = block.index * together; base < parts.units(); base += block.count * together) {
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t / ops::kLanes);
+          if (t / ops::kLanes >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          float own_blocks{};
+          float own_blocks_1{};
+          struct Given {
+            float gradient;
+            float before_residual;
+          };
+          cuda::eachOfLane<8>(
+              first, last, t % ops::kLanes,
+              [&](size_t place) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+              },
+              [&](size_t place, const Given& given) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                [[maybe_unused]] const float x1 = given.gradient * scale;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                own_blocks = place < first + ops::kLanes ? static_cast<float>(x3)
+                                                         : Combine0{f}(own_blocks, static_cast<float>(x3));
+                own_blocks_1 = place < first + ops::kLanes
+                                   ? static_cast<float>(x3)
+                                   : Combine1{f}(own_blocks_1, static_cast<float>(x3));
+              });
+          lanes_blocks[cuda::placeOfLane(t)] = own_blocks;
+          lanes_blocks_1[cuda::placeOfLane(t)] = own_blocks_1;
+        });
+        block.sync();
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t);
+          if (t >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          if (first >= last) return;
+          const float result_blocks =
+              cuda::finishLanes(lanes_blocks + cuda::placeOfLane(t * ops::kLanes), last - first, Combine0{f});
           if (parts.isShort()) {
-            cuda::reduceShortBlocks(block, t_x3, count, static_cast<unsigned>(size), init_blocks,
-                                    v_blocks + size_t{unit} * parts.each(), Combine0{f});
-            cuda::reduceShortBlocks(block, t_x3, count, static_cast<unsigned>(size), init_blocks_1,
-                                    v_blocks_1 + size_t{unit} * parts.each(), Combine1{f});
+            v_blocks[unit] = Combine0{f}(init_blocks, result_blocks);
           } else {
-            cuda::feedLanes<0>(block, t_x3, count, tile == first, lanes_blocks, Combine0{f});
-            cuda::feedLanes<1>(block, t_x3, count, tile == first, lanes_blocks_1, Combine1{f});
+            r_blocks[unit] = result_blocks;
           }
-          block.sync();
-        }
-        if (!parts.isShort()) {
-          block.once([&] {
-            r_blocks[unit] = cuda::finishLanes(lanes_blocks, last - first, Combine0{f});
-            r_blocks_1[unit] = cuda::finishLanes(lanes_blocks_1, last - first, Combine1{f});
-          });
-          block.sync();
-        }
+          const float result_blocks_1 = cuda::finishLanes(lanes_blocks_1 + cuda::placeOfLane(t * ops::kLanes),
+                                                          last - first, Combine1{f});
+          if (parts.isShort()) {
+            v_blocks_1[unit] = Combine1{f}(init_blocks_1, result_blocks_1);
+          } else {
+            r_blocks_1[unit] = result_blocks_1;
+          }
+        });
+        block.sync();
       }
     }
   }
@@ -209,10 +229,10 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_blocks = f->v_blocks;
       [[maybe_unused]] const auto r_blocks = f->r_blocks;
       [[maybe_unused]] const auto init_blocks = static_cast<float>(0x0.0p+0f);
-      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_blocks, init_blocks, v_blocks, Combine0{f});
       cuda::finishLongBlocks(block, parts, r_blocks_1, init_blocks_1, v_blocks_1, Combine1{f});
@@ -354,25 +374,35 @@ struct Kernel9 {
       [[maybe_unused]] const auto length = f->n_blocks;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_blocks + i);
-          [[maybe_unused]] const float x2 = cuda::load(v_blocks_1 + i);
-          [[maybe_unused]] const int32_t x3 = ops::toUint(
-              ops::addInt(
-                  ops::lesser(ops::shiftRight(ops::addInt(ops::bitsOf(ops::greater(x2, (-x1))), 65535), 16),
-                              32639),
-                  (((-x1) > x2) ? 32768 : 0)),
-              16u);
-          [[maybe_unused]] const int32_t x4 = x3;
-          [[maybe_unused]] const int32_t x5 = s_limit;
-          [[maybe_unused]] const int32_t x6 = ops::addInt(
-              2,
-              ops::greater(
-                  ops::lesser(ops::shiftRight(ops::subtractInt(ops::addInt((x4 & 32767), x5), 32640), 7), 6),
-                  0));
-          v_width[i] = x6;
-        });
+        struct Given {
+          float v_blocks;
+          float v_blocks_1;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_blocks + i), cuda::load(v_blocks_1 + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_blocks;
+              [[maybe_unused]] const float x2 = given.v_blocks_1;
+              [[maybe_unused]] const int32_t x3 = ops::toUint(
+                  ops::addInt(ops::lesser(ops::shiftRight(
+                                              ops::addInt(ops::bitsOf(ops::greater(x2, (-x1))), 65535), 16),
+                                          32639),
+                              (((-x1) > x2) ? 32768 : 0)),
+                  16u);
+              [[maybe_unused]] const int32_t x4 = x3;
+              [[maybe_unused]] const int32_t x5 = s_limit;
+              [[maybe_unused]] const int32_t x6 = ops::addInt(
+                  2, ops::greater(
+                         ops::lesser(
+                             ops::shiftRight(ops::subtractInt(ops::addInt((x4 & 32767), x5), 32640), 7), 6),
+                         0));
+              v_width[i] = x6;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -430,26 +460,36 @@ struct Kernel11 {
       [[maybe_unused]] const auto length = f->n_blocks;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_blocks + i);
-          [[maybe_unused]] const float x2 = cuda::load(v_blocks_1 + i);
-          [[maybe_unused]] const int32_t x3 = ops::toUint(
-              ops::addInt(
-                  ops::lesser(ops::shiftRight(ops::addInt(ops::bitsOf(ops::greater(x2, (-x1))), 65535), 16),
-                              32639),
-                  (((-x1) > x2) ? 32768 : 0)),
-              16u);
-          v_scale[i] = x3;
-          [[maybe_unused]] const int32_t x4 = x3;
-          [[maybe_unused]] const int32_t x5 = s_limit;
-          [[maybe_unused]] const int32_t x6 = ops::addInt(
-              2,
-              ops::greater(
-                  ops::lesser(ops::shiftRight(ops::subtractInt(ops::addInt((x4 & 32767), x5), 32640), 7), 6),
-                  0));
-          v_width[i] = x6;
-        });
+        struct Given {
+          float v_blocks;
+          float v_blocks_1;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_blocks + i), cuda::load(v_blocks_1 + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_blocks;
+              [[maybe_unused]] const float x2 = given.v_blocks_1;
+              [[maybe_unused]] const int32_t x3 = ops::toUint(
+                  ops::addInt(ops::lesser(ops::shiftRight(
+                                              ops::addInt(ops::bitsOf(ops::greater(x2, (-x1))), 65535), 16),
+                                          32639),
+                              (((-x1) > x2) ? 32768 : 0)),
+                  16u);
+              v_scale[i] = x3;
+              [[maybe_unused]] const int32_t x4 = x3;
+              [[maybe_unused]] const int32_t x5 = s_limit;
+              [[maybe_unused]] const int32_t x6 = ops::addInt(
+                  2, ops::greater(
+                         ops::lesser(
+                             ops::shiftRight(ops::subtractInt(ops::addInt((x4 & 32767), x5), 32640), 7), 6),
+                         0));
+              v_width[i] = x6;
+            });
       }
     }
   }
@@ -466,6 +506,7 @@ struct Kernel12 {
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_blocks;
       [[maybe_unused]] const auto v_width = f->v_width;
@@ -476,39 +517,49 @@ struct Kernel12 {
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 = cuda::loadInside(v_scale, count_scale, blocks0.of(j));
-          [[maybe_unused]] const int32_t x5 = cuda::loadInside(v_width, count_width, blocks0.of(j));
-          [[maybe_unused]] const float x6 =
-              ((cuda::loadInside(v_scale, count_scale, blocks0.of(j)) > 0)
-                   ? ops::greater(ops::roundOf((
-                                      x3 / (ops::floatOf(ops::shiftLeft(x4, 16)) /
-                                            static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x5, 1)))))),
-                                  (0x1.0000000000000p+0f -
-                                   static_cast<float>(ops::shiftLeft(
-                                       1, ops::subtractInt(
-                                              cuda::loadInside(v_width, count_width, blocks0.of(j)), 1)))))
-                   : 0x0.0p+0f);
-          [[maybe_unused]] const int32_t x7 = cuda::loadInside(v_scale, count_scale, blocks0.of(j));
-          [[maybe_unused]] const int32_t x8 = cuda::loadInside(v_width, count_width, blocks0.of(j));
-          [[maybe_unused]] const int32_t x9 = ops::toUint(
-              (static_cast<float>(ops::shiftLeft(
-                   1, ops::subtractInt(cuda::loadInside(v_width, count_width, blocks0.of(j)), 1))) -
-               x6),
-              8u);
-          [[maybe_unused]] const float x10 =
-              (x3 - (x6 * (ops::floatOf(ops::shiftLeft(x7, 16)) /
-                           static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x8, 1))))));
-          k_packed_1[i] = static_cast<uint8_t>(x9);
-          bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x10;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const int32_t x4 = cuda::loadInside(v_scale, count_scale, blocks0.of(j));
+              [[maybe_unused]] const int32_t x5 = cuda::loadInside(v_width, count_width, blocks0.of(j));
+              [[maybe_unused]] const float x6 =
+                  ((cuda::loadInside(v_scale, count_scale, blocks0.of(j)) > 0)
+                       ? ops::greater(
+                             ops::roundOf(
+                                 (x3 / (ops::floatOf(ops::shiftLeft(x4, 16)) /
+                                        static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x5, 1)))))),
+                             (0x1.0000000000000p+0f -
+                              static_cast<float>(ops::shiftLeft(
+                                  1, ops::subtractInt(cuda::loadInside(v_width, count_width, blocks0.of(j)),
+                                                      1)))))
+                       : 0x0.0p+0f);
+              [[maybe_unused]] const int32_t x7 = cuda::loadInside(v_scale, count_scale, blocks0.of(j));
+              [[maybe_unused]] const int32_t x8 = cuda::loadInside(v_width, count_width, blocks0.of(j));
+              [[maybe_unused]] const int32_t x9 = ops::toUint(
+                  (static_cast<float>(ops::shiftLeft(
+                       1, ops::subtractInt(cuda::loadInside(v_width, count_width, blocks0.of(j)), 1))) -
+                   x6),
+                  8u);
+              [[maybe_unused]] const float x10 =
+                  (x3 - (x6 * (ops::floatOf(ops::shiftLeft(x7, 16)) /
+                               static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x8, 1))))));
+              k_packed_1[i] = static_cast<uint8_t>(x9);
+              bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
+              if (kStates) after_residual[i] = x10;
+            });
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
@@ -538,18 +589,28 @@ struct Kernel14 {
       [[maybe_unused]] const auto length = f->n_blocks;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_blocks + i);
-          [[maybe_unused]] const float x2 = cuda::load(v_blocks_1 + i);
-          [[maybe_unused]] const int32_t x3 = ops::toUint(
-              ops::addInt(
-                  ops::lesser(ops::shiftRight(ops::addInt(ops::bitsOf(ops::greater(x2, (-x1))), 65535), 16),
-                              32639),
-                  (((-x1) > x2) ? 32768 : 0)),
-              16u);
-          cuda::putBytes<uint16_t>(field_3 + 2 * static_cast<size_t>(i), static_cast<uint16_t>(x3));
-        });
+        struct Given {
+          float v_blocks;
+          float v_blocks_1;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_blocks + i), cuda::load(v_blocks_1 + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_blocks;
+              [[maybe_unused]] const float x2 = given.v_blocks_1;
+              [[maybe_unused]] const int32_t x3 = ops::toUint(
+                  ops::addInt(ops::lesser(ops::shiftRight(
+                                              ops::addInt(ops::bitsOf(ops::greater(x2, (-x1))), 65535), 16),
+                                          32639),
+                              (((-x1) > x2) ? 32768 : 0)),
+                  16u);
+              cuda::putBytes<uint16_t>(field_3 + 2 * static_cast<size_t>(i), static_cast<uint16_t>(x3));
+            });
       }
     }
   }
@@ -689,18 +750,27 @@ struct Kernel2 {
       [[maybe_unused]] const auto length = f->n_scale;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::load(v_scale + i);
-          [[maybe_unused]] const int32_t x2 = x1;
-          [[maybe_unused]] const int32_t x3 = s_limit;
-          [[maybe_unused]] const int32_t x4 = ops::addInt(
-              2,
-              ops::greater(
-                  ops::lesser(ops::shiftRight(ops::subtractInt(ops::addInt((x2 & 32767), x3), 32640), 7), 6),
-                  0));
-          v_width[i] = x4;
-        });
+        struct Given {
+          uint16_t v_scale;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_scale + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.v_scale;
+              [[maybe_unused]] const int32_t x2 = x1;
+              [[maybe_unused]] const int32_t x3 = s_limit;
+              [[maybe_unused]] const int32_t x4 = ops::addInt(
+                  2, ops::greater(
+                         ops::lesser(
+                             ops::shiftRight(ops::subtractInt(ops::addInt((x2 & 32767), x3), 32640), 7), 6),
+                         0));
+              v_width[i] = x4;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -752,18 +822,27 @@ struct Kernel4 {
       [[maybe_unused]] const auto length = f->n_scale;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::load(v_scale + i);
-          [[maybe_unused]] const int32_t x2 = x1;
-          [[maybe_unused]] const int32_t x3 = s_limit;
-          [[maybe_unused]] const int32_t x4 = ops::addInt(
-              2,
-              ops::greater(
-                  ops::lesser(ops::shiftRight(ops::subtractInt(ops::addInt((x2 & 32767), x3), 32640), 7), 6),
-                  0));
-          v_width[i] = x4;
-        });
+        struct Given {
+          uint16_t v_scale;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_scale + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.v_scale;
+              [[maybe_unused]] const int32_t x2 = x1;
+              [[maybe_unused]] const int32_t x3 = s_limit;
+              [[maybe_unused]] const int32_t x4 = ops::addInt(
+                  2, ops::greater(
+                         ops::lesser(
+                             ops::shiftRight(ops::subtractInt(ops::addInt((x2 & 32767), x3), 32640), 7), 6),
+                         0));
+              v_width[i] = x4;
+            });
       }
     }
   }
@@ -776,6 +855,7 @@ struct Kernel5 {
     [[maybe_unused]] Frame* const f = frame;
     if (f->stop == 0) {
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_scale;
       [[maybe_unused]] const auto v_width = f->v_width;
@@ -784,23 +864,32 @@ struct Kernel5 {
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 =
-              ops::codeOfBlocks(f->v_words, f->g_words_width, f->v_width,
-                                static_cast<size_t>(ops::atLeastOne(p_block)), static_cast<size_t>(i));
-          [[maybe_unused]] const int32_t x2 = cuda::loadInside(v_scale, count_scale, blocks0.of(j));
-          [[maybe_unused]] const int32_t x3 = cuda::loadInside(v_width, count_width, blocks0.of(j));
-          [[maybe_unused]] const float x4 =
-              (static_cast<float>(ops::subtractInt(
-                   ops::shiftLeft(1,
-                                  ops::subtractInt(cuda::loadInside(v_width, count_width, blocks0.of(j)), 1)),
-                   x1)) *
-               (ops::floatOf(ops::shiftLeft(x2, 16)) /
-                static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x3, 1)))));
-          output[i] = kAccumulate ? output[i] + x4 : x4;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 =
+                  ops::codeOfBlocks(f->v_words, f->g_words_width, f->v_width,
+                                    static_cast<size_t>(ops::atLeastOne(p_block)), static_cast<size_t>(i));
+              [[maybe_unused]] const int32_t x2 = cuda::loadInside(v_scale, count_scale, blocks0.of(j));
+              [[maybe_unused]] const int32_t x3 = cuda::loadInside(v_width, count_width, blocks0.of(j));
+              [[maybe_unused]] const float x4 =
+                  (static_cast<float>(ops::subtractInt(
+                       ops::shiftLeft(
+                           1, ops::subtractInt(cuda::loadInside(v_width, count_width, blocks0.of(j)), 1)),
+                       x1)) *
+                   (ops::floatOf(ops::shiftLeft(x2, 16)) /
+                    static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x3, 1)))));
+              output[i] = kAccumulate ? given.old + x4 : x4;
+            });
       }
     }
     if (block.last(&f->ticket)) {

@@ -86,37 +86,51 @@ struct Kernel1 {
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
-      HIPRESS_SHARED float t_x4[cuda::kTile];
-      HIPRESS_SHARED float lanes_blocks[ops::kLanes];
-      const cuda::BlockParts parts(f->n, size);
-      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
-        const size_t first = parts.first(unit);
-        const size_t last = parts.last(unit);
-        if (first >= last) continue;
-        for (size_t tile = first; tile < last; tile += cuda::kTile) {
-          const unsigned count = cuda::tileCount(tile, last);
-          block.elements(count, [&](unsigned j) {
-            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 =
-                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const float x4 = ops::absolute(x3);
-            t_x4[j] = static_cast<float>(x4);
-          });
-          block.sync();
+      HIPRESS_SHARED float lanes_blocks[cuda::kUnitLanes];
+      const cuda::BlockParts parts(f->n, size, true);
+      const uint32_t together = cuda::unitsTogether(parts.units());
+      for (size_t base = block.index * together; base < parts.units(); base += block.count * together) {
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t / ops::kLanes);
+          if (t / ops::kLanes >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          float own_blocks{};
+          struct Given {
+            float gradient;
+            float before_residual;
+          };
+          cuda::eachOfLane<8>(
+              first, last, t % ops::kLanes,
+              [&](size_t place) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+              },
+              [&](size_t place, const Given& given) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                [[maybe_unused]] const float x1 = given.gradient * scale;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = ops::absolute(x3);
+                own_blocks = place < first + ops::kLanes ? static_cast<float>(x4)
+                                                         : Combine0{f}(own_blocks, static_cast<float>(x4));
+              });
+          lanes_blocks[cuda::placeOfLane(t)] = own_blocks;
+        });
+        block.sync();
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t);
+          if (t >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          if (first >= last) return;
+          const float result_blocks =
+              cuda::finishLanes(lanes_blocks + cuda::placeOfLane(t * ops::kLanes), last - first, Combine0{f});
           if (parts.isShort()) {
-            cuda::reduceShortBlocks(block, t_x4, count, static_cast<unsigned>(size), init_blocks,
-                                    v_blocks + size_t{unit} * parts.each(), Combine0{f});
+            v_blocks[unit] = Combine0{f}(init_blocks, result_blocks);
           } else {
-            cuda::feedLanes<0>(block, t_x4, count, tile == first, lanes_blocks, Combine0{f});
+            r_blocks[unit] = result_blocks;
           }
-          block.sync();
-        }
-        if (!parts.isShort()) {
-          block.once([&] { r_blocks[unit] = cuda::finishLanes(lanes_blocks, last - first, Combine0{f}); });
-          block.sync();
-        }
+        });
+        block.sync();
       }
     }
   }
@@ -154,19 +168,28 @@ struct Kernel3 {
       [[maybe_unused]] const auto length = f->n_blocks;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_blocks + i);
-          [[maybe_unused]] const float x2 =
-              ops::greater((x1 / 0x1.8000000000000p+2f), 0x1.0000000000000p-148f);
-          [[maybe_unused]] const float x3 =
-              (p_power_of_two
-                   ? ops::lesser(ops::floatOf((ops::addInt(ops::bitsOf(x2), 8388607) & 2139095040)),
-                                 0x1.0000000000000p+125f)
-                   : x2);
-          typed_0[i] = x3;
-          v_scale[i] = x3;
-        });
+        struct Given {
+          float v_blocks;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_blocks + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_blocks;
+              [[maybe_unused]] const float x2 =
+                  ops::greater((x1 / 0x1.8000000000000p+2f), 0x1.0000000000000p-148f);
+              [[maybe_unused]] const float x3 =
+                  (p_power_of_two
+                       ? ops::lesser(ops::floatOf((ops::addInt(ops::bitsOf(x2), 8388607) & 2139095040)),
+                                     0x1.0000000000000p+125f)
+                       : x2);
+              typed_0[i] = x3;
+              v_scale[i] = x3;
+            });
       }
     }
   }
@@ -183,6 +206,7 @@ struct Kernel4 {
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_blocks;
       [[maybe_unused]] const auto p_stochastic = f->params.p_stochastic;
@@ -191,42 +215,53 @@ struct Kernel4 {
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x10[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x10[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
         if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
         block.sync();
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const float x4 =
-              ops::absolute((x3 / cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          [[maybe_unused]] const int32_t x5 =
-              ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 23), 127), 0);
-          [[maybe_unused]] const float x6 =
-              (x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(128, x5), 23)));
-          [[maybe_unused]] const float x7 =
-              ((p_stochastic ? (x6 + ops::uniform(ops::halfWord(w_0[j]), (-0x1.0000000000000p-1f),
-                                                  0x1.0000000000000p-1f))
-                             : x6) +
-               0x1.8000000000000p+23f);
-          [[maybe_unused]] const float x8 = ops::lesser(
-              ((x7 - 0x1.8000000000000p+23f) * ops::floatOf(ops::shiftLeft(ops::addInt(x5, 126), 23))),
-              0x1.8000000000000p+2f);
-          [[maybe_unused]] const int32_t x9 =
-              ops::lesser(ops::addInt((ops::bitsOf(x7) & 31), ops::multiplyInt(2, x5)), 7);
-          [[maybe_unused]] const int32_t x10 = ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x9, 8) : x9), 4u);
-          [[maybe_unused]] const float x11 = (x3 - (((x3 < 0x0.0p+0f) ? (-x8) : x8) *
-                                                    cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(kStates ? x11 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x11;
-          t_x10[j] = static_cast<uint8_t>(x10);
-        });
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 =
+                  ops::absolute((x3 / cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+              [[maybe_unused]] const int32_t x5 =
+                  ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 23), 127), 0);
+              [[maybe_unused]] const float x6 =
+                  (x4 * ops::floatOf(ops::shiftLeft(ops::subtractInt(128, x5), 23)));
+              [[maybe_unused]] const float x7 =
+                  ((p_stochastic ? (x6 + ops::uniform(ops::halfWord(w_0[j]), (-0x1.0000000000000p-1f),
+                                                      0x1.0000000000000p-1f))
+                                 : x6) +
+                   0x1.8000000000000p+23f);
+              [[maybe_unused]] const float x8 = ops::lesser(
+                  ((x7 - 0x1.8000000000000p+23f) * ops::floatOf(ops::shiftLeft(ops::addInt(x5, 126), 23))),
+                  0x1.8000000000000p+2f);
+              [[maybe_unused]] const int32_t x9 =
+                  ops::lesser(ops::addInt((ops::bitsOf(x7) & 31), ops::multiplyInt(2, x5)), 7);
+              [[maybe_unused]] const int32_t x10 =
+                  ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x9, 8) : x9), 4u);
+              [[maybe_unused]] const float x11 =
+                  (x3 -
+                   (((x3 < 0x0.0p+0f) ? (-x8) : x8) * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+              bad += ops::isFinite(kStates ? x11 : x1) ? 0 : 1;
+              if (kStates) after_residual[i] = x11;
+              t_x10[j] = static_cast<uint8_t>(x10);
+            });
         block.sync();
         cuda::packTile(block, t_x10, count, 4u, field_1, tile);
         block.sync();
@@ -311,24 +346,35 @@ struct Kernel1 {
     if (f->stop == 0) {
       [[maybe_unused]] const auto v_code = f->v_code;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_scale;
       [[maybe_unused]] const auto output = f->output;
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, 4u);
-          [[maybe_unused]] const int32_t x2 = (x1 & 7);
-          [[maybe_unused]] const float x3 =
-              ((x2 < 2) ? (static_cast<float>(x2) * 0x1.0000000000000p-1f)
-                        : ops::floatOf(ops::addInt(ops::shiftLeft(x2, 22), 1056964608)));
-          [[maybe_unused]] const float x4 =
-              (((x1 < 8) ? x3 : (-x3)) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-          output[i] = kAccumulate ? output[i] + x4 : x4;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          int32_t code_code;
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::unpackAt(v_code, i, 4u), kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.code_code;
+              [[maybe_unused]] const int32_t x2 = (x1 & 7);
+              [[maybe_unused]] const float x3 =
+                  ((x2 < 2) ? (static_cast<float>(x2) * 0x1.0000000000000p-1f)
+                            : ops::floatOf(ops::addInt(ops::shiftLeft(x2, 22), 1056964608)));
+              [[maybe_unused]] const float x4 =
+                  (((x1 < 8) ? x3 : (-x3)) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+              output[i] = kAccumulate ? given.old + x4 : x4;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -387,20 +433,30 @@ struct Sum1 {
     [[maybe_unused]] const unsigned count = sum.count;
     [[maybe_unused]] const auto v_code = f->v_code;
     [[maybe_unused]] const auto p_block = f->params.p_block;
+    const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
     [[maybe_unused]] const auto v_scale = f->v_scale;
     [[maybe_unused]] const auto count_scale = f->n_scale;
-    const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-    block.elements(count, [&](unsigned j) {
-      [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-      [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, 4u);
-      [[maybe_unused]] const int32_t x2 = (x1 & 7);
-      [[maybe_unused]] const float x3 =
-          ((x2 < 2) ? (static_cast<float>(x2) * 0x1.0000000000000p-1f)
-                    : ops::floatOf(ops::addInt(ops::shiftLeft(x2, 22), 1056964608)));
-      [[maybe_unused]] const float x4 =
-          (((x1 < 8) ? x3 : (-x3)) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-      sum.put(k, j, x4);
-    });
+    const cuda::TileBlocks blocks0(tile, size_blocks0);
+    struct Given {
+      int32_t code_code;
+    };
+    block.elements(
+        count,
+        [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          return Given{cuda::unpackAt(v_code, i, 4u)};
+        },
+        [&](unsigned j, [[maybe_unused]] const Given& given) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = given.code_code;
+          [[maybe_unused]] const int32_t x2 = (x1 & 7);
+          [[maybe_unused]] const float x3 =
+              ((x2 < 2) ? (static_cast<float>(x2) * 0x1.0000000000000p-1f)
+                        : ops::floatOf(ops::addInt(ops::shiftLeft(x2, 22), 1056964608)));
+          [[maybe_unused]] const float x4 =
+              (((x1 < 8) ? x3 : (-x3)) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+          sum.put(k, j, x4);
+        });
   }
 };
 

@@ -87,38 +87,52 @@ struct Kernel1 {
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
-      HIPRESS_SHARED float t_x4[cuda::kTile];
-      HIPRESS_SHARED float lanes_greatest[ops::kLanes];
-      const cuda::BlockParts parts(f->n, size);
-      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
-        const size_t first = parts.first(unit);
-        const size_t last = parts.last(unit);
-        if (first >= last) continue;
-        for (size_t tile = first; tile < last; tile += cuda::kTile) {
-          const unsigned count = cuda::tileCount(tile, last);
-          block.elements(count, [&](unsigned j) {
-            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 =
-                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const float x4 = ops::absolute(x3);
-            t_x4[j] = static_cast<float>(x4);
-          });
-          block.sync();
+      HIPRESS_SHARED float lanes_greatest[cuda::kUnitLanes];
+      const cuda::BlockParts parts(f->n, size, true);
+      const uint32_t together = cuda::unitsTogether(parts.units());
+      for (size_t base = block.index * together; base < parts.units(); base += block.count * together) {
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t / ops::kLanes);
+          if (t / ops::kLanes >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          float own_greatest{};
+          struct Given {
+            float gradient;
+            float before_residual;
+          };
+          cuda::eachOfLane<8>(
+              first, last, t % ops::kLanes,
+              [&](size_t place) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+              },
+              [&](size_t place, const Given& given) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                [[maybe_unused]] const float x1 = given.gradient * scale;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = ops::absolute(x3);
+                own_greatest = place < first + ops::kLanes
+                                   ? static_cast<float>(x4)
+                                   : Combine0{f}(own_greatest, static_cast<float>(x4));
+              });
+          lanes_greatest[cuda::placeOfLane(t)] = own_greatest;
+        });
+        block.sync();
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t);
+          if (t >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          if (first >= last) return;
+          const float result_greatest = cuda::finishLanes(lanes_greatest + cuda::placeOfLane(t * ops::kLanes),
+                                                          last - first, Combine0{f});
           if (parts.isShort()) {
-            cuda::reduceShortBlocks(block, t_x4, count, static_cast<unsigned>(size), init_greatest,
-                                    v_greatest + size_t{unit} * parts.each(), Combine0{f});
+            v_greatest[unit] = Combine0{f}(init_greatest, result_greatest);
           } else {
-            cuda::feedLanes<0>(block, t_x4, count, tile == first, lanes_greatest, Combine0{f});
+            r_greatest[unit] = result_greatest;
           }
-          block.sync();
-        }
-        if (!parts.isShort()) {
-          block.once(
-              [&] { r_greatest[unit] = cuda::finishLanes(lanes_greatest, last - first, Combine0{f}); });
-          block.sync();
-        }
+        });
+        block.sync();
       }
     }
   }
@@ -158,21 +172,31 @@ struct Kernel3 {
       [[maybe_unused]] const auto length = f->n_greatest;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_greatest + i);
-          [[maybe_unused]] const float x2 =
-              ((x1 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
-          [[maybe_unused]] const float x3 = (p_stochastic ? 0x1.fbfffe0000000p+6f : 0x1.fc00000000000p+6f);
-          [[maybe_unused]] const float x4 =
-              ops::lesser((x1 / 0x1.fc00000000000p+6f), 0x1.0204060000000p+121f);
-          [[maybe_unused]] const float x5 = x2;
-          [[maybe_unused]] const float x6 = ((x1 > 0x0.0p+0f) ? (x3 / (x1 * x2)) : 0x0.0p+0f);
-          typed_0[i] = x4;
-          v_scale[i] = x4;
-          v_unit_1[i] = x5;
-          v_inverse[i] = x6;
-        });
+        struct Given {
+          float v_greatest;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_greatest + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_greatest;
+              [[maybe_unused]] const float x2 =
+                  ((x1 < 0x1.79ca100000000p-67f) ? 0x1.0000000000000p+64f : 0x1.0000000000000p+0f);
+              [[maybe_unused]] const float x3 =
+                  (p_stochastic ? 0x1.fbfffe0000000p+6f : 0x1.fc00000000000p+6f);
+              [[maybe_unused]] const float x4 =
+                  ops::lesser((x1 / 0x1.fc00000000000p+6f), 0x1.0204060000000p+121f);
+              [[maybe_unused]] const float x5 = x2;
+              [[maybe_unused]] const float x6 = ((x1 > 0x0.0p+0f) ? (x3 / (x1 * x2)) : 0x0.0p+0f);
+              typed_0[i] = x4;
+              v_scale[i] = x4;
+              v_unit_1[i] = x5;
+              v_inverse[i] = x6;
+            });
       }
     }
   }
@@ -189,6 +213,7 @@ struct Kernel4 {
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_greatest;
       [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
@@ -201,34 +226,44 @@ struct Kernel4 {
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x9[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x9[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
         if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
         block.sync();
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const float x4 = ((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
-                                             cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
-          [[maybe_unused]] const float x5 =
-              (p_stochastic ? (x4 + ops::uniform(ops::halfWord(w_0[j]), (-0x1.0000000000000p-1f),
-                                                 0x1.0000000000000p-1f))
-                            : x4);
-          [[maybe_unused]] const float x6 = ops::roundOf(x5);
-          [[maybe_unused]] const int32_t x7 = ops::nearestSigned(x5, 8u);
-          [[maybe_unused]] const float x8 =
-              (x3 - (x6 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
-          bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x8;
-          [[maybe_unused]] const int32_t x9 = (x7 & 255);
-          t_x9[j] = static_cast<uint8_t>(x9);
-        });
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 =
+                  ((x3 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) *
+                   cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
+              [[maybe_unused]] const float x5 =
+                  (p_stochastic ? (x4 + ops::uniform(ops::halfWord(w_0[j]), (-0x1.0000000000000p-1f),
+                                                     0x1.0000000000000p-1f))
+                                : x4);
+              [[maybe_unused]] const float x6 = ops::roundOf(x5);
+              [[maybe_unused]] const int32_t x7 = ops::nearestSigned(x5, 8u);
+              [[maybe_unused]] const float x8 =
+                  (x3 - (x6 * cuda::loadInside(v_scale, count_scale, blocks0.of(j))));
+              bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
+              if (kStates) after_residual[i] = x8;
+              [[maybe_unused]] const int32_t x9 = (x7 & 255);
+              t_x9[j] = static_cast<uint8_t>(x9);
+            });
         block.sync();
         cuda::packTile(block, t_x9, count, 8u, field_1, tile);
         block.sync();
@@ -313,20 +348,31 @@ struct Kernel1 {
     if (f->stop == 0) {
       [[maybe_unused]] const auto v_level = f->v_level;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_scale;
       [[maybe_unused]] const auto output = f->output;
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = ops::signExtended(cuda::unpackAt(v_level, i, 8u), 8u);
-          [[maybe_unused]] const float x2 =
-              (static_cast<float>(x1) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-          output[i] = kAccumulate ? output[i] + x2 : x2;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          int32_t code_level;
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::unpackAt(v_level, i, 8u), kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = ops::signExtended(given.code_level, 8u);
+              [[maybe_unused]] const float x2 =
+                  (static_cast<float>(x1) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+              output[i] = kAccumulate ? given.old + x2 : x2;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -385,16 +431,26 @@ struct Sum1 {
     [[maybe_unused]] const unsigned count = sum.count;
     [[maybe_unused]] const auto v_level = f->v_level;
     [[maybe_unused]] const auto p_block = f->params.p_block;
+    const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
     [[maybe_unused]] const auto v_scale = f->v_scale;
     [[maybe_unused]] const auto count_scale = f->n_scale;
-    const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-    block.elements(count, [&](unsigned j) {
-      [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-      [[maybe_unused]] const int32_t x1 = ops::signExtended(cuda::unpackAt(v_level, i, 8u), 8u);
-      [[maybe_unused]] const float x2 =
-          (static_cast<float>(x1) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-      sum.put(k, j, x2);
-    });
+    const cuda::TileBlocks blocks0(tile, size_blocks0);
+    struct Given {
+      int32_t code_level;
+    };
+    block.elements(
+        count,
+        [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          return Given{cuda::unpackAt(v_level, i, 8u)};
+        },
+        [&](unsigned j, [[maybe_unused]] const Given& given) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = ops::signExtended(given.code_level, 8u);
+          [[maybe_unused]] const float x2 =
+              (static_cast<float>(x1) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+          sum.put(k, j, x2);
+        });
   }
 };
 

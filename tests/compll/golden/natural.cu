@@ -73,32 +73,41 @@ struct Kernel1 {
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x7[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x8[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x7[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x8[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
         if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
         block.sync();
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 =
-              (p_stochastic ? ops::uniformInt(ops::halfWord(w_0[j]), 0, 8388608) : 4194304);
-          [[maybe_unused]] const int32_t x5 =
-              ops::lesser(ops::shiftRight(ops::addInt(ops::bitsOf(ops::absolute(x3)), x4), 23), 254);
-          [[maybe_unused]] const float x6 = ops::floatOf(ops::shiftLeft(x5, 23));
-          [[maybe_unused]] const int32_t x7 = ops::toUint(x5, 8u);
-          [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
-          [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
-          bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x9;
-          t_x7[j] = static_cast<uint8_t>(x7);
-          t_x8[j] = static_cast<uint8_t>(x8);
-        });
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const int32_t x4 =
+                  (p_stochastic ? ops::uniformInt(ops::halfWord(w_0[j]), 0, 8388608) : 4194304);
+              [[maybe_unused]] const int32_t x5 =
+                  ops::lesser(ops::shiftRight(ops::addInt(ops::bitsOf(ops::absolute(x3)), x4), 23), 254);
+              [[maybe_unused]] const float x6 = ops::floatOf(ops::shiftLeft(x5, 23));
+              [[maybe_unused]] const int32_t x7 = ops::toUint(x5, 8u);
+              [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
+              [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
+              bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
+              if (kStates) after_residual[i] = x9;
+              t_x7[j] = static_cast<uint8_t>(x7);
+              t_x8[j] = static_cast<uint8_t>(x8);
+            });
         block.sync();
         cuda::packTile(block, t_x7, count, 8u, field_0, tile);
         cuda::packTile(block, t_x8, count, 1u, field_1, tile);
@@ -188,14 +197,26 @@ struct Kernel1 {
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_exponent, i, 8u);
-          [[maybe_unused]] const int32_t x2 = cuda::unpackAt(v_negative, i, 1u);
-          [[maybe_unused]] const float x3 =
-              ops::floatOf(ops::shiftLeft(ops::addInt(x1, ops::multiplyInt(256, x2)), 23));
-          output[i] = kAccumulate ? output[i] + x3 : x3;
-        });
+        struct Given {
+          int32_t code_exponent;
+          int32_t code_negative;
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::unpackAt(v_exponent, i, 8u), cuda::unpackAt(v_negative, i, 1u),
+                           kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.code_exponent;
+              [[maybe_unused]] const int32_t x2 = given.code_negative;
+              [[maybe_unused]] const float x3 =
+                  ops::floatOf(ops::shiftLeft(ops::addInt(x1, ops::multiplyInt(256, x2)), 23));
+              output[i] = kAccumulate ? given.old + x3 : x3;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -254,14 +275,24 @@ struct Sum1 {
     [[maybe_unused]] const unsigned count = sum.count;
     [[maybe_unused]] const auto v_exponent = f->v_exponent;
     [[maybe_unused]] const auto v_negative = f->v_negative;
-    block.elements(count, [&](unsigned j) {
-      [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-      [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_exponent, i, 8u);
-      [[maybe_unused]] const int32_t x2 = cuda::unpackAt(v_negative, i, 1u);
-      [[maybe_unused]] const float x3 =
-          ops::floatOf(ops::shiftLeft(ops::addInt(x1, ops::multiplyInt(256, x2)), 23));
-      sum.put(k, j, x3);
-    });
+    struct Given {
+      int32_t code_exponent;
+      int32_t code_negative;
+    };
+    block.elements(
+        count,
+        [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          return Given{cuda::unpackAt(v_exponent, i, 8u), cuda::unpackAt(v_negative, i, 1u)};
+        },
+        [&](unsigned j, [[maybe_unused]] const Given& given) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = given.code_exponent;
+          [[maybe_unused]] const int32_t x2 = given.code_negative;
+          [[maybe_unused]] const float x3 =
+              ops::floatOf(ops::shiftLeft(ops::addInt(x1, ops::multiplyInt(256, x2)), 23));
+          sum.put(k, j, x3);
+        });
   }
 };
 

@@ -104,66 +104,90 @@ struct Kernel1 {
       [[maybe_unused]] const auto v_count = f->v_count;
       [[maybe_unused]] const auto r_count = f->r_count;
       [[maybe_unused]] const auto init_count = static_cast<int32_t>(0);
+      [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
+      [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
+      [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto v_blocks_2 = f->v_blocks_2;
+      [[maybe_unused]] const auto r_blocks_2 = f->r_blocks_2;
+      [[maybe_unused]] const auto init_blocks_2 = static_cast<float>(0x0.0p+0f);
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
-      [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
-      [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
-      [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
       [[maybe_unused]] const auto s_part = f->s_part;
-      [[maybe_unused]] const auto v_blocks_2 = f->v_blocks_2;
-      [[maybe_unused]] const auto r_blocks_2 = f->r_blocks_2;
-      [[maybe_unused]] const auto init_blocks_2 = static_cast<float>(0x0.0p+0f);
-      HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
-      HIPRESS_SHARED int32_t lanes_count[ops::kLanes];
-      HIPRESS_SHARED float t_x5[cuda::kTile];
-      HIPRESS_SHARED float lanes_blocks_1[ops::kLanes];
-      HIPRESS_SHARED float t_x6[cuda::kTile];
-      HIPRESS_SHARED float lanes_blocks_2[ops::kLanes];
-      const cuda::BlockParts parts(f->n, size);
-      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
-        const size_t first = parts.first(unit);
-        const size_t last = parts.last(unit);
-        if (first >= last) continue;
-        for (size_t tile = first; tile < last; tile += cuda::kTile) {
-          const unsigned count = cuda::tileCount(tile, last);
-          block.elements(count, [&](unsigned j) {
-            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 =
-                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
-            t_x4[j] = static_cast<uint8_t>(x4);
-            [[maybe_unused]] const float x5 = ((x3 >= 0x0.0p+0f) ? (x3 * s_part) : 0x0.0p+0f);
-            t_x5[j] = static_cast<float>(x5);
-            [[maybe_unused]] const float x6 = ((x3 >= 0x0.0p+0f) ? 0x0.0p+0f : (x3 * s_part));
-            t_x6[j] = static_cast<float>(x6);
-          });
-          block.sync();
+      HIPRESS_SHARED int32_t lanes_count[cuda::kUnitLanes];
+      HIPRESS_SHARED float lanes_blocks_1[cuda::kUnitLanes];
+      HIPRESS_SHARED float lanes_blocks_2[cuda::kUnitLanes];
+      const cuda::BlockParts parts(f->n, size, true);
+      const uint32_t together = cuda::unitsTogether(parts.units());
+      for (size_t base = block.index * together; base < parts.units(); base += block.count * together) {
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t / ops::kLanes);
+          if (t / ops::kLanes >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          int32_t own_count{};
+          float own_blocks_1{};
+          float own_blocks_2{};
+          struct Given {
+            float gradient;
+            float before_residual;
+          };
+          cuda::eachOfLane<8>(
+              first, last, t % ops::kLanes,
+              [&](size_t place) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+              },
+              [&](size_t place, const Given& given) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                [[maybe_unused]] const float x1 = given.gradient * scale;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
+                own_count = place < first + ops::kLanes ? static_cast<int32_t>(x4)
+                                                        : Combine0{f}(own_count, static_cast<int32_t>(x4));
+                [[maybe_unused]] const float x5 = ((x3 >= 0x0.0p+0f) ? (x3 * s_part) : 0x0.0p+0f);
+                own_blocks_1 = place < first + ops::kLanes
+                                   ? static_cast<float>(x5)
+                                   : Combine1{f}(own_blocks_1, static_cast<float>(x5));
+                [[maybe_unused]] const float x6 = ((x3 >= 0x0.0p+0f) ? 0x0.0p+0f : (x3 * s_part));
+                own_blocks_2 = place < first + ops::kLanes
+                                   ? static_cast<float>(x6)
+                                   : Combine1{f}(own_blocks_2, static_cast<float>(x6));
+              });
+          lanes_count[cuda::placeOfLane(t)] = own_count;
+          lanes_blocks_1[cuda::placeOfLane(t)] = own_blocks_1;
+          lanes_blocks_2[cuda::placeOfLane(t)] = own_blocks_2;
+        });
+        block.sync();
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t);
+          if (t >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          if (first >= last) return;
+          const int32_t result_count =
+              cuda::finishLanes(lanes_count + cuda::placeOfLane(t * ops::kLanes), last - first, Combine0{f});
           if (parts.isShort()) {
-            cuda::reduceShortBlocks(block, t_x4, count, static_cast<unsigned>(size), init_count,
-                                    v_count + size_t{unit} * parts.each(), Combine0{f});
-            cuda::reduceShortBlocks(block, t_x5, count, static_cast<unsigned>(size), init_blocks_1,
-                                    v_blocks_1 + size_t{unit} * parts.each(), Combine1{f});
-            cuda::reduceShortBlocks(block, t_x6, count, static_cast<unsigned>(size), init_blocks_2,
-                                    v_blocks_2 + size_t{unit} * parts.each(), Combine1{f});
+            v_count[unit] = Combine0{f}(init_count, result_count);
           } else {
-            cuda::feedLanes<0>(block, t_x4, count, tile == first, lanes_count, Combine0{f});
-            cuda::feedLanes<1>(block, t_x5, count, tile == first, lanes_blocks_1, Combine1{f});
-            cuda::feedLanes<2>(block, t_x6, count, tile == first, lanes_blocks_2, Combine1{f});
+            r_count[unit] = result_count;
           }
-          block.sync();
-        }
-        if (!parts.isShort()) {
-          block.once([&] {
-            r_count[unit] = cuda::finishLanes(lanes_count, last - first, Combine0{f});
-            r_blocks_1[unit] = cuda::finishLanes(lanes_blocks_1, last - first, Combine1{f});
-            r_blocks_2[unit] = cuda::finishLanes(lanes_blocks_2, last - first, Combine1{f});
-          });
-          block.sync();
-        }
+          const float result_blocks_1 = cuda::finishLanes(lanes_blocks_1 + cuda::placeOfLane(t * ops::kLanes),
+                                                          last - first, Combine1{f});
+          if (parts.isShort()) {
+            v_blocks_1[unit] = Combine1{f}(init_blocks_1, result_blocks_1);
+          } else {
+            r_blocks_1[unit] = result_blocks_1;
+          }
+          const float result_blocks_2 = cuda::finishLanes(lanes_blocks_2 + cuda::placeOfLane(t * ops::kLanes),
+                                                          last - first, Combine1{f});
+          if (parts.isShort()) {
+            v_blocks_2[unit] = Combine1{f}(init_blocks_2, result_blocks_2);
+          } else {
+            r_blocks_2[unit] = result_blocks_2;
+          }
+        });
+        block.sync();
       }
     }
   }
@@ -180,14 +204,14 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_count = f->v_count;
       [[maybe_unused]] const auto r_count = f->r_count;
       [[maybe_unused]] const auto init_count = static_cast<int32_t>(0);
-      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
-      [[maybe_unused]] const auto s_part = f->s_part;
       [[maybe_unused]] const auto v_blocks_2 = f->v_blocks_2;
       [[maybe_unused]] const auto r_blocks_2 = f->r_blocks_2;
       [[maybe_unused]] const auto init_blocks_2 = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
+      [[maybe_unused]] const auto s_part = f->s_part;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_count, init_count, v_count, Combine0{f});
       cuda::finishLongBlocks(block, parts, r_blocks_1, init_blocks_1, v_blocks_1, Combine1{f});
@@ -216,29 +240,40 @@ struct Kernel3 {
       [[maybe_unused]] const auto length = f->n_blocks_2;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_blocks_2 + i);
-          [[maybe_unused]] const int32_t x2 = cuda::load(v_count + i);
-          [[maybe_unused]] const float x3 = x1;
-          [[maybe_unused]] const int32_t x4 = ops::subtractInt(
-              ops::lesser(p_block,
-                          ops::subtractInt(static_cast<int32_t>(f->n), ops::multiplyInt(i, p_block))),
-              x2);
-          [[maybe_unused]] const double x5 = s_unit;
-          [[maybe_unused]] const float x6 = static_cast<float>(
-              ((x4 > 0) ? ((static_cast<double>(x3) * x5) / static_cast<double>(x4)) : 0x0.0p+0));
-          typed_0[i] = x6;
-          [[maybe_unused]] const float x7 = cuda::load(v_blocks_1 + i);
-          [[maybe_unused]] const float x8 = x7;
-          [[maybe_unused]] const int32_t x9 = x2;
-          [[maybe_unused]] const double x10 = s_unit;
-          [[maybe_unused]] const float x11 = static_cast<float>(
-              ((x9 > 0) ? ((static_cast<double>(x8) * x10) / static_cast<double>(x9)) : 0x0.0p+0));
-          typed_1[i] = x11;
-          v_low[i] = x6;
-          v_high[i] = x11;
-        });
+        struct Given {
+          float v_blocks_2;
+          int32_t v_count;
+          float v_blocks_1;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_blocks_2 + i), cuda::load(v_count + i), cuda::load(v_blocks_1 + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_blocks_2;
+              [[maybe_unused]] const int32_t x2 = given.v_count;
+              [[maybe_unused]] const float x3 = x1;
+              [[maybe_unused]] const int32_t x4 = ops::subtractInt(
+                  ops::lesser(p_block,
+                              ops::subtractInt(static_cast<int32_t>(f->n), ops::multiplyInt(i, p_block))),
+                  x2);
+              [[maybe_unused]] const double x5 = s_unit;
+              [[maybe_unused]] const float x6 = static_cast<float>(
+                  ((x4 > 0) ? ((static_cast<double>(x3) * x5) / static_cast<double>(x4)) : 0x0.0p+0));
+              typed_0[i] = x6;
+              [[maybe_unused]] const float x7 = given.v_blocks_1;
+              [[maybe_unused]] const float x8 = x7;
+              [[maybe_unused]] const int32_t x9 = x2;
+              [[maybe_unused]] const double x10 = s_unit;
+              [[maybe_unused]] const float x11 = static_cast<float>(
+                  ((x9 > 0) ? ((static_cast<double>(x8) * x10) / static_cast<double>(x9)) : 0x0.0p+0));
+              typed_1[i] = x11;
+              v_low[i] = x6;
+              v_high[i] = x11;
+            });
       }
     }
   }
@@ -256,31 +291,41 @@ struct Kernel4 {
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_low = f->v_low;
       [[maybe_unused]] const auto count_low = f->n_blocks_2;
       [[maybe_unused]] const auto v_high = f->v_high;
       [[maybe_unused]] const auto count_high = f->n_blocks_1;
       [[maybe_unused]] const auto after_residual = f->after_residual;
       [[maybe_unused]] const auto length = f->n;
-      HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
-          t_x4[j] = static_cast<uint8_t>(x4);
-          [[maybe_unused]] const float x5 =
-              (x3 - ((x3 >= 0x0.0p+0f) ? cuda::loadInside(v_high, count_high, blocks0.of(j))
-                                       : cuda::loadInside(v_low, count_low, blocks0.of(j))));
-          bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x5;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 >= 0x0.0p+0f));
+              t_x4[j] = static_cast<uint8_t>(x4);
+              [[maybe_unused]] const float x5 =
+                  (x3 - ((x3 >= 0x0.0p+0f) ? cuda::loadInside(v_high, count_high, blocks0.of(j))
+                                           : cuda::loadInside(v_low, count_low, blocks0.of(j))));
+              bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
+              if (kStates) after_residual[i] = x5;
+            });
         block.sync();
         cuda::packTile(block, t_x4, count, 1u, field_2, tile);
         block.sync();
@@ -372,6 +417,7 @@ struct Kernel1 {
     if (f->stop == 0) {
       [[maybe_unused]] const auto v_sign = f->v_sign;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_low = f->v_low;
       [[maybe_unused]] const auto count_low = f->n_low;
       [[maybe_unused]] const auto v_high = f->v_high;
@@ -380,14 +426,25 @@ struct Kernel1 {
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_sign, i, 1u);
-          [[maybe_unused]] const float x2 = ((x1 != 0) ? cuda::loadInside(v_high, count_high, blocks0.of(j))
-                                                       : cuda::loadInside(v_low, count_low, blocks0.of(j)));
-          output[i] = kAccumulate ? output[i] + x2 : x2;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          int32_t code_sign;
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::unpackAt(v_sign, i, 1u), kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.code_sign;
+              [[maybe_unused]] const float x2 =
+                  ((x1 != 0) ? cuda::loadInside(v_high, count_high, blocks0.of(j))
+                             : cuda::loadInside(v_low, count_low, blocks0.of(j)));
+              output[i] = kAccumulate ? given.old + x2 : x2;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -446,18 +503,28 @@ struct Sum1 {
     [[maybe_unused]] const unsigned count = sum.count;
     [[maybe_unused]] const auto v_sign = f->v_sign;
     [[maybe_unused]] const auto p_block = f->params.p_block;
+    const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
     [[maybe_unused]] const auto v_low = f->v_low;
     [[maybe_unused]] const auto count_low = f->n_low;
     [[maybe_unused]] const auto v_high = f->v_high;
     [[maybe_unused]] const auto count_high = f->n_high;
-    const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-    block.elements(count, [&](unsigned j) {
-      [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-      [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_sign, i, 1u);
-      [[maybe_unused]] const float x2 = ((x1 != 0) ? cuda::loadInside(v_high, count_high, blocks0.of(j))
-                                                   : cuda::loadInside(v_low, count_low, blocks0.of(j)));
-      sum.put(k, j, x2);
-    });
+    const cuda::TileBlocks blocks0(tile, size_blocks0);
+    struct Given {
+      int32_t code_sign;
+    };
+    block.elements(
+        count,
+        [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          return Given{cuda::unpackAt(v_sign, i, 1u)};
+        },
+        [&](unsigned j, [[maybe_unused]] const Given& given) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = given.code_sign;
+          [[maybe_unused]] const float x2 = ((x1 != 0) ? cuda::loadInside(v_high, count_high, blocks0.of(j))
+                                                       : cuda::loadInside(v_low, count_low, blocks0.of(j)));
+          sum.put(k, j, x2);
+        });
   }
 };
 

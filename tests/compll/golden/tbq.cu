@@ -67,25 +67,34 @@ struct Kernel1 {
       [[maybe_unused]] const auto after_residual = f->after_residual;
       [[maybe_unused]] const auto field_0 = f->message + f->o_0;
       [[maybe_unused]] const auto length = f->n;
-      HIPRESS_SHARED uint8_t t_x6[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x6[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 =
-              ops::addInt(((x3 > (-p_threshold)) ? 1 : 0), ((x3 >= p_threshold) ? 1 : 0));
-          [[maybe_unused]] const float x5 = ((x3 >= p_threshold) ? (x3 - p_threshold) : x3);
-          [[maybe_unused]] const int32_t x6 = ops::toUint(x4, 2u);
-          [[maybe_unused]] const float x7 = ((x3 > (-p_threshold)) ? x5 : (x3 + p_threshold));
-          bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x7;
-          t_x6[j] = static_cast<uint8_t>(x6);
-        });
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const int32_t x4 =
+                  ops::addInt(((x3 > (-p_threshold)) ? 1 : 0), ((x3 >= p_threshold) ? 1 : 0));
+              [[maybe_unused]] const float x5 = ((x3 >= p_threshold) ? (x3 - p_threshold) : x3);
+              [[maybe_unused]] const int32_t x6 = ops::toUint(x4, 2u);
+              [[maybe_unused]] const float x7 = ((x3 > (-p_threshold)) ? x5 : (x3 + p_threshold));
+              bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
+              if (kStates) after_residual[i] = x7;
+              t_x6[j] = static_cast<uint8_t>(x6);
+            });
         block.sync();
         cuda::packTile(block, t_x6, count, 2u, field_0, tile);
         block.sync();
@@ -170,12 +179,22 @@ struct Kernel1 {
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, 2u);
-          [[maybe_unused]] const float x2 = (static_cast<float>(ops::subtractInt(x1, 1)) * p_threshold);
-          output[i] = kAccumulate ? output[i] + x2 : x2;
-        });
+        struct Given {
+          int32_t code_code;
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::unpackAt(v_code, i, 2u), kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.code_code;
+              [[maybe_unused]] const float x2 = (static_cast<float>(ops::subtractInt(x1, 1)) * p_threshold);
+              output[i] = kAccumulate ? given.old + x2 : x2;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -234,12 +253,21 @@ struct Sum1 {
     [[maybe_unused]] const unsigned count = sum.count;
     [[maybe_unused]] const auto v_code = f->v_code;
     [[maybe_unused]] const auto p_threshold = f->params.p_threshold;
-    block.elements(count, [&](unsigned j) {
-      [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-      [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, 2u);
-      [[maybe_unused]] const float x2 = (static_cast<float>(ops::subtractInt(x1, 1)) * p_threshold);
-      sum.put(k, j, x2);
-    });
+    struct Given {
+      int32_t code_code;
+    };
+    block.elements(
+        count,
+        [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          return Given{cuda::unpackAt(v_code, i, 2u)};
+        },
+        [&](unsigned j, [[maybe_unused]] const Given& given) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = given.code_code;
+          [[maybe_unused]] const float x2 = (static_cast<float>(ops::subtractInt(x1, 1)) * p_threshold);
+          sum.put(k, j, x2);
+        });
   }
 };
 

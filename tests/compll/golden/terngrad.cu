@@ -94,49 +94,66 @@ struct Kernel1 {
       [[maybe_unused]] const auto v_least = f->v_least;
       [[maybe_unused]] const auto r_least = f->r_least;
       [[maybe_unused]] const auto init_least = static_cast<float>(0x1.fffffe0000000p+127f);
-      const float scale = f->scale;
-      [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto v_greatest = f->v_greatest;
       [[maybe_unused]] const auto r_greatest = f->r_greatest;
       [[maybe_unused]] const auto init_greatest = static_cast<float>((-0x1.fffffe0000000p+127f));
-      HIPRESS_SHARED float t_x1[cuda::kTile];
-      HIPRESS_SHARED float lanes_least[ops::kLanes];
-      HIPRESS_SHARED float lanes_greatest[ops::kLanes];
-      [[maybe_unused]] int32_t bad = 0;
-      const cuda::BlockParts parts(f->n, size);
-      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
-        const size_t first = parts.first(unit);
-        const size_t last = parts.last(unit);
-        if (first >= last) continue;
-        for (size_t tile = first; tile < last; tile += cuda::kTile) {
-          const unsigned count = cuda::tileCount(tile, last);
-          block.elements(count, [&](unsigned j) {
-            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            t_x1[j] = static_cast<float>(x1);
-            bad += ops::isFinite(x1) ? 0 : 1;
-          });
-          block.sync();
+      const float scale = f->scale;
+      [[maybe_unused]] const auto gradient = f->gradient;
+      HIPRESS_SHARED float lanes_least[cuda::kUnitLanes];
+      HIPRESS_SHARED float lanes_greatest[cuda::kUnitLanes];
+      const cuda::BlockParts parts(f->n, size, true);
+      const uint32_t together = cuda::unitsTogether(parts.units());
+      for (size_t base = block.index * together; base < parts.units(); base += block.count * together) {
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t / ops::kLanes);
+          if (t / ops::kLanes >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          float own_least{};
+          float own_greatest{};
+          struct Given {
+            float gradient;
+          };
+          cuda::eachOfLane<16>(
+              first, last, t % ops::kLanes,
+              [&](size_t place) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                return Given{cuda::load(gradient + i)};
+              },
+              [&](size_t place, const Given& given) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                [[maybe_unused]] const float x1 = given.gradient * scale;
+                own_least = place < first + ops::kLanes ? static_cast<float>(x1)
+                                                        : Combine0{f}(own_least, static_cast<float>(x1));
+                own_greatest = place < first + ops::kLanes
+                                   ? static_cast<float>(x1)
+                                   : Combine1{f}(own_greatest, static_cast<float>(x1));
+              });
+          lanes_least[cuda::placeOfLane(t)] = own_least;
+          lanes_greatest[cuda::placeOfLane(t)] = own_greatest;
+        });
+        block.sync();
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t);
+          if (t >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          if (first >= last) return;
+          const float result_least =
+              cuda::finishLanes(lanes_least + cuda::placeOfLane(t * ops::kLanes), last - first, Combine0{f});
           if (parts.isShort()) {
-            cuda::reduceShortBlocks(block, t_x1, count, static_cast<unsigned>(size), init_least,
-                                    v_least + size_t{unit} * parts.each(), Combine0{f});
-            cuda::reduceShortBlocks(block, t_x1, count, static_cast<unsigned>(size), init_greatest,
-                                    v_greatest + size_t{unit} * parts.each(), Combine1{f});
+            v_least[unit] = Combine0{f}(init_least, result_least);
           } else {
-            cuda::feedLanes<0>(block, t_x1, count, tile == first, lanes_least, Combine0{f});
-            cuda::feedLanes<1>(block, t_x1, count, tile == first, lanes_greatest, Combine1{f});
+            r_least[unit] = result_least;
           }
-          block.sync();
-        }
-        if (!parts.isShort()) {
-          block.once([&] {
-            r_least[unit] = cuda::finishLanes(lanes_least, last - first, Combine0{f});
-            r_greatest[unit] = cuda::finishLanes(lanes_greatest, last - first, Combine1{f});
-          });
-          block.sync();
-        }
+          const float result_greatest = cuda::finishLanes(lanes_greatest + cuda::placeOfLane(t * ops::kLanes),
+                                                          last - first, Combine1{f});
+          if (parts.isShort()) {
+            v_greatest[unit] = Combine1{f}(init_greatest, result_greatest);
+          } else {
+            r_greatest[unit] = result_greatest;
+          }
+        });
+        block.sync();
       }
-      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
   }
 };
@@ -180,25 +197,36 @@ struct Kernel3 {
       [[maybe_unused]] const auto length = f->n_least;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_least + i);
-          typed_0[i] = x1;
-          [[maybe_unused]] const float x2 = cuda::load(v_greatest + i);
-          [[maybe_unused]] const float x3 =
-              ((ops::greater(ops::absolute(x1), ops::absolute(x2)) < 0x1.79ca100000000p-67f)
-                   ? 0x1.0000000000000p+60f
-                   : 0x1.0000000000000p-1f);
-          [[maybe_unused]] const float x4 = ((x2 * x3) - (x1 * x3));
-          [[maybe_unused]] const float x5 =
-              (((x2 * 0x1.0000000000000p-1f) - (x1 * 0x1.0000000000000p-1f)) / static_cast<float>(s_levels));
-          [[maybe_unused]] const float x6 = x3;
-          [[maybe_unused]] const float x7 =
-              ((x4 > 0x0.0p+0f) ? (static_cast<float>(s_levels) / x4) : 0x0.0p+0f);
-          typed_1[i] = x5;
-          v_unit_1[i] = x6;
-          v_inverse[i] = x7;
-        });
+        struct Given {
+          float v_least;
+          float v_greatest;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_least + i), cuda::load(v_greatest + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_least;
+              typed_0[i] = x1;
+              [[maybe_unused]] const float x2 = given.v_greatest;
+              [[maybe_unused]] const float x3 =
+                  ((ops::greater(ops::absolute(x1), ops::absolute(x2)) < 0x1.79ca100000000p-67f)
+                       ? 0x1.0000000000000p+60f
+                       : 0x1.0000000000000p-1f);
+              [[maybe_unused]] const float x4 = ((x2 * x3) - (x1 * x3));
+              [[maybe_unused]] const float x5 =
+                  (((x2 * 0x1.0000000000000p-1f) - (x1 * 0x1.0000000000000p-1f)) /
+                   static_cast<float>(s_levels));
+              [[maybe_unused]] const float x6 = x3;
+              [[maybe_unused]] const float x7 =
+                  ((x4 > 0x0.0p+0f) ? (static_cast<float>(s_levels) / x4) : 0x0.0p+0f);
+              typed_1[i] = x5;
+              v_unit_1[i] = x6;
+              v_inverse[i] = x7;
+            });
       }
     }
   }
@@ -214,6 +242,7 @@ struct Kernel4 {
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_least = f->v_least;
       [[maybe_unused]] const auto count_least = f->n_least;
       [[maybe_unused]] const auto v_unit_1 = f->v_unit_1;
@@ -225,30 +254,43 @@ struct Kernel4 {
       [[maybe_unused]] const auto p_bitwidth = f->params.p_bitwidth;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x3[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x3[cuda::kTile];
+      [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
         if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
         block.sync();
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 = (((x1 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) -
-                                              (cuda::loadInside(v_least, count_least, blocks0.of(j)) *
-                                               cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j)))) *
-                                             cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
-          [[maybe_unused]] const int32_t x3 =
-              ops::toUint((p_stochastic ? ops::floorOf((x2 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
-                                                                          0x1.0000000000000p+0f)))
-                                        : ops::roundOf(x2)),
-                          static_cast<unsigned>(p_bitwidth));
-          t_x3[j] = static_cast<uint8_t>(x3);
-        });
+        struct Given {
+          float gradient;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 =
+                  (((x1 * cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j))) -
+                    (cuda::loadInside(v_least, count_least, blocks0.of(j)) *
+                     cuda::loadInside(v_unit_1, count_unit_1, blocks0.of(j)))) *
+                   cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)));
+              [[maybe_unused]] const int32_t x3 = ops::toUint(
+                  (p_stochastic ? ops::floorOf((x2 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
+                                                                  0x1.0000000000000p+0f)))
+                                : ops::roundOf(x2)),
+                  static_cast<unsigned>(p_bitwidth));
+              t_x3[j] = static_cast<uint8_t>(x3);
+              bad += ops::isFinite(x1) ? 0 : 1;
+            });
         block.sync();
         cuda::packTile(block, t_x3, count, static_cast<unsigned>(p_bitwidth), field_2, tile);
         block.sync();
       }
+      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
     if (block.last(&f->ticket)) {
       block.once([&] {
@@ -336,6 +378,7 @@ struct Kernel1 {
       [[maybe_unused]] const auto v_code = f->v_code;
       [[maybe_unused]] const auto p_bitwidth = f->params.p_bitwidth;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_least = f->v_least;
       [[maybe_unused]] const auto count_least = f->n_least;
       [[maybe_unused]] const auto v_step = f->v_step;
@@ -344,17 +387,29 @@ struct Kernel1 {
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, static_cast<unsigned>(p_bitwidth));
-          [[maybe_unused]] const float x2 =
-              (0x1.0000000000000p+1f *
-               ops::lesser(((static_cast<float>(x1) * cuda::loadInside(v_step, count_step, blocks0.of(j))) +
-                            (cuda::loadInside(v_least, count_least, blocks0.of(j)) * 0x1.0000000000000p-1f)),
-                           0x1.fffffe0000000p+126f));
-          output[i] = kAccumulate ? output[i] + x2 : x2;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          int32_t code_code;
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::unpackAt(v_code, i, static_cast<unsigned>(p_bitwidth)),
+                           kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.code_code;
+              [[maybe_unused]] const float x2 =
+                  (0x1.0000000000000p+1f *
+                   ops::lesser(
+                       ((static_cast<float>(x1) * cuda::loadInside(v_step, count_step, blocks0.of(j))) +
+                        (cuda::loadInside(v_least, count_least, blocks0.of(j)) * 0x1.0000000000000p-1f)),
+                       0x1.fffffe0000000p+126f));
+              output[i] = kAccumulate ? given.old + x2 : x2;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -414,21 +469,31 @@ struct Sum1 {
     [[maybe_unused]] const auto v_code = f->v_code;
     [[maybe_unused]] const auto p_bitwidth = f->params.p_bitwidth;
     [[maybe_unused]] const auto p_block = f->params.p_block;
+    const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
     [[maybe_unused]] const auto v_least = f->v_least;
     [[maybe_unused]] const auto count_least = f->n_least;
     [[maybe_unused]] const auto v_step = f->v_step;
     [[maybe_unused]] const auto count_step = f->n_step;
-    const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-    block.elements(count, [&](unsigned j) {
-      [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-      [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, static_cast<unsigned>(p_bitwidth));
-      [[maybe_unused]] const float x2 =
-          (0x1.0000000000000p+1f *
-           ops::lesser(((static_cast<float>(x1) * cuda::loadInside(v_step, count_step, blocks0.of(j))) +
-                        (cuda::loadInside(v_least, count_least, blocks0.of(j)) * 0x1.0000000000000p-1f)),
-                       0x1.fffffe0000000p+126f));
-      sum.put(k, j, x2);
-    });
+    const cuda::TileBlocks blocks0(tile, size_blocks0);
+    struct Given {
+      int32_t code_code;
+    };
+    block.elements(
+        count,
+        [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          return Given{cuda::unpackAt(v_code, i, static_cast<unsigned>(p_bitwidth))};
+        },
+        [&](unsigned j, [[maybe_unused]] const Given& given) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = given.code_code;
+          [[maybe_unused]] const float x2 =
+              (0x1.0000000000000p+1f *
+               ops::lesser(((static_cast<float>(x1) * cuda::loadInside(v_step, count_step, blocks0.of(j))) +
+                            (cuda::loadInside(v_least, count_least, blocks0.of(j)) * 0x1.0000000000000p-1f)),
+                           0x1.fffffe0000000p+126f));
+          sum.put(k, j, x2);
+        });
   }
 };
 

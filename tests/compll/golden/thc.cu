@@ -104,54 +104,72 @@ struct Kernel1 {
       [[maybe_unused]] const auto v_power = f->v_power;
       [[maybe_unused]] const auto r_power = f->r_power;
       [[maybe_unused]] const auto init_power = static_cast<double>(0x0.0p+0);
+      [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
+      [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
+      [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
-      [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
-      [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
-      [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
-      HIPRESS_SHARED double t_x4[cuda::kTile];
-      HIPRESS_SHARED double lanes_power[ops::kLanes];
-      HIPRESS_SHARED float t_x5[cuda::kTile];
-      HIPRESS_SHARED float lanes_blocks_1[ops::kLanes];
-      const cuda::BlockParts parts(f->n, size);
-      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
-        const size_t first = parts.first(unit);
-        const size_t last = parts.last(unit);
-        if (first >= last) continue;
-        for (size_t tile = first; tile < last; tile += cuda::kTile) {
-          const unsigned count = cuda::tileCount(tile, last);
-          block.elements(count, [&](unsigned j) {
-            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 =
-                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
-            t_x4[j] = static_cast<double>(x4);
-            [[maybe_unused]] const float x5 = ops::absolute(x3);
-            t_x5[j] = static_cast<float>(x5);
-          });
-          block.sync();
+      HIPRESS_SHARED double lanes_power[cuda::kUnitLanes];
+      HIPRESS_SHARED float lanes_blocks_1[cuda::kUnitLanes];
+      const cuda::BlockParts parts(f->n, size, true);
+      const uint32_t together = cuda::unitsTogether(parts.units());
+      for (size_t base = block.index * together; base < parts.units(); base += block.count * together) {
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t / ops::kLanes);
+          if (t / ops::kLanes >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          double own_power{};
+          float own_blocks_1{};
+          struct Given {
+            float gradient;
+            float before_residual;
+          };
+          cuda::eachOfLane<8>(
+              first, last, t % ops::kLanes,
+              [&](size_t place) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+              },
+              [&](size_t place, const Given& given) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                [[maybe_unused]] const float x1 = given.gradient * scale;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
+                own_power = place < first + ops::kLanes ? static_cast<double>(x4)
+                                                        : Combine0{f}(own_power, static_cast<double>(x4));
+                [[maybe_unused]] const float x5 = ops::absolute(x3);
+                own_blocks_1 = place < first + ops::kLanes
+                                   ? static_cast<float>(x5)
+                                   : Combine1{f}(own_blocks_1, static_cast<float>(x5));
+              });
+          lanes_power[cuda::placeOfLane(t)] = own_power;
+          lanes_blocks_1[cuda::placeOfLane(t)] = own_blocks_1;
+        });
+        block.sync();
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t);
+          if (t >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          if (first >= last) return;
+          const double result_power =
+              cuda::finishLanes(lanes_power + cuda::placeOfLane(t * ops::kLanes), last - first, Combine0{f});
           if (parts.isShort()) {
-            cuda::reduceShortBlocks(block, t_x4, count, static_cast<unsigned>(size), init_power,
-                                    v_power + size_t{unit} * parts.each(), Combine0{f});
-            cuda::reduceShortBlocks(block, t_x5, count, static_cast<unsigned>(size), init_blocks_1,
-                                    v_blocks_1 + size_t{unit} * parts.each(), Combine1{f});
+            v_power[unit] = Combine0{f}(init_power, result_power);
           } else {
-            cuda::feedLanes<0>(block, t_x4, count, tile == first, lanes_power, Combine0{f});
-            cuda::feedLanes<1>(block, t_x5, count, tile == first, lanes_blocks_1, Combine1{f});
+            r_power[unit] = result_power;
           }
-          block.sync();
-        }
-        if (!parts.isShort()) {
-          block.once([&] {
-            r_power[unit] = cuda::finishLanes(lanes_power, last - first, Combine0{f});
-            r_blocks_1[unit] = cuda::finishLanes(lanes_blocks_1, last - first, Combine1{f});
-          });
-          block.sync();
-        }
+          const float result_blocks_1 = cuda::finishLanes(lanes_blocks_1 + cuda::placeOfLane(t * ops::kLanes),
+                                                          last - first, Combine1{f});
+          if (parts.isShort()) {
+            v_blocks_1[unit] = Combine1{f}(init_blocks_1, result_blocks_1);
+          } else {
+            r_blocks_1[unit] = result_blocks_1;
+          }
+        });
+        block.sync();
       }
     }
   }
@@ -167,10 +185,10 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_power = f->v_power;
       [[maybe_unused]] const auto r_power = f->r_power;
       [[maybe_unused]] const auto init_power = static_cast<double>(0x0.0p+0);
-      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_power, init_power, v_power, Combine0{f});
       cuda::finishLongBlocks(block, parts, r_blocks_1, init_blocks_1, v_blocks_1, Combine1{f});
@@ -194,21 +212,31 @@ struct Kernel3 {
       [[maybe_unused]] const auto length = f->n_power;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const double x1 = cuda::load(v_power + i);
-          [[maybe_unused]] const float x2 = cuda::load(v_blocks_1 + i);
-          [[maybe_unused]] const float x3 = static_cast<float>(
-              ((ops::subtractInt(static_cast<int32_t>(f->n), ops::multiplyInt(i, 1024)) < 1024)
-                   ? static_cast<double>(x2)
-                   : ops::lesser(
-                         (static_cast<double>(p_reach) * ops::squareRoot((x1 / 0x1.0000000000000p+10))),
-                         0x1.fffffd586b834p+127)));
-          typed_0[i] = x3;
-          [[maybe_unused]] const double x4 =
-              ((x3 > 0x0.0p+0f) ? (static_cast<double>(p_levels) / static_cast<double>(x3)) : 0x0.0p+0);
-          v_inverse[i] = x4;
-        });
+        struct Given {
+          double v_power;
+          float v_blocks_1;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_power + i), cuda::load(v_blocks_1 + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const double x1 = given.v_power;
+              [[maybe_unused]] const float x2 = given.v_blocks_1;
+              [[maybe_unused]] const float x3 = static_cast<float>(
+                  ((ops::subtractInt(static_cast<int32_t>(f->n), ops::multiplyInt(i, 1024)) < 1024)
+                       ? static_cast<double>(x2)
+                       : ops::lesser(
+                             (static_cast<double>(p_reach) * ops::squareRoot((x1 / 0x1.0000000000000p+10))),
+                             0x1.fffffd586b834p+127)));
+              typed_0[i] = x3;
+              [[maybe_unused]] const double x4 =
+                  ((x3 > 0x0.0p+0f) ? (static_cast<double>(p_levels) / static_cast<double>(x3)) : 0x0.0p+0);
+              v_inverse[i] = x4;
+            });
       }
     }
   }
@@ -224,28 +252,41 @@ struct Kernel4 {
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(1024)));
       [[maybe_unused]] const auto v_inverse = f->v_inverse;
       [[maybe_unused]] const auto count_inverse = f->n_power;
       [[maybe_unused]] const auto x_exact = f->x_exact;
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(1024)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 = ops::multiplyInt(
-              (ops::multiplyInt(i, (-1640531535)) ^ ops::shiftRight(ops::multiplyInt(i, (-1640531535)), 15)),
-              (-2048144777));
-          [[maybe_unused]] const float x5 = static_cast<float>(
-              ((ops::multiplyInt((x4 ^ ops::shiftRight(x4, 13)), (-1028477379)) < 0)
-                   ? (static_cast<double>((-x3)) * cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)))
-                   : (static_cast<double>(x3) * cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)))));
-          x_exact[i] = x5;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const int32_t x4 =
+                  ops::multiplyInt((ops::multiplyInt(i, (-1640531535)) ^
+                                    ops::shiftRight(ops::multiplyInt(i, (-1640531535)), 15)),
+                                   (-2048144777));
+              [[maybe_unused]] const float x5 =
+                  static_cast<float>(((ops::multiplyInt((x4 ^ ops::shiftRight(x4, 13)), (-1028477379)) < 0)
+                                          ? (static_cast<double>((-x3)) *
+                                             cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)))
+                                          : (static_cast<double>(x3) *
+                                             cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)))));
+              x_exact[i] = x5;
+            });
       }
     }
   }
@@ -276,28 +317,37 @@ struct Kernel6 {
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
         if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
         block.sync();
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_exact + i);
-          [[maybe_unused]] const int32_t x2 = ops::toSigned(
-              ops::greater(
-                  ops::lesser(
-                      (p_stochastic ? ops::floorOf((x1 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
-                                                                      0x1.0000000000000p+0f)))
-                                    : ops::roundOf(x1)),
-                      static_cast<float>(p_levels)),
-                  static_cast<float>(ops::negateInt(p_levels))),
-              8u);
-          [[maybe_unused]] const float x3 = static_cast<float>(x2);
-          x_sent[i] = x3;
-          [[maybe_unused]] const int32_t x4 = (x2 & 255);
-          t_x4[j] = static_cast<uint8_t>(x4);
-        });
+        struct Given {
+          float v_exact;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_exact + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_exact;
+              [[maybe_unused]] const int32_t x2 = ops::toSigned(
+                  ops::greater(
+                      ops::lesser(
+                          (p_stochastic ? ops::floorOf((x1 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
+                                                                          0x1.0000000000000p+0f)))
+                                        : ops::roundOf(x1)),
+                          static_cast<float>(p_levels)),
+                      static_cast<float>(ops::negateInt(p_levels))),
+                  8u);
+              [[maybe_unused]] const float x3 = static_cast<float>(x2);
+              x_sent[i] = x3;
+              [[maybe_unused]] const int32_t x4 = (x2 & 255);
+              t_x4[j] = static_cast<uint8_t>(x4);
+            });
         block.sync();
         cuda::packTile(block, t_x4, count, 8u, field_1, tile);
         block.sync();
@@ -331,20 +381,30 @@ struct Kernel8 {
       [[maybe_unused]] const auto length = f->n_power;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const double x1 = cuda::load(v_power + i);
-          [[maybe_unused]] const float x2 = cuda::load(v_blocks_1 + i);
-          [[maybe_unused]] const float x3 = static_cast<float>(
-              ((ops::subtractInt(static_cast<int32_t>(f->n), ops::multiplyInt(i, 1024)) < 1024)
-                   ? static_cast<double>(x2)
-                   : ops::lesser(
-                         (static_cast<double>(p_reach) * ops::squareRoot((x1 / 0x1.0000000000000p+10))),
-                         0x1.fffffd586b834p+127)));
-          [[maybe_unused]] const float x4 =
-              ops::lesser((x3 / static_cast<float>(p_levels)), 0x1.0000000000000p+116f);
-          v_scale[i] = x4;
-        });
+        struct Given {
+          double v_power;
+          float v_blocks_1;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_power + i), cuda::load(v_blocks_1 + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const double x1 = given.v_power;
+              [[maybe_unused]] const float x2 = given.v_blocks_1;
+              [[maybe_unused]] const float x3 = static_cast<float>(
+                  ((ops::subtractInt(static_cast<int32_t>(f->n), ops::multiplyInt(i, 1024)) < 1024)
+                       ? static_cast<double>(x2)
+                       : ops::lesser(
+                             (static_cast<double>(p_reach) * ops::squareRoot((x1 / 0x1.0000000000000p+10))),
+                             0x1.fffffd586b834p+127)));
+              [[maybe_unused]] const float x4 =
+                  ops::lesser((x3 / static_cast<float>(p_levels)), 0x1.0000000000000p+116f);
+              v_scale[i] = x4;
+            });
       }
     }
   }
@@ -361,6 +421,7 @@ struct Kernel9 {
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_sent = f->v_sent;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(1024)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_power;
       [[maybe_unused]] const auto after_residual = f->after_residual;
@@ -368,29 +429,41 @@ struct Kernel9 {
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(1024)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const float x4 = cuda::load(v_sent + i);
-          [[maybe_unused]] const float x5 = x4;
-          [[maybe_unused]] const int32_t x6 = i;
-          [[maybe_unused]] const double x7 =
-              static_cast<double>(cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-          [[maybe_unused]] const int32_t x8 =
-              ops::multiplyInt((ops::multiplyInt(x6, (-1640531535)) ^
-                                ops::shiftRight(ops::multiplyInt(x6, (-1640531535)), 15)),
-                               (-2048144777));
-          [[maybe_unused]] const float x9 =
-              (x3 - static_cast<float>(((ops::multiplyInt((x8 ^ ops::shiftRight(x8, 13)), (-1028477379)) < 0)
-                                            ? (static_cast<double>((-x5)) * x7)
-                                            : (static_cast<double>(x5) * x7))));
-          bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x9;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          float gradient;
+          float before_residual;
+          float v_sent;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{},
+                           cuda::load(v_sent + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = given.v_sent;
+              [[maybe_unused]] const float x5 = x4;
+              [[maybe_unused]] const int32_t x6 = i;
+              [[maybe_unused]] const double x7 =
+                  static_cast<double>(cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+              [[maybe_unused]] const int32_t x8 =
+                  ops::multiplyInt((ops::multiplyInt(x6, (-1640531535)) ^
+                                    ops::shiftRight(ops::multiplyInt(x6, (-1640531535)), 15)),
+                                   (-2048144777));
+              [[maybe_unused]] const float x9 =
+                  (x3 -
+                   static_cast<float>(((ops::multiplyInt((x8 ^ ops::shiftRight(x8, 13)), (-1028477379)) < 0)
+                                           ? (static_cast<double>((-x5)) * x7)
+                                           : (static_cast<double>(x5) * x7))));
+              bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
+              if (kStates) after_residual[i] = x9;
+            });
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
@@ -488,58 +561,73 @@ struct Kernel1 {
       [[maybe_unused]] const auto v_power = f->v_power;
       [[maybe_unused]] const auto r_power = f->r_power;
       [[maybe_unused]] const auto init_power = static_cast<double>(0x0.0p+0);
+      [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
+      [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
+      [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
       const float scale = f->scale;
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
-      [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
-      [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
-      [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
-      HIPRESS_SHARED double t_x4[cuda::kTile];
-      HIPRESS_SHARED double lanes_power[ops::kLanes];
-      HIPRESS_SHARED float t_x5[cuda::kTile];
-      HIPRESS_SHARED float lanes_blocks_1[ops::kLanes];
-      [[maybe_unused]] int32_t bad = 0;
-      const cuda::BlockParts parts(f->n, size);
-      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
-        const size_t first = parts.first(unit);
-        const size_t last = parts.last(unit);
-        if (first >= last) continue;
-        for (size_t tile = first; tile < last; tile += cuda::kTile) {
-          const unsigned count = cuda::tileCount(tile, last);
-          block.elements(count, [&](unsigned j) {
-            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 =
-                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
-            t_x4[j] = static_cast<double>(x4);
-            [[maybe_unused]] const float x5 = ops::absolute(x3);
-            t_x5[j] = static_cast<float>(x5);
-            bad += ops::isFinite(x1) ? 0 : 1;
-          });
-          block.sync();
+      HIPRESS_SHARED double lanes_power[cuda::kUnitLanes];
+      HIPRESS_SHARED float lanes_blocks_1[cuda::kUnitLanes];
+      const cuda::BlockParts parts(f->n, size, true);
+      const uint32_t together = cuda::unitsTogether(parts.units());
+      for (size_t base = block.index * together; base < parts.units(); base += block.count * together) {
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t / ops::kLanes);
+          if (t / ops::kLanes >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          double own_power{};
+          float own_blocks_1{};
+          struct Given {
+            float gradient;
+            float before_residual;
+          };
+          cuda::eachOfLane<8>(
+              first, last, t % ops::kLanes,
+              [&](size_t place) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+              },
+              [&](size_t place, const Given& given) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                [[maybe_unused]] const float x1 = given.gradient * scale;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
+                own_power = place < first + ops::kLanes ? static_cast<double>(x4)
+                                                        : Combine0{f}(own_power, static_cast<double>(x4));
+                [[maybe_unused]] const float x5 = ops::absolute(x3);
+                own_blocks_1 = place < first + ops::kLanes
+                                   ? static_cast<float>(x5)
+                                   : Combine1{f}(own_blocks_1, static_cast<float>(x5));
+              });
+          lanes_power[cuda::placeOfLane(t)] = own_power;
+          lanes_blocks_1[cuda::placeOfLane(t)] = own_blocks_1;
+        });
+        block.sync();
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t);
+          if (t >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          if (first >= last) return;
+          const double result_power =
+              cuda::finishLanes(lanes_power + cuda::placeOfLane(t * ops::kLanes), last - first, Combine0{f});
           if (parts.isShort()) {
-            cuda::reduceShortBlocks(block, t_x4, count, static_cast<unsigned>(size), init_power,
-                                    v_power + size_t{unit} * parts.each(), Combine0{f});
-            cuda::reduceShortBlocks(block, t_x5, count, static_cast<unsigned>(size), init_blocks_1,
-                                    v_blocks_1 + size_t{unit} * parts.each(), Combine1{f});
+            v_power[unit] = Combine0{f}(init_power, result_power);
           } else {
-            cuda::feedLanes<0>(block, t_x4, count, tile == first, lanes_power, Combine0{f});
-            cuda::feedLanes<1>(block, t_x5, count, tile == first, lanes_blocks_1, Combine1{f});
+            r_power[unit] = result_power;
           }
-          block.sync();
-        }
-        if (!parts.isShort()) {
-          block.once([&] {
-            r_power[unit] = cuda::finishLanes(lanes_power, last - first, Combine0{f});
-            r_blocks_1[unit] = cuda::finishLanes(lanes_blocks_1, last - first, Combine1{f});
-          });
-          block.sync();
-        }
+          const float result_blocks_1 = cuda::finishLanes(lanes_blocks_1 + cuda::placeOfLane(t * ops::kLanes),
+                                                          last - first, Combine1{f});
+          if (parts.isShort()) {
+            v_blocks_1[unit] = Combine1{f}(init_blocks_1, result_blocks_1);
+          } else {
+            r_blocks_1[unit] = result_blocks_1;
+          }
+        });
+        block.sync();
       }
-      if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
   }
 };
@@ -554,10 +642,10 @@ struct Kernel2 {
       [[maybe_unused]] const auto v_power = f->v_power;
       [[maybe_unused]] const auto r_power = f->r_power;
       [[maybe_unused]] const auto init_power = static_cast<double>(0x0.0p+0);
-      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_blocks_1 = f->v_blocks_1;
       [[maybe_unused]] const auto r_blocks_1 = f->r_blocks_1;
       [[maybe_unused]] const auto init_blocks_1 = static_cast<float>(0x0.0p+0f);
+      [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       const cuda::BlockParts parts(f->n, size);
       cuda::finishLongBlocks(block, parts, r_power, init_power, v_power, Combine0{f});
       cuda::finishLongBlocks(block, parts, r_blocks_1, init_blocks_1, v_blocks_1, Combine1{f});
@@ -579,18 +667,28 @@ struct Kernel3 {
       [[maybe_unused]] const auto length = f->n_power;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const double x1 = cuda::load(v_power + i);
-          [[maybe_unused]] const float x2 = cuda::load(v_blocks_1 + i);
-          [[maybe_unused]] const float x3 = static_cast<float>(
-              ((ops::subtractInt(static_cast<int32_t>(f->n), ops::multiplyInt(i, 1024)) < 1024)
-                   ? static_cast<double>(x2)
-                   : ops::lesser(
-                         (static_cast<double>(p_reach) * ops::squareRoot((x1 / 0x1.0000000000000p+10))),
-                         0x1.fffffd586b834p+127)));
-          typed_0[i] = x3;
-        });
+        struct Given {
+          double v_power;
+          float v_blocks_1;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_power + i), cuda::load(v_blocks_1 + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const double x1 = given.v_power;
+              [[maybe_unused]] const float x2 = given.v_blocks_1;
+              [[maybe_unused]] const float x3 = static_cast<float>(
+                  ((ops::subtractInt(static_cast<int32_t>(f->n), ops::multiplyInt(i, 1024)) < 1024)
+                       ? static_cast<double>(x2)
+                       : ops::lesser(
+                             (static_cast<double>(p_reach) * ops::squareRoot((x1 / 0x1.0000000000000p+10))),
+                             0x1.fffffd586b834p+127)));
+              typed_0[i] = x3;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -601,6 +699,19 @@ struct Kernel3 {
         }
       });
       block.sync();
+    }
+  }
+};
+
+template <bool kStates>
+struct Kernel4 {
+  Frame* frame;
+  HIPRESS_DEVICE void operator()(const cuda::Block& block) const {
+    [[maybe_unused]] Frame* const f = frame;
+    if (f->stop == 0) {
+      cuda::checkFinite(block, f->gradient, f->n, f->scale, &f->bad);
+    }
+    if (block.last(&f->ticket)) {
       block.once([&] {
         *f->messageBytes = f->bad == 0 && f->stop == 0 ? static_cast<uint32_t>(f->bytes) : 0u;
         *f->error = f->bad == 0 ? f->stop : 0u;
@@ -694,13 +805,22 @@ struct Kernel1 {
       [[maybe_unused]] const auto length = f->n_most;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_most + i);
-          [[maybe_unused]] const double x2 =
-              ((x1 > 0x0.0p+0f) ? (static_cast<double>(p_levels) / static_cast<double>(x1)) : 0x0.0p+0);
-          v_inverse[i] = x2;
-        });
+        struct Given {
+          float v_most;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_most + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_most;
+              [[maybe_unused]] const double x2 =
+                  ((x1 > 0x0.0p+0f) ? (static_cast<double>(p_levels) / static_cast<double>(x1)) : 0x0.0p+0);
+              v_inverse[i] = x2;
+            });
       }
     }
   }
@@ -716,28 +836,41 @@ struct Kernel2 {
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(1024)));
       [[maybe_unused]] const auto v_inverse = f->v_inverse;
       [[maybe_unused]] const auto count_inverse = f->n_most;
       [[maybe_unused]] const auto x_exact = f->x_exact;
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(1024)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const int32_t x4 = ops::multiplyInt(
-              (ops::multiplyInt(i, (-1640531535)) ^ ops::shiftRight(ops::multiplyInt(i, (-1640531535)), 15)),
-              (-2048144777));
-          [[maybe_unused]] const float x5 = static_cast<float>(
-              ((ops::multiplyInt((x4 ^ ops::shiftRight(x4, 13)), (-1028477379)) < 0)
-                   ? (static_cast<double>((-x3)) * cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)))
-                   : (static_cast<double>(x3) * cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)))));
-          x_exact[i] = x5;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const int32_t x4 =
+                  ops::multiplyInt((ops::multiplyInt(i, (-1640531535)) ^
+                                    ops::shiftRight(ops::multiplyInt(i, (-1640531535)), 15)),
+                                   (-2048144777));
+              [[maybe_unused]] const float x5 =
+                  static_cast<float>(((ops::multiplyInt((x4 ^ ops::shiftRight(x4, 13)), (-1028477379)) < 0)
+                                          ? (static_cast<double>((-x3)) *
+                                             cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)))
+                                          : (static_cast<double>(x3) *
+                                             cuda::loadInside(v_inverse, count_inverse, blocks0.of(j)))));
+              x_exact[i] = x5;
+            });
       }
     }
   }
@@ -768,28 +901,37 @@ struct Kernel4 {
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
       HIPRESS_SHARED uint16_t w_0[cuda::kTile];
-      HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x4[cuda::kTile];
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
         if (p_stochastic) cuda::philoxTile(block, random, 0u, tile, count, w_0);
         block.sync();
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_exact + i);
-          [[maybe_unused]] const int32_t x2 = ops::toSigned(
-              ops::greater(
-                  ops::lesser(
-                      (p_stochastic ? ops::floorOf((x1 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
-                                                                      0x1.0000000000000p+0f)))
-                                    : ops::roundOf(x1)),
-                      static_cast<float>(p_levels)),
-                  static_cast<float>(ops::negateInt(p_levels))),
-              8u);
-          [[maybe_unused]] const float x3 = static_cast<float>(x2);
-          x_sent[i] = x3;
-          [[maybe_unused]] const int32_t x4 = (x2 & 255);
-          t_x4[j] = static_cast<uint8_t>(x4);
-        });
+        struct Given {
+          float v_exact;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_exact + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_exact;
+              [[maybe_unused]] const int32_t x2 = ops::toSigned(
+                  ops::greater(
+                      ops::lesser(
+                          (p_stochastic ? ops::floorOf((x1 + ops::uniform(ops::halfWord(w_0[j]), 0x0.0p+0f,
+                                                                          0x1.0000000000000p+0f)))
+                                        : ops::roundOf(x1)),
+                          static_cast<float>(p_levels)),
+                      static_cast<float>(ops::negateInt(p_levels))),
+                  8u);
+              [[maybe_unused]] const float x3 = static_cast<float>(x2);
+              x_sent[i] = x3;
+              [[maybe_unused]] const int32_t x4 = (x2 & 255);
+              t_x4[j] = static_cast<uint8_t>(x4);
+            });
         block.sync();
         cuda::packTile(block, t_x4, count, 8u, field_1, tile);
         block.sync();
@@ -821,13 +963,22 @@ struct Kernel6 {
       [[maybe_unused]] const auto length = f->n_most;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_most + i);
-          [[maybe_unused]] const float x2 =
-              ops::lesser((x1 / static_cast<float>(p_levels)), 0x1.0000000000000p+116f);
-          v_scale[i] = x2;
-        });
+        struct Given {
+          float v_most;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_most + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_most;
+              [[maybe_unused]] const float x2 =
+                  ops::lesser((x1 / static_cast<float>(p_levels)), 0x1.0000000000000p+116f);
+              v_scale[i] = x2;
+            });
       }
     }
   }
@@ -844,6 +995,7 @@ struct Kernel7 {
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto v_sent = f->v_sent;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(1024)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_most;
       [[maybe_unused]] const auto after_residual = f->after_residual;
@@ -851,29 +1003,41 @@ struct Kernel7 {
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(1024)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const float x4 = cuda::load(v_sent + i);
-          [[maybe_unused]] const float x5 = x4;
-          [[maybe_unused]] const int32_t x6 = i;
-          [[maybe_unused]] const double x7 =
-              static_cast<double>(cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-          [[maybe_unused]] const int32_t x8 =
-              ops::multiplyInt((ops::multiplyInt(x6, (-1640531535)) ^
-                                ops::shiftRight(ops::multiplyInt(x6, (-1640531535)), 15)),
-                               (-2048144777));
-          [[maybe_unused]] const float x9 =
-              (x3 - static_cast<float>(((ops::multiplyInt((x8 ^ ops::shiftRight(x8, 13)), (-1028477379)) < 0)
-                                            ? (static_cast<double>((-x5)) * x7)
-                                            : (static_cast<double>(x5) * x7))));
-          bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x9;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          float gradient;
+          float before_residual;
+          float v_sent;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{},
+                           cuda::load(v_sent + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = given.v_sent;
+              [[maybe_unused]] const float x5 = x4;
+              [[maybe_unused]] const int32_t x6 = i;
+              [[maybe_unused]] const double x7 =
+                  static_cast<double>(cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+              [[maybe_unused]] const int32_t x8 =
+                  ops::multiplyInt((ops::multiplyInt(x6, (-1640531535)) ^
+                                    ops::shiftRight(ops::multiplyInt(x6, (-1640531535)), 15)),
+                                   (-2048144777));
+              [[maybe_unused]] const float x9 =
+                  (x3 -
+                   static_cast<float>(((ops::multiplyInt((x8 ^ ops::shiftRight(x8, 13)), (-1028477379)) < 0)
+                                           ? (static_cast<double>((-x5)) * x7)
+                                           : (static_cast<double>(x5) * x7))));
+              bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
+              if (kStates) after_residual[i] = x9;
+            });
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
@@ -892,11 +1056,20 @@ struct Kernel8 {
       [[maybe_unused]] const auto length = f->n_most;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_most + i);
-          typed_0[i] = x1;
-        });
+        struct Given {
+          float v_most;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_most + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_most;
+              typed_0[i] = x1;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -991,12 +1164,21 @@ struct Kernel1 {
       [[maybe_unused]] const auto length = f->n_level;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = ops::signExtended(cuda::unpackAt(v_level, i, 8u), 8u);
-          [[maybe_unused]] const float x2 = static_cast<float>(x1);
-          x_rotated[i] = x2;
-        });
+        struct Given {
+          int32_t code_level;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::unpackAt(v_level, i, 8u)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = ops::signExtended(given.code_level, 8u);
+              [[maybe_unused]] const float x2 = static_cast<float>(x1);
+              x_rotated[i] = x2;
+            });
       }
     }
   }
@@ -1025,13 +1207,22 @@ struct Kernel3 {
       [[maybe_unused]] const auto length = f->n_most;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_most + i);
-          [[maybe_unused]] const float x2 =
-              ops::lesser((x1 / static_cast<float>(p_levels)), 0x1.0000000000000p+116f);
-          v_scale[i] = x2;
-        });
+        struct Given {
+          float v_most;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_most + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_most;
+              [[maybe_unused]] const float x2 =
+                  ops::lesser((x1 / static_cast<float>(p_levels)), 0x1.0000000000000p+116f);
+              v_scale[i] = x2;
+            });
       }
     }
   }
@@ -1044,27 +1235,39 @@ struct Kernel4 {
     [[maybe_unused]] Frame* const f = frame;
     if (f->stop == 0) {
       [[maybe_unused]] const auto v_rotated = f->v_rotated;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(1024)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_most;
       [[maybe_unused]] const auto output = f->output;
       [[maybe_unused]] const auto length = f->n_level;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(1024)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_rotated + i);
-          [[maybe_unused]] const double x2 =
-              static_cast<double>(cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-          [[maybe_unused]] const int32_t x3 = ops::multiplyInt(
-              (ops::multiplyInt(i, (-1640531535)) ^ ops::shiftRight(ops::multiplyInt(i, (-1640531535)), 15)),
-              (-2048144777));
-          [[maybe_unused]] const float x4 =
-              static_cast<float>(((ops::multiplyInt((x3 ^ ops::shiftRight(x3, 13)), (-1028477379)) < 0)
-                                      ? (static_cast<double>((-x1)) * x2)
-                                      : (static_cast<double>(x1) * x2)));
-          output[i] = kAccumulate ? output[i] + x4 : x4;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          float v_rotated;
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_rotated + i), kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_rotated;
+              [[maybe_unused]] const double x2 =
+                  static_cast<double>(cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+              [[maybe_unused]] const int32_t x3 =
+                  ops::multiplyInt((ops::multiplyInt(i, (-1640531535)) ^
+                                    ops::shiftRight(ops::multiplyInt(i, (-1640531535)), 15)),
+                                   (-2048144777));
+              [[maybe_unused]] const float x4 =
+                  static_cast<float>(((ops::multiplyInt((x3 ^ ops::shiftRight(x3, 13)), (-1028477379)) < 0)
+                                          ? (static_cast<double>((-x1)) * x2)
+                                          : (static_cast<double>(x1) * x2)));
+              output[i] = kAccumulate ? given.old + x4 : x4;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -1127,6 +1330,8 @@ HIPRESS_KERNEL(thc_statistics_2, summarising::Kernel2<false>)
 HIPRESS_KERNEL(thc_statistics_states_2, summarising::Kernel2<true>)
 HIPRESS_KERNEL(thc_statistics_3, summarising::Kernel3<false>)
 HIPRESS_KERNEL(thc_statistics_states_3, summarising::Kernel3<true>)
+HIPRESS_KERNEL(thc_statistics_4, summarising::Kernel4<false>)
+HIPRESS_KERNEL(thc_statistics_states_4, summarising::Kernel4<true>)
 HIPRESS_KERNEL(thc_agreed_0, encoding_agreed::Kernel0<false>)
 HIPRESS_KERNEL(thc_agreed_states_0, encoding_agreed::Kernel0<true>)
 HIPRESS_KERNEL(thc_agreed_1, encoding_agreed::Kernel1<false>)
@@ -1272,6 +1477,8 @@ size_t statisticsWith(const cuda::CudaEncode* call, size_t n, [[maybe_unused]] s
                cuda::gridFor(cuda::kTile * most_power), Kernel2<kStates>{frame});
   cuda::launch(stream, kStates ? "thc_statistics_states_3" : "thc_statistics_3", cuda::gridFor(most_power),
                Kernel3<kStates>{frame});
+  cuda::launch(stream, kStates ? "thc_statistics_states_4" : "thc_statistics_4", cuda::gridFor(n),
+               Kernel4<kStates>{frame});
   return arena.bytes();
 }
 

@@ -109,18 +109,27 @@ struct Kernel1 {
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const float x4 = (-ops::absolute(x3));
-          k_taken[i] = cuda::orderKey((x4));
-          if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
-          if (kStates) after_residual[i] = x3;
-          bad += ops::isFinite(x1) ? 0 : 1;
-        });
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 = (-ops::absolute(x3));
+              k_taken[i] = cuda::orderKey((x4));
+              if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
+              if (kStates) after_residual[i] = x3;
+              bad += ops::isFinite(x1) ? 0 : 1;
+            });
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
@@ -269,18 +278,27 @@ struct Kernel9 {
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::load(v_index + i);
-          if (kStates) {
-            bad -= ops::isFinite(after_residual[x1]) ? 0 : 1;
-            bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
-            after_residual[x1] = 0x0.0p+0f;
-          }
-          typed_1[i] = x1;
-          [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
-          typed_2[i] = x2;
-        });
+        struct Given {
+          int32_t v_index;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_index + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.v_index;
+              if (kStates) {
+                bad -= ops::isFinite(after_residual[x1]) ? 0 : 1;
+                bad += ops::isFinite(0x0.0p+0f) ? 0 : 1;
+                after_residual[x1] = 0x0.0p+0f;
+              }
+              typed_1[i] = x1;
+              [[maybe_unused]] const float x2 = at_value<kStates>(f, x1);
+              typed_2[i] = x2;
+            });
       }
       if (bad != 0) cuda::addTo(&f->bad, static_cast<unsigned long long>(static_cast<long long>(bad)));
     }
@@ -409,12 +427,22 @@ struct Kernel3 {
       [[maybe_unused]] const auto length = f->n_index;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::load(v_index + i);
-          [[maybe_unused]] const float x2 = cuda::load(v_value + i);
-          output[x1] = kAccumulate ? output[x1] + x2 : x2;
-        });
+        struct Given {
+          int32_t v_index;
+          float v_value;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_index + i), cuda::load(v_value + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.v_index;
+              [[maybe_unused]] const float x2 = given.v_value;
+              output[x1] = kAccumulate ? output[x1] + x2 : x2;
+            });
       }
     }
     if (block.last(&f->ticket)) {

@@ -338,37 +338,51 @@ struct Kernel1 {
       [[maybe_unused]] const auto gradient = f->gradient;
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
-      HIPRESS_SHARED float t_x4[cuda::kTile];
-      HIPRESS_SHARED float lanes_scale[ops::kLanes];
-      const cuda::BlockParts parts(f->n, size);
-      for (auto unit = static_cast<uint32_t>(block.index); unit < parts.units(); unit += block.count) {
-        const size_t first = parts.first(unit);
-        const size_t last = parts.last(unit);
-        if (first >= last) continue;
-        for (size_t tile = first; tile < last; tile += cuda::kTile) {
-          const unsigned count = cuda::tileCount(tile, last);
-          block.elements(count, [&](unsigned j) {
-            [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-            [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-            [[maybe_unused]] const float x2 =
-                kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-            [[maybe_unused]] const float x3 = (x1 + x2);
-            [[maybe_unused]] const float x4 = ops::absolute(x3);
-            t_x4[j] = static_cast<float>(x4);
-          });
-          block.sync();
+      HIPRESS_SHARED float lanes_scale[cuda::kUnitLanes];
+      const cuda::BlockParts parts(f->n, size, true);
+      const uint32_t together = cuda::unitsTogether(parts.units());
+      for (size_t base = block.index * together; base < parts.units(); base += block.count * together) {
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t / ops::kLanes);
+          if (t / ops::kLanes >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          float own_scale{};
+          struct Given {
+            float gradient;
+            float before_residual;
+          };
+          cuda::eachOfLane<8>(
+              first, last, t % ops::kLanes,
+              [&](size_t place) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+              },
+              [&](size_t place, const Given& given) {
+                [[maybe_unused]] const auto i = static_cast<int32_t>(place);
+                [[maybe_unused]] const float x1 = given.gradient * scale;
+                [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+                [[maybe_unused]] const float x3 = (x1 + x2);
+                [[maybe_unused]] const float x4 = ops::absolute(x3);
+                own_scale = place < first + ops::kLanes ? static_cast<float>(x4)
+                                                        : Combine0{f}(own_scale, static_cast<float>(x4));
+              });
+          lanes_scale[cuda::placeOfLane(t)] = own_scale;
+        });
+        block.sync();
+        block.threads([&](unsigned t) {
+          const auto unit = static_cast<uint32_t>(base + t);
+          if (t >= together || unit >= parts.units()) return;
+          const size_t first = parts.first(unit), last = parts.last(unit);
+          if (first >= last) return;
+          const float result_scale =
+              cuda::finishLanes(lanes_scale + cuda::placeOfLane(t * ops::kLanes), last - first, Combine0{f});
           if (parts.isShort()) {
-            cuda::reduceShortBlocks(block, t_x4, count, static_cast<unsigned>(size), init_scale,
-                                    v_scale + size_t{unit} * parts.each(), Combine0{f});
+            v_scale[unit] = Combine0{f}(init_scale, result_scale);
           } else {
-            cuda::feedLanes<0>(block, t_x4, count, tile == first, lanes_scale, Combine0{f});
+            r_scale[unit] = result_scale;
           }
-          block.sync();
-        }
-        if (!parts.isShort()) {
-          block.once([&] { r_scale[unit] = cuda::finishLanes(lanes_scale, last - first, Combine0{f}); });
-          block.sync();
-        }
+        });
+        block.sync();
       }
     }
   }
@@ -404,11 +418,20 @@ struct Kernel3 {
       [[maybe_unused]] const auto length = f->n_scale;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(v_scale + i);
-          typed_0[i] = x1;
-        });
+        struct Given {
+          float v_scale;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(v_scale + i)};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.v_scale;
+              typed_0[i] = x1;
+            });
       }
     }
   }
@@ -425,39 +448,51 @@ struct Kernel4 {
       [[maybe_unused]] const auto before_residual = f->before_residual;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_scale;
       [[maybe_unused]] const auto after_residual = f->after_residual;
       [[maybe_unused]] const auto field_1 = f->message + f->o_1;
       [[maybe_unused]] const auto length = f->n;
-      HIPRESS_SHARED uint8_t t_x9[cuda::kTile];
+      alignas(4) HIPRESS_SHARED uint8_t t_x9[cuda::kTile];
       [[maybe_unused]] int32_t bad = 0;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const float x1 = cuda::load(gradient + i) * scale;
-          [[maybe_unused]] const float x2 =
-              kStates ? p_residual_factor * cuda::load(before_residual + i) : 0.0f;
-          [[maybe_unused]] const float x3 = (x1 + x2);
-          [[maybe_unused]] const float x4 =
-              (ops::absolute(x3) / cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-          [[maybe_unused]] const int32_t x5 = at_magnitude_first<kStates>(
-              f, ops::lesser(ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 17), 6729), 0),
-                             1397));
-          [[maybe_unused]] const int32_t x6 = ops::multiplyInt(
-              ops::addInt(x5, static_cast<int32_t>((x4 > at_magnitude_middles<kStates>(f, x5)))),
-              static_cast<int32_t>((x4 == x4)));
-          [[maybe_unused]] const int32_t x7 = x6;
-          [[maybe_unused]] const float x8 =
-              (at_magnitude<kStates>(f, x7) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-          [[maybe_unused]] const int32_t x9 = ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x7, 128) : x7), 8u);
-          [[maybe_unused]] const float x10 = (x3 - ((x3 < 0x0.0p+0f) ? (-x8) : x8));
-          bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
-          if (kStates) after_residual[i] = x10;
-          t_x9[j] = static_cast<uint8_t>(x9);
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          float gradient;
+          float before_residual;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::load(gradient + i), kStates ? cuda::load(before_residual + i) : float{}};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const float x1 = given.gradient * scale;
+              [[maybe_unused]] const float x2 = kStates ? p_residual_factor * given.before_residual : 0.0f;
+              [[maybe_unused]] const float x3 = (x1 + x2);
+              [[maybe_unused]] const float x4 =
+                  (ops::absolute(x3) / cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+              [[maybe_unused]] const int32_t x5 = at_magnitude_first<kStates>(
+                  f,
+                  ops::lesser(ops::greater(ops::subtractInt(ops::shiftRight(ops::bitsOf(x4), 17), 6729), 0),
+                              1397));
+              [[maybe_unused]] const int32_t x6 = ops::multiplyInt(
+                  ops::addInt(x5, static_cast<int32_t>((x4 > at_magnitude_middles<kStates>(f, x5)))),
+                  static_cast<int32_t>((x4 == x4)));
+              [[maybe_unused]] const int32_t x7 = x6;
+              [[maybe_unused]] const float x8 =
+                  (at_magnitude<kStates>(f, x7) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+              [[maybe_unused]] const int32_t x9 =
+                  ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x7, 128) : x7), 8u);
+              [[maybe_unused]] const float x10 = (x3 - ((x3 < 0x0.0p+0f) ? (-x8) : x8));
+              bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
+              if (kStates) after_residual[i] = x10;
+              t_x9[j] = static_cast<uint8_t>(x9);
+            });
         block.sync();
         cuda::packTile(block, t_x9, count, 8u, field_1, tile);
         block.sync();
@@ -680,21 +715,32 @@ struct Kernel1 {
     if (f->stop == 0) {
       [[maybe_unused]] const auto v_code = f->v_code;
       [[maybe_unused]] const auto p_block = f->params.p_block;
+      const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
       [[maybe_unused]] const auto v_scale = f->v_scale;
       [[maybe_unused]] const auto count_scale = f->n_scale;
       [[maybe_unused]] const auto output = f->output;
       [[maybe_unused]] const auto length = f->n;
       for (size_t tile = block.index * cuda::kTile; tile < length; tile += block.count * cuda::kTile) {
         [[maybe_unused]] const unsigned count = cuda::tileCount(tile, length);
-        const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-        block.elements(count, [&](unsigned j) {
-          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-          [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, 8u);
-          [[maybe_unused]] const float x2 = (at_magnitude<kAccumulate>(f, (x1 & 127)) *
-                                             cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-          [[maybe_unused]] const float x3 = ((x1 < 128) ? x2 : (-x2));
-          output[i] = kAccumulate ? output[i] + x3 : x3;
-        });
+        const cuda::TileBlocks blocks0(tile, size_blocks0);
+        struct Given {
+          int32_t code_code;
+          float old;
+        };
+        block.elements(
+            count,
+            [&](unsigned j) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              return Given{cuda::unpackAt(v_code, i, 8u), kAccumulate ? output[i] : 0.0f};
+            },
+            [&](unsigned j, [[maybe_unused]] const Given& given) {
+              [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+              [[maybe_unused]] const int32_t x1 = given.code_code;
+              [[maybe_unused]] const float x2 = (at_magnitude<kAccumulate>(f, (x1 & 127)) *
+                                                 cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+              [[maybe_unused]] const float x3 = ((x1 < 128) ? x2 : (-x2));
+              output[i] = kAccumulate ? given.old + x3 : x3;
+            });
       }
     }
     if (block.last(&f->ticket)) {
@@ -753,17 +799,27 @@ struct Sum1 {
     [[maybe_unused]] const unsigned count = sum.count;
     [[maybe_unused]] const auto v_code = f->v_code;
     [[maybe_unused]] const auto p_block = f->params.p_block;
+    const cuda::BlockSize size_blocks0(static_cast<size_t>(ops::atLeastOne(p_block)));
     [[maybe_unused]] const auto v_scale = f->v_scale;
     [[maybe_unused]] const auto count_scale = f->n_scale;
-    const cuda::TileBlocks blocks0(tile, static_cast<size_t>(ops::atLeastOne(p_block)));
-    block.elements(count, [&](unsigned j) {
-      [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
-      [[maybe_unused]] const int32_t x1 = cuda::unpackAt(v_code, i, 8u);
-      [[maybe_unused]] const float x2 =
-          (at_magnitude<kAccumulate>(f, (x1 & 127)) * cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
-      [[maybe_unused]] const float x3 = ((x1 < 128) ? x2 : (-x2));
-      sum.put(k, j, x3);
-    });
+    const cuda::TileBlocks blocks0(tile, size_blocks0);
+    struct Given {
+      int32_t code_code;
+    };
+    block.elements(
+        count,
+        [&](unsigned j) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          return Given{cuda::unpackAt(v_code, i, 8u)};
+        },
+        [&](unsigned j, [[maybe_unused]] const Given& given) {
+          [[maybe_unused]] const auto i = static_cast<int32_t>(tile + j);
+          [[maybe_unused]] const int32_t x1 = given.code_code;
+          [[maybe_unused]] const float x2 = (at_magnitude<kAccumulate>(f, (x1 & 127)) *
+                                             cuda::loadInside(v_scale, count_scale, blocks0.of(j)));
+          [[maybe_unused]] const float x3 = ((x1 < 128) ? x2 : (-x2));
+          sum.put(k, j, x3);
+        });
   }
 };
 
