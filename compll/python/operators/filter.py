@@ -73,7 +73,7 @@ def _cpu_element(work: CpuPass, sink: plan.FilterTo) -> None:
 
 
 def _cpu_chunks(steps: CpuSteps, sink: plan.FilterTo) -> str:
-    return f"f.a_{steps.names(sink.name)}.resize(chunks.count());"
+    return f"f.a_{steps.names(sink.name)}.resize(chunks.count(), chunks.each());"
 
 
 def _cpu_after(steps: CpuSteps, sink: plan.FilterTo, over: str) -> None:

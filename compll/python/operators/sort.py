@@ -141,8 +141,8 @@ def _key_at(function: Function, name: str, op: ir.Sort) -> str:
 
 
 def _cpu_chunks(steps: CpuSteps, sink: plan.KeysTo) -> str:
-    name, count = steps.names(sink.name), steps.scope.count(sink.op.vector)
-    return "" if sink.first is None else f"f.a_{name}.begin(chunks.count(), {count}, f.l_{name});"
+    name = steps.names(sink.name)
+    return "" if sink.first is None else f"f.a_{name}.begin(chunks.count(), chunks.each(), f.l_{name});"
 
 
 def _cpu_after(steps: CpuSteps, sink: plan.KeysTo, over: str) -> None:

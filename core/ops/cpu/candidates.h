@@ -35,7 +35,7 @@ Key likelyLimit(size_t count, size_t first, const KeyAt& keyAt) {
   constexpr size_t uncachedFrom = size_t{1} << 16;  // elements that a core's cache may not hold
   constexpr size_t leastSamples = size_t{1} << 14;
   if (first == 0) return Key{0};
-  if (count < sampledFrom || first > count / 8) return kNoLimit<Key>;
+  if (count < sampledFrom || first > count / 2) return kNoLimit<Key>;
   // The sample should have 64 of the wanted keys. It reads at most one element in a line of uncached memory,
   // and at most one in 16 of cached elements.
   const size_t wanted = std::max(leastSamples, 64 * (count / first));
@@ -213,12 +213,12 @@ class Candidates {
     Key limit_;
   };
 
-  /// Drops all candidates. A loop over `count` keys follows, in `chunks`.
-  void begin(size_t chunks, size_t count, Key limit) {
+  /// Drops all candidates. A loop in `chunks` follows, each of at most `each` keys.
+  void begin(size_t chunks, size_t each, Key limit) {
     limit_ = limit;
-    positions_.resize(chunks);
-    keys_.resize(chunks);
-    if (limit == kNoLimit<Key> && chunks == 1) keys_[0].reserve(count + 16);
+    positions_.resize(chunks, each);
+    keys_.resize(chunks, each);
+    if (limit == kNoLimit<Key> && chunks == 1) keys_[0].reserve(each + 16);
   }
 
   Part operator[](size_t chunk) { return {positions_[chunk], keys_[chunk], limit_}; }

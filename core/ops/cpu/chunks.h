@@ -24,6 +24,9 @@ class Chunks {
 
   size_t count() const { return std::max<size_t>(blockCount(elements_, size_), 1); }
 
+  /// The elements of a chunk, at most.
+  size_t each() const { return std::min(elements_, size_); }
+
   /// Calls body(chunk, begin, end) for every chunk, and returns when all calls have ended.
   template <typename Body>
   void run(const Body& body) const {

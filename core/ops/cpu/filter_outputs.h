@@ -14,9 +14,11 @@ namespace hipress::ops {
 template <typename T>
 class FilterOutputs {
  public:
-  void resize(size_t chunks) {
+  /// `each`: the elements of a chunk, at most. A loop reserves 16 more than it needs.
+  void resize(size_t chunks, size_t each) {
     chunks_ = chunks;
     outputs_ = std::make_unique<Output[]>(chunks);
+    for (size_t chunk = 0; chunk < chunks; ++chunk) outputs_[chunk].values.limit(each + 16);
   }
 
   Appender<T>& operator[](size_t chunk) { return outputs_[chunk].values; }

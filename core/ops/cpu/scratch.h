@@ -17,7 +17,7 @@
 namespace hipress::ops {
 
 /// The most idle memory of a thread. Blocks that have been idle for the longest time go first.
-inline constexpr size_t kScratchBytesKept = size_t{128} << 20;
+inline constexpr size_t kScratchBytesKept = size_t{256} << 20;
 
 namespace detail {
 
@@ -67,6 +67,9 @@ class Appender {
  public:
   explicit Appender(Scratch& scratch) : scratch_(&scratch) {}
 
+  /// Memory is never for more elements than this, unless reserve() needs it.
+  void limit(size_t most) { most_ = most; }
+
   /// Room for the next `extra` elements. Invalidates data(). Throws std::bad_alloc.
   T* reserve(size_t extra) {
     if (capacity_ - size_ < extra) grow(extra);
@@ -81,7 +84,8 @@ class Appender {
 
  private:
   __attribute__((noinline)) void grow(size_t extra) {
-    const size_t wanted = 2 * capacity_ > size_ + extra ? 2 * capacity_ : size_ + extra;
+    size_t wanted = 2 * capacity_ < most_ ? 2 * capacity_ : most_;
+    if (wanted < size_ + extra) wanted = size_ + extra;
     T* larger = scratch_->take<T>(wanted);
     if (size_ != 0) std::memcpy(larger, data_, size_ * sizeof(T));
     if (data_ != nullptr) scratch_->giveBack(data_);
@@ -93,6 +97,7 @@ class Appender {
   T* data_ = nullptr;
   size_t size_ = 0;
   size_t capacity_ = 0;
+  size_t most_ = ~size_t{0};
 };
 
 }  // namespace hipress::ops

@@ -486,7 +486,7 @@ class DgcCodec final : public GeneratedCodec {
     f.s_threshold = at_sorted<kStates>(&f, ops::lesser(f.s_last, ops::subtractInt(f.s_samples, 1)));
     {
       const ops::Chunks chunks(f.parallel, f.n_range_1, ops::kReduceBlock);
-      f.a_chosen.resize(chunks.count());
+      f.a_chosen.resize(chunks.count(), chunks.each());
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
         multiversion<Loop1<kStates>::template Kernel>(&f, begin, end, chunk);
       });
@@ -497,7 +497,7 @@ class DgcCodec final : public GeneratedCodec {
         [&f](size_t i) { return key_largest<kStates>(&f, static_cast<int32_t>(i)); });
     {
       const ops::Chunks chunks(f.parallel, f.n_chosen, ops::kReduceBlock);
-      f.a_largest.begin(chunks.count(), f.n_chosen, f.l_largest);
+      f.a_largest.begin(chunks.count(), chunks.each(), f.l_largest);
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
         multiversion<Loop2<kStates>::template Kernel>(&f, begin, end, chunk);
       });
@@ -509,7 +509,7 @@ class DgcCodec final : public GeneratedCodec {
       f.l_largest = ops::kNoLimit<decltype(f.l_largest)>;
       {
         const ops::Chunks chunks(f.parallel, f.n_chosen, ops::kReduceBlock);
-        f.a_largest.begin(chunks.count(), f.n_chosen, f.l_largest);
+        f.a_largest.begin(chunks.count(), chunks.each(), f.l_largest);
         chunks.run([&f](size_t chunk, size_t begin, size_t end) {
           multiversion<Loop3<kStates>::template Kernel>(&f, begin, end, chunk);
         });

@@ -323,7 +323,7 @@ class TopkCodec final : public GeneratedCodec {
         [&f](size_t i) { return key_taken<kStates>(&f, static_cast<int32_t>(i)); });
     {
       const ops::Chunks chunks(f.parallel, f.n_range, ops::kReduceBlock);
-      f.a_taken.begin(chunks.count(), f.n_range, f.l_taken);
+      f.a_taken.begin(chunks.count(), chunks.each(), f.l_taken);
       chunks.run([&f](size_t chunk, size_t begin, size_t end) {
         multiversion<Loop0<kStates>::template Kernel>(&f, begin, end, chunk);
       });
@@ -337,7 +337,7 @@ class TopkCodec final : public GeneratedCodec {
       f.l_taken = ops::kNoLimit<decltype(f.l_taken)>;
       {
         const ops::Chunks chunks(f.parallel, f.n_range, ops::kReduceBlock);
-        f.a_taken.begin(chunks.count(), f.n_range, f.l_taken);
+        f.a_taken.begin(chunks.count(), chunks.each(), f.l_taken);
         chunks.run([&f](size_t chunk, size_t begin, size_t end) {
           multiversion<Loop1<kStates>::template Kernel>(&f, begin, end, chunk);
         });

@@ -63,6 +63,6 @@ def test_a_likely_limit_lets_enough_keys_through_and_few_more(
 def test_where_a_sample_does_not_pay_there_is_no_limit(library: ctypes.CDLL, kind: str) -> None:
     keys, none = np.arange(100_000, dtype=TYPES[kind]), 2 ** (8 * TYPES[kind]().itemsize) - 1
     assert limit_of(library, keys[:2047], 10) == none
-    assert limit_of(library, keys, 12_501) == none
-    assert limit_of(library, keys, 12_500) < none
+    assert limit_of(library, keys, 50_001) == none
+    assert limit_of(library, keys, 49_000) < none
     assert limit_of(library, keys, 0) == 0

@@ -10,7 +10,7 @@ import numpy as np
 from tests.cases import each
 from tests.core.ops.arrays import pointer, size
 
-KEPT = 128 << 20
+KEPT = 256 << 20
 
 
 def addresses(library: ctypes.CDLL, sizes: list[int]) -> list[int]:
