@@ -28,8 +28,9 @@ HOST_FLAGS = (
     *("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fPIC", "-shared"),
     *("-DHIPRESS_HOST_EXECUTION", f"-I{ROOT}"),
 )
-#: The same for kernels that run thread by thread.
-THREAD_FLAGS = (*HOST_FLAGS, "-DHIPRESS_THREAD_EXECUTION")
+#: The same for kernels that run thread by thread. Their namespace has another name: a process has one copy of the
+#: static variables of inline functions, whichever library they come from, and here they are of another kind.
+THREAD_FLAGS = (*HOST_FLAGS, "-DHIPRESS_THREAD_EXECUTION", "-Dcuda=cuda_by_threads")
 _ENTRY = re.compile(
     r"Compiling entry function '(?P<kernel>\w+)' for 'sm_\w+'.*?"
     r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads",
