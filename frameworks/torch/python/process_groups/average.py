@@ -433,7 +433,7 @@ class GroupAverage:
                 tensor.copy_(values)
         if batch.finish is not None:
             batch.finish()
-        batch.done.set_result(batch.any_tensor())
+        batch.done.set_result(batch.any_tensor() if self._side.device.type == "cuda" else None)
 
 
 def _batch(item: Batch | Portion) -> Batch:
