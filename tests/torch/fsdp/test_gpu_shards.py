@@ -2,7 +2,7 @@
 """FSDP2 on NVIDIA GPUs, over NCCL: replicas stay identical, and come near those of torch alone. `make test-gpu` runs
 this, and fails without a GPU.
 
-NCCL wants a GPU for each rank: with one GPU there is one rank, which encodes and decodes what it keeps.
+NCCL wants a GPU for each rank. With one GPU there is one rank, and it encodes and decodes its own gradients.
 """
 
 from __future__ import annotations

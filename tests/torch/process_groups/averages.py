@@ -54,7 +54,7 @@ def average_of(options: GroupOptions, side: GpuSide | None = None) -> GroupAvera
 def _steps(rank: int, average: GroupAverage) -> list[dict[str, torch.Tensor]]:
     results = []
     for step in range(STEPS):
-        # What is still being computed when it is handed over must not be read too early.
+        # The GPU still computes these tensors when the average starts; it must not read them too early.
         tensors = {name: each.to(average._side.device).neg().neg() for name, each in tensors_of(rank, step).items()}
         # Two batches in flight, as DistributedDataParallel's buckets are.
         named = list(tensors.items())
@@ -113,7 +113,7 @@ def summed_as_on_the_processor(rank: int, new_side: Callable[[], GpuSide]) -> No
         expected, found = average_of(options), average_of(options, new_side())
         _same(rank, expected, found, codec)
         found.load_state_dict(expected.state_dict())
-        # A rank without finite values makes all values NaN, and no rank keeps what it has encoded.
+        # If one rank has a value that is not finite, all ranks get NaN, and no rank changes its states.
         for average in (expected, found):
             tensors = tensors_of(rank, STEPS)
             if rank == 1:

@@ -75,7 +75,7 @@ class Side(Protocol):
         """The current stage has computed all of a plan's step."""
 
     def future(self) -> torch.futures.Future[Any]:
-        """A future that a stage completes with a tensor of the batch."""
+        """A future that a stage completes, on a GPU with a tensor of the batch."""
 
     def synchronize(self) -> None:
         """Waits until all work is done."""
