@@ -199,42 +199,6 @@ template <typename T>
 HIPRESS_HOST_DEVICE inline T squareRoot(T x) {
   return std::sqrt(x);
 }
-/// Computed in double and rounded once, so that all devices give the same result.
-template <typename T>
-HIPRESS_HOST_DEVICE inline T expOf(T x) {
-  return static_cast<T>(std::exp(static_cast<double>(x)));
-}
-template <typename T>
-HIPRESS_HOST_DEVICE inline T logOf(T x) {
-  return static_cast<T>(std::log(static_cast<double>(x)));
-}
-
-namespace detail {
-
-/// 1 − z/(a(a+1)) (1 − z/((a+2)(a+3)) (1 − …)): 9 brackets.
-HIPRESS_HOST_DEVICE inline double seriesOf(double z, int a) {
-  double total = 1.0;
-  for (int divisor = a + 16; divisor >= a; divisor -= 2)
-    total = 1.0 - z / (divisor * (divisor + 1.0)) * total;
-  return total;
-}
-
-}  // namespace detail
-
-/// cos(π x), in double and rounded once. The operations are those of compll/python/ir/functions.py, in its
-/// order, so that all devices give the same bits.
-template <typename T>
-HIPRESS_HOST_DEVICE inline T cosineOfPi(T x) {
-  constexpr double kPi = 3.14159265358979311600;
-  double turn = absolute(static_cast<double>(x));
-  turn = turn - 2.0 * std::floor(turn / 2.0);
-  turn = turn > 1.0 ? 2.0 - turn : turn;
-  const double rest = turn > 0.5 ? 1.0 - turn : turn;
-  const double near = kPi * rest, far = kPi * (0.5 - rest);
-  const double cosine = detail::seriesOf(near * near, 1), sine = far * detail::seriesOf(far * far, 2);
-  const double value = rest > 0.25 ? sine : cosine;
-  return static_cast<T>(turn > 0.5 ? -value : value);
-}
 
 HIPRESS_HOST_DEVICE inline bool isFinite(float x) {
   return absolute(x) <= 3.40282346638528859812e+38f;

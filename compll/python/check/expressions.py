@@ -248,9 +248,6 @@ def _call(node: s.Call, scope: Scope) -> Value:
     if function is None:
         known = [*FUNCTIONS, "nearest", "step", *OPERATORS, *unit.functions, *scope.visible()]
         raise unit.error(node.span, f"unknown function '{node.name}'", did_you_mean(node.name, known))
-    if unit.role == "table" and node.name in ("exp", "log"):
-        hint = "the last bit of exp and log may differ between machines"
-        raise unit.error(node.span, f"a table cannot use {node.name}", hint)
     if len(node.arguments) != function.arity:
         count = f"{function.arity} argument{'s' if function.arity > 1 else ''}"
         raise unit.error(node.span, f"'{node.name}' takes {count}, not {len(node.arguments)}")
@@ -261,5 +258,5 @@ def _call(node: s.Call, scope: Scope) -> Value:
         if function.domain == "int" and type_ != ir.INT:
             raise unit.error(argument.span, f"'{node.name}' takes integers, this is a {argument.type}")
     arguments = tuple(convert(unit, a, type_, a.span) for a in arguments)
-    result = ir.BOOL if function.result else type_
+    result = {None: type_, "bool": ir.BOOL, "int": ir.INT, "float": ir.FLOAT}[function.result]
     return ir.Call(function=node.name, arguments=arguments, type=result, span=node.span)

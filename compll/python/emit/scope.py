@@ -31,6 +31,8 @@ _CALLS = {
     "exp": "expOf",
     "log": "logOf",
     "cospi": "cosineOfPi",
+    "exponent": "exponentOf",
+    "pow2": "powerOfTwo",
     "blocks": "blocksOf",
     "isfinite": "isFinite",
 }

@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hipress.compll.ir.exponentials import exponent, exponential, logarithm, power_of_two
+
 
 def _in_double(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """exp, log and cospi are computed in double and rounded once, so that every device can give the same float."""
+    """The function, computed in double and rounded once."""
 
     def rounded(x: Any) -> Any:
         return function(np.asarray(x, np.float64)).astype(np.asarray(x).dtype)
@@ -57,13 +59,13 @@ class ScalarFunction:
     """The arguments and the result of a function.
 
     `domain`: "float" converts int arguments to float, "any" also computes in int, "int" takes integers only.
-    `result`: None means that the result has the type of the arguments.
+    `result`: the type of the result; None means that of the arguments.
     """
 
     arity: int
     domain: Literal["any", "int", "float"]
     meaning: Callable[..., Any]
-    result: Literal["bool"] | None = None
+    result: Literal["bool", "int", "float"] | None = None
 
 
 FUNCTIONS = {
@@ -76,9 +78,11 @@ FUNCTIONS = {
     "floor": ScalarFunction(1, "float", np.floor),
     "ceil": ScalarFunction(1, "float", np.ceil),
     "round": ScalarFunction(1, "float", np.rint),  # half to even
-    "exp": ScalarFunction(1, "float", _in_double(np.exp)),
-    "log": ScalarFunction(1, "float", _in_double(np.log)),
+    "exp": ScalarFunction(1, "float", _in_double(exponential)),
+    "log": ScalarFunction(1, "float", _in_double(logarithm)),
     "cospi": ScalarFunction(1, "float", _in_double(_cospi)),
+    "exponent": ScalarFunction(1, "float", exponent, "int"),
+    "pow2": ScalarFunction(1, "int", power_of_two, "float"),
     "blocks": ScalarFunction(2, "int", _blocks),  # ⌈size / block⌉, as reduce_blocks counts
     "isfinite": ScalarFunction(1, "float", np.isfinite, "bool"),
 }

@@ -34,6 +34,7 @@
 #include "core/ops/cpu/run_reducer.h"
 #include "core/ops/cpu/scratch.h"
 #include "core/ops/cpu/stream.h"
+#include "core/ops/exponentials.h"
 #include "core/ops/float16.h"
 #include "core/ops/packed_element.h"
 #include "core/ops/philox.h"

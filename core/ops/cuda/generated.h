@@ -26,6 +26,7 @@
 #include "core/ops/cuda/select.h"
 #include "core/ops/cuda/tile_blocks.h"
 #include "core/ops/cuda/trits.h"
+#include "core/ops/exponentials.h"
 #include "core/ops/float16.h"
 #include "core/ops/philox.h"
 #include "core/ops/put_scalar.h"
