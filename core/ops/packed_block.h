@@ -12,9 +12,11 @@
 
 namespace hipress::ops {
 
+inline constexpr int32_t kGreatestWidth = 8;
+
 /// The width that a block has for any number in the program.
 HIPRESS_HOST_DEVICE inline unsigned blockWidth(int32_t width) {
-  return width < 0 ? 0u : width > 8 ? 8u : static_cast<unsigned>(width);
+  return static_cast<unsigned>(width < 0 ? 0 : width > kGreatestWidth ? kGreatestWidth : width);
 }
 
 /// The words of block number `block` of `count` codes, `size` in each block.

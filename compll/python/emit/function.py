@@ -25,6 +25,7 @@ class Function:
         self.kernels: list[str] = []
         self.gradient_checked = False
         self.guard: str | None = None  # the state of which the check stands for a check of the gradient
+        self.replaced: set[str] = set()  # states of which a later loop replaces elements
         self.held: dict[str, str] = {}  # vectors that earlier loops have stored to new states, with the states
         self.buffered: set[str] = set()  # vectors that earlier loops have stored to buffers
         self.by_rank: set[str] = set()  # sorted vectors that are not in memory

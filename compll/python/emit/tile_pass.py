@@ -33,21 +33,21 @@ class TilePass(ABC):
             self.function.gradient_checked = True
             self.check(self.tile.element(ir.GRADIENT))
 
-    def check(self, value: str) -> None:
-        """Counts values that are not finite."""
-        self.tile.lines.append(f"bad += ops::isFinite({value}) ? 0 : 1;")
+    def check(self, value: str, condition: str = "", *, exact: bool = False) -> None:
+        """Finds out whether a value is not finite; with `exact`, counts these values."""
+        self.tile.lines.append(f"{condition}bad += ops::isFinite({value}) ? 0 : 1;")
         self.bad = True
 
     def check_state(self, state: str, value: str) -> None:
-        """Counts values of a new state that are not finite.
+        """Finds out whether a value of a new state is not finite.
 
         A caller that keeps no states needs none of what only the state needs: there the gradient is checked.
         """
+        exact = state in self.function.replaced
         if state == self.function.guard:
-            self.check(f"kStates ? {value} : {self.tile.element(ir.GRADIENT)}")
+            self.check(f"kStates ? {value} : {self.tile.element(ir.GRADIENT)}", exact=exact)
         else:
-            self.tile.lines.append(f"if (kStates) bad += ops::isFinite({value}) ? 0 : 1;")
-            self.bad = True
+            self.check(value, "if (kStates) ", exact=exact)
 
     @abstractmethod
     def storable(self, vector: str) -> str:

@@ -17,14 +17,23 @@ _KEEP = ("abs", "sqrt", "floor", "ceil", "round")
 
 def guarding_state(steps: list[plan.Step], vectors: Vectors) -> str | None:
     """A state whose new value is finite only where the gradient is, and of which no scatter replaces elements."""
-    sinks = [sink for step in steps if isinstance(step, plan.Loop) for sink in step.sinks()]
-    replaced = {sink.place.name for sink in sinks if isinstance(sink, plan.ScatterTo)}
-    for sink in sinks:
+    replaced = replaced_states(steps)
+    for sink in _sinks(steps):
         if not isinstance(sink, plan.StoreTo) or sink.place.kind != "state" or sink.place.name in replaced:
             continue
         if _poisoned(vectors, sink.vector):
             return sink.place.name
     return None
+
+
+def replaced_states(steps: list[plan.Step]) -> set[str]:
+    """The states of which scatters replace elements that an earlier loop has stored."""
+    scatters = [sink for sink in _sinks(steps) if isinstance(sink, plan.ScatterTo)]
+    return {sink.place.name for sink in scatters if sink.place.kind == "state"}
+
+
+def _sinks(steps: list[plan.Step]) -> list[plan.Sink]:
+    return [sink for step in steps if isinstance(step, plan.Loop) for sink in step.sinks()]
 
 
 def _poisoned(vectors: Vectors, vector: str) -> bool:

@@ -49,6 +49,7 @@ struct StreamFloats<IsaLevel::kV4> {
   static constexpr size_t kBytes = 64;
   HIPRESS_TARGET_V4 static size_t run(float* destination, const float* tile, size_t count) {
     size_t i = 0;
+#pragma GCC unroll 4
     for (; i + 16 <= count; i += 16) _mm512_stream_ps(destination + i, _mm512_loadu_ps(tile + i));
     return i;
   }

@@ -49,7 +49,7 @@ struct Loop0 {
         struct {
           alignas(64) uint16_t codes_x3[kTile + kApart];
         } t;
-        int32_t bad = 0;
+        int32_t greatest = 0;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -58,10 +58,10 @@ struct Loop0 {
               (ops::shiftRight(ops::addInt(ops::addInt(x2, 32767), (ops::shiftRight(x2, 16) & 1)), 16) &
                65535),
               16u);
-          bad += ops::isFinite(x1) ? 0 : 1;
+          greatest = ops::greaterMagnitude(greatest, x1);
           t.codes_x3[i] = static_cast<uint16_t>(x3);
         }
-        allBad += bad;
+        allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
         copyTile(t.codes_x3, 2 * count, f->message + f->o_0 + 2 * tile);
       }
 

@@ -213,6 +213,7 @@ struct Loop1 {
           alignas(64) float x5[kTile + kApart];
           alignas(64) float x6[kTile + kApart];
         } t;
+        int32_t greatest = 0;
         int32_t bad = 0;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
@@ -227,12 +228,13 @@ struct Loop1 {
           [[maybe_unused]] const int32_t x8 = x7 != 0 ? 1 : 0;
           if (kStates) bad += ops::isFinite(x5) ? 0 : 1;
           if (kStates) bad += ops::isFinite(x6) ? 0 : 1;
-          bad += ops::isFinite(x1) ? 0 : 1;
+          greatest = ops::greaterMagnitude(greatest, x1);
           t.x8[i] = x8;
           if (kStates) t.x5[i] = x5;
           if (kStates) t.x6[i] = x6;
         }
         allBad += bad;
+        allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
         a_chosen.added(
             compactIndices<level>(t.x8, count, static_cast<int32_t>(tile), a_chosen.reserve(count + 16)));
         if (kStates) storeTile<level>(f->after_velocity + tile, t.x5, count, f->stream);

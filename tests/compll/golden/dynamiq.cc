@@ -143,8 +143,7 @@ struct Loop0 {
       ops::Scratch scratch;
       float* const partials_blocks = scratch.template take<float>(size / ops::kReduceBlock + 1);
       float* const partials_blocks_1 = scratch.template take<float>(size / ops::kReduceBlock + 1);
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         RunReducer<level, float, ops::Least> reduce_blocks(partials_blocks, ops::Least{});
         RunReducer<level, float, ops::Greatest> reduce_blocks_1(partials_blocks_1, ops::Greatest{});
@@ -274,8 +273,7 @@ struct Loop3 {
       const float scale = f->scale;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto s_limit = f->s_limit;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_blocks<kStates>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const float x100002 = at_blocks_1<kStates>(f, static_cast<int32_t>(block));
@@ -302,7 +300,7 @@ struct Loop3 {
             alignas(64) uint8_t codes_x9[kBlockTile + kApart];
             alignas(64) float x10[kBlockTile + kApart];
           } t;
-          int32_t bad = 0;
+          int32_t greatest = 0;
 #pragma GCC ivdep
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -324,11 +322,11 @@ struct Loop3 {
             [[maybe_unused]] const float x10 =
                 (x3 - (x6 * (ops::floatOf(ops::shiftLeft(x7, 16)) /
                              static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x8, 1))))));
-            bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
+            greatest = ops::greaterMagnitude(greatest, kStates ? x10 : x1);
             t.codes_x9[i] = static_cast<uint8_t>(x9);
             if (kStates) t.x10[i] = x10;
           }
-          allBad += bad;
+          allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
           packTileOfBlock<level>(t.codes_x9, tile - first, count, f->v_width[block],
                                  f->v_packed_1 + f->g_packed_1[block]);
           if (kStates) storeTile<level>(f->after_residual + tile, t.x10, count, f->stream);
@@ -471,8 +469,7 @@ struct Loop1 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       [[maybe_unused]] const auto s_limit = f->s_limit;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const int32_t x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const int32_t x100002 = x100001;

@@ -73,8 +73,8 @@ struct Loop0 {
       for (size_t from = begin; from < end; from += together) {
         const size_t until = std::min(end, from + together);
         float s_x100002[ops::kMostTogether];
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           RunReducer<level, float, ops::Sum> reduce_total(partials_total, ops::Sum{});
           for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -113,8 +113,8 @@ struct Loop0 {
           }
           f->v_total[block] = ops::Sum{}(0x0.0p+0f, reduce_total.finish());
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const float b_total = f->v_total[block];
           [[maybe_unused]] const float x100001 = b_total;
@@ -126,8 +126,8 @@ struct Loop0 {
           ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100002));
           s_x100002[block - from / size] = x100002;
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           const float x100002 = s_x100002[block - from / size];
           for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -140,7 +140,7 @@ struct Loop0 {
               alignas(64) float x5[kBlockTile + kApart];
               alignas(64) uint8_t codes_x4[kBlockTile + kApart];
             } t;
-            int32_t bad = 0;
+            int32_t greatest = 0;
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -148,11 +148,11 @@ struct Loop0 {
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const int32_t x4 = static_cast<int32_t>((x3 < 0x0.0p+0f));
               [[maybe_unused]] const float x5 = (x3 - ((x3 < 0x0.0p+0f) ? (-x100002) : x100002));
-              bad += ops::isFinite(kStates ? x5 : x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, kStates ? x5 : x1);
               if (kStates) t.x5[i] = x5;
               t.codes_x4[i] = static_cast<uint8_t>(x4);
             }
-            allBad += bad;
+            allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
             if (kStates) storeTile<level>(f->after_residual + tile, t.x5, count, f->stream);
             packTile<level>(t.codes_x4, count, 1u, f->message + f->o_1, tile);
           }
@@ -199,8 +199,7 @@ struct Loop0 {
       [[maybe_unused]] int64_t allBad = 0;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_mean<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {

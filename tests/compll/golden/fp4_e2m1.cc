@@ -80,8 +80,8 @@ struct Loop0 {
       for (size_t from = begin; from < end; from += together) {
         const size_t until = std::min(end, from + together);
         float s_x100003[ops::kMostTogether];
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           RunReducer<level, float, ops::Greatest> reduce_blocks(partials_blocks, ops::Greatest{});
           for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -120,8 +120,8 @@ struct Loop0 {
           }
           f->v_blocks[block] = ops::Greatest{}(0x0.0p+0f, reduce_blocks.finish());
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const float b_blocks = f->v_blocks[block];
           [[maybe_unused]] const float x100001 = b_blocks;
@@ -135,8 +135,11 @@ struct Loop0 {
           ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100003));
           s_x100003[block - from / size] = x100003;
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        alignas(64) uint16_t drawn_0[kBlockTile];
+        if (p_stochastic)
+          if (together <= kBlockTile) philoxTile<level>(f->random, 0u, from, until - from, drawn_0);
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           const float x100003 = s_x100003[block - from / size];
           for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -145,13 +148,14 @@ struct Loop0 {
             if (kStates && ahead != 0) prefetchElements(f->before_residual + tile + ahead, count);
             const float* const gradient = f->gradient + tile;
             const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-            alignas(64) uint16_t w_0[kBlockTile];
-            if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+            if (p_stochastic)
+              if (together > kBlockTile) philoxTile<level>(f->random, 0u, tile, count, drawn_0);
+            const uint16_t* const w_0 = drawn_0 + (together <= kBlockTile ? tile - from : 0);
             struct {
               alignas(64) float x11[kBlockTile + kApart];
               alignas(64) uint8_t codes_x10[kBlockTile + kApart];
             } t;
-            int32_t bad = 0;
+            int32_t greatest = 0;
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -175,11 +179,11 @@ struct Loop0 {
               [[maybe_unused]] const int32_t x10 =
                   ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x9, 8) : x9), 4u);
               [[maybe_unused]] const float x11 = (x3 - (((x3 < 0x0.0p+0f) ? (-x8) : x8) * x100003));
-              bad += ops::isFinite(kStates ? x11 : x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, kStates ? x11 : x1);
               if (kStates) t.x11[i] = x11;
               t.codes_x10[i] = static_cast<uint8_t>(x10);
             }
-            allBad += bad;
+            allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
             if (kStates) storeTile<level>(f->after_residual + tile, t.x11, count, f->stream);
             packTile<level>(t.codes_x10, count, 4u, f->message + f->o_1, tile);
           }
@@ -226,8 +230,7 @@ struct Loop0 {
       [[maybe_unused]] int64_t allBad = 0;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {

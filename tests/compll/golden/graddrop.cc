@@ -189,6 +189,7 @@ struct Loop1 {
           alignas(64) int32_t x5[kTile + kApart];
           alignas(64) float x3[kTile + kApart];
         } t;
+        int32_t greatest = 0;
         int32_t bad = 0;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
@@ -199,11 +200,12 @@ struct Loop1 {
               static_cast<bool>((ops::absolute(x3) >= s_threshold) & (x3 != 0x0.0p+0f));
           [[maybe_unused]] const int32_t x5 = x4 != 0 ? 1 : 0;
           if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
-          bad += ops::isFinite(x1) ? 0 : 1;
+          greatest = ops::greaterMagnitude(greatest, x1);
           t.x5[i] = x5;
           if (kStates) t.x3[i] = x3;
         }
         allBad += bad;
+        allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
         a_chosen.added(
             compactIndices<level>(t.x5, count, static_cast<int32_t>(tile), a_chosen.reserve(count + 16)));
         if (kStates) storeTile<level>(f->after_residual + tile, t.x3, count, f->stream);

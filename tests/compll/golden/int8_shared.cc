@@ -83,8 +83,8 @@ struct Loop0 {
         float s_x100003[ops::kMostTogether];
         float s_x100004[ops::kMostTogether];
         float s_x100005[ops::kMostTogether];
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           RunReducer<level, float, ops::Greatest> reduce_greatest(partials_greatest, ops::Greatest{});
           for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -123,8 +123,8 @@ struct Loop0 {
           }
           f->v_greatest[block] = ops::Greatest{}(0x0.0p+0f, reduce_greatest.finish());
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const float b_greatest = f->v_greatest[block];
           [[maybe_unused]] const float x100001 = b_greatest;
@@ -140,8 +140,11 @@ struct Loop0 {
           s_x100004[block - from / size] = x100004;
           s_x100005[block - from / size] = x100005;
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        alignas(64) uint16_t drawn_0[kBlockTile];
+        if (p_stochastic)
+          if (together <= kBlockTile) philoxTile<level>(f->random, 0u, from, until - from, drawn_0);
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           const float x100003 = s_x100003[block - from / size];
           const float x100004 = s_x100004[block - from / size];
@@ -152,13 +155,14 @@ struct Loop0 {
             if (kStates && ahead != 0) prefetchElements(f->before_residual + tile + ahead, count);
             const float* const gradient = f->gradient + tile;
             const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-            alignas(64) uint16_t w_0[kBlockTile];
-            if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+            if (p_stochastic)
+              if (together > kBlockTile) philoxTile<level>(f->random, 0u, tile, count, drawn_0);
+            const uint16_t* const w_0 = drawn_0 + (together <= kBlockTile ? tile - from : 0);
             struct {
               alignas(64) float x8[kBlockTile + kApart];
               alignas(64) uint8_t codes_x9[kBlockTile + kApart];
             } t;
-            int32_t bad = 0;
+            int32_t greatest = 0;
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -172,12 +176,12 @@ struct Loop0 {
               [[maybe_unused]] const float x6 = ops::roundOf(x5);
               [[maybe_unused]] const int32_t x7 = ops::nearestSigned(x5, 8u);
               [[maybe_unused]] const float x8 = (x3 - (x6 * x100003));
-              bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, kStates ? x8 : x1);
               [[maybe_unused]] const int32_t x9 = (x7 & 255);
               if (kStates) t.x8[i] = x8;
               t.codes_x9[i] = static_cast<uint8_t>(x9);
             }
-            allBad += bad;
+            allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
             if (kStates) storeTile<level>(f->after_residual + tile, t.x8, count, f->stream);
             packTile<level>(t.codes_x9, count, 8u, f->message + f->o_1, tile);
           }
@@ -224,8 +228,7 @@ struct Loop0 {
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       ops::Scratch scratch;
       float* const partials_greatest = scratch.template take<float>(size / ops::kReduceBlock + 1);
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         RunReducer<level, float, ops::Greatest> reduce_greatest(partials_greatest, ops::Greatest{});
         for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -233,45 +236,45 @@ struct Loop0 {
           const float* const gradient = f->gradient + tile;
           const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
           auto group_reduce_greatest = reduce_greatest.lanes();
-          alignas(64) int32_t sum_bad[kLanes] = {};
-          LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);
+          alignas(64) int32_t of_greatest[kLanes] = {};
+          LaneGroup<level, int32_t, ops::Greatest> group_greatest(of_greatest, true);
           const size_t whole = count / kLanes * kLanes;
           for (size_t group = 0; group < whole; group += kLanes) {
             alignas(64) float lanes_x4[kLanes];
-            alignas(64) int32_t lanes_bad[kLanes] = {};
+            alignas(64) int32_t lanes_greatest[kLanes] = {};
 #pragma GCC ivdep
             for (size_t lane = 0; lane < kLanes; ++lane) {
               const size_t i = group + lane;
-              int32_t& bad = lanes_bad[lane];
+              int32_t& greatest = lanes_greatest[lane];
               [[maybe_unused]] const float x1 = gradient[i] * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = ops::absolute(x3);
-              bad += ops::isFinite(x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, x1);
               lanes_x4[lane] = x4;
             }
             group_reduce_greatest.combine(lanes_x4);
-            group_bad.combine(lanes_bad);
+            group_greatest.combine(lanes_greatest);
           }
           group_reduce_greatest.store();
           reduce_greatest.combined(whole);
-          group_bad.store();
-          for (const int32_t bad : sum_bad) allBad += bad;
+          group_greatest.store();
+          for (const int32_t greatest : of_greatest) allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
           if (whole != count) {
             alignas(64) float lanes_x4[kLanes];
-            alignas(64) int32_t lanes_bad[kLanes] = {};
+            alignas(64) int32_t lanes_greatest[kLanes] = {};
             for (size_t lane = 0; lane < count - whole; ++lane) {
               const size_t i = whole + lane;
-              int32_t& bad = lanes_bad[lane];
+              int32_t& greatest = lanes_greatest[lane];
               [[maybe_unused]] const float x1 = gradient[i] * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = ops::absolute(x3);
-              bad += ops::isFinite(x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, x1);
               lanes_x4[lane] = x4;
             }
             reduce_greatest.feed(lanes_x4, count - whole);
-            for (const int32_t bad : lanes_bad) allBad += bad;
+            for (const int32_t greatest : lanes_greatest) allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
           }
         }
         f->v_greatest[block] = ops::Greatest{}(0x0.0p+0f, reduce_greatest.finish());
@@ -335,8 +338,7 @@ struct Loop0 {
       const float scale = f->scale;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
       [[maybe_unused]] const auto p_levels = f->params.p_levels;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_greatest<kStates>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const float x100002 =
@@ -357,7 +359,7 @@ struct Loop0 {
             alignas(64) float x8[kBlockTile + kApart];
             alignas(64) uint8_t codes_x9[kBlockTile + kApart];
           } t;
-          int32_t bad = 0;
+          int32_t greatest = 0;
 #pragma GCC ivdep
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -371,12 +373,12 @@ struct Loop0 {
             [[maybe_unused]] const float x6 = ops::roundOf(x5);
             [[maybe_unused]] const int32_t x7 = ops::nearestSigned(x5, 8u);
             [[maybe_unused]] const float x8 = (x3 - (x6 * x100003));
-            bad += ops::isFinite(kStates ? x8 : x1) ? 0 : 1;
+            greatest = ops::greaterMagnitude(greatest, kStates ? x8 : x1);
             [[maybe_unused]] const int32_t x9 = (x7 & 255);
             if (kStates) t.x8[i] = x8;
             t.codes_x9[i] = static_cast<uint8_t>(x9);
           }
-          allBad += bad;
+          allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
           if (kStates) storeTile<level>(f->after_residual + tile, t.x8, count, f->stream);
           packTile<level>(t.codes_x9, count, 8u, f->message + f->o_1, tile);
         }
@@ -449,8 +451,7 @@ struct Loop0 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       [[maybe_unused]] const auto p_levels = f->params.p_levels;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_greatest<kAccumulate>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const float x100002 =

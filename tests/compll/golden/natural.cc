@@ -76,7 +76,7 @@ struct Loop0 {
           alignas(64) uint8_t codes_x7[kTile + kApart];
           alignas(64) uint8_t codes_x8[kTile + kApart];
         } t;
-        int32_t bad = 0;
+        int32_t greatest = 0;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -90,12 +90,12 @@ struct Loop0 {
           [[maybe_unused]] const int32_t x7 = ops::toUint(x5, 8u);
           [[maybe_unused]] const int32_t x8 = static_cast<int32_t>((x3 < 0x0.0p+0f));
           [[maybe_unused]] const float x9 = (x3 - ((x3 < 0x0.0p+0f) ? (-x6) : x6));
-          bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
+          greatest = ops::greaterMagnitude(greatest, kStates ? x9 : x1);
           if (kStates) t.x9[i] = x9;
           t.codes_x7[i] = static_cast<uint8_t>(x7);
           t.codes_x8[i] = static_cast<uint8_t>(x8);
         }
-        allBad += bad;
+        allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
         if (kStates) storeTile<level>(f->after_residual + tile, t.x9, count, f->stream);
         packTile<level>(t.codes_x7, count, 8u, f->message + f->o_0, tile);
         packTile<level>(t.codes_x8, count, 1u, f->message + f->o_1, tile);

@@ -81,8 +81,8 @@ struct Loop0 {
         const size_t until = std::min(end, from + together);
         float s_x100006[ops::kMostTogether];
         float s_x100011[ops::kMostTogether];
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           RunReducer<level, int32_t, ops::Sum> reduce_count(partials_count, ops::Sum{});
           RunReducer<level, float, ops::Sum> reduce_blocks_1(partials_blocks_1, ops::Sum{});
@@ -157,8 +157,8 @@ struct Loop0 {
           f->v_blocks_1[block] = ops::Sum{}(0x0.0p+0f, reduce_blocks_1.finish());
           f->v_blocks_2[block] = ops::Sum{}(0x0.0p+0f, reduce_blocks_2.finish());
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const int32_t b_count = f->v_count[block];
           [[maybe_unused]] const float b_blocks_1 = f->v_blocks_1[block];
@@ -186,8 +186,8 @@ struct Loop0 {
           s_x100006[block - from / size] = x100006;
           s_x100011[block - from / size] = x100011;
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           const float x100006 = s_x100006[block - from / size];
           const float x100011 = s_x100011[block - from / size];
@@ -200,17 +200,17 @@ struct Loop0 {
             struct {
               alignas(64) float x4[kBlockTile + kApart];
             } t;
-            int32_t bad = 0;
+            int32_t greatest = 0;
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const float x4 = (x3 - ((x3 >= 0x0.0p+0f) ? x100011 : x100006));
-              bad += ops::isFinite(kStates ? x4 : x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, kStates ? x4 : x1);
               if (kStates) t.x4[i] = x4;
             }
-            allBad += bad;
+            allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
             if (kStates) storeTile<level>(f->after_residual + tile, t.x4, count, f->stream);
           }
         }
@@ -268,8 +268,7 @@ struct Loop0 {
       [[maybe_unused]] int64_t allBad = 0;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_low<kAccumulate>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const float x100002 = at_high<kAccumulate>(f, static_cast<int32_t>(block));

@@ -75,8 +75,8 @@ struct Loop0 {
         float s_x100004[ops::kMostTogether];
         float s_x100005[ops::kMostTogether];
         float s_x100006[ops::kMostTogether];
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           RunReducer<level, double, ops::Sum> reduce_total(partials_total, ops::Sum{});
           for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -115,8 +115,8 @@ struct Loop0 {
           }
           f->v_total[block] = ops::Sum{}(0x0.0p+0, reduce_total.finish());
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const double b_total = f->v_total[block];
           [[maybe_unused]] const double x100001 = b_total;
@@ -134,8 +134,10 @@ struct Loop0 {
           s_x100005[block - from / size] = x100005;
           s_x100006[block - from / size] = x100006;
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        alignas(64) uint16_t drawn_0[kBlockTile];
+        if (together <= kBlockTile) philoxTile<level>(f->random, 0u, from, until - from, drawn_0);
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           const float x100004 = s_x100004[block - from / size];
           const float x100005 = s_x100005[block - from / size];
@@ -146,13 +148,13 @@ struct Loop0 {
             if (kStates && ahead != 0) prefetchElements(f->before_residual + tile + ahead, count);
             const float* const gradient = f->gradient + tile;
             const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
-            alignas(64) uint16_t w_0[kBlockTile];
-            philoxTile<level>(f->random, 0u, tile, count, w_0);
+            if (together > kBlockTile) philoxTile<level>(f->random, 0u, tile, count, drawn_0);
+            const uint16_t* const w_0 = drawn_0 + (together <= kBlockTile ? tile - from : 0);
             struct {
               alignas(64) float x7[kBlockTile + kApart];
               alignas(64) uint8_t codes_x8[kBlockTile + kApart];
             } t;
-            int32_t bad = 0;
+            int32_t greatest = 0;
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -164,12 +166,12 @@ struct Loop0 {
               [[maybe_unused]] const float x5 = ops::roundOf(x4);
               [[maybe_unused]] const int32_t x6 = ops::nearestSigned(x4, 8u);
               [[maybe_unused]] const float x7 = (x3 - (x5 * x100004));
-              bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, kStates ? x7 : x1);
               [[maybe_unused]] const int32_t x8 = (x6 & 255);
               if (kStates) t.x7[i] = x7;
               t.codes_x8[i] = static_cast<uint8_t>(x8);
             }
-            allBad += bad;
+            allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
             if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
             packTile<level>(t.codes_x8, count, 8u, f->message + f->o_1, tile);
           }
@@ -216,8 +218,7 @@ struct Loop0 {
       [[maybe_unused]] int64_t allBad = 0;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {

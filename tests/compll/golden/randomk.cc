@@ -119,6 +119,7 @@ struct Loop1 {
         struct {
           alignas(64) float x3[kTile + kApart];
         } t;
+        int32_t greatest = 0;
         int32_t bad = 0;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
@@ -126,10 +127,11 @@ struct Loop1 {
           [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
           [[maybe_unused]] const float x3 = (x1 + x2);
           if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
-          bad += ops::isFinite(x1) ? 0 : 1;
+          greatest = ops::greaterMagnitude(greatest, x1);
           if (kStates) t.x3[i] = x3;
         }
         allBad += bad;
+        allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
         if (kStates) storeTile<level>(f->after_residual + tile, t.x3, count, f->stream);
       }
       if (kStates && f->stream) streamFence();

@@ -64,7 +64,7 @@ struct Loop0 {
           alignas(64) float x7[kTile + kApart];
           alignas(64) uint8_t codes_x6[kTile + kApart];
         } t;
-        int32_t bad = 0;
+        int32_t greatest = 0;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
           [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -75,11 +75,11 @@ struct Loop0 {
           [[maybe_unused]] const float x5 = ((x3 >= p_threshold) ? (x3 - p_threshold) : x3);
           [[maybe_unused]] const int32_t x6 = ops::toUint(x4, 2u);
           [[maybe_unused]] const float x7 = ((x3 > (-p_threshold)) ? x5 : (x3 + p_threshold));
-          bad += ops::isFinite(kStates ? x7 : x1) ? 0 : 1;
+          greatest = ops::greaterMagnitude(greatest, kStates ? x7 : x1);
           if (kStates) t.x7[i] = x7;
           t.codes_x6[i] = static_cast<uint8_t>(x6);
         }
-        allBad += bad;
+        allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
         if (kStates) storeTile<level>(f->after_residual + tile, t.x7, count, f->stream);
         packTile<level>(t.codes_x6, count, 2u, f->message + f->o_0, tile);
       }

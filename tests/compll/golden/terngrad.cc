@@ -81,8 +81,8 @@ struct Loop0 {
         float s_x100001[ops::kMostTogether];
         float s_x100006[ops::kMostTogether];
         float s_x100007[ops::kMostTogether];
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           RunReducer<level, float, ops::Least> reduce_least(partials_least, ops::Least{});
           RunReducer<level, float, ops::Greatest> reduce_greatest(partials_greatest, ops::Greatest{});
@@ -91,50 +91,51 @@ struct Loop0 {
             const float* const gradient = f->gradient + tile;
             auto group_reduce_least = reduce_least.lanes();
             auto group_reduce_greatest = reduce_greatest.lanes();
-            alignas(64) int32_t sum_bad[kLanes] = {};
-            LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);
+            alignas(64) int32_t of_greatest[kLanes] = {};
+            LaneGroup<level, int32_t, ops::Greatest> group_greatest(of_greatest, true);
             const size_t whole = count / kLanes * kLanes;
             for (size_t group = 0; group < whole; group += kLanes) {
               alignas(64) float lanes_x1[kLanes];
-              alignas(64) int32_t lanes_bad[kLanes] = {};
+              alignas(64) int32_t lanes_greatest[kLanes] = {};
 #pragma GCC ivdep
               for (size_t lane = 0; lane < kLanes; ++lane) {
                 const size_t i = group + lane;
-                int32_t& bad = lanes_bad[lane];
+                int32_t& greatest = lanes_greatest[lane];
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                bad += ops::isFinite(x1) ? 0 : 1;
+                greatest = ops::greaterMagnitude(greatest, x1);
                 lanes_x1[lane] = x1;
               }
               group_reduce_least.combine(lanes_x1);
               group_reduce_greatest.combine(lanes_x1);
-              group_bad.combine(lanes_bad);
+              group_greatest.combine(lanes_greatest);
             }
             group_reduce_least.store();
             group_reduce_greatest.store();
             reduce_least.combined(whole);
             reduce_greatest.combined(whole);
-            group_bad.store();
-            for (const int32_t bad : sum_bad) allBad += bad;
+            group_greatest.store();
+            for (const int32_t greatest : of_greatest) allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
             if (whole != count) {
               alignas(64) float lanes_x1[kLanes];
-              alignas(64) int32_t lanes_bad[kLanes] = {};
+              alignas(64) int32_t lanes_greatest[kLanes] = {};
               for (size_t lane = 0; lane < count - whole; ++lane) {
                 const size_t i = whole + lane;
-                int32_t& bad = lanes_bad[lane];
+                int32_t& greatest = lanes_greatest[lane];
                 [[maybe_unused]] const float x1 = gradient[i] * scale;
-                bad += ops::isFinite(x1) ? 0 : 1;
+                greatest = ops::greaterMagnitude(greatest, x1);
                 lanes_x1[lane] = x1;
               }
               reduce_least.feed(lanes_x1, count - whole);
               reduce_greatest.feed(lanes_x1, count - whole);
-              for (const int32_t bad : lanes_bad) allBad += bad;
+              for (const int32_t greatest : lanes_greatest)
+                allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
             }
           }
           f->v_least[block] = ops::Least{}(0x1.fffffe0000000p+127f, reduce_least.finish());
           f->v_greatest[block] = ops::Greatest{}((-0x1.fffffe0000000p+127f), reduce_greatest.finish());
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const float b_least = f->v_least[block];
           [[maybe_unused]] const float b_greatest = f->v_greatest[block];
@@ -157,8 +158,11 @@ struct Loop0 {
           s_x100006[block - from / size] = x100006;
           s_x100007[block - from / size] = x100007;
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        alignas(64) uint16_t drawn_0[kBlockTile];
+        if (p_stochastic)
+          if (together <= kBlockTile) philoxTile<level>(f->random, 0u, from, until - from, drawn_0);
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           const float x100001 = s_x100001[block - from / size];
           const float x100006 = s_x100006[block - from / size];
@@ -167,8 +171,9 @@ struct Loop0 {
             [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
             if (ahead != 0) prefetchElements(f->gradient + tile + ahead, count);
             const float* const gradient = f->gradient + tile;
-            alignas(64) uint16_t w_0[kBlockTile];
-            if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+            if (p_stochastic)
+              if (together > kBlockTile) philoxTile<level>(f->random, 0u, tile, count, drawn_0);
+            const uint16_t* const w_0 = drawn_0 + (together <= kBlockTile ? tile - from : 0);
             struct {
               alignas(64) uint8_t codes_x3[kBlockTile + kApart];
             } t;
@@ -241,8 +246,7 @@ struct Loop0 {
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       [[maybe_unused]] const auto p_bitwidth = f->params.p_bitwidth;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_least<kAccumulate>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const float x100002 = at_step<kAccumulate>(f, static_cast<int32_t>(block));

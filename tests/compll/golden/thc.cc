@@ -95,8 +95,8 @@ struct Loop0 {
         const size_t until = std::min(end, from + together);
         double s_x100004[ops::kMostTogether];
         float s_x100005[ops::kMostTogether];
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           RunReducer<level, double, ops::Sum> reduce_power(partials_power, ops::Sum{});
           RunReducer<level, float, ops::Greatest> reduce_blocks_1(partials_blocks_1, ops::Greatest{});
@@ -148,8 +148,8 @@ struct Loop0 {
           f->v_power[block] = ops::Sum{}(0x0.0p+0, reduce_power.finish());
           f->v_blocks_1[block] = ops::Greatest{}(0x0.0p+0f, reduce_blocks_1.finish());
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const double b_power = f->v_power[block];
           [[maybe_unused]] const float b_blocks_1 = f->v_blocks_1[block];
@@ -171,8 +171,11 @@ struct Loop0 {
           s_x100004[block - from / size] = x100004;
           s_x100005[block - from / size] = x100005;
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        alignas(64) uint16_t drawn_0[kBlockTile];
+        if (p_stochastic)
+          if (together <= kBlockTile) philoxTile<level>(f->random, 0u, from, until - from, drawn_0);
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           const double x100004 = s_x100004[block - from / size];
           const float x100005 = s_x100005[block - from / size];
@@ -208,8 +211,9 @@ struct Loop0 {
           for (size_t tile = first; tile < last; tile += kBlockTile) {
             [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
             const float* const v_exact = block_exact + (tile - first);
-            alignas(64) uint16_t w_0[kBlockTile];
-            if (p_stochastic) philoxTile<level>(f->random, 0u, tile, count, w_0);
+            if (p_stochastic)
+              if (together > kBlockTile) philoxTile<level>(f->random, 0u, tile, count, drawn_0);
+            const uint16_t* const w_0 = drawn_0 + (together <= kBlockTile ? tile - from : 0);
             struct {
               alignas(64) float x3[kBlockTile + kApart];
               alignas(64) uint8_t codes_x4[kBlockTile + kApart];
@@ -245,7 +249,7 @@ struct Loop0 {
             struct {
               alignas(64) float x9[kBlockTile + kApart];
             } t;
-            int32_t bad = 0;
+            int32_t greatest = 0;
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -264,10 +268,10 @@ struct Loop0 {
                    static_cast<float>(((ops::multiplyInt((x8 ^ ops::shiftRight(x8, 13)), (-1028477379)) < 0)
                                            ? (static_cast<double>((-x5)) * x7)
                                            : (static_cast<double>(x5) * x7))));
-              bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, kStates ? x9 : x1);
               if (kStates) t.x9[i] = x9;
             }
-            allBad += bad;
+            allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
             if (kStates) storeTile<level>(f->after_residual + tile, t.x9, count, f->stream);
           }
         }
@@ -317,8 +321,7 @@ struct Loop0 {
       double* const partials_power = scratch.template take<double>(size / ops::kReduceBlock + 1);
       float* const partials_blocks_1 = scratch.template take<float>(size / ops::kReduceBlock + 1);
       [[maybe_unused]] const auto p_reach = f->params.p_reach;
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         RunReducer<level, double, ops::Sum> reduce_power(partials_power, ops::Sum{});
         RunReducer<level, float, ops::Greatest> reduce_blocks_1(partials_blocks_1, ops::Greatest{});
@@ -328,55 +331,55 @@ struct Loop0 {
           const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
           auto group_reduce_power = reduce_power.lanes();
           auto group_reduce_blocks_1 = reduce_blocks_1.lanes();
-          alignas(64) int32_t sum_bad[kLanes] = {};
-          LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);
+          alignas(64) int32_t of_greatest[kLanes] = {};
+          LaneGroup<level, int32_t, ops::Greatest> group_greatest(of_greatest, true);
           const size_t whole = count / kLanes * kLanes;
           for (size_t group = 0; group < whole; group += kLanes) {
             alignas(64) double lanes_x4[kLanes];
             alignas(64) float lanes_x5[kLanes];
-            alignas(64) int32_t lanes_bad[kLanes] = {};
+            alignas(64) int32_t lanes_greatest[kLanes] = {};
 #pragma GCC ivdep
             for (size_t lane = 0; lane < kLanes; ++lane) {
               const size_t i = group + lane;
-              int32_t& bad = lanes_bad[lane];
+              int32_t& greatest = lanes_greatest[lane];
               [[maybe_unused]] const float x1 = gradient[i] * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
               [[maybe_unused]] const float x5 = ops::absolute(x3);
-              bad += ops::isFinite(x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, x1);
               lanes_x4[lane] = x4;
               lanes_x5[lane] = x5;
             }
             group_reduce_power.combine(lanes_x4);
             group_reduce_blocks_1.combine(lanes_x5);
-            group_bad.combine(lanes_bad);
+            group_greatest.combine(lanes_greatest);
           }
           group_reduce_power.store();
           group_reduce_blocks_1.store();
           reduce_power.combined(whole);
           reduce_blocks_1.combined(whole);
-          group_bad.store();
-          for (const int32_t bad : sum_bad) allBad += bad;
+          group_greatest.store();
+          for (const int32_t greatest : of_greatest) allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
           if (whole != count) {
             alignas(64) double lanes_x4[kLanes];
             alignas(64) float lanes_x5[kLanes];
-            alignas(64) int32_t lanes_bad[kLanes] = {};
+            alignas(64) int32_t lanes_greatest[kLanes] = {};
             for (size_t lane = 0; lane < count - whole; ++lane) {
               const size_t i = whole + lane;
-              int32_t& bad = lanes_bad[lane];
+              int32_t& greatest = lanes_greatest[lane];
               [[maybe_unused]] const float x1 = gradient[i] * scale;
               [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
               [[maybe_unused]] const float x3 = (x1 + x2);
               [[maybe_unused]] const double x4 = (static_cast<double>(x3) * static_cast<double>(x3));
               [[maybe_unused]] const float x5 = ops::absolute(x3);
-              bad += ops::isFinite(x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, x1);
               lanes_x4[lane] = x4;
               lanes_x5[lane] = x5;
             }
             reduce_power.feed(lanes_x4, count - whole);
             reduce_blocks_1.feed(lanes_x5, count - whole);
-            for (const int32_t bad : lanes_bad) allBad += bad;
+            for (const int32_t greatest : lanes_greatest) allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
           }
         }
         f->v_power[block] = ops::Sum{}(0x0.0p+0, reduce_power.finish());
@@ -455,8 +458,7 @@ struct Loop0 {
       alignas(64) float block_exact[1024];
       ops::HadamardBlocks<level, 1024> blocks_sent(0x1.0000000000000p-5f);
       alignas(64) float block_sent[1024];
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_most<kStates>(f, static_cast<int32_t>(block));
         [[maybe_unused]] const double x100002 =
@@ -529,7 +531,7 @@ struct Loop0 {
           struct {
             alignas(64) float x9[kBlockTile + kApart];
           } t;
-          int32_t bad = 0;
+          int32_t greatest = 0;
 #pragma GCC ivdep
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -548,10 +550,10 @@ struct Loop0 {
                  static_cast<float>(((ops::multiplyInt((x8 ^ ops::shiftRight(x8, 13)), (-1028477379)) < 0)
                                          ? (static_cast<double>((-x5)) * x7)
                                          : (static_cast<double>(x5) * x7))));
-            bad += ops::isFinite(kStates ? x9 : x1) ? 0 : 1;
+            greatest = ops::greaterMagnitude(greatest, kStates ? x9 : x1);
             if (kStates) t.x9[i] = x9;
           }
-          allBad += bad;
+          allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
           if (kStates) storeTile<level>(f->after_residual + tile, t.x9, count, f->stream);
         }
       }
@@ -630,8 +632,8 @@ struct Loop0 {
       for (size_t from = begin; from < end; from += together) {
         const size_t until = std::min(end, from + together);
         float s_x100002[ops::kMostTogether];
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           for (size_t tile = first; tile < last; tile += kBlockTile) {
             [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
@@ -650,16 +652,16 @@ struct Loop0 {
           }
           blocks_rotated.finish(block_rotated);
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const float x100001 = at_most<kAccumulate>(f, static_cast<int32_t>(block));
           [[maybe_unused]] const float x100002 =
               ops::lesser((x100001 / static_cast<float>(p_levels)), 0x1.0000000000000p+116f);
           s_x100002[block - from / size] = x100002;
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           const float x100002 = s_x100002[block - from / size];
           for (size_t tile = first; tile < last; tile += kBlockTile) {

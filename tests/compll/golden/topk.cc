@@ -112,6 +112,7 @@ struct Loop0 {
           alignas(64) uint32_t codes_x5[kTile + kApart];
           alignas(64) float x3[kTile + kApart];
         } t;
+        int32_t greatest = 0;
         int32_t bad = 0;
 #pragma GCC ivdep
         for (size_t i = 0; i < count; ++i) {
@@ -121,11 +122,12 @@ struct Loop0 {
           [[maybe_unused]] const float x4 = (-ops::absolute(x3));
           [[maybe_unused]] const uint32_t x5 = ops::orderKey((x4));
           if (kStates) bad += ops::isFinite(x3) ? 0 : 1;
-          bad += ops::isFinite(x1) ? 0 : 1;
+          greatest = ops::greaterMagnitude(greatest, x1);
           t.codes_x5[i] = x5;
           if (kStates) t.x3[i] = x3;
         }
         allBad += bad;
+        allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
         a_taken.template add<level>(t.codes_x5, count, tile);
         if (kStates) storeTile<level>(f->after_residual + tile, t.x3, count, f->stream);
       }

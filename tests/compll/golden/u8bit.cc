@@ -326,8 +326,8 @@ struct Loop0 {
       for (size_t from = begin; from < end; from += together) {
         const size_t until = std::min(end, from + together);
         float s_x100001[ops::kMostTogether];
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           RunReducer<level, float, ops::Greatest> reduce_scale(partials_scale, ops::Greatest{});
           for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -366,16 +366,16 @@ struct Loop0 {
           }
           f->v_scale[block] = ops::Greatest{}(0x1.0000000000000p-149f, reduce_scale.finish());
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           [[maybe_unused]] const float b_scale = f->v_scale[block];
           [[maybe_unused]] const float x100001 = b_scale;
           ops::putScalar(f->message + f->o_0 + 4 * block, static_cast<float>(x100001));
           s_x100001[block - from / size] = x100001;
         }
-        for (size_t first = from; first < until; first += size) {
-          [[maybe_unused]] const size_t block = first / size;
+        for ([[maybe_unused]] size_t first = from, block = from / size; first < until;
+             first += size, ++block) {
           [[maybe_unused]] const size_t last = std::min(until, first + size);
           const float x100001 = s_x100001[block - from / size];
           for (size_t tile = first; tile < last; tile += kBlockTile) {
@@ -388,7 +388,7 @@ struct Loop0 {
               alignas(64) float x10[kBlockTile + kApart];
               alignas(64) uint8_t codes_x9[kBlockTile + kApart];
             } t;
-            int32_t bad = 0;
+            int32_t greatest = 0;
 #pragma GCC ivdep
             for (size_t i = 0; i < count; ++i) {
               [[maybe_unused]] const float x1 = gradient[i] * scale;
@@ -407,11 +407,11 @@ struct Loop0 {
               [[maybe_unused]] const int32_t x9 =
                   ops::toUint(((x3 < 0x0.0p+0f) ? ops::addInt(x7, 128) : x7), 8u);
               [[maybe_unused]] const float x10 = (x3 - ((x3 < 0x0.0p+0f) ? (-x8) : x8));
-              bad += ops::isFinite(kStates ? x10 : x1) ? 0 : 1;
+              greatest = ops::greaterMagnitude(greatest, kStates ? x10 : x1);
               if (kStates) t.x10[i] = x10;
               t.codes_x9[i] = static_cast<uint8_t>(x9);
             }
-            allBad += bad;
+            allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
             if (kStates) storeTile<level>(f->after_residual + tile, t.x10, count, f->stream);
             packTile<level>(t.codes_x9, count, 8u, f->message + f->o_1, tile);
           }
@@ -597,8 +597,7 @@ struct Loop0 {
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       const ops::LookUp<level, float, 128> look_magnitude(
           [&](int32_t i) { return at_magnitude<kAccumulate>(f, i); });
-      for (size_t first = begin; first < end; first += size) {
-        [[maybe_unused]] const size_t block = first / size;
+      for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
         for (size_t tile = first; tile < last; tile += kBlockTile) {

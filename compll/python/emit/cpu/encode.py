@@ -10,7 +10,7 @@ from hipress.compll.emit.cpu.steps import CpuSteps
 from hipress.compll.emit.function import Function
 from hipress.compll.emit.target import Target
 from hipress.compll.emit.text import definitions, frame_struct, indented, message_items
-from hipress.compll.passes.finite import guarding_state
+from hipress.compll.passes.finite import guarding_state, replaced_states
 from hipress.compll.passes.fuse import fuse
 from hipress.compll.passes.of_one_block import of_one_block
 from hipress.compll.passes.vectors import Vectors
@@ -95,6 +95,7 @@ def encoding(function: ir.Function, target: Target, space: str) -> Encoding:
     emitted.of_one_block = of_one_block(vectors, plan.steps)
     emitted.guard = guarding_state(plan.steps, vectors)
     emitted.gradient_checked = emitted.guard is not None
+    emitted.replaced = replaced_states(plan.steps)
     lines = CpuSteps(emitted).emit(plan.steps, message_items(function))
     if not emitted.gradient_checked:
         lines.append("if (!ops::allFiniteScaled(f.gradient, f.n, f.scale)) return 0;")

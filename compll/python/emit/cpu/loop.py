@@ -35,6 +35,7 @@ class _LoopEmitter:
         self.prologue: dict[str, str] = {}
         self.epilogue: list[str] = []
         self.switches: set[str] = set()
+        self.together: dict[str, str] = {}
 
     def emit(self) -> str:
         body = self.blocks() if self.loop.block is not None else self.plain()
@@ -84,6 +85,7 @@ struct {self.name} {{
         result = CpuPass(tile)
         result.add(sinks)
         self.switches |= tile.switches
+        self.together |= tile.together
         self.epilogue = result.epilogue or self.epilogue
         return result
 
@@ -139,7 +141,8 @@ struct {self.name} {{
         if not first:
             return _each_block("begin", "end", [*middle, last])
         alone = any(isinstance(s, plan.ByBlocks) and s.name in self.function.of_one_block for s in self.loop.first)
-        return _several_blocks(first, middle, last, "size" if alone else "size * ops::blocksTogether(size)")
+        together = "size" if alone else "size * ops::blocksTogether(size)"
+        return _several_blocks(first, middle, [*self.together.values()], last, together)
 
     def block_pass(self, sinks: list[plan.Sink], scope: BlockScope) -> str:
         """A pass over the elements of a block whose results are known."""
@@ -188,15 +191,16 @@ struct {self.name} {{
 
 def _each_block(begin: str, end: str, lines: list[str]) -> str:
     body = "\n".join(lines)
+    # A division by `size` for each block would take as long as a small block.
+    start = f"[[maybe_unused]] size_t first = {begin}, block = {begin} / size"
     return (
-        f"for (size_t first = {begin}; first < {end}; first += size) {{\n"
-        "  [[maybe_unused]] const size_t block = first / size;\n"
+        f"for ({start}; first < {end}; first += size, ++block) {{\n"
         f"  [[maybe_unused]] const size_t last = std::min({end}, first + size);\n"
         f"{indented(body, 2)}\n}}"
     )
 
 
-def _several_blocks(first: list[str], middle: list[str], last: str, together: str) -> str:
+def _several_blocks(first: list[str], middle: list[str], drawn: list[str], last: str, together: str) -> str:
     """Loops over a few small blocks, which stay in the first cache: over their elements, their results, their elements.
 
     So the processor computes the results of several blocks at once, and does not wait for each.
@@ -210,6 +214,7 @@ def _several_blocks(first: list[str], middle: list[str], last: str, together: st
             *arrays,
             _each_block("from", "until", first),
             _each_block("from", "until", [*middle, *stored]),
+            *drawn,
             _each_block("from", "until", [*loaded, last]),
         ]
     )

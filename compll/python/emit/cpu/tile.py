@@ -22,6 +22,7 @@ class CpuTile(Tile):
         super().__init__(function, prologue, loop.length)
         self.loop = loop
         self.block_scope: BlockScope | None = None
+        self.together: dict[str, str] = {}  # what a loop computes for several blocks at once, before their elements
         self._look_ups: list[LookUp] = []
         self._large_table = False
         self.reads_from: int | None = None  # the first of `lines` that reads from a computed place
@@ -120,8 +121,21 @@ class CpuTile(Tile):
     def word(self, random: ir.Random) -> str:
         site = random.site
         key = "f->random.ofAllRanks()" if random.shared else "f->random"
-        draw = f"philoxTile<level>({key}, {site}u, tile, count, w_{site});"
-        self.before[f"random {site}"] = f"alignas(64) uint{random.bits}_t w_{site}[kTile];\n{self.where_chosen(draw)}"
+        word = f"uint{random.bits}_t"
+        if self.block_scope is not None and self.loop.first:
+            # A run of random numbers takes long and waits for nothing, so small blocks get theirs in one run.
+            run = f"philoxTile<level>({key}, {site}u, from, until - from, drawn_{site});"
+            own = f"philoxTile<level>({key}, {site}u, tile, count, drawn_{site});"
+            self.together[f"random {site}"] = (
+                f"alignas(64) {word} drawn_{site}[kTile];\n{self.where_chosen(f'if (together <= kTile) {run}')}"
+            )
+            self.before[f"random {site}"] = (
+                f"{self.where_chosen(f'if (together > kTile) {own}')}\n"
+                f"const {word}* const w_{site} = drawn_{site} + (together <= kTile ? tile - from : 0);"
+            )
+        else:
+            draw = f"philoxTile<level>({key}, {site}u, tile, count, w_{site});"
+            self.before[f"random {site}"] = f"alignas(64) {word} w_{site}[kTile];\n{self.where_chosen(draw)}"
         return f"w_{site}[i]" if random.bits == 32 else f"ops::halfWord(w_{site}[i])"
 
 

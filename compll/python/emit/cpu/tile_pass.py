@@ -37,10 +37,19 @@ class CpuPass(TilePass):
         super().__init__(tile.function)
         self.tile: CpuTile = tile
         self.epilogue: list[str] = []  # statements at the end of the kernel
+        self._bounded = False  # whether the loop finds the greatest of the magnitudes that must be finite
         self._arrays: dict[str, _Array] = {}  # arrays of the tile
         self._lanes: dict[str, _Array] = {}  # arrays of kLanes elements
         self._feeds: list[tuple[str, str]] = []  # reducers, each with the array that it takes
         self._combines: list[tuple[str, str]] = []  # the same for arrays of kLanes elements
+
+    def check(self, value: str, condition: str = "", *, exact: bool = False) -> None:
+        """The greatest magnitude costs half of the instructions of a count."""
+        if exact:
+            super().check(value, condition, exact=True)
+        else:
+            self.tile.lines.append(f"{condition}greatest = ops::greaterMagnitude(greatest, {value});")
+            self._bounded = True
 
     def storable(self, vector: str) -> str:
         value = self.tile.element(vector)
@@ -104,7 +113,11 @@ class CpuPass(TilePass):
             return []
         kept = [_kept(array) for array in self._arrays.values()]
         loop = loops([*self.tile.lines, *kept], self.tile.reads_from, self.tile.look_ups())
-        return ["int32_t bad = 0;", *loop, "allBad += bad;"] if self.bad else loop
+        if self.bad:
+            loop = ["int32_t bad = 0;", *loop, "allBad += bad;"]
+        if self._bounded:
+            loop = ["int32_t greatest = 0;", *loop, "allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;"]
+        return loop
 
     def _by_lanes(self) -> list[str]:
         """The text for whole groups of kLanes elements, and for the elements after the last whole group."""
@@ -132,6 +145,15 @@ class CpuPass(TilePass):
             combine.append("group_bad.combine(lanes_bad);")
             after += ["group_bad.store();", "for (const int32_t bad : sum_bad) allBad += bad;"]
             rest.append("for (const int32_t bad : lanes_bad) allBad += bad;")
+        if self._bounded:
+            declarations.append("alignas(64) int32_t lanes_greatest[kLanes] = {};")
+            element.insert(0, "int32_t& greatest = lanes_greatest[lane];")
+            before.append("alignas(64) int32_t of_greatest[kLanes] = {};")
+            before.append("LaneGroup<level, int32_t, ops::Greatest> group_greatest(of_greatest, true);")
+            combine.append("group_greatest.combine(lanes_greatest);")
+            counted = "allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;"
+            after += ["group_greatest.store();", f"for (const int32_t greatest : of_greatest) {counted}"]
+            rest.append(f"for (const int32_t greatest : lanes_greatest) {counted}")
         return [
             *before,
             "const size_t whole = count / kLanes * kLanes;",

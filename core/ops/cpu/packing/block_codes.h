@@ -20,8 +20,17 @@ namespace hipress::ops {
 
 /// Writes the number of each block's first word to `starts`. Returns the number of words of all blocks.
 inline size_t blockStarts(const int32_t* widths, size_t blocks, size_t count, size_t size, uint32_t* starts) {
+  // All whole blocks of a width have the same number of words.
+  uint32_t ofWidth[kGreatestWidth + 1];
+  for (int32_t width = 0; width <= kGreatestWidth; ++width)
+    ofWidth[width] = wordsOfBlock(0, size, size, width);
+  const size_t whole = std::min(blocks, size == 0 ? 0 : count / size);
   uint32_t words = 0;
-  for (size_t block = 0; block < blocks; ++block) {
+  for (size_t block = 0; block < whole; ++block) {
+    starts[block] = words;
+    words += ofWidth[blockWidth(widths[block])];
+  }
+  for (size_t block = whole; block < blocks; ++block) {
     starts[block] = words;
     words += wordsOfBlock(block, count, size, widths[block]);
   }
