@@ -23,6 +23,7 @@ void LinkedStep::second(LinkedRuntime& runtime, Parallel& parallel) {
 
 void LinkedStep::last(LinkedRuntime& runtime, Parallel& parallel) {
   values_->finish(parallel);
+  values_.reset();  // before the end, after which the next step may take as much memory
   end(runtime, nullptr, false);
 }
 

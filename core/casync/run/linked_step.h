@@ -57,7 +57,7 @@ class LinkedStep final : public std::enable_shared_from_this<LinkedStep> {
   const OperationPointer operation_;
   const TensorHandle firstTensor_;
   const TensorHandle secondTensor_;
-  const std::unique_ptr<LinkedValues> values_;  // one phase after the other
+  std::unique_ptr<LinkedValues> values_;  // one phase after the other
   mutable Mutex mutex_;
   std::weak_ptr<const Operation> firstCarrier_ HIPRESS_GUARDED_BY(mutex_);
   std::weak_ptr<const Operation> secondCarrier_ HIPRESS_GUARDED_BY(mutex_);
