@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/module/buffers.h"
@@ -14,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/element/convert.h"
 #include "core/element/multiversion.h"
+#include "core/element/nibbles.h"
 #include "core/element/reduce.h"
 
 namespace py = pybind11;
@@ -73,6 +75,32 @@ py::bytes narrowArray(const FloatArray& input, const std::string& dtypeText) {
   return {reinterpret_cast<const char*>(output.data()), output.size()};
 }
 
+std::optional<py::bytes> packedNibbles(const py::object& source) {
+  const BytesView view(source);
+  std::vector<std::byte> output(nibbleBytes(view.bytes().size()));
+  if (!packNibbles(view.bytes().data(), view.bytes().size(), output.data())) return std::nullopt;
+  return py::bytes(reinterpret_cast<const char*>(output.data()), output.size());
+}
+
+void sumOfNibbles(const std::vector<std::string_view>& packed,
+                  const std::vector<py::array_t<int8_t>>& integers, py::array_t<int8_t> output) {
+  const auto count = static_cast<size_t>(output.size());
+  std::vector<const void*> halves;
+  std::vector<const void*> values;
+  const auto check = [](bool hasAll) {
+    if (!hasAll) throw invalidArgument("sum_nibbles: all contributions must have the output's size");
+  };
+  for (const std::string_view one : packed) {
+    check(one.size() == nibbleBytes(count));
+    halves.push_back(one.data());
+  }
+  for (const auto& one : integers) {
+    check(one.size() == output.size());
+    values.push_back(one.data());
+  }
+  sumNibbles(halves, values, count, output.mutable_data());
+}
+
 }  // namespace
 
 void bindElements(py::module_& module) {
@@ -83,6 +111,10 @@ void bindElements(py::module_& module) {
              "Converts bytes of `dtype` to float32.");
   module.def("narrow", &narrowArray, py::arg("input").noconvert(), py::arg("dtype"),
              "Rounds float32 to `dtype`; returns bytes.");
+  module.def("pack_nibbles", &packedNibbles, py::arg("integers"),
+             "int8 as integers of 4 bits, two in a byte; None if one of them is not in -8..7.");
+  module.def("sum_nibbles", &sumOfNibbles, py::arg("packed"), py::arg("integers"), py::arg("out").noconvert(),
+             "The sum of packed contributions and of int8 arrays, one of which may be `out`.");
   module.def("isa_level", [] { return isaLevelName(isaLevel()); });
   module.def(
       "set_isa_level", [](const std::string& name) { setIsaLevel(isaLevelFromName(name)); }, py::arg("name"));

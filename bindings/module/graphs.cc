@@ -41,6 +41,7 @@ py::list listed(const TaskGraph& graph) {
     entry["peer"] = task.peer;
     entry["hop"] = task.hop;
     entry["plain"] = moves && graph.messages()[task.message].plain;
+    entry["own"] = moves && graph.messages()[task.message].own;
     entry["merged_messages"] = messages;
     entry["merged_plain"] = plain;
     entry["successors"] = task.successors;

@@ -22,9 +22,9 @@ using Points = std::vector<std::pair<double, double>>;
 /// Index of the costs, and bytes.
 using Work = std::pair<int, double>;
 /// Name, elements, element bytes, codec, topology, partitions, priority, release, members, message times,
-/// after, before, behind.
-using Gradient =
-    std::tuple<std::string, uint64_t, int, int, std::string, int, int, double, int, double, int, Work, Work>;
+/// after, before, behind, whether it packs a rank's own values.
+using Gradient = std::tuple<std::string, uint64_t, int, int, std::string, int, int, double, int, double, int,
+                            Work, Work, bool>;
 using Unlike = std::vector<std::tuple<int, int, LinkDescription>>;
 
 CostTable tableOf(const Points& points) {
@@ -74,10 +74,10 @@ StepOutcome simulate(const ClusterDescription& cluster, const EngineCosts& engin
   step.backward = backward;
   step.symmetric = symmetric;
   for (const auto& [name, elements, elementBytes, codec, topology, partitions, priority, release, members,
-                    times, after, before, behind] : gradients) {
+                    times, after, before, behind, packsOwn] : gradients) {
     step.gradients.push_back({name, elements, elementBytes, codec, topology, partitions, priority, release,
                               members, times, after, WholeWork{before.first, before.second},
-                              WholeWork{behind.first, behind.second}});
+                              WholeWork{behind.first, behind.second}, packsOwn});
   }
   const py::gil_scoped_release nogil;
   return simulateStep(step);
@@ -164,7 +164,8 @@ void bindSimulation(py::module_& module) {
       "One synchronisation step. Each gradient: (name, elements, bytes of an element, index of its codec "
       "or -1, topology, partitions or 0, priority, seconds from the start of backward, tensors that travel "
       "as this one, factor of its messages' processor time compared with the links' costs, index of the "
-      "earlier gradient whose end releases it or -1, computation before it, computation behind it). A "
+      "earlier gradient whose end releases it or -1, computation before it, computation behind it, "
+      "whether a rank's own values travel in 4 bits each). A "
       "computation is (index in `computations` or -1, bytes of the values as float32).");
 }
 

@@ -33,14 +33,15 @@ py::bytes pack(CodecId codec, const std::string& dtype, uint64_t elementCount, u
 }
 
 WireHeader unpack(const py::object& object, CodecId codec, const std::string& dtype, uint64_t elementCount,
-                  uint64_t maxPayloadBytes, bool trimmed) {
+                  uint64_t maxPayloadBytes, bool trimmed, bool mayPack) {
   const BytesView view(object);
   if (view.bytes().size() != kWireHeaderBytes) {
     throw invalidArgument("a wire header has 32 bytes, not " + std::to_string(view.bytes().size()));
   }
   WireHeaderBytes bytes;
   std::ranges::copy(view.bytes(), bytes.begin());
-  return unpackHeader(bytes, {codec, dtypeFromName(dtype), elementCount, maxPayloadBytes, false, trimmed});
+  return unpackHeader(bytes,
+                      {codec, dtypeFromName(dtype), elementCount, maxPayloadBytes, false, trimmed, mayPack});
 }
 
 py::bytes asBytes(std::span<const std::byte> bytes) {
@@ -102,11 +103,12 @@ void bindWireHeader(py::module_& module) {
   module.attr("FLAG_CHECKSUM") = static_cast<int>(kFlagChecksum);
   module.attr("FLAG_REFERENCE") = static_cast<int>(kFlagReference);
   module.attr("FLAG_TRIMMED") = static_cast<int>(kFlagTrimmed);
+  module.attr("FLAG_PACKED") = static_cast<int>(kFlagPacked);
   module.def("pack_header", &pack, py::arg("codec"), py::arg("dtype"), py::arg("element_count"),
              py::arg("payload_bytes"), py::arg("flags") = 0, py::arg("checksum") = 0);
   module.def("unpack_header", &unpack, py::arg("header"), py::arg("codec"), py::arg("dtype"),
              py::arg("element_count"), py::arg("max_payload_bytes"), py::arg("trimmed") = false,
-             "Checks every field against the agreement. Raises CorruptPayload.");
+             py::arg("may_pack") = false, "Checks every field against the agreement. Raises CorruptPayload.");
   module.def("pack_bundle", &packedBundle, py::arg("messages"));
   module.def("split_bundle", &messagesOf, py::arg("bundle"), "Raises CorruptPayload unless all sizes fit.");
   module.def(

@@ -119,6 +119,7 @@ FLAG_ABSENT: int
 FLAG_CHECKSUM: int
 FLAG_REFERENCE: int
 FLAG_TRIMMED: int
+FLAG_PACKED: int
 
 def create_codec(text: str) -> Codec: ...
 def describe_codecs(encode: bool = True) -> list[CodecDescription]:
@@ -219,7 +220,13 @@ def pack_header(
     codec: int, dtype: str, element_count: int, payload_bytes: int, flags: int = 0, checksum: int = 0
 ) -> bytes: ...
 def unpack_header(
-    header: BytesLike, codec: int, dtype: str, element_count: int, max_payload_bytes: int, trimmed: bool = False
+    header: BytesLike,
+    codec: int,
+    dtype: str,
+    element_count: int,
+    max_payload_bytes: int,
+    trimmed: bool = False,
+    may_pack: bool = False,
 ) -> WireHeader: ...
 def pack_bundle(messages: Sequence[BundledMessage]) -> bytes: ...
 def split_bundle(bundle: BytesLike) -> list[BundledMessage]:
@@ -234,6 +241,8 @@ def reduce_in_order(
     out: NDArray[Any] | None = None,
     op: str = "sum",
 ) -> NDArray[Any]: ...
+def pack_nibbles(integers: BytesLike) -> bytes | None: ...
+def sum_nibbles(packed: Sequence[bytes], integers: Sequence[NDArray[np.int8]], out: NDArray[np.int8]) -> None: ...
 def widen(source: BytesLike, dtype: str) -> NDArray[np.float32]: ...
 def narrow(input: NDArray[np.float32], dtype: str) -> bytes: ...
 def isa_level() -> str: ...
@@ -364,6 +373,7 @@ class TensorSpec:
         received: Sequence[int] = (),
         sent: Sequence[int] = (),
         trimmed: bool = False,
+        greatest: int = 0,
     ) -> None: ...
     @property
     def name(self) -> str: ...
@@ -504,7 +514,7 @@ CostPoints: TypeAlias = Sequence[tuple[float, float]]
 #: Index in `computations` or -1, and bytes of the values as float32.
 SimulatedWork: TypeAlias = tuple[int, float]
 SimulatedTensor: TypeAlias = tuple[
-    str, int, int, int, str, int, int, float, int, float, int, SimulatedWork, SimulatedWork
+    str, int, int, int, str, int, int, float, int, float, int, SimulatedWork, SimulatedWork, bool
 ]
 
 class ComputeCosts:

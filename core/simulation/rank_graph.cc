@@ -47,6 +47,7 @@ RankGraph reduced(const TaskGraph& graph) {
       continue;
     }
     simulated.plain = graph.messages()[task.message].plain;
+    simulated.own = graph.messages()[task.message].own && !simulated.plain;
     simulated.lent = graph.messages()[task.message].lent;
     simulated.encodesSum =
         task.primitive == Primitive::kEncode && task.from.front().kind == Operand::Kind::kSum;

@@ -17,6 +17,7 @@ namespace hipress {
 struct SimulatedTask {
   Primitive primitive = Primitive::kEncode;
   bool plain = false;         // encode, decode, send: raw elements even if the tensor is compressed
+  bool own = false;           // encode, send: the rank's own values, for another host
   bool lent = false;          // encode, send: if neighbours read, the message only refers to the elements
   bool encodesSum = false;    // goes before all other tasks
   bool partial = false;       // merge: of raw elements only

@@ -166,9 +166,12 @@ double StepSimulation::taskSeconds(const Instance& instance, TaskIndex index, si
   const Tensor& tensor = tensors_[instance.tensor];
   const double bytes = tensor.partitionBytes;
   if (task.primitive != Primitive::kMerge) {
+    const bool encodes = task.primitive == Primitive::kEncode;
+    // A sum of two reads two bytes and writes one; to pack an element, a rank reads one and writes half of
+    // one.
+    if (encodes && task.own && tensor.packsOwn) return description_.engine.sum.seconds(bytes, 1, busy) / 2;
     // Raw elements go out from their place, and come in to their place, without a copy.
     if (tensor.raw || task.plain) return 0;
-    const bool encodes = task.primitive == Primitive::kEncode;
     return (encodes ? tensor.codec->encode : tensor.codec->decode).seconds(tensor.codecBytes, threads, busy);
   }
   const double sum = description_.engine.sum.seconds(bytes, 1, busy);

@@ -95,8 +95,9 @@ struct GradientDescription {
   double messageTimes = 1;
   /// Index of an earlier gradient. On each rank the end of that one, in place of backward, releases this one.
   int after = -1;
-  WholeWork before;  ///< Makes the values of this gradient, when it is released. Then it starts.
-  WholeWork behind;  ///< Follows its end. Only then the rank has the result.
+  WholeWork before;       ///< Makes the values of this gradient, when it is released. Then it starts.
+  WholeWork behind;       ///< Follows its end. Only then the rank has the result.
+  bool packsOwn = false;  ///< Tensor::packsOwn(): a rank's own values travel in half as many bytes.
 };
 
 struct StepDescription {

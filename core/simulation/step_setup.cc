@@ -120,6 +120,11 @@ void StepSimulation::addTensor(uint32_t number, size_t partitions, int firstRank
     tensor.raw = encoded >= tensor.partitionBytes;
     if (!tensor.raw) tensor.encodedBytes = encoded;
   }
+  tensor.packsOwn = gradient.packsOwn && tensor.raw;
+  tensor.ownBytes = tensor.encodedBytes;
+  // Partitions begin at even numbers, so only the last one can have half a byte that nothing uses.
+  if (tensor.packsOwn)
+    tensor.ownBytes = static_cast<double>((gradient.elements + 1) / 2) / static_cast<double>(partitions);
   const bool mergesDecoded = !tensor.raw && tensor.codec->mergesDecoded;
   const auto& graphs = this->graphs(gradient.topology, partitions, firstRank, mergesDecoded);
   const size_t inGraph = symmetric_ && hasShares(gradient.topology) ? hosts.size() : 1;

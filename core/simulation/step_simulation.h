@@ -39,8 +39,10 @@ class StepSimulation {
     double partitionBytes = 0;
     double codecBytes = 0;    // in float32, the type that codecs get
     double encodedBytes = 0;  // of a partition
+    double ownBytes = 0;      // of a rank's own values
     double elements = 0;      // of a partition
     bool raw = true;
+    bool packsOwn = false;
     const CodecCosts* codec = nullptr;
     uint32_t firstInstance = 0;
     uint32_t instances = 0;            // one per rank, or per multiple of the world size

@@ -44,7 +44,8 @@ void StepSimulation::release(uint32_t thread, uint32_t number, TaskIndex index) 
   if (task.primitive == Primitive::kSend) return send(number, index);
   if (task.primitive == Primitive::kRecv) return complete(thread, number, index);
   const Tensor& tensor = tensors_[instance.tensor];
-  const bool passesOn = task.primitive != Primitive::kMerge && (tensor.raw || task.plain);
+  const bool packs = task.primitive == Primitive::kEncode && tensor.packsOwn && task.own;
+  const bool passesOn = task.primitive != Primitive::kMerge && (tensor.raw || task.plain) && !packs;
   if (passesOn) return complete(thread, number, index);
   if (tensor.elements <= static_cast<double>(description_.settings.inlineElements)) {
     threads_[thread].ready.push_back({JobKind::kTask, number, index});
@@ -82,7 +83,7 @@ void StepSimulation::send(uint32_t number, TaskIndex index) {
   LinkQueue::Message message;
   message.name = uint64_t{number} << 32 | index;
   message.share = shareOf(instance, index);
-  message.payload = task.plain ? tensor.partitionBytes : tensor.encodedBytes;
+  message.payload = task.plain ? tensor.partitionBytes : task.own ? tensor.ownBytes : tensor.encodedBytes;
   if (task.lent && !isLentWhole(tensor)) message.payload = kReferencePayloadBytes;
   const uint32_t connection = network_->connection(instance.rank, task.peer);
   RankOutcome& outcome = outcome_.ranks[instance.rank];

@@ -20,7 +20,7 @@ from tests.core.codec_reference import SIZES, awkward_inputs, same_bits, to_bflo
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "wire-format.md"
 RAW, ABSENT, CHECKSUM = _core.FLAG_RAW, _core.FLAG_ABSENT, _core.FLAG_CHECKSUM
-REFERENCE = _core.FLAG_REFERENCE
+REFERENCE, PACKED = _core.FLAG_REFERENCE, _core.FLAG_PACKED
 CODECS = ["none", "fp16", *NAMES]
 AGREED: dict[str, Any] = {"codec": 16, "dtype": "float32", "element_count": 100, "max_payload_bytes": 21}
 
@@ -82,6 +82,33 @@ def test_every_wrong_field_is_named(header: bytes, field: str) -> None:
 def test_raw_and_absent_messages_are_accepted() -> None:
     assert _core.unpack_header(packed(flags=RAW, payload_bytes=400), **AGREED).flags == RAW
     assert _core.unpack_header(packed(flags=ABSENT, payload_bytes=0), **AGREED).flags == ABSENT
+
+
+@each("count", [0, 1, 2, 7, 100, 101])
+def test_packed_messages_have_half_a_byte_for_each_element(count: int) -> None:
+    agreed: dict[str, Any] = {"codec": 0, "dtype": "int8", "element_count": count, "max_payload_bytes": count}
+    size = (count + 1) // 2
+    header = _core.pack_header(0, "int8", count, size, RAW | PACKED)
+    assert _core.unpack_header(header, **agreed, may_pack=True).flags == RAW | PACKED
+    for flags, wrong, field, may_pack in (
+        (RAW | PACKED, size + 1, "payload size", True),
+        (RAW | PACKED, size, "flags", False),
+        (PACKED, size, "flags", True),
+        (RAW | PACKED | REFERENCE, 16, "flags", True),
+        (RAW | PACKED | _core.FLAG_TRIMMED, size, "flags", True),
+    ):
+        header = _core.pack_header(0, "int8", count, wrong, flags)
+        with pytest.raises(CorruptPayload, match=f"{field}.* is .*expected"):
+            _core.unpack_header(header, **agreed, may_pack=may_pack)
+
+
+@each("count", [0, 1, 2, 7, 100, 101])
+def test_the_documents_decoder_reads_packed_messages(count: int) -> None:
+    values = np.random.default_rng(count).integers(-8, 8, count, np.int8)
+    data = _core.pack_nibbles(values)
+    assert data is not None
+    decoded = wire_decoder.decode_message(_core.pack_header(0, "int8", count, len(data), RAW | PACKED) + data)
+    assert decoded.values == values.tolist()
 
 
 @each("dtype", ["float64", "float32", "float16", "bool"])

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-RAW, ABSENT, CHECKSUM = 1, 2, 4
+RAW, ABSENT, CHECKSUM, PACKED = 1, 2, 4, 32
 NONE, FP16, ONEBIT, TBQ, TERNGRAD, DGC, GRADDROP, BF16, INT8, INT4 = 0, 1, 16, 17, 18, 19, 20, 21, 22, 23
 FP8_E4M3, FP8_E5M2, FP4_E2M1, EFSIGNSGD, QSGD, NATURAL, TOPK, THRESHOLD, RANDOMK = 24, 25, 26, 27, 28, 29, 30, 31, 32
 INT8_SHARED, THC = 40, 41
@@ -55,6 +55,7 @@ DTYPES = {
     8: (1, "<B"),
     9: (2, "<h"),
 }
+INT8_ELEMENT = 5
 
 
 @dataclass
@@ -311,7 +312,7 @@ def decode_message(message: bytes, **options: float) -> Message:
     payload = message[32:]
     assert magic == b"HP"
     assert version == 1
-    assert flags & ~(RAW | ABSENT | CHECKSUM) == 0
+    assert flags & ~(RAW | ABSENT | CHECKSUM | PACKED) == 0
     assert not (flags & RAW and flags & ABSENT)
     assert message[29] == 0  # ranks compare the number of updates, which follows
     assert len(payload) == size
@@ -320,6 +321,10 @@ def decode_message(message: bytes, **options: float) -> Message:
     if flags & ABSENT:
         assert size == 0
         values = None
+    elif flags & PACKED:
+        assert flags & RAW
+        assert dtype == INT8_ELEMENT
+        values = [float(code - 16 * (code >> 3)) for code in unpacked(payload, 4, count)]
     elif flags & RAW:
         values = decode_elements(payload, dtype, count)
     else:

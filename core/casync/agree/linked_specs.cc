@@ -50,6 +50,8 @@ std::pair<TensorSpec, TensorSpec> linkedSpecs(const Tensor& tensor) {
   std::get<AllreduceOptions>(statistics.options).reduction = reductionOf(codec.reduction());
   TensorSpec levels = linkedSpec(tensor, " (levels)", count + 1);
   levels.dtype = DType::kInt8;
+  // No rank counts more than itself in the last element.
+  std::get<AllreduceOptions>(levels.options).greatest = codec.mostLevel();
   return {std::move(statistics), std::move(levels)};
 }
 

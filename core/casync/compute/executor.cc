@@ -9,6 +9,7 @@
 #include "core/casync/compute/operation_values.h"
 #include "core/codec/wire/crc32c.h"
 #include "core/codec/wire/wire_header.h"
+#include "core/element/nibbles.h"
 
 namespace hipress {
 namespace {
@@ -50,6 +51,8 @@ std::span<std::byte> Executor::accept(StepValues& operation, const Task& recv, c
     expected.elementCount = receivedCount(operation, partition);
     expected.mayRefer = mayRefer(operation, recv.message);
     expected.trimmed = operation.tensor->spec().trimmed();
+    const Message& planned = operation.tensor->graph().messages()[recv.message];
+    expected.mayPack = operation.tensor->packsOwn() && !planned.plain && !planned.decoded;
     const size_t rawBytes = expected.elementCount * elementSize(operation.tensor->spec().dtype);
     expected.maxPayloadBytes = expectRaw ? rawBytes : partition.maxPayloadBytes;
     message.header = unpackHeader(header, expected);
@@ -91,6 +94,9 @@ bool Executor::mayRefer(const StepValues& operation, MessageIndex message) const
 
 void Executor::checkReceived(const StepValues& operation, const Task& recv) const {
   const MessageState& message = operation.messages[recv.message];
+  const bool hasHalf = message.isPacked() && message.header.elementCount % 2 != 0;
+  if (hasHalf && (message.payload.back() >> 4) != std::byte{0})
+    throw inContext(corruptPayload("the unused half of its last byte is not 0"), operation, recv, recv.peer);
   if (message.absent() || !message.isReference()) return;
   const uint64_t process = neighbours_[static_cast<size_t>(recv.peer)];
   if (message.reference.process == process) return;
@@ -130,8 +136,10 @@ void Executor::begin(const std::shared_ptr<StepValues>& operation) {
 
 size_t Executor::work(const StepValues& operation, const Task& task) {
   const auto& partition = partitionOf(operation, task);
-  if (task.primitive != Primitive::kMerge && isRaw(operation, partition, task.message)) return 0;
-  return partition.range.count;
+  if (task.primitive == Primitive::kMerge || !isRaw(operation, partition, task.message))
+    return partition.range.count;
+  const bool packs = task.primitive == Primitive::kEncode && isPacked(operation, task.message);
+  return packs ? partition.range.count : 0;
 }
 
 void Executor::run(StepValues& operation, const Task& task) {
@@ -218,6 +226,7 @@ void Executor::encodeRaw(const TaskStep& step) {
     message.header.flags |= kFlagTrimmed;
   }
   message.header.payloadBytes = message.payload.size();
+  if (isPacked(step.operation, step.task.message)) return pack(step);
   if (step.device != nullptr) {
     const auto elements = step.device->messages[step.task.message].elements = message.payload;
     message.payload = {};
@@ -231,6 +240,23 @@ void Executor::encodeRaw(const TaskStep& step) {
     message.header.payloadBytes = message.payload.size();
     message.header.flags |= kFlagReference;
   }
+}
+
+/// Replaces the payload, this rank's values, by the same values in 4 bits each.
+void Executor::pack(const TaskStep& step) {
+  MessageState& message = step.message();
+  const size_t bytes = nibbleBytes(message.payload.size());
+  message.buffer = step.staging.take(bytes);
+  if (!packNibbles(message.payload.data(), message.payload.size(), message.buffer.data())) {
+    throw inContext(invalidArgument("rank " + std::to_string(rank_) +
+                                    " has a value that is not in -8..7, and the tensor's magnitudes are " +
+                                    std::to_string(step.tensor().spec().allreduce()->greatest) +
+                                    " at most; declare it with the magnitude that its values can have"),
+                    step.operation, step.task, -1);
+  }
+  message.payload = message.buffer.first(bytes);
+  message.header.payloadBytes = bytes;
+  message.header.flags |= kFlagPacked;
 }
 
 void Executor::compress(const TaskStep& step) {

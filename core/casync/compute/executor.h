@@ -68,6 +68,7 @@ class Executor {
   static void finish(const TaskStep& step);
   bool encode(const TaskStep& step);
   void encodeRaw(const TaskStep& step);
+  void pack(const TaskStep& step);
   void compress(const TaskStep& step);
   static bool decode(const TaskStep& step);
   static void finishEncode(const TaskStep& step);

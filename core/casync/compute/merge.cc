@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/casync/compute/operation_values.h"
+#include "core/element/nibbles.h"
 
 namespace hipress {
 namespace {
@@ -85,22 +86,30 @@ bool mergeElements(const TaskStep& step, std::span<float> sum) {
 bool mergeRaw(const TaskStep& step) {
   const Tensor& tensor = step.tensor();
   const auto output = outputSlice(step.operation, step.partition());
-  thread_local std::vector<const void*> values;  // its memory serves every merge
+  // The memory of these lists serves every merge.
+  thread_local std::vector<const void*> values;
+  thread_local std::vector<const void*> packed;
   values.clear();
+  packed.clear();
   for (const Operand& operand : step.task.from) {
     if (isAbsent(step.operation, operand)) continue;
     if (operand.kind == Operand::Kind::kInput) {
       values.push_back(inputSlice(step.operation, step.partition()).data());
     } else if (operand.kind == Operand::Kind::kMessage) {
-      values.push_back(payloadOf(step, operand.index).data());
+      const bool isPacked = step.operation.messages[operand.index].isPacked();
+      (isPacked ? packed : values).push_back(payloadOf(step, operand.index).data());
     } else {
       values.push_back(output.data());
     }
   }
-  if (values.empty()) return false;
-  if (step.partition().range.count > 0) {
-    step.stream.combine(tensor.combination(), step.dtype(), values, step.partition().range.count,
-                        rawFactor(tensor, step.task), output.data());
+  if (values.empty() && packed.empty()) return false;
+  const size_t count = step.partition().range.count;
+  if (!packed.empty()) {
+    // A tensor with packed messages is a sum of int8 without factors, on the host (Tensor::packsOwn).
+    sumNibbles(packed, values, count, output.data());
+  } else if (count > 0) {
+    step.stream.combine(tensor.combination(), step.dtype(), values, count, rawFactor(tensor, step.task),
+                        output.data());
   }
   return true;
 }

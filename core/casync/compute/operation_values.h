@@ -36,6 +36,12 @@ inline bool isRaw(const StepValues& operation, const TensorPartition& partition,
   return partition.raw || operation.tensor->graph().messages()[message].plain;
 }
 
+/// Whether a raw message that this rank encodes has two elements in a byte.
+inline bool isPacked(const StepValues& operation, MessageIndex message) {
+  const Message& planned = operation.tensor->graph().messages()[message];
+  return operation.tensor->packsOwn() && planned.own && !planned.plain;
+}
+
 inline WireHeader headerFor(const StepValues& operation, const TensorPartition& partition, bool raw) {
   WireHeader header;
   header.codec = operation.tensor->codec()->id();

@@ -29,6 +29,7 @@ struct MessageState {
 
   bool isReference() const { return (header.flags & kFlagReference) != 0; }
   bool absent() const { return (header.flags & kFlagAbsent) != 0; }
+  bool isPacked() const { return (header.flags & kFlagPacked) != 0; }
 };
 
 /// The result of a merge, for other tasks.

@@ -28,6 +28,7 @@ TaskIndex TaskGraph::add(Task task, const std::vector<TaskIndex>& after) {
 
 TaskIndex TaskGraph::encode(MessageIndex into, Operand from, EncodeAs as,
                             const std::vector<TaskIndex>& after) {
+  messages_[into].own = from.kind == Operand::Kind::kInput;
   Task task;
   task.primitive = Primitive::kEncode;
   task.encodeAs = as;

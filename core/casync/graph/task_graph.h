@@ -75,6 +75,7 @@ struct Task {
 struct Message {
   uint16_t partition = 0;
   bool plain = false;     // raw elements even if the tensor is compressed: between ranks of a host
+  bool own = false;       // this rank's values, which no merge has touched
   bool lent = false;      // the sender's input, unchanged until the receiver has read it
   int peer = -1;          // for a lent message: the other rank
   bool decoded = false;   // a task decodes it into the output: raw elements may arrive there directly

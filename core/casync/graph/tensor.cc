@@ -10,6 +10,7 @@
 #include "core/casync/graph/topology.h"
 #include "core/codec/merged_decoded.h"
 #include "core/codec/registry.h"
+#include "core/element/nibbles.h"
 
 namespace hipress {
 namespace {
@@ -115,6 +116,14 @@ struct Tensor::Planner {
     return true;
   }
 
+  /// Whether 4 bits hold each value of a rank, and the merge that unpacks them gives the sum.
+  bool packsOwn(const AllreduceOptions& options) const {
+    const bool small = options.greatest > 0 && options.greatest <= kMostNibble;
+    const bool summed =
+        options.reduction == Reduction::kSum && options.prescale == 1.0 && options.postscale == 1.0;
+    return small && summed && spec.dtype == DType::kInt8 && spec.device == nullptr;
+  }
+
   void operator()(const AllreduceOptions& options) {
     // Without a network in the way, compression would lose precision and gain nothing.
     const bool mayCompress = spec.count * bytes() >= options.minCompressBytes &&
@@ -138,6 +147,7 @@ struct Tensor::Planner {
     }
     cut(options.partitions);
     reduce(options);
+    tensor.packsOwn_ = packsOwn(options);
     // The ranks' gradients have one factor, whether they are encoded or merged as they are.
     if (tensor.compressed()) tensor.inputFactor_ *= static_cast<double>(tensor.codec_->gradientFactor());
     TopologyContext ranks = context(firstAggregator(spec.name, plan.worldSize));

@@ -66,6 +66,9 @@ class Tensor {
   /// Whether two other tensors are sent in its place (agree/linked_specs.h).
   bool isLinked() const { return factoring_.has_value() || isSummed_; }
 
+  /// Whether a rank's own values travel as integers of 4 bits (element/nibbles.h). Sums travel as they are.
+  bool packsOwn() const { return packsOwn_; }
+
   Combination combination() const { return combination_; }
   /// The factor of this rank's values in an encode or merge: prescale.
   double inputFactor() const { return inputFactor_; }
@@ -92,6 +95,7 @@ class Tensor {
   TaskGraph graph_;
   std::optional<Factoring> factoring_;
   bool isSummed_ = false;
+  bool packsOwn_ = false;
   Combination combination_ = Combination::kSum;
   double inputFactor_ = 1.0;
   double ownFactor_ = 1.0;

@@ -85,6 +85,11 @@ void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, int
     throw invalidArgument(where + "partitions must be in 0.." + std::to_string(kMaxPartitions) + ", not " +
                           std::to_string(options.partitions));
   }
+  if (options.greatest != 0 && (spec.dtype != DType::kInt8 || options.greatest < 0)) {
+    throw invalidArgument(where + "a greatest magnitude is positive, and of int8 tensors; it is " +
+                          std::to_string(options.greatest) + " for " + std::string(dtypeName(spec.dtype)) +
+                          ": leave it 0");
+  }
   const CodecPointer codec = createCodec(options.codec);
   if (codec->name() != "none" && !isFloatingPoint(spec.dtype)) {
     throw unsupported(where + "codec " + std::string(codec->name()) +
@@ -148,6 +153,7 @@ std::string TensorSpec::describe() const {
             " topology " + how->topology;
     if (how->partitions > 0) text += " partitions " + std::to_string(how->partitions);
     if (!how->group.empty()) text += " in group " + how->group;
+    if (how->greatest > 0) text += " of magnitudes up to " + std::to_string(how->greatest);
     if (how->codec != "none") text += " compressed from " + std::to_string(how->minCompressBytes) + " bytes";
   }
   if (reduce() != nullptr && reduce()->prescale != 1.0) text += " prescale " + number(reduce()->prescale);

@@ -39,6 +39,7 @@ struct AllreduceOptions : ReduceOptions {
   int partitions = 0;             ///< 0: by size (EngineOptions::partitionBytes).
   uint64_t minCompressBytes = 0;  ///< Smaller tensors travel without a codec.
   std::string group;              ///< The tensors of a group travel as one (tensor_group.h); empty: none.
+  int64_t greatest = 0;           ///< Of int8: no value of a rank is greater in magnitude. 0: unknown.
 };
 
 struct BroadcastOptions {

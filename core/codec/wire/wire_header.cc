@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/codec/wire/crc32c.h"
+#include "core/element/nibbles.h"
 
 namespace hipress {
 namespace {
@@ -67,7 +68,8 @@ std::string describe(DType dtype) {
 }
 
 void checkFlags(const WireHeader& header) {
-  constexpr uint8_t known = kFlagRaw | kFlagAbsent | kFlagChecksum | kFlagReference | kFlagTrimmed;
+  constexpr uint8_t known =
+      kFlagRaw | kFlagAbsent | kFlagChecksum | kFlagReference | kFlagTrimmed | kFlagPacked;
   if ((header.flags & ~known) != 0)
     refuse("flags", hexadecimal(header.flags), "only bits of " + hexadecimal(known));
   if ((header.flags & kFlagRaw) != 0 && (header.flags & kFlagAbsent) != 0) {
@@ -78,6 +80,10 @@ void checkFlags(const WireHeader& header) {
   }
   if ((header.flags & kFlagTrimmed) != 0 && (header.flags & (kFlagRaw | kFlagReference)) != kFlagRaw) {
     refuse("flags", hexadecimal(header.flags), "only raw elements themselves without the zeros at their end");
+  }
+  constexpr uint8_t otherRaw = kFlagReference | kFlagTrimmed;
+  if ((header.flags & kFlagPacked) != 0 && (header.flags & (kFlagRaw | otherRaw)) != kFlagRaw) {
+    refuse("flags", hexadecimal(header.flags), "only raw elements themselves in 4 bits each");
   }
   if ((header.flags & kFlagChecksum) == 0 && header.checksum != 0) {
     refuse("checksum", hexadecimal(header.checksum), "0, because the checksum flag is not set");
@@ -92,6 +98,11 @@ void checkPayloadBytes(const WireHeader& header, const ExpectedMessage& expected
     if (!expected.mayRefer) refuse("flags", hexadecimal(header.flags), "no reference to the sender's memory");
     if (header.payloadBytes != kReferencePayloadBytes) {
       refuse("payload size", value, std::to_string(kReferencePayloadBytes) + " (a reference)");
+    }
+  } else if ((header.flags & kFlagPacked) != 0) {
+    if (!expected.mayPack) refuse("flags", hexadecimal(header.flags), "no elements in 4 bits each");
+    if (header.payloadBytes != nibbleBytes(header.elementCount)) {
+      refuse("payload size", value, std::to_string(header.elementCount) + " elements of 4 bits (packed)");
     }
   } else if ((header.flags & kFlagRaw) != 0) {
     // Divides instead of multiplying, so that no element count can overflow.

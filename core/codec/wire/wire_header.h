@@ -26,6 +26,7 @@ enum WireFlags : uint8_t {
   kFlagChecksum = 4,   ///< `checksum` holds the CRC-32C of the payload.
   kFlagReference = 8,  ///< With kFlagRaw: the payload is the place of the elements in the sender's memory.
   kFlagTrimmed = 16,   ///< With kFlagRaw: the elements behind the payload are zeros.
+  kFlagPacked = 32,    ///< With kFlagRaw: two int8 elements in a byte (element/nibbles.h).
 };
 
 /// The payload of a reference: process and address, 8 bytes each.
@@ -54,6 +55,7 @@ struct ExpectedMessage {
       0;                  ///< The codec's bound. For raw payloads elementCount · elementSize is the bound.
   bool mayRefer = false;  ///< The payload may be a reference, because this rank can read the sender's memory.
   bool trimmed = false;   ///< The elements travel without the zeros at their end.
+  bool mayPack = false;   ///< The elements may be packed, because each fits into 4 bits.
 };
 
 WireHeaderBytes packHeader(const WireHeader& header);

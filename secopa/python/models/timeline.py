@@ -139,6 +139,7 @@ class TimelineModel:
         suffix: str,
         elements: int,
         element_bytes: int,
+        packs_own: bool = False,
         after: int = -1,
         before: _core.SimulatedWork = _NO_WORK,
         behind: _core.SimulatedWork = _NO_WORK,
@@ -159,6 +160,7 @@ class TimelineModel:
             after,
             before,
             behind,
+            packs_own,
         )
 
     def _simulate(

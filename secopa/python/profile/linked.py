@@ -21,6 +21,11 @@ from hipress.secopa.profile.document import Part
 STATISTICS, LEVELS, LEFT, RIGHT = " (statistics)", " (levels)", " (left factor)", " (right factor)"
 
 
+#: A codec that so many ranks can use has levels of up to 7, which 4 bits hold: 127 // 7. With levels of up to 8 the most
+#: ranks are 127 // 8.
+_RANKS_OF_4_BITS = 127 // 7
+
+
 class LinkedTensor(NamedTuple):
     """One of the two tensors."""
 
@@ -28,6 +33,8 @@ class LinkedTensor(NamedTuple):
     """The end of its name, as in core/casync/agree/linked_specs.cc. The name determines the partitions' owners."""
     elements: int
     element_bytes: int
+    packs_own: bool = False
+    """Whether a rank's own values travel as 4 bits each, and only sums as they are."""
 
     @property
     def bytes(self) -> int:
@@ -60,7 +67,7 @@ class Summed(Part):
         if elements == 0 or statistics.bytes + elements >= elements * element_bytes:
             return None
         # The last element counts the ranks whose values are not finite.
-        return statistics, LinkedTensor(LEVELS, elements + 1, 1)
+        return statistics, LinkedTensor(LEVELS, elements + 1, 1, self.most_ranks >= _RANKS_OF_4_BITS)
 
 
 class Factors(Part):

@@ -28,9 +28,9 @@ def codec(ratio: float = 1 / 32, seconds_per_byte: float = 0.0) -> _core.Simulat
 def tensor(name: str = "t", elements: int = 1 << 20, **other: Any) -> tuple[Any, ...]:
     """A simulated tensor. codec -1: none; partitions 0: by size; members: of its group; times: a factor on the
     processors' work for messages; after: index of the tensor that releases it; before, behind: its computations, each
-    an index and bytes."""
+    an index and bytes; packs: a rank's own values travel in half as many bytes."""
     fields = {"bytes": 4, "codec": -1, "topology": "ps", "partitions": 0, "priority": 0, "release": 0.0, "members": 1}
-    fields |= {"times": 1.0, "after": -1, "before": (-1, 0.0), "behind": (-1, 0.0)}
+    fields |= {"times": 1.0, "after": -1, "before": (-1, 0.0), "behind": (-1, 0.0), "packs": False}
     fields.update(other)
     return (name, elements, *fields.values())
 

@@ -16,6 +16,8 @@ from hipress import _core
 from tests.cases import each
 from tests.core.casync.engine_world import gradients, run_ranks, spec
 
+#: Bytes of a message's header.
+HEADER = 32
 Graphs = list[list[dict[str, Any]]]
 Formula = Callable[["Size"], Fraction]
 
@@ -41,6 +43,11 @@ def share(numerator: int, denominator: int) -> Fraction:
     return Fraction(numerator, denominator)
 
 
+def leaves(world: int) -> int:
+    """The leaves of a butterfly's tree: half of the places, if their number is a power of two."""
+    return sum(place + 2 * (1 << place.bit_length() - 1) >= world for place in range(1, world))
+
+
 @dataclass(frozen=True)
 class Cost:
     """The costs per rank. Messages to other hosts and encoded messages within a host carry S/K bytes; raw ones carry
@@ -52,6 +59,7 @@ class Cost:
     decodes: Formula
     inside_encoded: Formula = lambda _: Fraction(0)
     inside_plain: Formula = lambda _: Fraction(0)
+    own: Formula = lambda _: Fraction(0)  # of the messages to other hosts, those with the sender's own values
 
 
 COSTS = {
@@ -60,24 +68,28 @@ COSTS = {
         outside=lambda s: share(2 * s.K * (s.N - 1), s.N),
         encodes=lambda s: share(s.K, 1),
         decodes=lambda s: share(s.K * (2 * s.N - 1), s.N),
+        own=lambda s: share(s.K * (s.N - 1), s.N),
     ),
     "ring": Cost(
         hops=lambda s: share(2 * (s.N - 1), 1),
         outside=lambda s: share(2 * s.K * (s.N - 1), s.N),
         encodes=lambda s: share(s.K, 1),
         decodes=lambda s: share(s.K * (2 * s.N - 1), s.N),
+        own=lambda s: share(s.K, s.N),
     ),
     "butterfly": Cost(
         hops=lambda s: share(2 * (s.N.bit_length() - 1), 1),
         outside=lambda s: share(2 * s.K * (s.N - 1), s.N),
         encodes=lambda s: share(s.K, 1),
         decodes=lambda s: share(s.K * (2 * s.N - 1), s.N),
+        own=lambda s: share(s.K * leaves(s.N), s.N),
     ),
     "allgather": Cost(
         hops=lambda s: share(1, 1),
         outside=lambda s: share(s.K * (s.N - 1), 1),
         encodes=lambda s: share(s.K, 1),
         decodes=lambda s: share(s.K * s.N, 1),
+        own=lambda s: share(s.K * (s.N - 1), 1),
     ),
     "hierarchical": Cost(
         hops=lambda s: share(4, 1),
@@ -136,13 +148,14 @@ def longest_path(every_rank: Graphs) -> int:
 def test_what_the_graphs_count(topology: str, size: Size) -> None:
     every_rank = graphs(topology, size)
     cost = COSTS[topology]
-    counted = dict.fromkeys(("outside", "inside_encoded", "inside_plain", "encodes", "decodes"), 0)
+    counted = dict.fromkeys(("outside", "own", "inside_encoded", "inside_plain", "encodes", "decodes"), 0)
     for rank, tasks in enumerate(every_rank):
         for task in tasks:
             if task["primitive"] == "send":
                 outside = size.L == 1 or size.hosts[rank] != size.hosts[task["peer"]]
                 inside = "inside_plain" if task["plain"] else "inside_encoded"
                 counted["outside" if outside else inside] += 1
+                counted["own"] += outside and task["own"]
             elif task["primitive"] == "encode":
                 counted["encodes"] += not task["plain"]
             elif task["primitive"] == "decode":
@@ -199,6 +212,31 @@ def test_what_is_sent(topology: str, size: Size, codec: str) -> None:
     bytes_each = encoded * (4096 * element + 32) + plain * (4096 * 4 + 32)
     assert sum(counter["bytes_sent"] for counter in counters) == size.N * bytes_each
     assert sum(counter["messages_sent"] for counter in counters) == size.N * (encoded + plain)
+
+
+@pytest.mark.parametrize(("topology", "size"), [case for case in CASES if case[1].N <= 5], ids=str)
+@each("extra", [0, 1])
+def test_own_values_of_four_bits_halve_their_messages(topology: str, size: Size, extra: int) -> None:
+    """One element more is the first of another byte."""
+    count = 4096 * size.K - 1 + extra
+    values = np.arange(count, dtype=np.int8) % 7
+
+    def body(engine: _core.Engine) -> int:
+        described = spec("w", values, op="sum", topology=topology, partitions=size.K, greatest=6)
+        (tensor,) = engine.declare([described])
+        result = values.copy()
+        engine.wait(engine.submit(tensor, result, result))
+        engine.allgather("all have sent", b"")
+        assert (result == size.N * values).all()
+        return engine.counters()["bytes_sent"]
+
+    sent = sum(run_ranks(size.N, body, options={"hosts": size.hosts}, read_neighbours=False))
+    cost = COSTS[topology]
+    partition = Fraction(count, size.K)
+    all_messages = cost.outside(size) + cost.inside_encoded(size) + cost.inside_plain(size)
+    packed = cost.own(size)
+    expected = size.N * (all_messages * (partition + HEADER) - packed * partition)
+    assert sent == expected + size.N * packed * Fraction((count + 1) // 2, size.K)
 
 
 #: For the collectives other than all-reduce: the hops, the messages and the bytes of all N ranks together. Each rank
