@@ -15,6 +15,7 @@
 #include "core/codec/wire/crc32c.h"
 #include "core/codec/wire/wire_header.h"
 #include "core/element/multiversion.h"
+#include "core/element/nibbles.h"
 #include "tests/core/stress/world/check.h"
 #include "tests/fuzz/driver/target.h"
 #include "tests/fuzz/levels.h"
@@ -39,6 +40,8 @@ void checkAccepted(const WireHeader& header, const WireHeaderBytes& bytes, const
   CHECK(header.dtype == expected.dtype && static_cast<int>(header.dtype) < kDTypeCount);
   if ((header.flags & kFlagAbsent) != 0) {
     CHECK(header.payloadBytes == 0);
+  } else if ((header.flags & kFlagPacked) != 0) {
+    CHECK(expected.mayPack && header.payloadBytes == nibbleBytes(header.elementCount));
   } else if ((header.flags & kFlagRaw) != 0) {
     uint64_t bytesOfAll = 0;
     CHECK(!__builtin_mul_overflow(header.elementCount, elementSize(header.dtype), &bytesOfAll));
@@ -85,12 +88,17 @@ std::vector<Seed> targetSeeds() {
   raw.flags = kFlagRaw | kFlagChecksum;
   raw.dtype = DType::kFloat64;
   raw.elementCount = payload.size() / 8;
+  WireHeader packed = encoded;
+  packed.flags = kFlagRaw | kFlagPacked;
+  packed.dtype = DType::kInt8;
+  packed.elementCount = 2 * payload.size();
   WireHeader absent = encoded;
   absent.flags = kFlagAbsent;
   absent.payloadBytes = 0;
   return {{"encoded", agreed(encoded, payload)},
           {"checked", agreed(checked, payload)},
           {"raw", agreed(raw, payload)},
+          {"packed", agreed(packed, payload)},
           {"absent", agreed(absent, {})}};
 }
 
@@ -109,6 +117,7 @@ void runTarget(std::span<const uint8_t> input) {
   expected.maxPayloadBytes ^= sent.payloadBytes;
   dtype ^= static_cast<uint8_t>(sent.dtype);
   expected.dtype = static_cast<DType>(dtype);
+  expected.mayPack = expected.dtype == DType::kInt8;
   WireHeader header;
   if (refuses([&] { header = unpackHeader(bytes, expected); })) return;
   checkAccepted(header, bytes, expected);

@@ -21,8 +21,7 @@ from hipress.secopa.profile.document import Part
 STATISTICS, LEVELS, LEFT, RIGHT = " (statistics)", " (levels)", " (left factor)", " (right factor)"
 
 
-#: A codec that so many ranks can use has levels of up to 7, which 4 bits hold: 127 // 7. With levels of up to 8 the most
-#: ranks are 127 // 8.
+#: A codec for so many ranks has levels of up to 7, which 4 bits hold: with levels of up to 8 it is for 127 // 8 ranks.
 _RANKS_OF_4_BITS = 127 // 7
 
 

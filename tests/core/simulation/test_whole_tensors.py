@@ -5,6 +5,7 @@ linked tensors have them: the times equal sums of parts."""
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,32 @@ def test_one_rank_for_all_gives_the_same_step(topology: str) -> None:
     assert fast.step_s == pytest.approx(exact.step_s, rel=0.15)
     assert fast.ranks[0].computing_s == pytest.approx(exact.ranks[0].computing_s, rel=0.15)
     assert fast.events < exact.events
+
+
+@pytest.mark.parametrize(
+    ("topology", "own", "sums"), [("ps", 3, 3), ("ring", 1, 5), ("butterfly", 2, 4), ("allgather", 12, 0)]
+)
+def test_own_values_of_four_bits_have_half_the_bytes(topology: str, own: int, sums: int) -> None:
+    """`own`, `sums`: the messages of one partition of four ranks, of which the tensor has four."""
+    count = 4 * 1024 * 1024 - 1
+    # In a butterfly the ranks do not do the same, so no rank stands for all.
+    for packs, symmetric in product((False, True), (False,) if topology == "butterfly" else (False, True)):
+        each = tensor("t", count, bytes=1, topology=topology, partitions=4, packs=packs)
+        step = Cluster(4).step([each], symmetric=symmetric)
+        sent = sum(rank.sent_bytes for rank in step.ranks) * (4 if symmetric else 1)
+        of_own = (count + 1) // 2 if packs else count
+        assert sent == pytest.approx(own * of_own + sums * count + 4 * (own + sums) * HEADER)
+
+
+def test_packing_takes_half_the_time_of_a_sum() -> None:
+    sums = costs(1e-9)
+    plain, packed = (
+        Cluster(2, sums=sums).step([tensor("t", MIB, bytes=1, partitions=1, packs=packs)]) for packs in (False, True)
+    )
+    busier = [more.computing_s - less.computing_s for less, more in zip(plain.ranks, packed.ranks, strict=True)]
+    assert sorted(busier) == pytest.approx([0, MIB * 1e-9 / 2])
+    # Half the push is less than the time for packing at this rate of the links.
+    assert packed.step_s == pytest.approx(plain.step_s - MIB / 2 / RATE + MIB * 1e-9 / 2, rel=0.01)
 
 
 def test_the_same_question_has_the_same_answer() -> None:

@@ -78,10 +78,11 @@ def test_one_rank_for_all_predicts_the_same_step() -> None:
         assert exact.step(known, choices) == wanted
 
 
-@pytest.mark.parametrize("text", ["int8_shared", "powersgd(rank=2)"])
-@pytest.mark.parametrize("topology", ["ps", "ring", "allgather"])
+@pytest.mark.parametrize("text", ["int8_shared", "int8_shared(levels=7)", "int8_shared(levels=8)", "powersgd(rank=2)"])
+@pytest.mark.parametrize("topology", ["ps", "ring", "butterfly", "allgather"])
 def test_predicted_bytes_are_those_of_engines_that_follow_a_plan(text: str, topology: str) -> None:
-    one = linked(4e9) if text == "int8_shared" else low_rank(4e9, rank=2)
+    codec = _core.create_codec(text)
+    one = low_rank(4e9, rank=2) if codec.summed is None else linked(4e9, most_ranks=codec.summed[2])
     known = profile().model_copy(update={"linked": {text: one}})
     shapes = [(64, 96), (130, 70), (5, 3, 64, 7), (40000,)]
     tensors = GradientSet(
