@@ -30,10 +30,14 @@ def default_partitions(profile: Profile, gradient: Gradient, choice_codec: str, 
 
 
 def sent_as(profile: Profile, gradient: Gradient, choice: Choice) -> list[float]:
-    """The bytes of the tensors that travel for the gradient: encoded, uncompressed, or of two linked tensors."""
+    """The bytes of the tensors that travel for the gradient: encoded, uncompressed, or of two linked tensors.
+
+    If own values are packed, at most all messages (allgather) or half of them (other topologies) have half the bytes.
+    """
     both = linked_tensors(profile, gradient, choice.codec)
     if both is not None:
-        return [float(one.bytes) for one in both]
+        packed = 0.5 if "allgather" in choice.topology else 0.75
+        return [one.bytes * (packed if one.packs_own else 1.0) for one in both]
     if not choice.compressed or choice.codec in profile.linked:
         return [float(gradient.bytes)]
     return [profile.codec(choice.codec).encoded.of(4 * gradient.elements)]
