@@ -23,7 +23,7 @@ USUAL_EPOCHS = 8
 #: By codec: how many times fewer bytes the last epoch sends.
 SMALLER = {
     **{"fp16": 1.9, "onebit": 28, "tbq": 14, "terngrad": 14, "dgc": 200, "graddrop": 200},
-    **{"bf16": 1.9, "int8": 3.8, "int8_shared": 3.8, "thc": 3.9, "int4": 7.4, "fp4_e2m1": 7.4},
+    **{"bf16": 1.9, "int8": 3.8, "int8_shared": 3.8, "thc": 5.1, "int4": 7.4, "fp4_e2m1": 7.4},
     "powersgd": 100,
 }
 

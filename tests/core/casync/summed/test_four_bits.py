@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,24 @@ def test_bytes_on_the_wire() -> None:
     sent = run_ranks(world, body, read_neighbours=False)
     payload = (world - 1) * (2 * 4 * count // 1024 + (count + 2) // 2 + count + 1)
     assert payload <= sum(sent) <= payload + 2000  # headers
+
+
+def test_a_trace_has_the_bytes_that_travel(tmp_path: Path) -> None:
+    file, count = tmp_path / "trace.json", 40_001
+
+    def body(engine: _core.Engine) -> None:
+        engine.start_trace()
+        (tensor,) = engine.declare([spec("w", small(0, count), op="sum", greatest=7, partitions=1)])
+        result = small(engine.rank, count)
+        engine.wait(engine.submit(tensor, result, result))
+        engine.allgather("all have sent", b"")
+        engine.stop_trace(str(file))
+
+    run_ranks(2, body)
+    spans = [(event["name"], event["args"]["bytes"]) for event in json.loads(file.read_text()) if event["ph"] == "X"]
+    half = (count + 1) // 2
+    expected = [("encode", count), ("merge", count), ("recv", count), ("recv", half), ("send", count), ("send", half)]
+    assert sorted(span for span in spans if span[0] != "decode") == sorted(expected)
 
 
 @pytest.mark.parametrize("codec", ["thc", "int8_shared(levels=7)"])
