@@ -21,6 +21,7 @@ CODECS: dict[str, tuple[int, int, int]] = {
     "int8_shared(levels=15)": (4 * ceil(ELEMENTS / 256), ELEMENTS + 1, 1),
     "int8_shared(levels=15, error_feedback=false)": (4 * ceil(ELEMENTS / 256), ELEMENTS + 1, 0),
     "thc(levels=15)": (4 * ceil(ELEMENTS / 1024), ELEMENTS + 1, 1),
+    "thc(levels=7)": (4 * ceil(ELEMENTS / 1024), ELEMENTS + 1, 1),  # a rank's own levels are packed
     f"powersgd(rank={RANK})": (4 * RANK * ROWS, 4 * RANK * COLUMNS, 1),
     f"powersgd(rank={RANK}, error_feedback=false)": (4 * RANK * ROWS, 4 * RANK * COLUMNS, 0),
 }
