@@ -19,6 +19,7 @@
 #include "core/ops/cpu/reduce.h"
 #include "core/ops/cpu/scratch.h"
 #include "core/ops/cpu/stream.h"
+#include "core/ops/exponentials.h"
 #include "core/ops/float16.h"
 #include "core/ops/philox.h"
 #include "core/ops/scalar.h"
