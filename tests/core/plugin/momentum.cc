@@ -27,8 +27,8 @@ class Momentum final : public Codec {
  public:
   Momentum(bool errorFeedback, double factor, bool ofAggregate)
       : errorFeedback_(errorFeedback), factor_(static_cast<float>(factor)), ofAggregate_(ofAggregate) {
-    if (errorFeedback && !ofAggregate) states_.emplace_back("momentum");
-    if (errorFeedback) states_.emplace_back("residual");
+    if (errorFeedback && !ofAggregate) states_.push_back({"momentum"});
+    if (errorFeedback) states_.push_back({"residual"});
   }
 
   std::string_view name() const override { return NAME; }
@@ -36,7 +36,7 @@ class Momentum final : public Codec {
     return std::string(NAME) + "(error_feedback=" + (errorFeedback_ ? "true" : "false") + ")";
   }
   CodecId id() const override { return NUMBER; }
-  std::span<const std::string> states() const override { return states_; }
+  std::span<const CodecState> states() const override { return states_; }
   CodecPointer forAggregate() const override {
     return std::make_shared<Momentum>(errorFeedback_, factor_, true);
   }
@@ -93,7 +93,7 @@ class Momentum final : public Codec {
   bool errorFeedback_;
   float factor_;
   bool ofAggregate_;
-  std::vector<std::string> states_;
+  std::vector<CodecState> states_;
 };
 
 CodecDescription describe() {
@@ -105,7 +105,7 @@ CodecDescription describe() {
                   {"factor", "0.5", "What is left of the momentum: a number in [0, 1)."},
                   {"label", "plain", "Nothing: any word."},
                   {"level", "3", "Nothing: an integer."}},
-      .states = {"momentum", "residual"},
+      .states = {{"momentum"}, {"residual"}},
   };
 }
 

@@ -19,7 +19,7 @@
 namespace hipress::stress {
 namespace {
 
-using Names = std::vector<std::string>;
+using States = std::vector<CodecState>;
 using Counts = std::vector<size_t>;
 
 Counts randomCut(Random& random, size_t count) {
@@ -56,7 +56,7 @@ void step(const std::shared_ptr<TensorStates>& states, const Counts& counts, siz
 
 void valuesSurviveFailuresAndOtherPartitions(Random& random) {
   StateStore store;
-  const Names names = {"momentum", "residual"};
+  const States names = {{"momentum"}, {"residual"}};
   const size_t count = random.below(random.oneIn(3) ? 20000 : 40);
   std::vector<std::vector<float>> expected(names.size(), std::vector<float>(count, 0.0f));
   for (int plan = 0; plan < 6; ++plan) {
@@ -65,7 +65,8 @@ void valuesSurviveFailuresAndOtherPartitions(Random& random) {
     for (int turn = 0; turn < 8; ++turn)
       step(states, counts, random.below(counts.size()), random.oneIn(3), expected);
     for (size_t state = 0; state < names.size(); ++state) {
-      CHECK(store.copy("w", StateRole::kWorker, names[state]) == expected[state], names[state], plan);
+      CHECK(store.copy("w", StateRole::kWorker, names[state].name) == expected[state], names[state].name,
+            plan);
     }
   }
   CHECK(store.bytes() == 2 * count * sizeof(float), store.bytes());
@@ -83,7 +84,7 @@ void valuesSurviveFailuresAndOtherPartitions(Random& random) {
 /// A lease stays valid, but has no effect, after the tensor was erased or divided anew.
 void leasesOutliveWhatTheyAreOf() {
   StateStore store;
-  const Names names = {"residual"};
+  const States names = {{"residual"}};
   for (const bool erased : {false, true}) {
     StateLease lease(store.open("w", StateRole::kWorker, names, {100, 100}), 1);
     if (erased) {
@@ -104,7 +105,7 @@ void leasesOutliveWhatTheyAreOf() {
 /// The store has spare memory for partitions that are encoded at once, and not for all partitions.
 void memoryIsNotDoubled() {
   StateStore store;
-  const Names names = {"momentum", "residual"};
+  const States names = {{"momentum"}, {"residual"}};
   constexpr size_t kPartition = 65536;
   constexpr size_t kThreads = 2;
   constexpr size_t kPartitions = 60;
@@ -126,7 +127,7 @@ void memoryIsNotDoubled() {
 /// Each size gets its old memory again, because new pages from the system cost more than the writing.
 void everySizeFindsItsMemoryAgain() {
   StateStore store;
-  const Names names = {"momentum", "residual"};
+  const States names = {{"momentum"}, {"residual"}};
   const Counts counts = {65536, 1024, 4096, 32768, 2048, 16384};
   const auto states = store.open("w", StateRole::kWorker, names, counts);
   std::set<const float*> known;
@@ -144,7 +145,7 @@ void everySizeFindsItsMemoryAgain() {
 
 void threadsEncodeWhileOthersCopyAndErase(Random& random) {
   StateStore store;
-  const Names names = {"momentum", "residual"};
+  const States names = {{"momentum"}, {"residual"}};
   const uint64_t seed = random.seed();
   const Counts shared = {300, 500, 1000};
   inThreads(4, [&](int thread) {
