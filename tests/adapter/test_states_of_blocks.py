@@ -17,7 +17,7 @@ from hipress.adapter.codec_states import forget_states, load_states, mean_states
 from hipress.adapter.synchronizer import SynchronizationOptions, TensorDescription, TensorList
 from hipress.errors import InvalidArgument, Mismatch
 from tests.adapter.hosts import start
-from tests.core.casync import limits_program
+from tests.core.casync.blocks import limits_program
 from tests.ranks import Ranks
 
 pytestmark = pytest.mark.slow

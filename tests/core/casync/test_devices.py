@@ -25,7 +25,7 @@ from hipress import _core
 from hipress.errors import CorruptPayload, HipressError, PeerLost, Timeout, TransportError
 from tests.compll.emit.cuda.device import require_gpu
 from tests.compll.programs import ROOT
-from tests.core.casync import limits_program
+from tests.core.casync.blocks import limits_program
 from tests.core.casync.device_world import Place, forget_frames, freed, gpu_missing, on_gpu, simulated
 from tests.core.casync.engine_world import outcomes, run_ranks
 from tests.core.device.fake_gpus import HostKernels, fake_driver

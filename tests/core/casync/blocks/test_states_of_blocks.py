@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hipress import _core
 from hipress.errors import InvalidArgument, Mismatch, Unsupported
-from tests.core.casync import limits_program
+from tests.core.casync.blocks import limits_program
 from tests.core.casync.engine_world import gradients, identical, run_ranks, spec
 
 pytestmark = pytest.mark.slow
