@@ -12,6 +12,7 @@ from hipress.compll import Interpreter, compile_text
 from hipress.errors import InvalidArgument
 from tests.compll.operators.differential import same_on_all_targets
 from tests.compll.programs import encoder, floats, normal
+from tests.core.casync.blocks import limits_program
 
 SIZES = (0, 1, 7, 255, 256, 257, 1023, 1024, 1025, 5000)
 
@@ -73,3 +74,8 @@ def test_all_targets_agree(tmp_path: Path) -> None:
 def test_all_targets_agree_at_the_borders_of_blocks(tmp_path: Path) -> None:
     text = (Path(__file__).parents[1] / "emit" / "cpu" / "programs" / "memories.cll").read_text()
     same_on_all_targets(text, tmp_path, SIZES[1:])
+
+
+@pytest.mark.slow
+def test_all_targets_agree_on_statistics_that_read_them(tmp_path: Path) -> None:
+    same_on_all_targets(limits_program.SUMMED, tmp_path, SIZES[1:])

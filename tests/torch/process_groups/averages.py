@@ -108,9 +108,9 @@ def as_on_the_processor(
         assert found.state_dict().keys() == before.keys()
 
 
-def summed_as_on_the_processor(rank: int, new_side: Callable[[], GpuSide]) -> None:
+def summed_as_on_the_processor(rank: int, new_side: Callable[[], GpuSide], codecs: Sequence[str] = ()) -> None:
     """The same for codecs whose encoded values are added. Every rank calls it."""
-    for codec in SUMMED:
+    for codec in codecs or SUMMED:
         options = GroupOptions(codec, min_compress_bytes=0, codec_for={"seven": "none", "half": "onebit"})
         expected, found = average_of(options), average_of(options, new_side())
         _same(rank, expected, found, codec)

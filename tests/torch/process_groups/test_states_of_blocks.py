@@ -18,7 +18,13 @@ from hipress.torch.process_groups.layout import Compressed, Layout, first_owners
 from hipress.torch.process_groups.resharding import states_for
 from tests.core.casync.blocks import limits_program
 from tests.torch.ddp import training
-from tests.torch.process_groups.averages import COUNTS, as_on_the_processor, average_of, tensors_of
+from tests.torch.process_groups.averages import (
+    COUNTS,
+    as_on_the_processor,
+    average_of,
+    summed_as_on_the_processor,
+    tensors_of,
+)
 from tests.torch.process_groups.fake_gpu import FakeGpuSide
 from tests.torch.ranks import run
 
@@ -40,6 +46,15 @@ def test_averages_and_states_on_a_gpu_are_those_of_the_processor(
     tmp_path: Path, folder: str, topology: str, world: int
 ) -> None:
     run(_as_on_the_processor, world, str(tmp_path), folder, world, topology)
+
+
+@training.in_process_group
+def _summed_as_on_the_processor(rank: int, folder: str) -> None:
+    summed_as_on_the_processor(rank, FakeGpuSide, [limits_program.load_summed(Path(folder))])
+
+
+def test_added_levels_and_states_on_a_gpu_are_those_of_the_processor(tmp_path: Path, folder: str) -> None:
+    run(_summed_as_on_the_processor, 3, str(tmp_path), folder)
 
 
 def _averaged(average: GroupAverage, rank: int, steps: range) -> list[bytes]:
@@ -100,5 +115,5 @@ def test_another_number_of_ranks_gets_the_workers_mean(folder: str, before: int,
             # All ranks had the number of the block. A new worker whose old rank was the owner has no value.
             assert set(np.flatnonzero(limit != numbers)) <= set(np.flatnonzero(limit == 0)), (key, role)
     wrong = {key: {"limit": values["residual"]} for key, values in saved[0].items()}
-    with pytest.raises(InvalidArgument, match="the state 'limit' of 'a' has .* it is of another codec"):
+    with pytest.raises(InvalidArgument, match=r"the state 'limit' of 'a' has .* it is of another codec"):
         states_for(tensors, [wrong], 0, 1, owners)

@@ -41,6 +41,37 @@ _WHOLE = {
 }
 
 
+#: Ranks agree on the greatest values and add levels. Each rank's limits follow from what all have agreed on.
+SUMMED = """
+void SummedlimitsEncode(float* gradient, uint8* compressed, state float* residual,
+                        state float limit[blocks(gradient.size, 256)]) {
+    float* value = map(gradient, residual, [&](float g, float r) -> float { return g + r; });
+    float* greatest = agree(reduce_blocks(map(value, spread(limit, 256), [&](float x, float l) -> float {
+        return abs(x) + l / 8;
+    }), 0.0, max, 256), max);
+    limit = map(limit, greatest, [&](float l, float g) -> float { return l / 2 + g; });
+    int8* level = map(value, spread(greatest, 256), [&](float x, float g) -> int8 { return g > 0 ? x / g * 7 : 0.0; });
+    float* sent = map(level, spread(greatest, 256), [&](int8 q, float g) -> float { return q * g / 7; });
+    residual = map(value, sent, [&](float x, float s) -> float { return x - s; });
+    compressed = concat(greatest, add(level, 7));
+}
+
+void SummedlimitsDecode(uint8* compressed, float* gradient) {
+    extract(compressed, float greatest[blocks(gradient.size, 256)], int8 level[gradient.size]);
+    gradient = map(level, spread(greatest, 256), [&](int8 q, float g) -> float { return q * g / 7; });
+}
+"""
+
+
+@cache
+def load_summed(folder: Path) -> str:
+    """Compiles SUMMED and returns the codec's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "summedlimits.cll"
+    source.write_text(SUMMED)
+    return hipress.load_codec(source)
+
+
 def text(*, whole: bool = False) -> str:
     """The program. `whole`: it gives all elements of a block the limit."""
     result = _TEXT

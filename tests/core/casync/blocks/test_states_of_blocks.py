@@ -227,3 +227,31 @@ def test_states_of_other_blocks_are_not_restored(codec: str) -> None:
         assert states_of(engine)["worker", "limit"].tobytes() == before
 
     run_ranks(WORLD, body)
+
+
+def test_ranks_that_add_levels_keep_them(tmp_path_factory: pytest.TempPathFactory) -> None:
+    codec = limits_program.load_summed(tmp_path_factory.getbasetemp() / "limits")
+
+    def begun(engine: _core.Engine) -> int:
+        (tensor,) = engine.agree("list", [spec("w", np.empty(COUNT, np.float32), codec=codec)])
+        return tensor
+
+    def straight(engine: _core.Engine) -> Any:
+        tensor = begun(engine)
+        for step in range(3):
+            step_of(engine, tensor, step)
+        return kept(engine, tensor), [step_of(engine, tensor, step).tobytes() for step in range(3, 6)]
+
+    by_rank = run_ranks(WORLD, straight)
+    limits = [saved[3]["limit"] for (saved, _), _ in by_rank]
+    assert all(limit.shape == (limits_program.blocks(COUNT),) for limit in limits)
+    assert limits[0].any()
+    assert identical(limits), "all ranks have agreed on what the limits follow from"
+
+    def resumed(engine: _core.Engine) -> Any:
+        tensor = begun(engine)
+        saved, blocks = by_rank[engine.rank][0]
+        assert engine.restore_states([tensor], [saved], [blocks]) == [None]
+        return [step_of(engine, tensor, step).tobytes() for step in range(3, 6)]
+
+    assert run_ranks(WORLD, resumed) == [after for _, after in by_rank]
