@@ -144,6 +144,7 @@ def test_states_of_other_blocks_are_refused_and_change_nothing(folder: Path) -> 
         ({**short, "w/limit": long["w/limit"]}, False, rf"'w/limit' .* expected float32 of shape \[{LENGTH}\]"),
         ({**short, "w/limit:block": np.array([100])}, False, "'w/limit:block' .* one number that divides 1024"),
         ({**short, "w/limit:block": np.array([256.0])}, False, "'w/limit:block' .* one number that divides 1024"),
+        ({**short, "w/residual:block": np.array([4])}, False, "'w/residual' .* must have one value for each element"),
     ]
     for states, whole, says in cases:
         for text, unchanged in run(_refused, 2, folder, states, whole):

@@ -57,6 +57,8 @@ def check_block(states: Mapping[str, NDArray[Any]], key: str, kept: int | None) 
                 f"'{block_key(key)}' of the codecs' states must be one number that divides {_ALIGNMENT}"
             )
     saved = block_of(states, key)
+    if saved != 1 and key.endswith("/residual"):
+        raise InvalidArgument(f"'{key}' of the codecs' states must have one value for each element, not {_each(saved)}")
     if kept not in (None, saved):
         raise InvalidArgument(
             f"'{key}' of the codecs' states has one value {_each(saved)}, and the codec here keeps one {_each(kept)}: "

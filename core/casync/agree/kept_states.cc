@@ -52,6 +52,8 @@ void checkFits(const std::string& tensor, size_t count, const RestoredStates& re
                             " elements, and only numbers that divide " + std::to_string(kStateBlock) +
                             " can be");
     }
+    if (name == kResidual && saved.block != 1)
+      throw invalidArgument(what + "one value for several elements, and a residual has one for each");
     const size_t wanted = CodecState{name, saved.block}.count(count);
     if (saved.values.size() == wanted) continue;
     throw invalidArgument(what + std::to_string(saved.values.size()) + " elements, and it has " +

@@ -7,7 +7,8 @@
 //     sent      = round(momentum' + residual)
 //     residual' = momentum' + residual - sent
 //
-// Aggregators encode without momentum. The compiler sets NAME, NUMBER and FINGERPRINT.
+// Aggregators encode without momentum. The compiler sets NAME, NUMBER and FINGERPRINT, and for wrong
+// descriptions MOMENTUM_BLOCK or RESIDUAL_BLOCK.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -17,6 +18,13 @@
 
 #include "core/codec/plugin.h"
 #include "core/codec/text/arguments.h"
+
+#ifndef MOMENTUM_BLOCK
+#define MOMENTUM_BLOCK 1
+#endif
+#ifndef RESIDUAL_BLOCK
+#define RESIDUAL_BLOCK 1
+#endif
 
 namespace hipress {
 namespace {
@@ -105,7 +113,7 @@ CodecDescription describe() {
                   {"factor", "0.5", "What is left of the momentum: a number in [0, 1)."},
                   {"label", "plain", "Nothing: any word."},
                   {"level", "3", "Nothing: an integer."}},
-      .states = {{"momentum"}, {"residual"}},
+      .states = {{"momentum", MOMENTUM_BLOCK}, {"residual", RESIDUAL_BLOCK}},
   };
 }
 

@@ -224,6 +224,9 @@ def test_states_of_other_blocks_are_not_restored(codec: str) -> None:
             saved: Any = (step, random, stretches, {"limit": np.zeros(values, np.float32)})
             with pytest.raises(InvalidArgument, match=says):
                 engine.restore_states([tensor], [saved], [blocks])
+        saved = (step, random, stretches, {"residual": np.zeros(COUNT // 4, np.float32)})
+        with pytest.raises(InvalidArgument, match=r"'residual' .* a residual has one for each"):
+            engine.restore_states([tensor], [saved], [{"residual": 4}])
         assert states_of(engine)["worker", "limit"].tobytes() == before
 
     run_ranks(WORLD, body)

@@ -81,6 +81,61 @@ void valuesSurviveFailuresAndOtherPartitions(Random& random) {
   }
 }
 
+/// A state with one value for each block follows its partitions, which begin at multiples of kStateBlock.
+void blocksFollowTheirPartitions(Random& random) {
+  StateStore store;
+  const States states = {{"limit", size_t{1} << random.below(11)}, {"residual"}};
+  const size_t count = random.below(20 * kStateBlock);
+  const size_t limits = states[0].count(count);
+  std::vector<float> expected(limits, 0.0f);
+  for (int plan = 0; plan < 6; ++plan) {
+    Counts counts;
+    for (size_t left = count; left > 0; left -= counts.back())
+      counts.push_back(std::min(left, kStateBlock * (1 + random.below(8))));
+    if (counts.empty()) counts.push_back(0);
+    const auto opened = store.open("w", StateRole::kWorker, states, counts);
+    size_t first = 0;
+    for (size_t partition = 0; partition < counts.size(); first += counts[partition++]) {
+      StateLease lease(opened, partition);
+      const EncodeStates vectors = lease.states();
+      const bool fails = random.oneIn(3);
+      for (size_t i = 0; i < states[0].count(counts[partition]); ++i) {
+        float& kept = expected[first / states[0].block + i];
+        CHECK(vectors.before[0][i] == kept, plan, partition, i);
+        vectors.after[0][i] = kept + 1.0f + static_cast<float>(partition);
+        if (!fails) kept = vectors.after[0][i];
+      }
+      std::fill_n(vectors.after[1], counts[partition], 1.0f);
+      if (!fails) lease.commit();
+    }
+    CHECK(store.copy("w", StateRole::kWorker, "limit") == expected, plan);
+    std::vector<float> part(limits / 2);
+    store.read("w", StateRole::kWorker, "limit", limits - part.size(), part);
+    CHECK(std::equal(part.begin(), part.end(), expected.end() - static_cast<ptrdiff_t>(part.size())), plan);
+  }
+  CHECK(store.bytes() == (count + limits) * sizeof(float), store.bytes());
+  store.put("w", StateRole::kWorker, states[0], {count}, expected);
+  CHECK(store.copy("w", StateRole::kWorker, "limit") == expected);
+}
+
+/// Another block is another state, and no partition begins inside a block.
+void otherBlocksAreRefused() {
+  StateStore store;
+  const States states = {{"limit", 256}};
+  store.open("w", StateRole::kWorker, states, {1024, 100});
+  const States others = {{"limit", 128}};
+  const std::pair<const States&, Counts> wrong[] = {{others, {1024, 100}}, {states, {1000, 124}}};
+  const ErrorKind kinds[] = {ErrorKind::kMismatch, ErrorKind::kInvalidArgument};
+  for (size_t each = 0; each < 2; ++each) {
+    try {
+      store.open("w", StateRole::kWorker, wrong[each].first, wrong[each].second);
+      CHECK(false, "other blocks were accepted", each);
+    } catch (const Error& error) {
+      CHECK(error.kind() == kinds[each], error.what());
+    }
+  }
+}
+
 /// A lease stays valid, but has no effect, after the tensor was erased or divided anew.
 void leasesOutliveWhatTheyAreOf() {
   StateStore store;
@@ -177,6 +232,8 @@ void threadsEncodeWhileOthersCopyAndErase(Random& random) {
 
 void stressStates(Random& random) {
   valuesSurviveFailuresAndOtherPartitions(random);
+  blocksFollowTheirPartitions(random);
+  otherBlocksAreRefused();
   leasesOutliveWhatTheyAreOf();
   memoryIsNotDoubled();
   everySizeFindsItsMemoryAgain();
