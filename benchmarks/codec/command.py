@@ -116,8 +116,9 @@ class Ours:
         self._codec = codec
         self._gradient = gradient
         self._threads = threads
-        self._before = [aligned(len(gradient), np.float32) for _ in codec.states]
-        self._after = [aligned(len(gradient), np.float32) for _ in codec.states]
+        lengths = [-(-len(gradient) // codec.state_block(state)) for state in codec.states]
+        self._before = [aligned(length, np.float32) for length in lengths]
+        self._after = [aligned(length, np.float32) for length in lengths]
         self._output = aligned(codec.max_encoded_bytes(len(gradient)), np.uint8)
         self._step = 0
         self.payload = self._output[:0]

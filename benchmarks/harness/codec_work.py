@@ -36,7 +36,8 @@ def codec_speed(text: str) -> CodecSpeed | None:
     if codec.low_rank is not None:
         return None
     values = np.random.default_rng(1).standard_normal(_COUNT, dtype=np.float32)
-    before, after = ([np.zeros(_COUNT, np.float32) for _ in codec.states] for _ in range(2))
+    lengths = [-(-_COUNT // codec.state_block(state)) for state in codec.states]
+    before, after = ([np.zeros(length, np.float32) for length in lengths] for _ in range(2))
     payload = np.empty(codec.max_encoded_bytes(_COUNT), np.uint8)
     total = np.zeros(_COUNT, np.float32)
     encodes, decodes = [], []

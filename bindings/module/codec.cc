@@ -43,10 +43,10 @@ EncodeContext contextOf(const Codec& codec, uint64_t seed, uint64_t step, uint32
 
 void checkStateNames(const Codec& codec, const StateArrays& states) {
   std::string expected;
-  for (const std::string& name : codec.states()) expected += (expected.empty() ? "" : ", ") + name;
+  for (const CodecState& state : codec.states()) expected += (expected.empty() ? "" : ", ") + state.name;
   const bool same =
       states.size() == codec.states().size() &&
-      std::ranges::all_of(codec.states(), [&](const auto& name) { return states.contains(name); });
+      std::ranges::all_of(codec.states(), [&](const auto& state) { return states.contains(state.name); });
   if (same) return;
   std::string given;
   for (const auto& [name, array] : states) given += (given.empty() ? "" : ", ") + name;
@@ -54,10 +54,21 @@ void checkStateNames(const Codec& codec, const StateArrays& states) {
                         codec.signature() + " keeps " + (expected.empty() ? "none" : "[" + expected + "]"));
 }
 
-void checkStateSize(const Codec& codec, size_t count, size_t stateSize) {
-  if (stateSize == count) return;
+void checkStateSize(const Codec& codec, const CodecState& state, size_t count, size_t stateSize) {
+  if (stateSize == state.count(count)) return;
+  std::string wanted;
+  if (state.block != 1) {
+    wanted = "; '" + state.name + "' has one for each " + std::to_string(state.block) +
+             " of them: " + std::to_string(state.count(count));
+  }
   throw invalidArgument("codec " + std::string(codec.name()) + ": a state has " + std::to_string(stateSize) +
-                        " elements, the input " + std::to_string(count));
+                        " elements, the input " + std::to_string(count) + wanted);
+}
+
+/// The codec refuses a list with more states than it keeps.
+const CodecState& stateNumber(const Codec& codec, size_t number) {
+  static const CodecState whole;
+  return number < codec.states().size() ? codec.states()[number] : whole;
 }
 
 py::bytes encode(const Codec& codec, const FloatArray& input, std::optional<StateArrays> states,
@@ -68,16 +79,17 @@ py::bytes encode(const Codec& codec, const FloatArray& input, std::optional<Stat
   std::vector<std::span<float>> kept;
   if (states) {
     checkStateNames(codec, *states);
-    for (const std::string& name : codec.states()) {
-      kept.push_back(writable(states->at(name)));
-      checkStateSize(codec, values.size(), kept.back().size());
+    for (const CodecState& state : codec.states()) {
+      kept.push_back(writable(states->at(state.name)));
+      checkStateSize(codec, state, values.size(), kept.back().size());
     }
   }
   std::vector<std::byte> output(codec.maxEncodedBytes(values.size()));
   size_t size = 0;
   {
     const py::gil_scoped_release release;
-    std::vector<std::vector<float>> written(kept.size(), std::vector<float>(values.size()));
+    std::vector<std::vector<float>> written;
+    for (const std::span<float> state : kept) written.emplace_back(state.size());
     std::vector<const float*> before;
     std::vector<float*> after;
     for (size_t state = 0; state < kept.size(); ++state) {
@@ -101,12 +113,12 @@ size_t encodeInto(const Codec& codec, const FloatArray& input, const std::vector
   std::vector<float*> written;
   for (const FloatArray& state : before) {
     const auto floats = readable(state);
-    checkStateSize(codec, values.size(), floats.size());
+    checkStateSize(codec, stateNumber(codec, read.size()), values.size(), floats.size());
     read.push_back(floats.data());
   }
   for (FloatArray& state : after) {
     const auto floats = writable(state);
-    checkStateSize(codec, values.size(), floats.size());
+    checkStateSize(codec, stateNumber(codec, written.size()), values.size(), floats.size());
     written.push_back(floats.data());
   }
   if (!output.writeable()) throw invalidArgument("the output is read-only");
@@ -130,11 +142,22 @@ FloatArray decode(const Codec& codec, const py::object& payload, size_t count, i
   return output;
 }
 
-py::tuple statesOf(const Codec& codec) {
-  py::tuple names(codec.states().size());
-  for (size_t state = 0; state < codec.states().size(); ++state)
-    names[state] = py::str(codec.states()[state]);
+py::tuple namesOf(std::span<const CodecState> states) {
+  py::tuple names(states.size());
+  for (size_t state = 0; state < states.size(); ++state) names[state] = py::str(states[state].name);
   return names;
+}
+
+py::tuple statesOf(const Codec& codec) {
+  return namesOf(codec.states());
+}
+
+/// How many elements share a value of the state.
+size_t stateBlock(const Codec& codec, const std::string& name) {
+  const auto state = std::ranges::find(codec.states(), name, &CodecState::name);
+  if (state == codec.states().end())
+    throw invalidArgument("codec " + codec.signature() + " keeps no state '" + name + "'");
+  return state->block;
 }
 
 std::shared_ptr<Codec> shared(const CodecPointer& codec) {
@@ -173,7 +196,7 @@ py::list describe(bool encode) {
     }
     result.append(py::dict(py::arg("name") = codec.name, py::arg("id") = codec.id,
                            py::arg("summary") = codec.summary, py::arg("options") = options,
-                           py::arg("states") = py::tuple(py::cast(codec.states))));
+                           py::arg("states") = namesOf(codec.states)));
   }
   return result;
 }
@@ -192,6 +215,7 @@ void bindCodec(py::module_& module) {
       .def_property_readonly("id", &Codec::id, "The codec's number in messages.")
       .def_property_readonly("states", &statesOf,
                              "Names of the states: vectors that encode keeps from step to step.")
+      .def("state_block", &stateBlock, py::arg("state"), "How many elements share a value of the state.")
       .def_property_readonly(
           "low_rank", &lowRankOf,
           "For a codec without encoding: (rank, min_ratio, error_feedback, warm_start); else None.")

@@ -27,6 +27,8 @@ using StretchTuple = std::tuple<size_t, std::optional<std::string>, double>;
 /// Next step, tensor number for random values, stretches, values by state.
 using RestoredTuple =
     std::tuple<uint32_t, uint32_t, std::vector<StretchTuple>, std::map<std::string, StateArray>>;
+/// States of which several elements share a value, with the number of these elements.
+using StateBlocks = std::map<std::string, size_t>;
 
 const char* nameOfRole(StateRole role) {
   return role == StateRole::kWorker ? "worker" : "aggregator";
@@ -50,18 +52,22 @@ py::tuple keptOf(const Engine& engine, TensorHandle tensor) {
     const py::object role = stretch.role ? py::object(py::str(nameOfRole(*stretch.role))) : py::none();
     stretches.append(py::make_tuple(stretch.range.count, role, stretch.factor));
   }
-  return py::make_tuple(kept.steps.next, kept.steps.randomTensor, stretches, kept.states);
+  py::dict states;
+  for (const CodecState& state : kept.states) states[py::str(state.name)] = state.block;
+  return py::make_tuple(kept.steps.next, kept.steps.randomTensor, stretches, states);
 }
 
-py::array_t<float> stateOf(const Engine& engine, TensorHandle tensor, const std::string& state) {
-  py::array_t<float> values(static_cast<py::ssize_t>(engine.tensor(tensor)->spec().count));
+py::array_t<float> stateOf(const Engine& engine, TensorHandle tensor, const std::string& name, size_t block) {
+  if (block < 1) throw invalidArgument("a state has one value for each 1 or more elements, not 0");
+  const CodecState state{name, block};
+  py::array_t<float> values(static_cast<py::ssize_t>(state.count(engine.tensor(tensor)->spec().count)));
   const std::span<float> span(values.mutable_data(), static_cast<size_t>(values.size()));
   const py::gil_scoped_release nogil;
   engine.readState(tensor, state, span);
   return values;
 }
 
-RestoredStates restoredFrom(const RestoredTuple& given) {
+RestoredStates restoredFrom(const RestoredTuple& given, const StateBlocks& blocks) {
   const auto& [next, randomTensor, stretches, values] = given;
   RestoredStates restored;
   restored.steps = {next, randomTensor};
@@ -70,15 +76,19 @@ RestoredStates restoredFrom(const RestoredTuple& given) {
     restored.stretches.push_back({{first, count}, roleOf(role), factor});
     first += count;
   }
-  for (const auto& [state, array] : values)
-    restored.values[state] = {array.data(), static_cast<size_t>(array.size())};
+  for (const auto& [state, array] : values) {
+    const auto block = blocks.find(state);
+    restored.values[state] = {block == blocks.end() ? 1 : block->second,
+                              {array.data(), static_cast<size_t>(array.size())}};
+  }
   return restored;
 }
 
 py::list restore(Engine& engine, const std::vector<TensorHandle>& tensors,
-                 const std::vector<RestoredTuple>& given) {
+                 const std::vector<RestoredTuple>& given, const std::vector<StateBlocks>& blocks) {
   std::vector<RestoredStates> restored;
-  for (const RestoredTuple& each : given) restored.push_back(restoredFrom(each));
+  for (size_t index = 0; index < given.size(); ++index)
+    restored.push_back(restoredFrom(given[index], index < blocks.size() ? blocks[index] : StateBlocks()));
   std::vector<std::vector<float>> unsent;
   {
     const py::gil_scoped_release nogil;
@@ -98,8 +108,9 @@ py::list restore(Engine& engine, const std::vector<TensorHandle>& tensors,
 void bindCodecStates(py::module_& module) {
   auto engine = py::reinterpret_borrow<py::class_<Engine, std::shared_ptr<Engine>>>(module.attr("Engine"));
   engine.def("kept_states", &keptOf, py::arg("tensor"))
-      .def("read_state", &stateOf, py::arg("tensor"), py::arg("state"))
-      .def("restore_states", &restore, py::arg("tensors"), py::arg("restored"));
+      .def("read_state", &stateOf, py::arg("tensor"), py::arg("state"), py::arg("block") = 1)
+      .def("restore_states", &restore, py::arg("tensors"), py::arg("restored"),
+           py::arg("blocks") = std::vector<StateBlocks>());
 }
 
 }  // namespace hipress::bindings

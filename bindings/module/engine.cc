@@ -340,7 +340,7 @@ void bindEngine(py::module_& module) {
           [](Engine& engine) {
             py::list result;
             for (const StateStore::Entry& entry : engine.states().entries()) {
-              result.append(py::make_tuple(entry.tensor, roleName(entry.role), entry.state));
+              result.append(py::make_tuple(entry.tensor, roleName(entry.role), entry.state.name));
             }
             return result;
           },

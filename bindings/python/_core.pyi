@@ -32,6 +32,9 @@ class Codec:
     def id(self) -> int: ...
     @property
     def states(self) -> tuple[str, ...]: ...
+    def state_block(self, state: str) -> int:
+        """How many elements share a value of the state. Raises InvalidArgument for a state that the codec does not
+        keep."""
     @property
     def low_rank(self) -> tuple[int, float, bool, bool] | None:
         """(rank, min_ratio, error_feedback, warm_start) of a codec without encoding; None for other codecs."""
@@ -429,22 +432,26 @@ class Engine:
     def state(self, tensor: str, role: str, state: str) -> NDArray[np.float32]:
         """A copy of a codec state; role is "worker" or "aggregator". Empty if there is no such state."""
     def states(self) -> list[tuple[str, str, str]]: ...
-    def kept_states(self, tensor: int) -> tuple[int, int, list[tuple[int, str | None, float]], list[str]]:
+    def kept_states(self, tensor: int) -> tuple[int, int, list[tuple[int, str | None, float]], dict[str, int]]:
         """The description of a tensor's codec states on this rank: the number of its next step, the tensor's number in
-        the key of random values, stretches of elements, and the names of its states. A stretch is an element count, the
-        role in which this rank encodes the elements (or None), and the factor of the encoded values relative to the
-        gradient. Raises InvalidArgument if the tensor is in flight.
+        the key of random values, stretches of elements, and the names of its states, each with the number of elements
+        that share a value. A stretch is an element count, the role in which this rank encodes the elements (or None),
+        and the factor of the encoded values relative to the gradient. Raises InvalidArgument if it is in flight.
         """
-    def read_state(self, tensor: int, state: str) -> NDArray[np.float32]:
-        """One state of all elements, from the role in which this rank encodes each; zeros for other elements."""
+    def read_state(self, tensor: int, state: str, block: int = 1) -> NDArray[np.float32]:
+        """One state of all elements, from the role in which this rank encodes each; zeros for other elements. `block`
+        elements share a value."""
     def restore_states(
         self,
         tensors: Sequence[int],
         restored: Sequence[tuple[int, int, Sequence[tuple[int, str | None, float]], Mapping[str, NDArray[np.float32]]]],
+        blocks: Sequence[Mapping[str, int]] = ...,
     ) -> list[NDArray[np.float32] | None]:
         """Replaces the codec states of these tensors. `restored` has, for each tensor, the first three values of
-        kept_states() and the states. It asks no other rank. Returns each tensor's unsent residual. Raises
-        InvalidArgument if a tensor is in flight; the states are then unchanged.
+        kept_states() and the states. `blocks` has, for each tensor, the states of which several elements share a value,
+        with the number of these elements. It asks no other rank. Returns each tensor's unsent residual. Raises
+        InvalidArgument if a tensor is in flight, or if its codec's state has other blocks; the states are then
+        unchanged.
         """
     def record_span(self, name: str, start_ns: int, end_ns: int) -> None: ...
     def start_trace(self) -> None: ...
@@ -624,7 +631,8 @@ class SlotStateTable:
     def __init__(self, device: Device = ...) -> None: ...
     def read(self) -> dict[str, dict[str, NDArray[np.float32]]]:
         """Copies of the states, by key and by state name."""
-    def put(self, key: str, state: str, values: NDArray[np.float32]) -> None: ...
+    def put(self, key: str, state: str, values: NDArray[np.float32], block: int = 1, count: int | None = None) -> None:
+        """Sets a state of a partition of `count` elements, of which `block` share a value."""
 
 class SlotChanges:
     """The states that the encoding of a batch has changed."""

@@ -40,9 +40,23 @@ struct EncodeContext {
   Parallel* parallel = nullptr;  ///< More threads; nullptr: the caller's only. The result is the same.
 };
 
+/// A state of a codec: a vector of floats that encode() updates in each step. It has one float for each input
+/// element, or one for each block of elements.
+struct CodecState {
+  std::string name;
+  size_t block = 1;  ///< Input elements for each float. It divides kStateBlock.
+
+  /// The number of floats for so many input elements.
+  size_t count(size_t elements) const { return elements / block + (elements % block == 0 ? 0 : 1); }
+  bool operator==(const CodecState&) const = default;
+};
+
+/// Partitions of a tensor begin at multiples of this number of elements, so no block is in two of them.
+inline constexpr size_t kStateBlock = 1024;
+
 /// The states for encode(). Each span is empty, or has one pointer per entry of Codec::states(); each pointer
-/// leads to as many floats as the input has. encode() reads `before` and writes `after`, and no two vectors
-/// overlap. So a failure at the very end costs no copy and no undo.
+/// leads to as many floats as CodecState::count() says. encode() reads `before` and writes `after`, and no
+/// two vectors overlap. So a failure at the very end costs no copy and no undo.
 struct EncodeStates {
   std::span<const float* const> before;
   std::span<float* const> after;
@@ -73,9 +87,9 @@ class Codec {
   virtual std::string signature() const = 0;
   virtual CodecId id() const = 0;
 
-  /// Names of the states: vectors with one float per input element that encode() updates in each step. A
-  /// codec with a residual also has the option error_feedback, and keeps no residual without the option.
-  virtual std::span<const std::string> states() const { return {}; }
+  /// The states. A codec with a residual also has the option error_feedback, and keeps no residual without
+  /// the option. A residual has one float for each element.
+  virtual std::span<const CodecState> states() const { return {}; }
 
   /// The codec with which an aggregator encodes merged values; nullptr: this codec. Each of the two decodes
   /// the other's payloads. A codec with a momentum, for example, must not apply it to merged values again.

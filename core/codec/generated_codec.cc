@@ -53,7 +53,7 @@ CodecDescription describeGenerated(const GeneratedCodecInterface& face) {
     description.options.push_back(
         {kErrorFeedback, "true", "Whether the residual is added to the next gradient: true or false."});
   }
-  if (std::ranges::find(face.states, kResidual) != face.states.end()) {
+  if (std::ranges::find(face.states, kResidual, &CodecState::name) != face.states.end()) {
     for (const CodecOption& factor : factors()) {
       if (!declares(face, factor.name)) description.options.push_back(factor);
     }
@@ -75,8 +75,8 @@ GeneratedCodec::GeneratedCodec(const GeneratedCodecInterface& face, const CodecO
   if (!face.fingerprint.empty()) signature_ += "#" + face.fingerprint;
 }
 
-std::span<const std::string> GeneratedCodec::states() const {
-  return keepsStates_ ? std::span<const std::string>(face_.states) : std::span<const std::string>();
+std::span<const CodecState> GeneratedCodec::states() const {
+  return keepsStates_ ? std::span<const CodecState>(face_.states) : std::span<const CodecState>();
 }
 
 size_t GeneratedCodec::maxEncodedBytes(size_t count) const {

@@ -20,7 +20,7 @@ struct GeneratedCodecInterface {
   CodecId id = 0;
   std::string summary;
   std::vector<CodecOption> options;
-  std::vector<std::string> states;
+  std::vector<CodecState> states;
   std::string fingerprint;
 };
 
@@ -40,7 +40,7 @@ class GeneratedCodec : public Codec {
   std::string_view name() const override { return face_.name; }
   std::string signature() const override { return signature_; }
   CodecId id() const override { return face_.id; }
-  std::span<const std::string> states() const override;
+  std::span<const CodecState> states() const override;
   size_t maxEncodedBytes(size_t count) const override;
   size_t encode(std::span<const float> input, const EncodeStates& states, const EncodeContext& context,
                 Bytes output) const override;

@@ -17,11 +17,17 @@ void checkOperatorStates(const Codec& codec, size_t count, std::span<const Opera
   for (const OperatorState& state : states) {
     if (state.values.empty()) continue;
     const std::string what = "codec " + std::string(codec.name()) + ": state " + std::string(state.name);
-    if (std::ranges::find(codec.states(), state.name) == codec.states().end())
+    const auto kept = std::ranges::find(codec.states(), state.name, &CodecState::name);
+    if (kept == codec.states().end())
       throw invalidArgument(what + " was passed, but " + codec.signature() + " does not keep it");
-    if (state.values.size() != count) {
+    if (state.values.size() != kept->count(count)) {
+      std::string wanted;
+      if (kept->block != 1) {
+        wanted = "; it has one for each " + std::to_string(kept->block) + " of them: pass " +
+                 std::to_string(kept->count(count));
+      }
       throw invalidArgument(what + " has " + std::to_string(state.values.size()) +
-                            " elements, the gradient " + std::to_string(count));
+                            " elements, the gradient " + std::to_string(count) + wanted);
     }
   }
 }
@@ -59,13 +65,19 @@ OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
   std::vector<const float*> before;
   std::vector<float*> after;
   if (kept) {
-    const size_t vectors = codec.states().size();
-    memory = std::make_unique_for_overwrite<float[]>(vectors * count);
-    for (const std::string& name : codec.states()) {
-      const std::span<float> values = operatorStateValues(name, states);
-      if (values.empty()) zeros.resize(count);
-      after.push_back(memory.get() + after.size() * count);
+    size_t floats = 0;
+    for (const CodecState& state : codec.states()) {
+      if (operatorStateValues(state.name, states).empty())
+        zeros.resize(std::max(zeros.size(), state.count(count)));
+      floats += state.count(count);
+    }
+    memory = std::make_unique_for_overwrite<float[]>(floats);
+    float* next = memory.get();
+    for (const CodecState& state : codec.states()) {
+      const std::span<float> values = operatorStateValues(state.name, states);
+      after.push_back(next);
       before.push_back(values.empty() ? zeros.data() : values.data());
+      next += state.count(count);
     }
   }
   const size_t room = codec.maxEncodedBytes(count);
@@ -75,7 +87,7 @@ OperatorMessage operatorEncode(const Codec& codec, std::span<const float> input,
   message.size = codec.encode(input, {before, after}, scaled, {message.bytes.get(), room});
   if (message.size == 0) return message;
   for (size_t i = 0; i < after.size(); ++i) {
-    const std::span<float> values = operatorStateValues(codec.states()[i], states);
+    const std::span<float> values = operatorStateValues(codec.states()[i].name, states);
     std::copy_n(after[i], values.size(), values.data());
   }
   return message;

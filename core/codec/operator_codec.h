@@ -31,8 +31,8 @@ struct OperatorState {
   std::span<float> values;
 };
 
-/// Throws InvalidArgument if a state and the gradient differ in size, or if the caller passes values for a
-/// state that the configured codec does not keep.
+/// Throws InvalidArgument if a state has another size than the codec keeps for a gradient of `count`
+/// elements, or if the caller passes values for a state that the configured codec does not keep.
 void checkOperatorStates(const Codec& codec, size_t count, std::span<const OperatorState> states);
 
 /// The values of a state by its name; empty if the caller passes none.

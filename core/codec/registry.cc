@@ -22,6 +22,18 @@ constexpr BuiltinCodec kHandWritten[] = {
     {describePowerSgd, createPowerSgd},
 };
 
+/// Partitions begin with a block of every state, and residuals move element by element.
+void checkStates(const CodecDescription& description) {
+  for (const CodecState& state : description.states) {
+    const std::string what = "codec " + description.name + ": state '" + state.name +
+                             "' has one value for each " + std::to_string(state.block) + " elements; ";
+    if (state.block == 0 || kStateBlock % state.block != 0)
+      throw invalidArgument(what + "the number must divide " + std::to_string(kStateBlock));
+    if (state.name == "residual" && state.block != 1)
+      throw invalidArgument(what + "a residual has one for each element, so give the state another name");
+  }
+}
+
 std::string joined(std::span<const std::string> names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
@@ -135,6 +147,7 @@ std::vector<CodecDescription> describeCodecs(bool encode) {
 }
 
 void registerCodec(CodecDescription description, CreateCodec create, std::string fingerprint) {
+  checkStates(description);
   Registry::instance().add({std::move(description), std::move(create), std::move(fingerprint)});
 }
 

@@ -26,8 +26,8 @@ struct CodecDescription {
   CodecId id = 0;
   std::string summary;  ///< One sentence.
   std::vector<CodecOption> options{};
-  std::vector<std::string> states{};  ///< The states that it can have; options may turn them off.
-  bool encodes = true;                ///< Whether it has an encoding; see Codec::lowRank().
+  std::vector<CodecState> states{};  ///< The states that it can have; options may turn them off.
+  bool encodes = true;               ///< Whether it has an encoding; see Codec::lowRank().
 };
 
 /// Makes a codec from the values of all its options. Throws InvalidArgument.

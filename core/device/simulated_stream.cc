@@ -140,11 +140,14 @@ void SimulatedStream::encode(const DeviceEncode& call) {
   push([call](SimulatedMemory& memory) {
     std::vector<const float*> before;
     std::vector<float*> after;
-    const auto floats = [&](const float* at) {
-      return reinterpret_cast<float*>(memory.real(at, call.input.size_bytes()));
+    const auto floats = [&](const float* at, size_t state) {
+      const size_t count = call.codec->states()[state].count(call.input.size());
+      return reinterpret_cast<float*>(memory.real(at, count * sizeof(float)));
     };
-    for (const float* state : call.states.before) before.push_back(floats(state));
-    for (const float* state : call.states.after) after.push_back(floats(state));
+    for (size_t state = 0; state < call.states.before.size(); ++state) {
+      before.push_back(floats(call.states.before[state], state));
+      after.push_back(floats(call.states.after[state], state));
+    }
     auto* result = reinterpret_cast<uint32_t*>(memory.real(call.result, 2 * sizeof(uint32_t)));
     size_t bytes = 0;
     DeviceEncode there = call;

@@ -81,6 +81,20 @@ def test_another_codec_of_a_known_number_is_refused(tmp_path: Path) -> None:
         _core.load_codec_library(str(other))
 
 
+@pytest.mark.parametrize(
+    ("macro", "block", "says"),
+    [
+        ("MOMENTUM_BLOCK", 0, "state 'momentum' has one value for each 0 elements; the number must divide 1024"),
+        ("MOMENTUM_BLOCK", 100, "state 'momentum' has one value for each 100 elements; the number must divide 1024"),
+        ("RESIDUAL_BLOCK", 4, "state 'residual' has one value for each 4 elements; a residual has one for each"),
+    ],
+)
+def test_states_whose_blocks_no_partition_keeps_are_refused(tmp_path: Path, macro: str, block: int, says: str) -> None:
+    wrong = momentum_library(tmp_path / "wrong.so", "wrong_blocks", 5001, **{macro: str(block)})
+    with pytest.raises(InvalidArgument, match=says):
+        _core.load_codec_library(str(wrong))
+
+
 def test_files_that_are_no_codecs_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.so"
     text.write_text("not a library")

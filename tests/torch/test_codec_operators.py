@@ -17,6 +17,7 @@ import hipress
 from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.torch import codec_operators
+from tests.core.casync.blocks import limits_program
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +50,27 @@ def test_messages_and_states_are_the_cores(name: str) -> None:
         total = torch.ones(700)
         getattr(operators, f"{name}_decode_accumulate")(message, total)
         torch.testing.assert_close(total, decoded + 1, rtol=0, atol=0)
+
+
+def test_states_of_blocks_are_the_cores(tmp_path_factory: pytest.TempPathFactory) -> None:
+    name = limits_program.load(tmp_path_factory.getbasetemp() / "limits")
+    codec_operators.register(name)
+    codec, encode = _core.create_codec(name), getattr(operators, f"{name}_encode")
+    values = gradient(700)
+    states = {"residual": torch.zeros(700), "limit": torch.zeros(3)}
+    reference = {state: kept.numpy().copy() for state, kept in states.items()}
+    for _ in range(3):
+        assert encode(values, **states).numpy().tobytes() == codec.encode(values.numpy(), reference)
+        for state, kept in states.items():
+            np.testing.assert_array_equal(kept.numpy(), reference[state])
+    alone = torch.zeros(3)
+    zeros = {"residual": np.zeros(700, np.float32), "limit": np.zeros(3, np.float32)}
+    assert encode(values, limit=alone).numpy().tobytes() == codec.encode(values.numpy(), zeros)
+    np.testing.assert_array_equal(alone.numpy(), zeros["limit"])
+    for wrong in (2, 700):
+        says = f"state limit has {wrong} elements, the gradient 700; it has one for each 256 of them: pass 3"
+        with pytest.raises(RuntimeError, match=says):
+            encode(values, torch.zeros(700), torch.zeros(wrong))
 
 
 @pytest.mark.parametrize("name", BUILTIN)

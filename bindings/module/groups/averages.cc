@@ -57,9 +57,9 @@ std::vector<SlotValues> valuesOf(std::vector<py::array>& arrays) {
 
 py::dict readStates(const SlotStates& states) {
   py::dict values;
-  for (size_t state = 0; state < states.names().size(); ++state) {
+  for (size_t state = 0; state < states.states().size(); ++state) {
     const std::vector<float> own = states.values(state);
-    values[py::str(states.names()[state])] =
+    values[py::str(states.states()[state].name)] =
         py::array_t<float>(static_cast<py::ssize_t>(own.size()), own.data());
   }
   return values;
@@ -79,10 +79,14 @@ void bindStates(py::module_& module) {
            })
       .def(
           "put",
-          [](SlotStateTable& table, const std::string& key, const std::string& state, const Floats& values) {
-            table.at(key)->put(state, {values.data(), static_cast<size_t>(values.size())});
+          [](SlotStateTable& table, const std::string& key, const std::string& state, const Floats& values,
+             size_t block, std::optional<size_t> count) {
+            const auto size = static_cast<size_t>(values.size());
+            table.at(key)->put({state, block}, count.value_or(size), {values.data(), size});
           },
-          py::arg("key"), py::arg("state"), py::arg("values"));
+          py::arg("key"), py::arg("state"), py::arg("values"), py::arg("block") = 1,
+          py::arg("count") = py::none(),
+          "Sets a state of a partition of `count` elements, of which `block` share a value.");
   py::class_<SlotChanges, std::shared_ptr<SlotChanges>>(module, "SlotChanges")
       .def(py::init())
       .def("undo", &SlotChanges::undo);

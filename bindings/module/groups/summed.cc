@@ -45,12 +45,18 @@ void checkStatistics(const Codec& codec, const FloatArray& statistics, size_t co
              encodingOf(codec).statisticsBytes(count) / sizeof(float));
 }
 
-std::vector<const float*> statePointers(const std::vector<FloatArray>& states, size_t count) {
+void checkStates(const Codec& codec, const std::vector<FloatArray>& states, size_t count) {
+  if (states.empty()) return;
+  checkCount("the list of states", states.size(), codec.states().size());
+  for (size_t state = 0; state < states.size(); ++state)
+    checkCount("a state", static_cast<size_t>(states[state].size()), codec.states()[state].count(count));
+}
+
+std::vector<const float*> statePointers(const Codec& codec, const std::vector<FloatArray>& states,
+                                        size_t count) {
+  checkStates(codec, states, count);
   std::vector<const float*> pointers;
-  for (const FloatArray& state : states) {
-    checkCount("a state", static_cast<size_t>(state.size()), count);
-    pointers.push_back(readable(state).data());
-  }
+  for (const FloatArray& state : states) pointers.push_back(readable(state).data());
   return pointers;
 }
 
@@ -68,7 +74,7 @@ void summedStatistics(const Codec& codec, const FloatArray& values, const std::v
                       FloatArray output, uint64_t seed, uint64_t step, uint32_t tensor, int threads) {
   const auto input = readable(values);
   checkStatistics(codec, output, input.size());
-  const auto read = statePointers(before, input.size());
+  const auto read = statePointers(codec, before, input.size());
   std::vector<float*> unwritten(read.size(), nullptr);
   const EncodeContext context = summedContext(codec, seed, step, tensor, threads);
   const Bytes written = std::as_writable_bytes(writable(output));
@@ -81,12 +87,10 @@ void summedLevels(const Codec& codec, const FloatArray& agreed, const FloatArray
                   uint64_t seed, uint64_t step, uint32_t tensor, int threads) {
   const auto input = readable(values);
   checkStatistics(codec, agreed, input.size());
-  const auto read = statePointers(before, input.size());
+  const auto read = statePointers(codec, before, input.size());
+  checkStates(codec, after, input.size());
   std::vector<float*> written;
-  for (FloatArray& state : after) {
-    checkCount("a state", static_cast<size_t>(state.size()), input.size());
-    written.push_back(writable(state).data());
-  }
+  for (FloatArray& state : after) written.push_back(writable(state).data());
   checkCount("the list of new states", written.size(), read.size());
   const EncodeContext context = summedContext(codec, seed, step, tensor, threads);
   const ConstBytes known = std::as_bytes(readable(agreed));

@@ -5,6 +5,7 @@
     "weight:shape"        uint8, the shape of the tensor "weight" as text, as ranks compare it
     "weight:steps"        int64 [number of steps in which it was sent, number that seeds its random values]
     "weight/residual"     float32 [elements], a state of its codec, in memory order; the same for every other state
+    "weight/limit:block"  int64 [1], only of a state that has one value for each block: the elements of a block
     "weight:stretches"    float64 [stretches, 3], only in the states of one rank: elements, role, factor; see _ROLES
     "weight:unsent"       float32 [elements], only in the states of one rank: the unsent residual
 
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 from hipress import _core
 from hipress.adapter import collectives
+from hipress.adapter.state_blocks import block_key, block_of, check_block, length_of, set_block, values_of
 from hipress.adapter.synchronizer import TensorDescription, TensorList
 from hipress.errors import HipressError, InvalidArgument, Mismatch
 
@@ -54,8 +56,9 @@ def own_states(tensors: TensorList) -> dict[str, Array]:
         rows = [(count, _ROLES.index(role), factor) for count, role, factor in stretches]
         # One row without elements in place of an empty array, because some file formats take no empty array.
         states[f"{name}:stretches"] = np.array(rows or [(0, 0, 1.0)], np.float64)
-        for state in kept:
-            states[f"{name}/{state}"] = engine.read_state(handle, state)
+        for state, block in kept.items():
+            states[f"{name}/{state}"] = engine.read_state(handle, state, block)
+            set_block(states, f"{name}/{state}", block)
         waiting = tensors.held_back(index)
         if waiting is not None:
             states[f"{name}:unsent"] = waiting.copy()
@@ -80,34 +83,43 @@ def mean_states(tensors: TensorList) -> dict[str, Array]:
         own, parts = made
         return {
             "the number of steps before codecs' states were saved": _steps_text(own, tensors),
-            "parts": {name: sorted(each) for name, each in parts.items() if each},
+            "parts": {
+                name: {part: block_of(own, f"{name}/{part}") for part in sorted(each)}
+                for name, each in parts.items()
+                if each
+            },
             "workers": {name: _workers(own, name) for name, each in parts.items() if each.keys() - {_RESIDUAL}},
         }
 
     (own, parts), gathered = _agreed(tensors.engine, described, compared)
     operations = []
+    blocks: dict[str, dict[str, int]] = {}
     for index, tensor in enumerate(tensors.as_saved()):
         # A rank without this state takes part in the mean, too, with zeros.
-        names = sorted({part for each in gathered for part in each["parts"].get(tensor.name, ())})
-        for part in names:
-            values = parts[tensor.name].setdefault(part, np.zeros(tensor.count, np.float32))
+        blocks[tensor.name] = {}
+        for each in gathered:
+            blocks[tensor.name].update(each["parts"].get(tensor.name, {}))
+        for part, block in sorted(blocks[tensor.name].items()):
+            zeros = np.zeros(length_of(tensor.count, block), np.float32)
+            values = parts[tensor.name].setdefault(part, zeros)
             label = f"codec_states.{tensors.name(index)}.{part}"
             operations.append(collectives.allreduce(values, values, name=label))
     for operation in operations:
         operation.wait()
     about = {_ABOUT: np.array([_FORMAT, tensors.engine.world_size, -1], np.int64)}
-    return {**about, **_as_mean(tensors, own, parts, [each["workers"] for each in gathered])}
+    return {**about, **_as_mean(tensors, own, parts, blocks, [each["workers"] for each in gathered])}
 
 
 def _as_mean(
     tensors: TensorList,
     own: States,
     parts: Mapping[str, dict[str, Array]],
+    blocks: Mapping[str, Mapping[str, int]],
     workers: Sequence[Mapping[str, Sequence[tuple[int, int]]]],
 ) -> dict[str, Array]:
     """The mean states from the means over all ranks, in which a rank without a state counts as zeros. The mean of a
-    state other than the residual is over the ranks that have it. `workers`: the result of _workers() by tensor, of each
-    rank. It changes `parts`.
+    state other than the residual is over the ranks that have it. `blocks`: how many elements share a value, by tensor
+    and state. `workers`: the result of _workers() by tensor, of each rank. It changes `parts`.
     """
     states: dict[str, Array] = {}
     for tensor in tensors.as_saved():
@@ -115,10 +127,12 @@ def _as_mean(
             states[f"{tensor.name}:{key}"] = own[f"{tensor.name}:{key}"]
         ranges = [each.get(tensor.name, ()) for each in workers]
         for part, values in parts[tensor.name].items():
+            key, block = f"{tensor.name}/{part}", blocks[tensor.name].get(part, 1)
             if part != _RESIDUAL:
                 for first, end, ranks in _covered(ranges):
-                    values[first:end] *= np.float32(len(workers) / ranks)
-            states[f"{tensor.name}/{part}"] = values
+                    values[values_of(slice(first, end), block)] *= np.float32(len(workers) / ranks)
+            states[key] = values
+            set_block(states, key, block)
     return states
 
 
@@ -175,7 +189,7 @@ def _of_gradients(
         values = own[key] if in_place else own[key].copy()
         for part, role, _ in ranges:
             if role != "worker":
-                values[part] = 0.0
+                values[values_of(part, block_of(own, key))] = 0.0
         parts[state] = values
     waiting = own.get(f"{name}:unsent")
     if waiting is not None:
@@ -264,7 +278,13 @@ def _checked(
 
 
 def _restore(tensors: TensorList, given: States, restored: list[Any]) -> None:
-    unsent = tensors.engine.restore_states([tensors.handle(index) for index in range(len(tensors))], restored)
+    names = _state_names(given)
+    blocks = [
+        {state: block_of(given, f"{tensor.name}/{state}") for state in names.get(tensor.name, ())}
+        for tensor in tensors.as_saved()
+    ]
+    handles = [tensors.handle(index) for index in range(len(tensors))]
+    unsent = tensors.engine.restore_states(handles, restored, blocks)
     waiting: dict[int, Array] = {}
     for index, (tensor, values) in enumerate(zip(tensors.as_saved(), unsent, strict=True)):
         kept = given.get(f"{tensor.name}:unsent")
@@ -312,18 +332,23 @@ def _for_this_rank(tensors: TensorList, saved: list[dict[str, Array]], several: 
 
 def _mean_of(tensors: TensorList, saved: Sequence[States]) -> dict[str, Array]:
     parts: dict[str, dict[str, Array]] = {}
+    blocks: dict[str, dict[str, int]] = {}
     names = [_state_names(own) for own in saved]
     for tensor in tensors.as_saved():
         total: dict[str, Array] = {}
         parts[tensor.name] = total
+        blocks[tensor.name] = {}
         for own, kept in zip(saved, names, strict=True):
             for part, values in _of_gradients(own, tensor.name, kept).items():
+                block = block_of(own, f"{tensor.name}/{part}")
+                if blocks[tensor.name].setdefault(part, block) != block:
+                    raise InvalidArgument(f"the ranks' states '{tensor.name}/{part}' are of different codecs")
                 total[part] = total[part] + values if part in total else values.astype(np.float64)
         for part in total:
             total[part] = (total[part] / len(saved)).astype(np.float32)
     about = {_ABOUT: np.array([_FORMAT, len(saved), -1], np.int64)}
     workers = [{tensor.name: _workers(own, tensor.name) for tensor in tensors.as_saved()} for own in saved]
-    return {**about, **_as_mean(tensors, saved[0], parts, workers)}
+    return {**about, **_as_mean(tensors, saved[0], parts, blocks, workers)}
 
 
 def _restored(tensors: TensorList, given: States) -> list[Any]:
@@ -355,7 +380,10 @@ def _check(tensors: TensorList, given: dict[str, Array]) -> None:
         raise InvalidArgument(f"the codecs' states have format {int(about[0])}, and this version reads {_FORMAT}")
     known = {_ABOUT}
     names = _state_names(given)
-    for tensor in tensors.as_saved():
+    for index, tensor in enumerate(tensors.as_saved()):
+        *_, own = tensors.engine.kept_states(tensors.handle(index))
+        for state in names.get(tensor.name, ()):
+            check_block(given, f"{tensor.name}/{state}", own.get(state))
         known |= _check_tensor(tensor, given, names.get(tensor.name, ()), is_mean=int(about[2]) < 0)
     for key in given:
         if key not in known:
@@ -384,14 +412,15 @@ def _check_tensor(tensor: TensorDescription, given: States, kept: Iterable[str],
     if not is_mean and f"{name}:unsent" in given:
         states.append(f"{name}:unsent")
     for key in states:
-        if given[key].dtype != np.float32 or given[key].shape != (count,):
+        length = length_of(count, block_of(given, key))
+        if given[key].dtype != np.float32 or given[key].shape != (length,):
             raise InvalidArgument(
                 f"'{key}' of the codecs' states is {given[key].dtype} of shape {list(given[key].shape)}; expected "
-                f"float32 of shape [{count}]"
+                f"float32 of shape [{length}]"
             )
         if not np.isfinite(given[key]).all():
             raise InvalidArgument(f"'{key}' of the codecs' states has an element that is not finite")
-    return {*(f"{name}:{key}" for key in needed), *states}
+    return {*(f"{name}:{key}" for key in needed), *states, *(block_key(key) for key in states)}
 
 
 def _check_stretches(name: str, count: int, rows: Array) -> None:

@@ -114,7 +114,7 @@ def _name(node: s.Name, scope: Scope) -> Value:
         raise unit.error(node.span, f"'{node.name}' has no value yet", "assign it first, in both branches of an if")
     if isinstance(found, Output):
         raise unit.error(node.span, f"'{node.name}' is the output of this function; it cannot be read")
-    if isinstance(found, VectorRef) and found.name in unit.state_names:
+    if isinstance(found, VectorRef) and found.name in unit.states:
         unit.states_read.add(found.name)
     if isinstance(found, ir.ParamRef):
         unit.params_read.add(found.name)

@@ -13,6 +13,7 @@ from hipress.compll.check import statements as check_statements
 from hipress.compll.check import tables as check_tables
 from hipress.compll.check.length_keys import GRADIENT_LENGTH, MESSAGE_LENGTH
 from hipress.compll.check.scope import LambdaRef, Output, Scope, Unit, VectorRef
+from hipress.compll.check.state_lengths import state_length
 from hipress.compll.check.summed import check_decode, summed
 from hipress.compll.frontend import syntax as s
 from hipress.compll.frontend.parser import parse
@@ -162,7 +163,7 @@ def _function(unit: Unit, entry: s.Function) -> tuple[ir.Function, Unit]:
         element = ir.FLOAT if ir_name == ir.GRADIENT else ir.UINT8
         reference = VectorRef(ir_name, ir.Vector(element, length))
         scope.define(parameter.name, reference if number == 0 else Output(ir_name), parameter.span)
-    states = _bind_rest(entry.parameters[2:], scope)
+    states = _bind_rest(entry.parameters[2:], entry.parameters[0].name, scope)
     for statement in entry.body.statements:
         check_statements.check(statement, scope)
     for binding in list(scope.bindings.values()):
@@ -175,6 +176,7 @@ def _function(unit: Unit, entry: s.Function) -> tuple[ir.Function, Unit]:
     function = ir.Function(
         name=entry.name,
         states=tuple(p.name for p in states),
+        blocks_of_states=tuple((p.name, unit.states[p.name]) for p in states if unit.states[p.name] != 1),
         body=(*tables, *statements),
         summed=summed(unit, statements),
         merges_decoded=unit.merge_decoded is not None,
@@ -202,21 +204,18 @@ def _check_merge_decoded(unit: Unit, function: ir.Function) -> None:
         )
 
 
-def _bind_rest(parameters: tuple[s.Parameter, ...], scope: Scope) -> list[s.Parameter]:
-    """States, parameters and the param block; returns the states."""
+def _bind_rest(parameters: tuple[s.Parameter, ...], gradient: str, scope: Scope) -> list[s.Parameter]:
+    """States, parameters and the param block; returns the states. `gradient`: the function's name for it."""
     unit = scope.unit
     states = []
     for parameter in parameters:
         if parameter.state:
             if unit.role != "encode":
                 raise unit.error(parameter.span, "decode has no state", "all ranks must decode the same values")
-            if parameter.type.name != "float" or not parameter.type.vector:
-                raise unit.error(parameter.type.span, "a state is a float*, as long as the gradient")
+            length = state_length(parameter, gradient, unit)
             unit.names.add(parameter.name)
-            unit.state_names.add(parameter.name)
-            unit.lengths[parameter.name] = GRADIENT_LENGTH
-            vector = VectorRef(parameter.name, ir.Vector(ir.FLOAT, GRADIENT_LENGTH))
-            scope.define(parameter.name, vector, parameter.span)
+            unit.lengths[parameter.name] = length
+            scope.define(parameter.name, VectorRef(parameter.name, ir.Vector(ir.FLOAT, length)), parameter.span)
             states.append(parameter)
         elif parameter.name in unit.params:
             param = unit.params[parameter.name]

@@ -78,7 +78,7 @@ class Unit:
     role: str  # "encode" or "decode"
     functions: dict[str, s.Function]
     params: dict[str, ir.Param]
-    state_names: set[str] = field(default_factory=set)
+    states: dict[str, int] = field(default_factory=dict)  # with the number of elements that share a value
     states_read: set[str] = field(default_factory=set)
     params_read: set[str] = field(default_factory=set)
     lengths: dict[str, str] = field(default_factory=dict)

@@ -103,7 +103,7 @@ def target_of(name: str, scope: Scope, span: Span, *, nested: bool) -> None:
     """Checks that `name` is an output or a state that can be written here."""
     unit = scope.unit
     found = scope.lookup(name, span)
-    is_state = isinstance(found, VectorRef) and found.name in unit.state_names
+    is_state = isinstance(found, VectorRef) and found.name in unit.states
     if not is_state and not isinstance(found, Output):
         raise unit.error(span, f"'{name}' is assigned twice", "every name is assigned once; use another name")
     written = found.role if isinstance(found, Output) else name
@@ -119,11 +119,10 @@ def target_of(name: str, scope: Scope, span: Span, *, nested: bool) -> None:
 def write(name: str, vector: VectorRef, scope: Scope, span: Span) -> None:
     """Writes a vector to the gradient or to a state."""
     unit, found = scope.unit, scope.find(name)
-    if vector.type.length != GRADIENT_LENGTH:
-        raise unit.error(
-            span,
-            f"sizes differ: '{name}' is as long as the gradient, this vector has {shown(vector.type.length)} elements",
-        )
+    wanted = GRADIENT_LENGTH if isinstance(found, Output) else unit.lengths[name]
+    if vector.type.length != wanted:
+        known = "is as long as the gradient" if wanted == GRADIENT_LENGTH else f"has {shown(wanted)} elements"
+        raise unit.error(span, f"sizes differ: '{name}' {known}, this vector has {shown(vector.type.length)} elements")
     if isinstance(found, Output):
         scope.lets.append(ir.WriteGradient(vector=vector.name, span=span))
     else:

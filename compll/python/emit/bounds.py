@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from hipress.compll import ir
 from hipress.compll.emit.scope import Names, Scope, c_type
-from hipress.compll.passes.vectors import Vectors
+from hipress.compll.passes.vectors import Source, Vectors
 
 
 def emit_bound(function: ir.Function, vectors: Vectors) -> list[str]:
@@ -63,7 +63,9 @@ class Bounds:
         self.names = Names()
         self.scope = _Lengths(vectors, self.names)
         for name in (ir.GRADIENT, *function.states):
-            self.scope.sizes[name] = "n"
+            source = vectors.definitions[name]
+            assert isinstance(source, Source)
+            self.scope.sizes[name] = source.count("n")
         self.most = dict(self.scope.sizes)
         self.vectors = vectors
         self.lines: list[str] = []

@@ -44,7 +44,7 @@ class Function:
         counted = self.vectors.counted(vector)
         definition = self.vectors.definitions[counted]
         if isinstance(definition, Source):
-            return f"{frame}n"
+            return definition.count(f"{frame}n")
         if isinstance(definition, Computed) and isinstance(definition.op, ir.Constants):
             return f"size_t{{{len(definition.op.values)}}}"
         return frame + self.member(f"n_{self.names(counted)}", "size_t", " = 0")

@@ -88,9 +88,9 @@ class _Builder:
     on_result_types = on_results
 
     def on_parameter(self, span: Span, children: list[Any]) -> s.Parameter:
-        state, kind, name = children
+        state, kind, name, length = children if len(children) == 4 else (None, *children, None)
         written = s.TypeName(_span(kind), str(kind), None, False) if isinstance(kind, Token) else self.build(kind)
-        return s.Parameter(_span(name), written, str(name), state is not None)
+        return s.Parameter(_span(name), written, str(name), state is not None, self.maybe(length))
 
     def on_type(self, span: Span, children: list[Any]) -> s.TypeName:
         base, star = children

@@ -125,6 +125,7 @@ class Parameter(Syntax):
     type: TypeName
     name: str
     state: bool
+    length: Expression | None = None  # only of a state
 
 
 @dataclass(frozen=True)

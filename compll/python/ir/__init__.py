@@ -3,7 +3,7 @@
 
     program  = Program(name, Param* params, Function? encode, Function? decode)
     param    = Param(name, type, default?, Domain? domain, merged?)
-    function = Function(name, str* states, stmt* body)
+    function = Function(name, str* states, stmt* body, (state, int block)* blocks_of_states)
     stmt     = Let(name, type, expr | op)                      one definition for each name in a function
              | LetMany(name*, type*, Map)                      a map with several results
              | If(expr condition, stmt* yes, stmt* no, Join*)  join = Join(name, type, yes_name, no_name)
@@ -165,6 +165,15 @@ class Function(Node):
     summed: Summed | None = None  # of encode: how ranks add its messages, if they can
     merges_decoded: bool = False  # of encode: an aggregator's own values are merged as decoded, too
     factors: tuple[tuple[str, str], ...] = ()  # of encode: states with the parameters that multiply them
+    blocks_of_states: tuple[tuple[str, int], ...] = ()  # of encode: states with one value for each so many elements
+
+    def block_of_state(self, state: str) -> int:
+        """How many elements of the gradient share a value of the state."""
+        return dict(self.blocks_of_states).get(state, 1)
+
+    def state_length(self, state: str, count: int) -> int:
+        """The number of values of the state for a gradient of `count` elements."""
+        return -(-count // self.block_of_state(state))
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,9 @@ class Planner:
                 self.branch(statement)
             case ir.WriteState():
                 if self.scattered.get(statement.vector) != plan.Place("state", statement.state):
-                    self.place(plan.StoreTo(statement.vector, plan.Place("state", statement.state)), ir.GRADIENT)
+                    whole = self.vectors.length(statement.state) == self.vectors.length(ir.GRADIENT)
+                    over = ir.GRADIENT if whole else statement.state
+                    self.place(plan.StoreTo(statement.vector, plan.Place("state", statement.state)), over)
             case ir.WriteGradient():
                 self.gradient = (
                     statement.vector

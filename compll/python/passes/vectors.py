@@ -13,9 +13,14 @@ from hipress.compll.passes.operators import PLANNING
 
 @dataclass(frozen=True)
 class Source:
-    """The gradient or a state."""
+    """The gradient or a state. `block` elements of the gradient share a value of it."""
 
     name: str
+    block: int = 1
+
+    def count(self, elements: str) -> str:
+        """The text of its number of values for so many elements of the gradient."""
+        return elements if self.block == 1 else f"(({elements} + {self.block - 1}) / {self.block})"
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,11 @@ class Vectors:
     types: dict[str, ir.Vector] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in (ir.GRADIENT, *self.function.states):
-            self.define(name, ir.Vector(ir.FLOAT, "gradient.size"), Source(name))
+        self.define(ir.GRADIENT, ir.Vector(ir.FLOAT, "gradient.size"), Source(ir.GRADIENT))
+        for state in self.function.states:
+            block = self.function.block_of_state(state)
+            length = "gradient.size" if block == 1 else f"ceil(gradient.size / {block})"
+            self.define(state, ir.Vector(ir.FLOAT, length), Source(state, block))
         self._statements(self.function.body)
 
     def define(self, name: str, type_: ir.Type, definition: Definition) -> None:
@@ -109,10 +117,10 @@ class Vectors:
         return self.types[name].length
 
     def counted(self, name: str) -> str:
-        """The vector whose count `name` shares: the gradient, or a vector that has a count of its own."""
+        """The vector whose count `name` shares: the gradient, a state of blocks, or a vector with its own count."""
         definition = self.definitions[name]
         if isinstance(definition, Source):
-            return ir.GRADIENT
+            return ir.GRADIENT if definition.block == 1 else name
         op = getattr(definition, "op", None)
         length = op.length() if isinstance(op, ir.Operator) else None
         return self.counted(length.vector) if isinstance(length, ir.Like) else name

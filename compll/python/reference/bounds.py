@@ -63,7 +63,10 @@ def require_bounded(function: ir.Function, source: Source, params: Iterable[ir.P
 class _Bounds:
     def __init__(self, function: ir.Function, count: int, params: Mapping[str, Any]) -> None:
         self.environment = _Lengths(params)
-        self.environment.sizes = {ir.GRADIENT: count, **dict.fromkeys(function.states, count)}
+        self.environment.sizes = {
+            ir.GRADIENT: count,
+            **{state: function.state_length(state, count) for state in function.states},
+        }
         self.most: dict[str, int] = dict(self.environment.sizes)
         self.types: dict[str, ir.Vector] = {}
         self.total = 0

@@ -63,12 +63,13 @@ class Interpreter:
         return bool(self.params.get(ir.ERROR_FEEDBACK, True))
 
     def new_state(self, count: int) -> dict[str, Floats]:
-        """Zeros for every state that lasts, for a gradient of `count` elements."""
+        """Zeros for every state that lasts, for a gradient of `count` elements. A state may have fewer values."""
         kept = self.program.encode is not None and self.keeps_states
         return self._zeros(count) if kept else {}
 
     def _zeros(self, count: int) -> dict[str, Floats]:
-        return {name: np.zeros(count, np.float32) for name in self._encode().states}
+        encode = self._encode()
+        return {name: np.zeros(encode.state_length(name, count), np.float32) for name in encode.states}
 
     def max_encoded_bytes(self, count: int) -> int:
         """The most bytes that encode gives for any gradient of `count` elements."""
@@ -96,8 +97,9 @@ class Interpreter:
             scaled = np.asarray(gradient, np.float32) * (np.float32(scale) * np.float32(factor))
         old = self._zeros(len(scaled)) if state is None or not self.keeps_states else state
         for name in function.states:
-            if name not in old or len(old[name]) != len(scaled):
-                raise InvalidArgument(f"state '{name}' must have {len(scaled)} elements")
+            length = function.state_length(name, len(scaled))
+            if name not in old or len(old[name]) != length:
+                raise InvalidArgument(f"state '{name}' must have {length} elements")
         if not len(scaled) or not np.isfinite(scaled).all():
             return b""
         run = _Run(self.params, decoding=False)

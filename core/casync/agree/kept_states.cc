@@ -45,10 +45,33 @@ void checkFits(const std::string& tensor, size_t count, const RestoredStates& re
     throw invalidArgument("the saved stretches of tensor '" + tensor + "' have " + std::to_string(covered) +
                           " elements, and it has " + std::to_string(count));
   }
-  for (const auto& [state, values] : restored.values) {
-    if (values.size() == count) continue;
-    throw invalidArgument("the saved state '" + state + "' of tensor '" + tensor + "' has " +
-                          std::to_string(values.size()) + " elements, and it has " + std::to_string(count));
+  for (const auto& [name, saved] : restored.values) {
+    const std::string what = "the saved state '" + name + "' of tensor '" + tensor + "' has ";
+    if (saved.block < 1 || kStateBlock % saved.block != 0) {
+      throw invalidArgument(what + "one value for each " + std::to_string(saved.block) +
+                            " elements, and only numbers that divide " + std::to_string(kStateBlock) +
+                            " can be");
+    }
+    if (name == kResidual && saved.block != 1)
+      throw invalidArgument(what + "one value for several elements, and a residual has one for each");
+    const size_t wanted = CodecState{name, saved.block}.count(count);
+    if (saved.values.size() == wanted) continue;
+    throw invalidArgument(what + std::to_string(saved.values.size()) + " elements, and it has " +
+                          std::to_string(wanted));
+  }
+}
+
+/// A state of a name has a meaning for elements, or for blocks of one size.
+void checkSameBlocks(const std::string& name, const Tensor& tensor, const RestoredStates& restored) {
+  for (const StateRole role : {StateRole::kWorker, StateRole::kAggregator}) {
+    for (const CodecState& state : codecOf(tensor, role).states()) {
+      const auto saved = restored.values.find(state.name);
+      if (saved == restored.values.end() || saved->second.block == state.block) continue;
+      throw invalidArgument("the saved state '" + state.name + "' of tensor '" + name +
+                            "' has one value for each " + std::to_string(saved->second.block) +
+                            " elements, and its codec keeps one for each " + std::to_string(state.block) +
+                            "; use the codec with which the states were saved");
+    }
   }
 }
 
@@ -57,11 +80,14 @@ SentStates byRole(const RestoredStates& restored) {
   SentStates result{restored.stretches, {}};
   for (const Stretch& stretch : restored.stretches) {
     if (!stretch.role) continue;
-    for (const auto& [state, values] : restored.values) {
-      std::vector<float>& own = result.states[{*stretch.role, state}];
-      own.resize(values.size());
-      std::ranges::copy(values.subspan(stretch.range.first, stretch.range.count),
-                        own.begin() + static_cast<std::ptrdiff_t>(stretch.range.first));
+    for (const auto& [name, saved] : restored.values) {
+      const CodecState state{name, saved.block};
+      StateValues& own = result.states[{*stretch.role, name}];
+      own.block = state.block;
+      own.values.resize(saved.values.size());
+      const size_t first = stretch.range.first / state.block;
+      std::ranges::copy(saved.values.subspan(first, state.count(stretch.end()) - first),
+                        own.values.begin() + static_cast<std::ptrdiff_t>(first));
     }
   }
   return result;
@@ -87,11 +113,11 @@ KeptStates keptStates(const TensorRegistry& registry, TensorHandle handle) {
   KeptStates kept;
   const auto group = registry.groupOf(handle);
   kept.steps = registry.steps(group.empty() ? handle : group.front());
-  std::set<std::string> states;
+  std::map<std::string, size_t> states;
   within(stretchesOf(*sent.tensor), sent.range, [&](const Stretch& stretch) {
     if (stretch.role) {
-      const auto names = codecOf(*sent.tensor, *stretch.role).states();
-      states.insert(names.begin(), names.end());
+      for (const CodecState& state : codecOf(*sent.tensor, *stretch.role).states())
+        states[state.name] = state.block;
     }
     if (!kept.stretches.empty() && kept.stretches.back().role == stretch.role &&
         kept.stretches.back().factor == stretch.factor) {
@@ -100,24 +126,25 @@ KeptStates keptStates(const TensorRegistry& registry, TensorHandle handle) {
       kept.stretches.push_back(stretch);
     }
   });
-  kept.states.assign(states.begin(), states.end());
+  for (const auto& [name, block] : states) kept.states.push_back({name, block});
   return kept;
 }
 
 void readState(const TensorRegistry& registry, const StateStore& store, TensorHandle handle,
-               const std::string& state, std::span<float> values) {
+               const CodecState& state, std::span<float> values) {
   checkIdle(registry, handle);
   const SentRange sent = registry.sentRange(handle);
-  if (values.size() != sent.range.count) {
+  if (values.size() != state.count(sent.range.count)) {
     throw invalidArgument("tensor '" + nameOf(registry, handle) + "' has " +
-                          std::to_string(sent.range.count) + " elements, not " +
+                          std::to_string(state.count(sent.range.count)) + " elements, not " +
                           std::to_string(values.size()));
   }
   within(stretchesOf(*sent.tensor), sent.range, [&](const Stretch& stretch) {
-    const auto part = values.subspan(stretch.range.first, stretch.range.count);
+    const size_t first = stretch.range.first / state.block;
+    const auto part = values.subspan(first, state.count(stretch.end()) - first);
     if (stretch.role) {
-      store.read(sent.tensor->spec().name, *stretch.role, state, sent.range.first + stretch.range.first,
-                 part);
+      store.read(sent.tensor->spec().name, *stretch.role, state.name,
+                 (sent.range.first + stretch.range.first) / state.block, part);
     } else {
       std::ranges::fill(part, 0.0f);
     }
@@ -134,6 +161,7 @@ std::vector<std::vector<float>> restoreStates(TensorRegistry& registry, StateSto
     checkIdle(registry, handles[index]);
     const SentRange sent = registry.sentRange(handles[index]);
     checkFits(nameOf(registry, handles[index]), sent.range.count, restored[index]);
+    checkSameBlocks(nameOf(registry, handles[index]), *sent.tensor, restored[index]);
     bySent[sent.tensor].push_back(index);
   }
   checkGroups(registry, handles);
@@ -146,8 +174,9 @@ std::vector<std::vector<float>> restoreStates(TensorRegistry& registry, StateSto
       unsent[index] = moveStretches(byRole(restored[index]), {0, sent.range.count}, to, sent);
     }
     store.erase(tensor->spec().name);
-    for (const auto& [key, values] : to.states)
-      store.put(tensor->spec().name, key.first, key.second, tensor->partitionCounts(), values);
+    for (const auto& [key, kept] : to.states)
+      store.put(tensor->spec().name, key.first, {key.second, kept.block}, tensor->partitionCounts(),
+                kept.values);
   }
   for (size_t index = 0; index < handles.size(); ++index) {
     registry.setSteps(handles[index], restored[index].steps);

@@ -20,15 +20,21 @@ struct KeptStates {
   SentSteps steps;
   /// Covers the tensor's own elements; adjacent elements with the same encoding form one stretch.
   std::vector<Stretch> stretches;
-  /// The names of the states; empty if this rank encodes no element.
-  std::vector<std::string> states;
+  /// The states; empty if this rank encodes no element.
+  std::vector<CodecState> states;
+};
+
+/// One saved state. `block` elements share a value.
+struct RestoredState {
+  size_t block = 1;
+  std::span<const float> values;
 };
 
 /// The states that replace a tensor's states.
 struct RestoredStates {
   SentSteps steps;
   std::vector<Stretch> stretches;
-  std::map<std::string, std::span<const float>> values;  ///< By name of the state, for all elements.
+  std::map<std::string, RestoredState> values;  ///< By name of the state, for all elements.
 };
 
 /// Throws InvalidArgument for an unknown handle, and if the tensor is in flight.
@@ -37,7 +43,7 @@ KeptStates keptStates(const TensorRegistry& registry, TensorHandle handle);
 /// Writes one state of all elements, each in the role in which this rank encodes the element. Throws the
 /// errors of keptStates(), and InvalidArgument for another number of values.
 void readState(const TensorRegistry& registry, const StateStore& store, TensorHandle handle,
-               const std::string& state, std::span<float> values);
+               const CodecState& state, std::span<float> values);
 
 /// Replaces the states of these tensors by `restored`, and continues their steps. No rank is asked: all ranks
 /// restore the same steps. A residual goes to where the next encode reads it. Another state, such as a
@@ -45,8 +51,8 @@ void readState(const TensorRegistry& registry, const StateStore& store, TensorHa
 ///
 /// Returns for each tensor the residual of elements that this rank does not encode with error feedback, in
 /// the unit of the tensor's values; empty: no residual. The caller adds it once, to the next values. Throws
-/// InvalidArgument like keptStates(), if values do not fit the tensor, and if a member of a group is missing;
-/// then all states stay as they were.
+/// InvalidArgument like keptStates(), if values do not fit the tensor or have other blocks than the codec's
+/// state of that name, and if a member of a group is missing; then all states stay as they were.
 std::vector<std::vector<float>> restoreStates(TensorRegistry& registry, StateStore& store,
                                               const std::vector<TensorHandle>& handles,
                                               const std::vector<RestoredStates>& restored);

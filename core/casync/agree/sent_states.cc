@@ -8,7 +8,7 @@
 namespace hipress {
 namespace {
 
-bool keeps(const Tensor& tensor, StateRole role, const std::string& state) {
+bool keeps(const Tensor& tensor, StateRole role, const CodecState& state) {
   const auto states = codecOf(tensor, role).states();
   return std::ranges::find(states, state) != states.end();
 }
@@ -21,6 +21,16 @@ struct Change {
   size_t after;   ///< First element in the new sent tensor.
   size_t own;     ///< First element in the tensor itself.
   size_t count;
+
+  /// The values of a state for these elements in the old sent tensor.
+  std::span<const float> of(const CodecState& state, const std::vector<float>& values) const {
+    return std::span(values).subspan(before / state.block, state.count(count));
+  }
+  /// Whether the elements begin with a block of the state in both. Partitions do, and members of groups have
+  /// states of whole blocks only with blocks of one element (TensorSpec::check).
+  bool beginsWithBlock(const CodecState& state) const {
+    return before % state.block == 0 && after % state.block == 0;
+  }
 };
 
 /// to += from · factor. If `to` was zero and the factor is 1, the result has the bits of `from`.
@@ -41,21 +51,25 @@ std::vector<float> move(const Remembered& remembered, const Change& change, cons
                         size_t ownCount, Remembered& placed) {
   std::vector<float> unsent;
   const auto size = static_cast<size_t>(after.spec().count);
-  for (const auto& [key, values] : remembered) {
-    const auto& [role, state] = key;
-    const auto old = std::span(values).subspan(change.before, change.count);
+  for (const auto& [key, kept] : remembered) {
+    const StateRole role = key.first;
+    const CodecState state{key.second, kept.block};
+    if (!change.beginsWithBlock(state)) continue;
+    const auto old = change.of(state, kept.values);
     if (std::ranges::all_of(old, [](float value) { return std::bit_cast<uint32_t>(value) == 0; })) continue;
-    if (state != kResidual) {
-      if (change.to.role == role && keeps(after, role, state))
-        addScaled(old, 1.0, change.after, size, placed[key]);
+    if (state.name != kResidual) {
+      if (change.to.role != role || !keeps(after, role, state)) continue;
+      StateValues& next = placed[key];
+      next.block = state.block;
+      addScaled(old, 1.0, change.after / state.block, state.count(size), next.values);
       continue;
     }
-    const bool kept = change.to.role && keeps(after, *change.to.role, state);
-    const double wanted = kept ? change.to.factor : 1.0;
+    const bool isKept = change.to.role && keeps(after, *change.to.role, state);
+    const double wanted = isKept ? change.to.factor : 1.0;
     // A factor of 0 would have removed the values from every message.
     const double factor = change.from.factor == 0.0 ? 0.0 : wanted / change.from.factor;
-    if (kept) {
-      addScaled(old, factor, change.after, size, placed[{*change.to.role, state}]);
+    if (isKept) {
+      addScaled(old, factor, change.after, size, placed[{*change.to.role, state.name}].values);
     } else {
       addScaled(old, factor, change.own, ownCount, unsent);
     }

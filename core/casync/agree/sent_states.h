@@ -39,8 +39,14 @@ std::vector<Stretch> stretchesOf(const Tensor& tensor);
 /// The codec of a role.
 const Codec& codecOf(const Tensor& tensor, StateRole role);
 
+/// The values of a state; `block` elements of the tensor share one (CodecState).
+struct StateValues {
+  size_t block = 1;
+  std::vector<float> values;
+};
+
 /// The states of a tensor, by role and name.
-using Remembered = std::map<std::pair<StateRole, std::string>, std::vector<float>>;
+using Remembered = std::map<std::pair<StateRole, std::string>, StateValues>;
 
 struct SentStates {
   std::vector<Stretch> stretches;

@@ -21,7 +21,8 @@ bool remembersAlike(const Tensor& before, const Tensor& after) {
 Remembered takeAll(StateStore& states, const std::string& tensor) {
   Remembered remembered;
   for (const StateStore::Entry& entry : states.entries(tensor))
-    remembered[{entry.role, entry.state}] = states.take(tensor, entry.role, entry.state);
+    remembered[{entry.role, entry.state.name}] = {entry.state.block,
+                                                  states.take(tensor, entry.role, entry.state.name)};
   return remembered;
 }
 
@@ -64,8 +65,9 @@ void StateHandover::moveAll(const std::vector<size_t>& indices, std::vector<std:
     unsent[index] = moveStretches(old->second, before.range, next, after);
   }
   for (const auto& [tensor, next] : to) {
-    for (const auto& [key, values] : next.states)
-      states_.put(tensor->spec().name, key.first, key.second, tensor->partitionCounts(), values);
+    for (const auto& [key, kept] : next.states)
+      states_.put(tensor->spec().name, key.first, {key.second, kept.block}, tensor->partitionCounts(),
+                  kept.values);
   }
 }
 

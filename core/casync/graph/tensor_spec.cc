@@ -54,6 +54,18 @@ void checkLinked(const TensorSpec& spec, const AllreduceOptions& options, const 
   }
 }
 
+/// The tensors of a group follow each other without gaps, so a block of elements may belong to two of them.
+void checkWholeStates(const AllreduceOptions& options, const Codec& codec, const std::string& where) {
+  for (const CodecState& state : codec.states()) {
+    if (state.block == 1) continue;
+    throw unsupported(where + "codec " + std::string(codec.name()) + " keeps one value of '" + state.name +
+                      "' for each " + std::to_string(state.block) +
+                      " elements, and the plan has the tensor in "
+                      "group '" +
+                      options.group + "'; plan it alone, or use another codec for it");
+  }
+}
+
 void checkSum(const Codec& codec, int worldSize, const std::string& where) {
   const int64_t most = codec.summed()->mostLevel();
   if (most < 1 || most > 127) {
@@ -97,6 +109,7 @@ void checkAllreduce(const TensorSpec& spec, const AllreduceOptions& options, int
                       "; use codec \"none\" for it");
   }
   if (codec->lowRank() != nullptr || codec->summed() != nullptr) checkLinked(spec, options, *codec, where);
+  if (!options.group.empty()) checkWholeStates(options, *codec, where);
   if (codec->lowRank() != nullptr) {
     matrixShape(spec);
     return;

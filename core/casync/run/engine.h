@@ -78,7 +78,7 @@ class Engine final : private OperationEvents, private LinkedRuntime {
 
   /// The codec states of a tensor on this rank, for checkpoints, and their restoration; see kept_states.h.
   KeptStates keptStates(TensorHandle tensor) const { return hipress::keptStates(table_, tensor); }
-  void readState(TensorHandle tensor, const std::string& state, std::span<float> values) const {
+  void readState(TensorHandle tensor, const CodecState& state, std::span<float> values) const {
     hipress::readState(table_, states_, tensor, state, values);
   }
   std::vector<std::vector<float>> restoreStates(const std::vector<TensorHandle>& tensors,

@@ -175,8 +175,8 @@ void TensorTable::openFactorStates(StepValues& values, uint64_t generation) cons
   const std::string& name = tensor.spec().name;
   const size_t right = tensor.factoring()->rank * tensor.factoring()->shape.columns;
   const size_t all = tensor.factoring()->shape.count();
-  const std::string residual = kResidual;
-  const std::string factor = "factor";
+  const CodecState residual{kResidual};
+  const CodecState factor{"factor"};
   if (tensor.factoring()->errorFeedback)
     values.workerStates = states_.open(name, StateRole::kWorker, {&residual, 1}, {all});
   if (tensor.factoring()->warmStart)

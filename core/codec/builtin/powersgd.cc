@@ -26,14 +26,14 @@ class PowerSgd final : public Codec {
  public:
   PowerSgd(std::string signature, const LowRank& lowRank)
       : signature_(std::move(signature)), lowRank_(lowRank) {
-    if (lowRank.errorFeedback) states_.emplace_back("residual");
-    if (lowRank.warmStart) states_.emplace_back("factor");
+    if (lowRank.errorFeedback) states_.push_back({"residual"});
+    if (lowRank.warmStart) states_.push_back({"factor"});
   }
 
   std::string_view name() const override { return "powersgd"; }
   std::string signature() const override { return signature_; }
   CodecId id() const override { return 2; }
-  std::span<const std::string> states() const override { return states_; }
+  std::span<const CodecState> states() const override { return states_; }
   const LowRank* lowRank() const override { return &lowRank_; }
   size_t maxEncodedBytes(size_t) const override { refuse(); }
   size_t encode(std::span<const float>, const EncodeStates&, const EncodeContext&, Bytes) const override {
@@ -46,7 +46,7 @@ class PowerSgd final : public Codec {
  private:
   const std::string signature_;
   const LowRank lowRank_;
-  std::vector<std::string> states_;
+  std::vector<CodecState> states_;
 };
 
 }  // namespace
@@ -65,7 +65,7 @@ CodecDescription describePowerSgd() {
        "Whether the residual (matrix minus product) is added to the next gradient."},
       {"warm_start", "true", "Whether a step begins with the last step's right factor."},
   };
-  description.states = {"residual", "factor"};
+  description.states = {{"residual"}, {"factor"}};
   description.encodes = false;
   return description;
 }

@@ -8,50 +8,59 @@
 
 namespace hipress {
 
-void SlotStates::keep(std::span<const std::string> names, size_t count) {
-  if (std::ranges::equal(names, names_)) {
-    if (count == count_ || names.empty()) return;
-  }
-  if (!names_.empty() && count != count_) {
-    throw Error(ErrorKind::kMismatch, "a partition of " + std::to_string(count) + " elements has states of " +
-                                          std::to_string(count_) + " elements");
-  }
+void SlotStates::keep(std::span<const CodecState> states, size_t count) {
+  if (std::ranges::equal(states, states_) && (count == count_ || states.empty())) return;
   std::vector<std::array<Buffer, 2>> buffers;
-  for (const std::string& name : names) {
-    const auto old = std::ranges::find(names_, name);
+  for (const CodecState& state : states) {
+    const size_t old = find(state, count);
     auto& pair = buffers.emplace_back();
-    if (old != names_.end()) pair = std::move(buffers_[static_cast<size_t>(old - names_.begin())]);
+    if (old < states_.size()) pair = std::move(buffers_[old]);
     for (auto& buffer : pair) {
-      if (buffer == nullptr) buffer = zeros(count);
+      if (buffer == nullptr) buffer = zeros(state.count(count));
     }
   }
   count_ = count;
-  names_.assign(names.begin(), names.end());
+  states_.assign(states.begin(), states.end());
   buffers_ = std::move(buffers);
   list();
 }
 
-void SlotStates::put(const std::string& name, std::span<const float> values) {
-  if (!names_.empty() && values.size() != count_) {
-    throw Error(ErrorKind::kMismatch, "state '" + name + "' has " + std::to_string(values.size()) +
-                                          " elements, and another one of its partition " +
-                                          std::to_string(count_));
+void SlotStates::put(const CodecState& state, size_t count, std::span<const float> values) {
+  const size_t place = find(state, count);
+  if (values.size() != state.count(count)) {
+    throw Error(ErrorKind::kMismatch, "state '" + state.name + "' has " + std::to_string(values.size()) +
+                                          " elements, and its partition needs " +
+                                          std::to_string(state.count(count)));
   }
-  count_ = values.size();
-  auto place = std::ranges::find(names_, name);
-  if (place == names_.end()) {
+  count_ = count;
+  if (place == states_.size()) {
     buffers_.emplace_back();
-    place = names_.insert(names_.end(), name);
+    states_.push_back(state);
   }
-  for (auto& buffer : buffers_[static_cast<size_t>(place - names_.begin())]) {
-    if (buffer == nullptr) buffer = zeros(count_);
+  for (auto& buffer : buffers_[place]) {
+    if (buffer == nullptr) buffer = zeros(values.size());
     memory_->write(buffer.get(), values.data(), values.size_bytes());
   }
   list();
 }
 
+size_t SlotStates::find(const CodecState& state, size_t count) const {
+  if (!states_.empty() && count != count_) {
+    throw Error(ErrorKind::kMismatch, "a partition of " + std::to_string(count) + " elements has states of " +
+                                          std::to_string(count_) + " elements");
+  }
+  const auto place = std::ranges::find(states_, state.name, &CodecState::name);
+  if (place != states_.end() && place->block != state.block) {
+    throw Error(ErrorKind::kMismatch, "state '" + state.name + "' has one value for each " +
+                                          std::to_string(place->block) +
+                                          " elements, and the codec keeps one for each " +
+                                          std::to_string(state.block) + "; give the state another name");
+  }
+  return static_cast<size_t>(place - states_.begin());
+}
+
 std::vector<float> SlotStates::values(size_t state) const {
-  std::vector<float> copy(count_);
+  std::vector<float> copy(states_[state].count(count_));
   memory_->read(before_[state], copy.data(), copy.size() * sizeof(float));
   return copy;
 }

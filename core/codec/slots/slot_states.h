@@ -27,29 +27,34 @@ class SlotStates {
   /// `memory`: of the processor, or of a device that encodes.
   explicit SlotStates(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
 
-  /// Sets the states of one codec, with `count` elements each. A state with a known name keeps its values; a
-  /// new state has zeros. Throws Mismatch if existing states have another number of elements.
-  void keep(std::span<const std::string> names, size_t count);
+  /// Sets the states of one codec for a partition of `count` elements. A state with a known name keeps its
+  /// values; a new state has zeros. Throws Mismatch if existing states are for another number of elements, or
+  /// have other blocks.
+  void keep(std::span<const CodecState> states, size_t count);
   /// The lists for encode(), valid until the next keep() or put().
   EncodeStates lists() const { return {before_, after_}; }
   /// Makes the written values the states; a second call undoes the first.
   void exchange();
 
-  std::span<const std::string> names() const { return names_; }
-  size_t count() const { return count_; }
+  std::span<const CodecState> states() const { return states_; }
+  size_t count() const { return count_; }  ///< Elements of the partition.
   /// A copy for the processor. No work on the states is under way.
   std::vector<float> values(size_t state) const;
-  void put(const std::string& name, std::span<const float> values);
+  /// Sets a state of a partition of `count` elements. Throws Mismatch as keep(), and if the number of values
+  /// is another one.
+  void put(const CodecState& state, size_t count, std::span<const float> values);
 
  private:
   using Buffer = std::shared_ptr<float>;
 
+  /// The number of a state; states().size() if it is new.
+  size_t find(const CodecState& state, size_t count) const;
   Buffer zeros(size_t count) const;
   void list();
 
   std::shared_ptr<Memory> memory_;
   size_t count_ = 0;
-  std::vector<std::string> names_;
+  std::vector<CodecState> states_;
   std::vector<std::array<Buffer, 2>> buffers_;
   bool second_ = false;  ///< The second buffers have the states.
   std::vector<const float*> before_;

@@ -10,51 +10,31 @@
 
 namespace hipress {
 
-size_t TensorStates::Vector::size() const {
-  return std::accumulate(counts.begin(), counts.end(), size_t{0});
-}
+namespace {
 
-StateLease::StateLease(std::shared_ptr<TensorStates> owner, size_t partition)
-    : owner_(std::move(owner)), partition_(partition) {
-  if (owner_ == nullptr) return;
-  const size_t states = owner_->vectors_.size();
-  before_.reserve(states);
-  after_.reserve(states);
-  blocks_.reserve(2 * states);
-  const size_t count = owner_->counts_.at(partition);
-  for (const auto& vector : owner_->vectors_) {
-    BufferPool::Shared before;
-    {
-      const std::lock_guard lock(*owner_->mutex_);
-      // The store has cut or moved the state since this list was opened. The values of this partition are
-      // then in other blocks, and the new plan owns them: the lease begins with zeros.
-      if (vector->counts == owner_->counts_ && vector->memory == owner_->memory_)
-        before = vector->blocks[partition];
+void checkBlocks(const std::string& tensor, const CodecState& state, const std::vector<size_t>& partitions) {
+  size_t first = 0;
+  for (const size_t count : partitions) {
+    if (count > 0 && first % state.block != 0) {
+      throw invalidArgument("state '" + state.name + "' of tensor '" + tensor + "' has one value for each " +
+                            std::to_string(state.block) + " elements, and a partition begins at element " +
+                            std::to_string(first) + ", inside such a block; use partitions that begin at " +
+                            "multiples of " + std::to_string(kStateBlock));
     }
-    if (before == nullptr) before = owner_->memory_->takeShared(count, true);
-    BufferPool::Shared after = owner_->memory_->takeShared(count);
-    before_.push_back(before.get());
-    after_.push_back(after.get());
-    blocks_.push_back(std::move(before));
-    blocks_.push_back(std::move(after));
+    first += count;
   }
 }
 
-void StateLease::commit() {
-  if (owner_ == nullptr) return;
-  // The lease keeps the old blocks; the pool gets them back when the lease ends.
-  const std::lock_guard lock(*owner_->mutex_);
-  for (size_t state = 0; state < owner_->vectors_.size(); ++state) {
-    TensorStates::Vector& vector = *owner_->vectors_[state];
-    if (vector.counts == owner_->counts_ && vector.memory == owner_->memory_)
-      vector.blocks[partition_] = blocks_[2 * state + 1];
-  }
+}  // namespace
+
+size_t TensorStates::Vector::elements() const {
+  return std::accumulate(counts.begin(), counts.end(), size_t{0});
 }
 
 StateStore::StateStore() : memory_(makeStatePool(hostMemory)), mutex_(std::make_shared<std::mutex>()) {}
 
 std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateRole role,
-                                               std::span<const std::string> states,
+                                               std::span<const CodecState> states,
                                                std::vector<size_t> partitions,
                                                std::shared_ptr<BufferPool> place) {
   auto result = std::make_shared<TensorStates>();
@@ -62,21 +42,30 @@ std::shared_ptr<TensorStates> StateStore::open(const std::string& tensor, StateR
   result->mutex_ = mutex_;
   result->counts_ = std::move(partitions);
   const size_t count = std::accumulate(result->counts_.begin(), result->counts_.end(), size_t{0});
+  for (const CodecState& state : states) checkBlocks(tensor, state, result->counts_);
   const std::lock_guard lock(*mutex_);
-  for (const std::string& state : states) {
-    auto& vector = vectors_[Key{tensor, role, state}];
+  for (const CodecState& state : states) {
+    auto& vector = vectors_[Key{tensor, role, state.name}];
     if (vector == nullptr) {
       ++generation_;
       vector = std::make_shared<TensorStates::Vector>();
+      vector->state = state;
       vector->memory = result->memory_;
       vector->counts = result->counts_;
       vector->blocks.resize(result->counts_.size());
     }
-    if (vector->size() != count) {
+    const std::string what = "state '" + state.name + "' of tensor '" + tensor + "' has ";
+    if (vector->elements() != count) {
       throw Error(ErrorKind::kMismatch,
-                  "state '" + state + "' of tensor '" + tensor + "' has " + std::to_string(vector->size()) +
-                      " elements, but the tensor now has " + std::to_string(count) +
+                  what + std::to_string(vector->elements()) + " elements, but the tensor now has " +
+                      std::to_string(count) +
                       "; a tensor whose shape changes needs another name, or erase its states first");
+    }
+    if (vector->state.block != state.block) {
+      throw Error(ErrorKind::kMismatch, what + "one value for each " + std::to_string(vector->state.block) +
+                                            " elements, but the codec now keeps one for each " +
+                                            std::to_string(state.block) +
+                                            "; give the state another name, or erase the old one first");
     }
     if (vector->counts != result->counts_) {
       if (!vector->memory->onHost()) move(*vector, memory_);  // the host can put pieces together
@@ -98,8 +87,10 @@ void StateStore::cut(TensorStates::Vector& vector, const std::vector<size_t>& co
   while (from < vector.counts.size() && to < counts.size()) {
     const size_t piece = std::min(vector.counts[from] - fromOffset, counts[to] - toOffset);
     if (piece > 0 && vector.blocks[from] != nullptr) {
-      if (blocks[to] == nullptr) blocks[to] = memory_->takeShared(counts[to], true);
-      std::copy_n(vector.blocks[from].get() + fromOffset, piece, blocks[to].get() + toOffset);
+      const CodecState& state = vector.state;  // a piece begins at a block of the state
+      if (blocks[to] == nullptr) blocks[to] = memory_->takeShared(state.count(counts[to]), true);
+      std::copy_n(vector.blocks[from].get() + fromOffset / state.block, state.count(piece),
+                  blocks[to].get() + toOffset / state.block);
     }
     fromOffset += piece;
     toOffset += piece;
@@ -117,7 +108,7 @@ void StateStore::move(TensorStates::Vector& vector, const std::shared_ptr<Buffer
   for (size_t partition = 0; partition < vector.counts.size(); ++partition) {
     BufferPool::Shared& block = vector.blocks[partition];
     if (block == nullptr) continue;
-    std::vector<float> values(vector.counts[partition]);
+    std::vector<float> values(vector.values(partition));
     vector.memory->memory().read(block.get(), values.data(), values.size() * sizeof(float));
     block = place->takeShared(values.size());
     place->memory().write(block.get(), values.data(), values.size() * sizeof(float));
@@ -126,10 +117,10 @@ void StateStore::move(TensorStates::Vector& vector, const std::shared_ptr<Buffer
 }
 
 std::vector<float> StateStore::joined(const TensorStates::Vector& vector) {
-  std::vector<float> values(vector.size());
+  std::vector<float> values(vector.values());
   std::span<float> rest(values);
   for (size_t partition = 0; partition < vector.counts.size(); ++partition) {
-    const size_t count = vector.counts[partition];
+    const size_t count = vector.values(partition);
     if (vector.blocks[partition] != nullptr) {
       vector.memory->memory().read(vector.blocks[partition].get(), rest.data(), count * sizeof(float));
     }
@@ -159,7 +150,7 @@ void StateStore::read(const std::string& tensor, StateRole role, const std::stri
     if (position != vectors_.end()) found = *position->second;
   }
   for (size_t partition = 0; partition < found.counts.size() && !values.empty(); ++partition) {
-    const size_t count = found.counts[partition];
+    const size_t count = found.values(partition);
     if (first >= count) {
       first -= count;
       continue;
@@ -193,12 +184,15 @@ std::vector<float> StateStore::take(const std::string& tensor, StateRole role, c
   return values;
 }
 
-void StateStore::put(const std::string& tensor, StateRole role, const std::string& state,
+void StateStore::put(const std::string& tensor, StateRole role, const CodecState& state,
                      std::vector<size_t> partitions, std::span<const float> values) {
+  checkBlocks(tensor, state, partitions);
   auto vector = std::make_shared<TensorStates::Vector>();
+  vector->state = state;
   vector->memory = memory_;
   vector->counts = std::move(partitions);
-  for (const size_t count : vector->counts) {
+  for (size_t partition = 0; partition < vector->counts.size(); ++partition) {
+    const size_t count = vector->values(partition);
     const auto part = values.first(count);
     values = values.subspan(count);
     BufferPool::Shared& block = vector->blocks.emplace_back();
@@ -208,7 +202,7 @@ void StateStore::put(const std::string& tensor, StateRole role, const std::strin
   }
   const std::lock_guard lock(*mutex_);
   ++generation_;
-  vectors_[Key{tensor, role, state}] = std::move(vector);
+  vectors_[Key{tensor, role, state.name}] = std::move(vector);
 }
 
 std::vector<StateStore::Entry> StateStore::entries() const {
@@ -216,7 +210,7 @@ std::vector<StateStore::Entry> StateStore::entries() const {
   std::vector<Entry> result;
   result.reserve(vectors_.size());
   for (const auto& [key, vector] : vectors_) {
-    result.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), vector->size()});
+    result.push_back({std::get<0>(key), std::get<1>(key), vector->state, vector->values()});
   }
   return result;
 }
@@ -226,7 +220,7 @@ std::vector<StateStore::Entry> StateStore::entries(const std::string& tensor) co
   std::vector<Entry> result;
   auto item = vectors_.lower_bound(Key{tensor, StateRole::kWorker, ""});
   for (; item != vectors_.end() && std::get<0>(item->first) == tensor; ++item) {
-    result.push_back({tensor, std::get<1>(item->first), std::get<2>(item->first), item->second->size()});
+    result.push_back({tensor, std::get<1>(item->first), item->second->state, item->second->values()});
   }
   return result;
 }
@@ -252,7 +246,7 @@ void StateStore::clear() {
 size_t StateStore::bytes() const {
   const std::lock_guard lock(*mutex_);
   size_t total = 0;
-  for (const auto& [key, vector] : vectors_) total += vector->size() * sizeof(float);
+  for (const auto& [key, vector] : vectors_) total += vector->values() * sizeof(float);
   return total;
 }
 

@@ -66,10 +66,13 @@ class TensorStates {
   /// The values of one partition of a state; nullptr: all zero.
   using Blocks = std::vector<BufferPool::Shared>;
   struct Vector {
+    CodecState state;
     std::shared_ptr<BufferPool> memory;
-    std::vector<size_t> counts;  // element count of each partition, in order
+    std::vector<size_t> counts;  // element count of each partition of the tensor, in order
     Blocks blocks;
-    size_t size() const;
+    size_t elements() const;                                                          // of the tensor
+    size_t values(size_t partition) const { return state.count(counts[partition]); }  // floats
+    size_t values() const { return state.count(elements()); }
   };
 
   std::shared_ptr<BufferPool> memory_;
@@ -86,25 +89,26 @@ class StateStore {
 
   /// Opens the states of a tensor. `partitions`: the element count of each partition, in order. New states
   /// are zeros. States with other partitions are copied into these. Throws Mismatch if they have another
-  /// number of elements. The first lease of a partition takes its memory, so an aggregator's states cost
-  /// memory only for the partitions that this rank aggregates. `place`: the device memory for the states,
-  /// nullptr for host memory. States elsewhere move there.
+  /// number of elements, or other blocks; InvalidArgument if a partition begins inside a block of a state.
+  /// The first lease of a partition takes its memory, so an aggregator's states cost memory only for the
+  /// partitions that this rank aggregates. `place`: the device memory for the states, nullptr for host
+  /// memory. States elsewhere move there.
   std::shared_ptr<TensorStates> open(const std::string& tensor, StateRole role,
-                                     std::span<const std::string> states, std::vector<size_t> partitions,
+                                     std::span<const CodecState> states, std::vector<size_t> partitions,
                                      std::shared_ptr<BufferPool> place = nullptr);
 
   /// A copy of one state, all partitions in a row; an empty vector if the state does not exist.
   std::vector<float> copy(const std::string& tensor, StateRole role, const std::string& state) const;
 
-  /// Copies elements of a state, from `first` on, into `values`; zeros if the state does not exist.
+  /// Copies values of a state, from number `first` on, into `values`; zeros if the state does not exist.
   void read(const std::string& tensor, StateRole role, const std::string& state, size_t first,
             std::span<float> values) const;
 
   struct Entry {
     std::string tensor;
     StateRole role;
-    std::string state;
-    size_t count;
+    CodecState state;
+    size_t count;  ///< Of its values.
   };
   std::vector<Entry> entries() const;
   /// The entries of one tensor.
@@ -114,8 +118,9 @@ class StateStore {
   std::vector<float> take(const std::string& tensor, StateRole role, const std::string& state);
 
   /// Replaces a state by `values`, as if an encode in `partitions` (element counts) had just written them.
-  void put(const std::string& tensor, StateRole role, const std::string& state,
-           std::vector<size_t> partitions, std::span<const float> values);
+  /// Throws InvalidArgument if a partition begins inside a block of the state.
+  void put(const std::string& tensor, StateRole role, const CodecState& state, std::vector<size_t> partitions,
+           std::span<const float> values);
 
   /// Changes with every event after which open() may return something else.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }

@@ -27,9 +27,12 @@ inline void checkEncodeArguments(const Codec& codec, std::span<const float> inpu
   }
   // std::less compares: the language leaves the order of pointers into different arrays open.
   const std::less<> less;
-  for (const float* before : states.before) {
-    for (const float* after : states.after) {
-      if (less(before, after + input.size()) && less(after, before + input.size())) {
+  for (size_t read = 0; read < states.before.size(); ++read) {
+    for (size_t written = 0; written < states.after.size(); ++written) {
+      const float* const before = states.before[read];
+      const float* const after = states.after[written];
+      if (less(before, after + codec.states()[written].count(input.size())) &&
+          less(after, before + codec.states()[read].count(input.size()))) {
         refuse("a new state overlaps an old one; they need memory of their own");
       }
     }

@@ -25,8 +25,8 @@ void checkAligned(const void* address, const std::string& what) {
 }
 
 bool missesState(const Codec& codec, std::span<const OperatorState> states) {
-  return std::ranges::any_of(codec.states(),
-                             [&](const auto& name) { return operatorStateValues(name, states).empty(); });
+  return std::ranges::any_of(
+      codec.states(), [&](const auto& state) { return operatorStateValues(state.name, states).empty(); });
 }
 
 bool keepsState(std::span<const OperatorState> states) {
@@ -121,7 +121,14 @@ size_t DeviceOperators::workspaceFloats(const Codec& codec, size_t count,
                                         std::span<const OperatorState> states) const {
   checkOperatorStates(codec, count, states);
   if (!keepsState(states)) return 0;
-  return (codec.states().size() + (missesState(codec, states) ? 1 : 0)) * count;
+  // The new states, and zeros in place of states that the caller does not keep.
+  size_t floats = 0;
+  size_t longest = 0;
+  for (const CodecState& state : codec.states()) {
+    floats += state.count(count);
+    longest = std::max(longest, state.count(count));
+  }
+  return floats + (missesState(codec, states) ? longest : 0);
 }
 
 std::shared_ptr<DeviceOperators::Lane> DeviceOperators::lane(void* stream) {
@@ -157,12 +164,15 @@ void DeviceOperators::encode(void* stream, const CodecPointer& codec, const Devi
   std::vector<const float*> before;
   std::vector<float*> after;
   if (keepsState(call.states)) {
-    const std::span<float> zeros = call.workspace.subspan(codec->states().size() * count);
+    std::span<float> zeros = call.workspace;
+    for (const CodecState& state : codec->states()) {
+      after.push_back(zeros.data());
+      zeros = zeros.subspan(state.count(count));
+    }
     if (!zeros.empty()) own->queue->fillZeros(std::as_writable_bytes(zeros));
-    for (const std::string& name : codec->states()) {
-      const std::span<float> values = operatorStateValues(name, call.states);
+    for (const CodecState& state : codec->states()) {
+      const std::span<float> values = operatorStateValues(state.name, call.states);
       before.push_back(values.empty() ? zeros.data() : values.data());
-      after.push_back(call.workspace.data() + after.size() * count);
     }
   }
   auto* const result =
@@ -178,8 +188,8 @@ void DeviceOperators::encode(void* stream, const CodecPointer& codec, const Devi
   encode.result = result;
   own->queue->encode(encode);
   for (size_t i = 0; i < after.size(); ++i) {
-    const std::span<float> values = operatorStateValues(codec->states()[i], call.states);
-    if (!values.empty()) own->queue->copyUnlessZero(result, {after[i], count}, values.data());
+    const std::span<float> values = operatorStateValues(codec->states()[i].name, call.states);
+    if (!values.empty()) own->queue->copyUnlessZero(result, {after[i], values.size()}, values.data());
   }
   report(*own, there, result + 1, false);
 }

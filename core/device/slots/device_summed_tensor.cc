@@ -142,7 +142,8 @@ void DeviceSummedTensor::finish(DeviceStream& stream, const SlotValues& values, 
   for (size_t state = 0; state < own.call.states.before.size(); ++state) {
     // The list has the states as encode reads them; here they change.
     auto* const kept = const_cast<float*>(own.call.states.before[state]);
-    stream.copyUnlessZero(own.words + kIsSum, {own.call.states.after[state], own.count}, kept);
+    stream.copyUnlessZero(own.words + kIsSum,
+                          {own.call.states.after[state], own.codec->states()[state].count(own.count)}, kept);
   }
   stream.copyToHost(reinterpret_cast<std::byte*>(own.told),
                     std::as_bytes(std::span<const uint32_t>(own.words, kSummedWords)));

@@ -89,7 +89,7 @@ inline MXReturnValue encode(const OperatorNames& names, const Attributes& attrib
     for (size_t i = 0; i < names.states.size(); ++i) {
       // The caller also passes states that these options do not use (error_feedback=false). These stay.
       const auto kept = codec->states();
-      if (std::ranges::find(kept, names.states[i]) != kept.end())
+      if (std::ranges::find(kept, names.states[i], &CodecState::name) != kept.end())
         states.push_back({names.states[i], floats((*inputs)[i + 1])});
     }
     EncodeContext number;

@@ -114,7 +114,9 @@ void addNewCodecs() {
     if (used == kSlots)
       throw unsupported("no more than " + std::to_string(kSlots) + " codecs can have operators");
     const std::string prefix = "hipress_" + codec.name;
-    slots()[used] = {{codec.name, codec.states},
+    std::vector<std::string> states;
+    for (const CodecState& state : codec.states) states.push_back(state.name);
+    slots()[used] = {{codec.name, states},
                      {prefix + "_encode", prefix + "_decode", prefix + "_decode_accumulate"}};
     kAdders[used++]();
   }

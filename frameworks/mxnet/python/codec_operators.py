@@ -7,10 +7,11 @@
 
 A gradient is a float32 array of any shape on the CPU. MXNet must know shapes before values: the payload `message` is at
 the beginning of a uint8 array that has room for the longest payload, and `length`, one int64, is the payload's length.
-The caller passes every state of the codec; a state has the gradient's size, and encoding updates it in place. `step` is
-an array of one int64. `options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`,
-`step` and `tensor` choose the random numbers; encoding first multiplies the gradient by `scale`. Decoding returns
-`count` values, or adds to `values`. No operator has a derivative.
+The caller passes every state of the codec; a state has the gradient's size, or one value for each block if the codec's
+program says so, and encoding updates it in place. `step` is an array of one int64. `options` is the text between the
+parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor` choose the random numbers; encoding
+first multiplies the gradient by `scale`. Decoding returns `count` values, or adds to `values`. No operator has a
+derivative.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ refuses becomes known later: the next of these operators on that GPU, or wait_fo
 then decode() gives NaN, and decode_accumulate() has added nothing.
 
 A gradient is a float32 tensor of any shape, a payload (`message`) a uint8 tensor of exactly its length. TensorFlow's
-operators change no input: encode() takes states and returns the new ones. For a state that is not given, encode() uses
-zeros and returns nothing. `options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true".
-`seed`, `step` and `tensor` choose the random numbers; encoding first multiplies the gradient by `scale`. No operator
-has a derivative.
+operators change no input: encode() takes states and returns the new ones. A state has the gradient's size, or one value
+for each block if the codec's program says so. For a state that is not given, encode() uses zeros and returns nothing.
+`options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and `tensor`
+choose the random numbers; encoding first multiplies the gradient by `scale`. No operator has a derivative.
 """
 
 from __future__ import annotations

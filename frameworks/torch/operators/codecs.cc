@@ -26,7 +26,7 @@ using torch::stable::detail::to;
 
 struct Slot {
   std::string codec;
-  std::vector<std::string> states;
+  std::vector<hipress::CodecState> states;
 };
 
 constexpr size_t kSlots = 64;
@@ -55,8 +55,8 @@ void encode(StableIValue* stack, uint64_t /*arguments*/, uint64_t /*results*/) {
   Arguments arguments(stack);
   const auto gradient = arguments.take<Tensor>();
   std::vector<operators::StateArgument> states;
-  for (const std::string& name : own.states)
-    states.push_back({name, arguments.take<std::optional<Tensor>>()});
+  for (const hipress::CodecState& state : own.states)
+    states.push_back({state.name, arguments.take<std::optional<Tensor>>()});
   const auto options = arguments.take<std::string>();
   const auto seed = arguments.take<int64_t>();
   const auto step = arguments.take<int64_t>();
@@ -100,7 +100,7 @@ constexpr std::array<Kernels, kSlots> kKernels = kernelsOf(std::make_index_seque
 void define(StableLibrary& library, const Slot& slot) {
   std::string states;
   for (size_t i = 0; i < slot.states.size(); ++i) {
-    const std::string argument = hipress::operatorArgument(slot.states[i]);
+    const std::string argument = hipress::operatorArgument(slot.states[i].name);
     states += ", Tensor(s" + std::to_string(i) + "!)? " + argument + "=None";
   }
   library.def(

@@ -6,11 +6,11 @@
     torch.ops.hipress.<codec>_decode_accumulate(payload, output, *, options="")
 
 A gradient is a contiguous float32 tensor of any shape, on the CPU or an NVIDIA GPU; a payload is a uint8 tensor of
-exactly its length. On a GPU a message has a few bytes more (gpu_codec_operators.py). States have
-the gradient's size, and encoding updates them in place; for a state given as None, encoding uses zeros and keeps
-nothing. `options` is the text between the parentheses of a codec: "bitwidth=2, stochastic=true". `seed`, `step` and
-`tensor` choose the random numbers; encoding first multiplies the gradient by `scale`. Decoding adds to `output`, or
-returns `count` values. No operator has a derivative.
+exactly its length. On a GPU a message has a few bytes more (gpu_codec_operators.py). A state has the gradient's size or
+one value for each block if the codec's program says so, and encoding updates it in place; for a state given as None,
+encoding uses zeros and keeps nothing. `options` is the text between the parentheses of a codec: "bitwidth=2,
+stochastic=true". `seed`, `step` and `tensor` choose the random numbers; encoding first multiplies the gradient by
+`scale`. Decoding adds to `output`, or returns `count` values. No operator has a derivative.
 """
 
 from __future__ import annotations

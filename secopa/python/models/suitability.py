@@ -38,6 +38,8 @@ def suits(costs: CodecCosts | LinkedCosts, topology: str, grouped: bool) -> bool
     """Whether a tensor can have the codec with this topology. `grouped`: it is a group of gradients."""
     if isinstance(costs, LinkedCosts):
         return not grouped
+    if grouped and not costs.takes_groups:
+        return False
     return not costs.merges_decoded or topology in _OF_VOTES
 
 

@@ -43,6 +43,12 @@ def _check_codec(codec: _core.Codec, decision: Decision, world: int) -> None:
         raise InvalidArgument(
             f"codec {decision.codec} sends each tensor alone, and the plan has it in group '{decision.group}'"
         )
+    short = next((state for state in codec.states if codec.state_block(state) != 1), None)
+    if short is not None and decision.group is not None:
+        raise InvalidArgument(
+            f"codec {decision.codec} keeps one value of '{short}' for each {codec.state_block(short)} elements, and "
+            f"the plan has the tensor in group '{decision.group}'"
+        )
     if codec.summed is not None and world > codec.summed[2]:
         raise InvalidArgument(
             f"codec {decision.codec} adds levels in 8 bits, which holds the sum of {codec.summed[2]} ranks at most, "

@@ -103,8 +103,8 @@ class LinkedCosts(Part):
     """The factor by which the computations are slower inside a step."""
     relative_error: float | None = Field(default=None, ge=0)
     """As in CodecCosts; with factors it is of a square matrix."""
-    states: int = Field(default=0, ge=0)
-    """Number of vectors of the gradient's length that the codec keeps from step to step."""
+    states: int | float = Field(default=0, ge=0)
+    """As in CodecCosts."""
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:

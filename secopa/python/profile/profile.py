@@ -78,10 +78,13 @@ class CodecCosts(Part):
     relative_error: float | None = Field(default=None, ge=0)
     """‖x − decoded‖ / ‖x‖ of one encoding of normally distributed values, without error feedback; None if not
     measured."""
-    states: int = Field(default=0, ge=0)
-    """Number of vectors of the gradient's length that the codec keeps from step to step."""
+    states: int | float = Field(default=0, ge=0)
+    """Number of vectors of the gradient's length that the codec keeps from step to step. A state with one value for
+    each block of elements is a part of one."""
     merges_decoded: bool = False
     """Whether an aggregator encodes and decodes its own contribution before it merges it."""
+    takes_groups: bool = True
+    """Whether a group of gradients can have the codec."""
 
     def in_step(self, size: float) -> InSteps:
         """`in_steps`, interpolated for partitions of `size` bytes."""

@@ -21,7 +21,7 @@ const GeneratedCodecInterface& interface() {
        {"ratio", "0.001", "The share of the values that is sent: double in (0, 1]"},
        {"sample_rate", "0.001",
         "The share of the values from which the threshold is estimated: double in (0, 1]"}},
-      {"velocity", "residual"},
+      {{"velocity", 1}, {"residual", 1}},
       ""};
   return face;
 }

@@ -20,7 +20,7 @@ const GeneratedCodecInterface& interface() {
       {{"bits", "5.1", "Per value on average, scales included: double in [3, 8]"},
        {"block", "64", "How many values share a scale and a width: int in {32, 64, 128, 256}"},
        {"error_feedback", "false", "Keep what rounding dropped and add it to the next gradient: bool"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

@@ -18,7 +18,7 @@ const GeneratedCodecInterface& interface() {
       "EF-SignSGD (Karimireddy et al., 2019): the sign of each value times the mean magnitude of its block, "
       "and error feedback.",
       {{"block", "32768", "How many values share a magnitude: int in [64, 16777216]"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

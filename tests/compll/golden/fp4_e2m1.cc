@@ -21,7 +21,7 @@ const GeneratedCodecInterface& interface() {
        {"stochastic", "false", "Round at random without bias, in place of to the nearest: bool"},
        {"power_of_two", "false", "Scales are powers of two, rounded up, as in MX formats: bool"},
        {"error_feedback", "true", "Keep what rounding dropped and add it to the next gradient: bool"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

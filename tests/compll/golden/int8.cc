@@ -20,7 +20,7 @@ const GeneratedCodecInterface& interface() {
       {{"block", "256", "How many values share a scale: int in [16, 16777216]"},
        {"stochastic", "false", "Round at random without bias, in place of to the nearest: bool"},
        {"error_feedback", "false", "Keep what rounding dropped and add it to the next gradient: bool"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

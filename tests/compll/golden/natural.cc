@@ -19,7 +19,7 @@ const GeneratedCodecInterface& interface() {
       "at random without bias.",
       {{"stochastic", "true", "False: the nearer power of two: bool"},
        {"error_feedback", "false", "Keep what rounding dropped and add it to the next gradient: bool"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

@@ -18,7 +18,7 @@ const GeneratedCodecInterface& interface() {
       "1-bit SGD (Seide et al., 2014): one sign bit per value, for each block the mean of each sign's "
       "values, and error feedback.",
       {{"block", "32768", "How many values share their two means: int in [64, 16777216]"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

@@ -20,7 +20,7 @@ const GeneratedCodecInterface& interface() {
       {{"levels", "127", "On each side of zero: int in [1, 127]"},
        {"block", "512", "How many values share their Euclidean length: int in [16, 16777216]"},
        {"error_feedback", "false", "Keep what rounding dropped and add it to the next gradient: bool"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

@@ -18,7 +18,7 @@ const GeneratedCodecInterface& interface() {
       "Random-k (Stich et al., 2018): values at places that are drawn at random, on all ranks the same; the "
       "others stay in the residual.",
       {{"ratio", "0.01", "The share of the values that is sent: double in (0, 1]"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

@@ -17,7 +17,7 @@ const GeneratedCodecInterface& interface() {
                                             "Threshold binary quantisation (Strom, 2015): +t, 0 or -t in two "
                                             "bits; what is left stays in the residual.",
                                             {{"threshold", "0.05", "float in (0, inf)"}},
-                                            {"residual"},
+                                            {{"residual", 1}},
                                             ""};
   return face;
 }

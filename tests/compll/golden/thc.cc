@@ -25,7 +25,7 @@ const GeneratedCodecInterface& interface() {
        {"stochastic", "false", "Round at random without bias, in place of to the nearest: bool"},
        {"error_feedback", "true",
         "Keep what is cut off or rounded away and add it to the next gradient: bool"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

@@ -19,7 +19,7 @@ const GeneratedCodecInterface& interface() {
       "others stay in the residual.",
       {{"threshold", "0.01", "float in (0, inf)"},
        {"ratio", "0.25", "At most this share of the values is sent, the largest ones: double in (0, 1]"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

@@ -18,7 +18,7 @@ const GeneratedCodecInterface& interface() {
       "Top-k (Aji & Heafield, 2017; Stich et al., 2018): exactly the largest values are sent, the others "
       "stay in the residual.",
       {{"ratio", "0.01", "The share of the values that is sent: double in (0, 1]"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

@@ -20,7 +20,7 @@ const GeneratedCodecInterface& interface() {
       {{"block", "4096",
         "How many values share a scale, which is the greatest magnitude: int in [16, 16777216]"},
        {"error_feedback", "false", "Keep what rounding dropped and add it to the next gradient: bool"}},
-      {"residual"},
+      {{"residual", 1}},
       ""};
   return face;
 }

@@ -4,6 +4,7 @@ bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from tests.compll.emit.cuda.table import Call, CudaCodec, Memory
 SIZES = (1, 7, 256, 4097)
 
 
-def same_on_all_targets(text: str, folder: Path) -> None:
+def same_on_all_targets(text: str, folder: Path, sizes: Iterable[int] = SIZES) -> None:
     """Compiles the program and its CUDA kernels for this processor, and compares them; writes files to `folder`."""
     program = compile_text(text)
     reference = Interpreter(program)
@@ -31,7 +32,7 @@ def same_on_all_targets(text: str, folder: Path) -> None:
         hipress.load_codec(source)
     cpu = _core.create_codec(program.name)
     cuda = CudaCodec(host_library(program, folder), program, Memory(), {})
-    for size in SIZES:
+    for size in sizes:
         assert cpu.max_encoded_bytes(size) == cuda.max_encoded_bytes(size) == reference.max_encoded_bytes(size)
         for number, gradient in enumerate(gradients(size)):
             states = [reference.new_state(size) for _ in range(3)]

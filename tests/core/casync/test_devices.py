@@ -25,6 +25,7 @@ from hipress import _core
 from hipress.errors import CorruptPayload, HipressError, PeerLost, Timeout, TransportError
 from tests.compll.emit.cuda.device import require_gpu
 from tests.compll.programs import ROOT
+from tests.core.casync.blocks import limits_program
 from tests.core.casync.device_world import Place, forget_frames, freed, gpu_missing, on_gpu, simulated
 from tests.core.casync.engine_world import outcomes, run_ranks
 from tests.core.device.fake_gpus import HostKernels, fake_driver
@@ -108,6 +109,16 @@ def same_as_on_the_host(devices: Devices, world_size: int, **options: Any) -> No
 def test_the_bits_of_the_host(devices: Devices, topology: str, codec: str) -> None:
     for world_size in (1, 2, 3, 4):
         same_as_on_the_host(devices, world_size, topology=topology, codec=codec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", ["ps", "allgather"])
+def test_the_states_of_blocks_of_the_host(
+    devices: Devices, topology: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    codec = limits_program.load(tmp_path_factory.getbasetemp() / "limits")
+    counts = [1, 255, 257, 1023, 1025, 20_000]
+    same_as_on_the_host(devices, 3, topology=topology, codec=codec, counts=counts)
 
 
 @pytest.mark.parametrize("codec", ["fp16", "tbq", "graddrop"])

@@ -34,5 +34,8 @@ def compile_library(source: Path, target: Path, **macros: str) -> Path:
     return target
 
 
-def momentum_library(target: Path, name: str = "momentum_test", number: int = 5000, fingerprint: str = "first") -> Path:
-    return compile_library(SOURCE, target, NAME=f'"{name}"', NUMBER=f"{number}", FINGERPRINT=f'"{fingerprint}"')
+def momentum_library(
+    target: Path, name: str = "momentum_test", number: int = 5000, fingerprint: str = "first", **macros: str
+) -> Path:
+    given = {"NAME": f'"{name}"', "NUMBER": f"{number}", "FINGERPRINT": f'"{fingerprint}"'}
+    return compile_library(SOURCE, target, **given, **macros)

@@ -7,7 +7,8 @@
 //     sent      = round(momentum' + residual)
 //     residual' = momentum' + residual - sent
 //
-// Aggregators encode without momentum. The compiler sets NAME, NUMBER and FINGERPRINT.
+// Aggregators encode without momentum. The compiler sets NAME, NUMBER and FINGERPRINT, and for wrong
+// descriptions MOMENTUM_BLOCK or RESIDUAL_BLOCK.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -18,6 +19,13 @@
 #include "core/codec/plugin.h"
 #include "core/codec/text/arguments.h"
 
+#ifndef MOMENTUM_BLOCK
+#define MOMENTUM_BLOCK 1
+#endif
+#ifndef RESIDUAL_BLOCK
+#define RESIDUAL_BLOCK 1
+#endif
+
 namespace hipress {
 namespace {
 
@@ -27,8 +35,8 @@ class Momentum final : public Codec {
  public:
   Momentum(bool errorFeedback, double factor, bool ofAggregate)
       : errorFeedback_(errorFeedback), factor_(static_cast<float>(factor)), ofAggregate_(ofAggregate) {
-    if (errorFeedback && !ofAggregate) states_.emplace_back("momentum");
-    if (errorFeedback) states_.emplace_back("residual");
+    if (errorFeedback && !ofAggregate) states_.push_back({"momentum"});
+    if (errorFeedback) states_.push_back({"residual"});
   }
 
   std::string_view name() const override { return NAME; }
@@ -36,7 +44,7 @@ class Momentum final : public Codec {
     return std::string(NAME) + "(error_feedback=" + (errorFeedback_ ? "true" : "false") + ")";
   }
   CodecId id() const override { return NUMBER; }
-  std::span<const std::string> states() const override { return states_; }
+  std::span<const CodecState> states() const override { return states_; }
   CodecPointer forAggregate() const override {
     return std::make_shared<Momentum>(errorFeedback_, factor_, true);
   }
@@ -93,7 +101,7 @@ class Momentum final : public Codec {
   bool errorFeedback_;
   float factor_;
   bool ofAggregate_;
-  std::vector<std::string> states_;
+  std::vector<CodecState> states_;
 };
 
 CodecDescription describe() {
@@ -105,7 +113,7 @@ CodecDescription describe() {
                   {"factor", "0.5", "What is left of the momentum: a number in [0, 1)."},
                   {"label", "plain", "Nothing: any word."},
                   {"level", "3", "Nothing: an integer."}},
-      .states = {"momentum", "residual"},
+      .states = {{"momentum", MOMENTUM_BLOCK}, {"residual", RESIDUAL_BLOCK}},
   };
 }
 

@@ -11,6 +11,7 @@ import hipress
 from hipress import _core
 from hipress.errors import InvalidArgument
 from hipress.secopa.commands.measured import all_codecs
+from hipress.secopa.models.suitability import suits
 from hipress.secopa.online.measure.codec_costs import Arena
 from hipress.secopa.online.measure.linked_costs import LinkedMeasurement
 from hipress.secopa.online.measure.measured_profile import MeasureOptions, measure_profile
@@ -18,6 +19,7 @@ from hipress.secopa.online.measure.step_parts import Parts, Prediction, Step, co
 from hipress.secopa.profile.curves import MeasuredCurve
 from hipress.secopa.profile.gradients import Gradient, GradientSet
 from hipress.secopa.profile.profile import Profile, read_profile, shipped_profiles
+from tests.core.casync.blocks import limits_program
 from tests.core.casync.engine_world import run_ranks
 from tests.secopa.profiles import linked, profile
 
@@ -99,6 +101,21 @@ def test_commands_measure_all_codecs_whose_sums_hold_the_ranks() -> None:
     assert {"int8", "int8_shared", "thc"} <= set(all_codecs(4))
     assert {"int8_shared", "thc"} & set(all_codecs(1000)) == set()
     assert "powersgd" not in all_codecs(4)
+
+
+@pytest.mark.slow
+def test_a_state_with_a_number_for_each_block_costs_a_part_of_a_vector(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    codec = limits_program.load(tmp_path_factory.getbasetemp() / "limits")
+    options = MeasureOptions((codec, "onebit"), seconds=0.5, largest_elements=1 << 14)
+    (found,) = run_ranks(1, lambda engine: measure_profile(engine, options))
+    assert found.codec(codec).states == 1 + 1 / limits_program.BLOCK
+    assert found.codec("onebit").states == 1
+    assert Profile.parse(found.to_json(), "here") == found
+    for grouped in (False, True):
+        assert suits(found.codec(codec), "ps", grouped) != grouped
+        assert suits(found.codec("onebit"), "ps", grouped)
 
 
 def test_a_codec_with_votes_is_measured_as_such() -> None:

@@ -14,6 +14,7 @@ from hipress.secopa.plan.check import check_plan
 from hipress.secopa.plan.choice import Choice
 from hipress.secopa.plan.plan import Decision, Plan
 from hipress.secopa.profile.gradients import Gradient, GradientSet
+from tests.core.casync.blocks import limits_program
 
 
 def decision(name: str, elements: int = 100, **changes: Any) -> Decision:
@@ -66,7 +67,10 @@ def test_a_plan_for_another_model_is_refused_with_the_first_difference() -> None
             made.check(GradientSet(gradients=gradients))
 
 
-def test_a_plan_that_an_engine_would_refuse_is_found_before_a_job_starts() -> None:
+def test_a_plan_that_an_engine_would_refuse_is_found_before_a_job_starts(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    limits = limits_program.load(tmp_path_factory.getbasetemp() / "limits")
     gradients = GradientSet(gradients=(Gradient(name="a", elements=100),))
     votes = hipress.load_codec(Path(__file__).parents[3] / "examples" / "compll" / "signsgd.cll")
     for changes, said in (
@@ -74,8 +78,14 @@ def test_a_plan_that_an_engine_would_refuse_is_found_before_a_job_starts() -> No
         ({"codec": "powersgd", "group": "1"}, "'a': codec powersgd sends each tensor alone"),
         ({"codec": "int8_shared(levels=40)"}, "holds the sum of 3 ranks at most, and the plan is for 4"),
         ({"codec": votes, "topology": "ring"}, "and topology ring sends sums of some ranks"),
+        ({"codec": limits, "group": "1"}, "one value of 'limit' for each 256 elements, and the plan has .* group '1'"),
     ):
         with pytest.raises(InvalidArgument, match=said):
             check_plan(plan(decision("a", **changes)), gradients)
-    for fits in ({"codec": "int8_shared"}, {"codec": "powersgd", "topology": "ring"}, {"codec": votes}):
+    for fits in (
+        {"codec": limits},
+        {"codec": "int8_shared"},
+        {"codec": "powersgd", "topology": "ring"},
+        {"codec": votes},
+    ):
         check_plan(plan(decision("a", **fits)), gradients)

@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from hipress import _core
 from hipress.errors import CorruptPayload, InvalidArgument, TransportError, Unsupported
 from hipress.torch import codec_operators, gpu_codec_operators
+from tests.core.casync.blocks import limits_program
 from tests.core.device.fake_gpus import HostKernels, fake_driver
 
 pytestmark = pytest.mark.slow
@@ -95,6 +96,32 @@ def test_messages_states_and_values_are_the_processors(name: str) -> None:
             total = torch.ones(count)
             run(f"{name}_decode_accumulate", message, total)
             torch.testing.assert_close(total, decoded + 1, rtol=0, atol=0)
+
+
+def test_states_of_blocks_are_the_processors(tmp_path_factory: pytest.TempPathFactory) -> None:
+    name = limits_program.load(tmp_path_factory.getbasetemp() / "limits")
+    codec_operators.register(name)
+    codec = _core.create_codec(name)
+    for count in COUNTS:
+        lengths = {"residual": count, "limit": limits_program.blocks(count)}
+        states = {state: torch.zeros(length) for state, length in lengths.items()}
+        reference = {state: np.zeros(length, np.float32) for state, length in lengths.items()}
+        for step in range(3):
+            values = gradient(count, step)
+            expected = codec.encode(values.numpy(), reference)
+            message = run(f"{name}_encode", values, *states.values())
+            assert gpu_codec_operators.without_end(message).numpy().tobytes() == expected
+            for state, kept in states.items():
+                np.testing.assert_array_equal(kept.numpy(), reference[state])
+        # One of the two is left out: zeros stand for it.
+        alone, known = torch.zeros(count), np.zeros(count, np.float32)
+        message = run(f"{name}_encode", gradient(count), alone, None)
+        zeros = np.zeros(lengths["limit"], np.float32)
+        expected = codec.encode(gradient(count).numpy(), {"residual": known, "limit": zeros})
+        assert gpu_codec_operators.without_end(message).numpy().tobytes() == expected
+        np.testing.assert_array_equal(alone.numpy(), known)
+    with pytest.raises(InvalidArgument, match=r"state limit has 700 elements, .* it has one for each 256"):
+        run(f"{name}_encode", gradient(700), torch.zeros(700), torch.zeros(700))
 
 
 def test_a_payload_of_the_processor_becomes_a_message() -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +84,13 @@ def _same_states(expected: GroupAverage, found: GroupAverage, codec: Any) -> Non
             np.testing.assert_array_equal(values, after[key][state], err_msg=f"{codec} {key} {state}")
 
 
-def as_on_the_processor(rank: int, world: int, topology: str, new_side: Callable[[], GpuSide]) -> None:
-    """Every rank of a group of `world` calls it."""
+def as_on_the_processor(
+    rank: int, world: int, topology: str, new_side: Callable[[], GpuSide], codecs: Sequence[str] = ()
+) -> None:
+    """Every rank of a group of `world` calls it. `codecs`: without them all of CODECS, and signsgd."""
     hosts = topology == "hierarchical"
     # signsgd merges an owner's values as decoded from its message, too, which sums of hosts do not allow.
-    for codec in [*CODECS, *([] if hosts else [hipress.load_codec(SIGNSGD)])]:
+    for codec in codecs or [*CODECS, *([] if hosts else [hipress.load_codec(SIGNSGD)])]:
         options = GroupOptions(
             codec,
             topology,
@@ -106,9 +108,9 @@ def as_on_the_processor(rank: int, world: int, topology: str, new_side: Callable
         assert found.state_dict().keys() == before.keys()
 
 
-def summed_as_on_the_processor(rank: int, new_side: Callable[[], GpuSide]) -> None:
+def summed_as_on_the_processor(rank: int, new_side: Callable[[], GpuSide], codecs: Sequence[str] = ()) -> None:
     """The same for codecs whose encoded values are added. Every rank calls it."""
-    for codec in SUMMED:
+    for codec in codecs or SUMMED:
         options = GroupOptions(codec, min_compress_bytes=0, codec_for={"seven": "none", "half": "onebit"})
         expected, found = average_of(options), average_of(options, new_side())
         _same(rank, expected, found, codec)

@@ -37,7 +37,7 @@ def interface_function(program: ir.Program, origin: Origin) -> str:
         if p.implicit:  # core/codec/generated_codec.cc describes it
             continue
         options.append(f"{{{_quoted(p.name)}, {_quoted(_default(p))}, {_quoted(_meaning(p, origin.text))}}}")
-    states = ", ".join(_quoted(s) for s in program.encode.states)
+    states = ", ".join(f"{{{_quoted(s)}, {program.encode.block_of_state(s)}}}" for s in program.encode.states)
     return f"""const GeneratedCodecInterface& interface() {{
   static const GeneratedCodecInterface face{{
       {_quoted(program.name)},

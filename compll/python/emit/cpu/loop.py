@@ -176,8 +176,11 @@ struct {self.name} {{
         return f"[[maybe_unused]] const {type_} b_{name} = f->v_{name}[block];"
 
     def store_block(self, sink: plan.StoreTo, scope: BlockScope) -> str:
-        """One element of a vector of block results goes to the message or a buffer."""
+        """One element of a vector of block results goes to the message, a new state or a buffer."""
         value, type_ = scope.element(sink.vector), self.vectors.element(sink.vector)
+        if sink.place.kind == "state":
+            after = f"f->after_{self.names(sink.place.name)}[block]"
+            return f"if (kStates) allBad += ops::isFinite({after} = {value}) ? 0 : 1;"
         if sink.place.kind != "message":
             name = self.names(sink.place.name)
             self.function.member(f"v_{name}", f"{stored_type(type_)}*", " = nullptr")

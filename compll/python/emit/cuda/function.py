@@ -81,7 +81,8 @@ class CudaFunction(Function):
     def most(self, vector: str) -> str:
         """The text of a vector's greatest number of elements, for the host."""
         counted = self.vectors.counted(vector)
-        return "n" if isinstance(self.vectors.definitions[counted], Source) else self.bounds.most[counted]
+        definition = self.vectors.definitions[counted]
+        return definition.count("n") if isinstance(definition, Source) else self.bounds.most[counted]
 
     def refusal(self, text: str) -> int:
         """The number of a reason to stop."""

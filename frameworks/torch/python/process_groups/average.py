@@ -255,7 +255,8 @@ class GroupAverage:
         others = {key: values for key, values in state.items() if not is_linked(key)}
         tensors, owners = self._remembered()
         own = own_keys(tensors, self._exchange.rank, self._exchange.world, owners)
-        self._exchange.residuals.load_state_dict(others, counts, own)
+        codecs = {tensor.name: tensor.codec for tensor in tensors}
+        self._exchange.residuals.load_state_dict(others, counts, own, codecs)
         self._linked.load_state_dict({key: values for key, values in state.items() if is_linked(key)})
 
     def load_states_of(self, saved: Sequence[Mapping[str, Any]]) -> None:

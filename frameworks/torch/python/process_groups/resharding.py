@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from hipress.errors import InvalidArgument
 from hipress.torch.process_groups.layout import Compressed, Layout, Partition
-from hipress.torch.process_groups.residuals import Floats, key_text
+from hipress.torch.process_groups.residuals import Floats, block_of, key_text, length_of
 
 #: What error feedback keeps, in all codecs.
 _RESIDUAL = "residual"
@@ -99,12 +100,13 @@ def _add(
         own = {}
     for role, states in (("worker", own), ("aggregator", {} if whole or partition.owner != rank else average)):
         if states:
-            result[key_text(tensor.name, role, tensor.first + partition.first, partition.count)] = states
+            key = key_text(tensor.name, role, tensor.first + partition.first, partition.count)
+            result[key] = {name: values[:: block_of(tensor.codec, name)] for name, values in states.items()}
 
 
 def _assembled(tensor: Compressed, saved: SavedStates, role: str) -> dict[str, Floats]:
-    """The states that a rank has saved of the tensor, or of its piece, in this role. Elements that it has not saved are
-    zero. _COVERED has ones at the elements that it has saved."""
+    """The states that a rank has saved of the tensor, or of its piece, in this role, with a value for each element.
+    Elements that it has not saved are zero. _COVERED has ones at the elements that it has saved."""
     found: dict[str, Floats] = {}
     for key, states in saved.items():
         name, of, first, count = key.split("\n")
@@ -112,10 +114,22 @@ def _assembled(tensor: Compressed, saved: SavedStates, role: str) -> dict[str, F
         end = min(int(first) + int(count), tensor.first + tensor.count)
         if (name, of) == (tensor.name, role) and start < end:
             ones = np.ones(int(count), np.float32)
-            for state, values in {**states, _COVERED: ones}.items():
+            for state, saved_values in {**states, _COVERED: ones}.items():
+                values = _spread(tensor, state, saved_values, int(count))
                 into = found.setdefault(state, np.zeros(tensor.count, np.float32))
                 into[start - tensor.first : end - tensor.first] = values[start - int(first) : end - int(first)]
     return found
+
+
+def _spread(tensor: Compressed, state: str, values: Floats, count: int) -> Floats:
+    """The value of each of `count` elements. Partitions and pieces begin with a block of the state."""
+    block = block_of(tensor.codec, state)
+    if len(values) != length_of(count, block):
+        raise InvalidArgument(
+            f"the state '{state}' of '{tensor.name}' has {len(values)} values for {count} elements, and its codec "
+            f"keeps {length_of(count, block)}: it is of another codec"
+        )
+    return values if block == 1 else np.repeat(values, block)[:count]
 
 
 def _sum(each: Any) -> dict[str, Floats]:

@@ -8,7 +8,7 @@ States are kept by name and elements, not by bucket: DistributedDataParallel for
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,20 @@ from numpy.typing import NDArray
 from hipress.errors import InvalidArgument
 from hipress.torch.process_groups.host_side import Side
 
+if TYPE_CHECKING:
+    from hipress._core import Codec
+
 Floats = NDArray[np.float32]
+
+
+def block_of(codec: Codec | None, state: str) -> int:
+    """How many elements share a value of the state; 1 for a state that the codec does not keep."""
+    return codec.state_block(state) if codec is not None and state in codec.states else 1
+
+
+def length_of(count: int, block: int) -> int:
+    """The number of values of a state for `count` elements, of which `block` share one."""
+    return -(-count // block)
 
 
 def key_text(name: str, role: str, first: int, count: int) -> str:
@@ -38,13 +51,18 @@ class Residuals:
         return dict(self.table.read())
 
     def load_state_dict(
-        self, state: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int], own: Mapping[str, Collection[str]]
+        self,
+        state: Mapping[str, Mapping[str, Any]],
+        counts: Mapping[str, int],
+        own: Mapping[str, Collection[str]],
+        codecs: Mapping[str, Codec],
     ) -> None:
         """Takes what state_dict() gave. Raises InvalidArgument, also for a state that this rank would never use.
 
         Arguments:
             counts: elements of each tensor.
             own: of each tensor that travels compressed, the keys of what this rank remembers.
+            codecs: of each tensor that travels compressed.
         """
         loaded = self._side.table()
         for text, values in state.items():
@@ -66,9 +84,11 @@ class Residuals:
                     "ranks saved, or give the hook's load_states_of() the states of all ranks"
                 )
             arrays = {each: np.array(array, np.float32) for each, array in values.items()}
-            wrong = [each for each, array in arrays.items() if array.shape != (count,)]
-            if wrong:
-                raise InvalidArgument(f"the state '{wrong[0]}' of '{name}' does not have {count} elements")
+            blocks = {each: block_of(codecs.get(name), each) for each in arrays}
             for each, array in arrays.items():
-                loaded.put(key, each, array)
+                length = length_of(count, blocks[each])
+                if array.shape != (length,):
+                    raise InvalidArgument(f"the state '{each}' of '{name}' does not have {length} elements")
+            for each, array in arrays.items():
+                loaded.put(key, each, array, blocks[each], count)
         self.table = loaded

@@ -21,7 +21,7 @@ from hipress.errors import InvalidArgument
 from hipress.torch.process_groups import group_calls
 from hipress.torch.process_groups.agreement import CPU
 from hipress.torch.process_groups.group_calls import Group, Work
-from hipress.torch.process_groups.residuals import Floats
+from hipress.torch.process_groups.residuals import Floats, length_of
 
 #: The role of such a tensor in saved states.
 ROLE = "sums"
@@ -97,8 +97,12 @@ class SummedAverage:
         for (name, tensor), part in zip(named, parts, strict=True):
             codec, agreed = self._codecs[name], statistics[name].numpy()
             kept = self._states.get(name)
-            before = [np.zeros(tensor.numel(), np.float32) if kept is None else kept[state] for state in codec.states]
-            after, message = self._memory(name, len(before), agreed.size)
+            lengths = [length_of(tensor.numel(), codec.state_block(state)) for state in codec.states]
+            before = [
+                np.zeros(length, np.float32) if kept is None else kept[state]
+                for state, length in zip(codec.states, lengths, strict=True)
+            ]
+            after, message = self._memory(name, lengths, agreed.size)
             one = _Step(name, codec, tensor.float().numpy(), before, after, agreed, part, message, tensor)
             _core.summed_statistics(codec, one.values, before, statistics=agreed, **self._key(name, step))
             steps.append(one)
@@ -117,14 +121,14 @@ class SummedAverage:
                 found.update(zip(some, together[how].split(counts), strict=True))
         return together, found
 
-    def _memory(self, name: str, states: int, statistics: int) -> tuple[list[Floats], NDArray[np.uint8]]:
+    def _memory(self, name: str, states: Sequence[int], statistics: int) -> tuple[list[Floats], NDArray[np.uint8]]:
         """For the new states and for the message."""
         found = self._spare.pop(name, None)
         if found is not None:
             return found
         count = self._counts[name]
         message = np.empty(4 * statistics + count + 1, np.uint8)
-        return [np.empty(count, np.float32) for _ in range(states)], message
+        return [np.empty(length, np.float32) for length in states], message
 
     def _agreement(self, name: str) -> str:
         summed = self._codecs[name].summed
@@ -194,8 +198,9 @@ class SummedAverage:
             if set(arrays) != set(self._codecs[name].states):
                 raise InvalidArgument(f"the state of '{name}' has {sorted(arrays)}, which its codec does not keep")
             for each, array in arrays.items():
-                if array.shape != (int(count),):
-                    raise InvalidArgument(f"the state '{each}' of '{name}' does not have {count} elements")
+                length = length_of(int(count), self._codecs[name].state_block(each))
+                if array.shape != (length,):
+                    raise InvalidArgument(f"the state '{each}' of '{name}' does not have {length} elements")
             loaded[name] = arrays
         return loaded
 

@@ -11,6 +11,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -72,15 +73,39 @@ class Arena:
         for state in self._states:
             state.fill(0.0)
 
-    def pieces(self, count: int, *steps: Sequence[Floats], share: tuple[int, int] = (0, 1)) -> Iterator[list[Floats]]:
+    def pieces(
+        self,
+        count: int,
+        *steps: Sequence[Floats],
+        share: tuple[int, int] = (0, 1),
+        lengths: Sequence[int] | None = None,
+    ) -> Iterator[list[Floats]]:
         """Pieces of `count` elements of the first step's arrays, then of the next step's, in an endless cycle.
 
-        With `share` = (i, n) it yields only every n-th piece, from the i-th on.
+        With `share` = (i, n) it yields only every n-th piece, from the i-th on. `lengths`: the elements of pieces of
+        each array of a step; None: `count`.
         """
         firsts = range(0, self.elements - count + 1, count)[: _MOST_PIECES // len(steps)][share[0] :: share[1]]
+        ends = lengths or [count] * max(map(len, steps), default=0)
         return itertools.cycle(
-            [[array[first : first + count] for array in arrays] for arrays in steps for first in firsts]
+            [
+                [array[first : first + end] for array, end in zip(arrays, ends, strict=True)]
+                for arrays in steps
+                for first in firsts
+            ]
         )
+
+
+def state_vectors(codec: _core.Codec) -> int | float:
+    """The states of a codec as a number of vectors of the gradient's length."""
+    total = sum(Fraction(1, codec.state_block(state)) for state in codec.states)
+    return int(total) if total == int(total) else float(total)
+
+
+def piece_lengths(codec: _core.Codec, count: int) -> list[int]:
+    """The elements of a piece of the gradient, of the old states and of the new ones."""
+    states = [-(-count // codec.state_block(state)) for state in codec.states]
+    return [count, *states, *states]
 
 
 @dataclass
@@ -115,8 +140,9 @@ class CodecMeasurement(Measurement):
             encoded=EncodedSizes(points=sizes),
             crowding=crowding([self._actions(self.text, count, 1, share)["encode"] for share in shares]),
             relative_error=relative_error(self._codec, self.arena),
-            states=len(self._codec.states),
+            states=state_vectors(self._codec),
             merges_decoded=self._codec.merges_decoded,
+            takes_groups=all(self._codec.state_block(state) == 1 for state in self._codec.states),
         )
 
     def _train(self) -> None:
@@ -155,7 +181,7 @@ class CodecMeasurement(Measurement):
         # A step reads the states that the previous step wrote.
         memory = itertools.cycle(([*before, *after], [*after, *before]))
         steps = [[values, *states] for values, states in zip(self.arena.steps, memory, strict=False)]
-        given = self.arena.pieces(count, *steps, share=share)
+        given = self.arena.pieces(count, *steps, share=share, lengths=piece_lengths(codec, count))
         taken = self.arena.pieces(count, [self.arena.output], share=share)
         # Merging adds to the same piece every time, because a rank merges all contributions to a sum in a row.
         total = next(taken)[0]

@@ -15,7 +15,14 @@ from math import isqrt
 import numpy as np
 
 from hipress import _core
-from hipress.secopa.online.measure.codec_costs import Floats, Measurement, crowded_piece, relative_error
+from hipress.secopa.online.measure.codec_costs import (
+    Floats,
+    Measurement,
+    crowded_piece,
+    piece_lengths,
+    relative_error,
+    state_vectors,
+)
 from hipress.secopa.online.measure.crowding import crowding
 from hipress.secopa.online.measure.samples import cost_point, rounded, sampled, sampled_in_turn
 from hipress.secopa.profile.curves import CostPoint, EncodedSize, EncodedSizes, MeasuredCurve
@@ -81,11 +88,12 @@ class LinkedMeasurement(Measurement):
         return self._with_levels(count, threads, share)
 
     def _with_levels(self, count: int, threads: int, share: tuple[int, int]) -> _Actions:
-        codec, states = self._codec, _states(self._codec)
+        codec, states = self._codec, len(self._codec.states)
         before, after = ([self.arena.state(which * states + i) for i in range(states)] for which in (0, 1))
         memory = itertools.cycle(([*before, *after], [*after, *before]))
         steps = [[values, *arrays] for values, arrays in zip(self.arena.steps, memory, strict=False)]
-        given, taken = (self.arena.pieces(count, *steps, share=share) for _ in range(2))
+        lengths = piece_lengths(codec, count)
+        given, taken = (self.arena.pieces(count, *steps, share=share, lengths=lengths) for _ in range(2))
         outputs = self.arena.pieces(count, [self.arena.output], share=share)
         statistics = np.empty(codec.statistics_count(count), np.float32)
         message, total = (np.zeros(statistics.nbytes + count + 1, np.uint8) for _ in range(2))
@@ -174,8 +182,8 @@ def _most_ranks(codec: _core.Codec) -> int:
     return codec.summed[2]
 
 
-def _states(codec: _core.Codec) -> int:
+def _states(codec: _core.Codec) -> int | float:
     """The vectors of the gradient's length: the right factor, which is a state of powersgd, is shorter."""
     if codec.low_rank is not None:
         return int(codec.low_rank[2])
-    return len(codec.states)
+    return state_vectors(codec)

@@ -36,6 +36,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "transforms": [{"residual_factor": 0.3, "gradient_factor": 0.7}],
     "passes": [{"residual_factor": 0.3, "gradient_factor": 0.7}],
     "prefixes": [{}],
+    "memories": [{}, {"residual_factor": 0.3, "gradient_factor": 0.7}],
     "elements": [{}, {"block": 1, "middle": 0}, {"block": 5000, "residual_factor": 0}],
     "selections": [
         {},

@@ -177,7 +177,7 @@ VARIANTS["selections"] = [{}, {"block": 1}, {"block": 5000, "count": 64}, {"bloc
 VARIANTS["elements"] = [{}, {"block": 1, "middle": 0}, {"block": 5000}]
 VARIANTS["widths"] = [{}, {"bits": 1, "block": 100, "most": 5}, {"bits": 7}]
 #: Programs from the tests of the C++ emitter.
-_FILES = ["narrow", "widths", "tables", "selections", "transforms", "passes", "prefixes", "elements"]
+_FILES = ["narrow", "widths", "tables", "selections", "transforms", "passes", "prefixes", "elements", "memories"]
 NAMES = [*BUILTIN, *EXAMPLES, *_TEXTS, *_FILES]
 
 

@@ -162,13 +162,13 @@ class CudaCodec:
         assert self.table.params == len(program.params)
         self.params = (ctypes.c_double * max(1, len(program.params)))(*(float(values[p.name]) for p in program.params))
         assert program.encode is not None
-        self.states, self.memory = program.encode.states, memory
+        self.states, self.state_length, self.memory = program.encode.states, program.encode.state_length, memory
 
     def max_encoded_bytes(self, count: int) -> int:
         return int(self.table.max_encoded_bytes(self.params, count))
 
     def new_state(self, count: int) -> dict[str, Array]:
-        return {name: np.zeros(count, np.float32) for name in self.states}
+        return {name: np.zeros(self.state_length(name, count), np.float32) for name in self.states}
 
     def encode(self, gradient: Array, state: dict[str, Array] | None, call: Call) -> bytes:
         """Encodes a gradient and returns the message; the states change in place."""
@@ -256,7 +256,7 @@ class Prepared:
         self._codec, self._call, self.message = codec, call, memory.room(room)
         self._step = call.step
         self.before = [] if state is None else [memory.put(state[name]) for name in codec.states]
-        self._after = [memory.room(4 * count) for _ in self.before]
+        self._after = [memory.room(4 * codec.state_length(name, count)) for name in codec.states[: len(self.before)]]
         self._results = memory.put(np.full(3, 0xFFFFFFFF, np.uint32))
         self._source, self._count, self._stateless = memory.put(gradient), count, state is None
         self._scratch = memory.room(codec.table.encode_scratch_bytes(codec.params, count))

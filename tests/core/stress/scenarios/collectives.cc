@@ -149,8 +149,8 @@ void compare(const Workload& workload, const std::vector<Results>& byRank) {
 
 void checkStates(Engine& engine) {
   for (const auto& entry : engine.states().entries()) {
-    for (const float value : engine.states().copy(entry.tensor, entry.role, entry.state)) {
-      CHECK(std::isfinite(value), entry.tensor, entry.state, value);
+    for (const float value : engine.states().copy(entry.tensor, entry.role, entry.state.name)) {
+      CHECK(std::isfinite(value), entry.tensor, entry.state.name, value);
     }
   }
 }

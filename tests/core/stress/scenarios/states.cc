@@ -19,7 +19,7 @@
 namespace hipress::stress {
 namespace {
 
-using Names = std::vector<std::string>;
+using States = std::vector<CodecState>;
 using Counts = std::vector<size_t>;
 
 Counts randomCut(Random& random, size_t count) {
@@ -56,7 +56,7 @@ void step(const std::shared_ptr<TensorStates>& states, const Counts& counts, siz
 
 void valuesSurviveFailuresAndOtherPartitions(Random& random) {
   StateStore store;
-  const Names names = {"momentum", "residual"};
+  const States names = {{"momentum"}, {"residual"}};
   const size_t count = random.below(random.oneIn(3) ? 20000 : 40);
   std::vector<std::vector<float>> expected(names.size(), std::vector<float>(count, 0.0f));
   for (int plan = 0; plan < 6; ++plan) {
@@ -65,7 +65,8 @@ void valuesSurviveFailuresAndOtherPartitions(Random& random) {
     for (int turn = 0; turn < 8; ++turn)
       step(states, counts, random.below(counts.size()), random.oneIn(3), expected);
     for (size_t state = 0; state < names.size(); ++state) {
-      CHECK(store.copy("w", StateRole::kWorker, names[state]) == expected[state], names[state], plan);
+      CHECK(store.copy("w", StateRole::kWorker, names[state].name) == expected[state], names[state].name,
+            plan);
     }
   }
   CHECK(store.bytes() == 2 * count * sizeof(float), store.bytes());
@@ -80,10 +81,65 @@ void valuesSurviveFailuresAndOtherPartitions(Random& random) {
   }
 }
 
+/// A state with one value for each block follows its partitions, which begin at multiples of kStateBlock.
+void blocksFollowTheirPartitions(Random& random) {
+  StateStore store;
+  const States states = {{"limit", size_t{1} << random.below(11)}, {"residual"}};
+  const size_t count = random.below(20 * kStateBlock);
+  const size_t limits = states[0].count(count);
+  std::vector<float> expected(limits, 0.0f);
+  for (int plan = 0; plan < 6; ++plan) {
+    Counts counts;
+    for (size_t left = count; left > 0; left -= counts.back())
+      counts.push_back(std::min(left, kStateBlock * (1 + random.below(8))));
+    if (counts.empty()) counts.push_back(0);
+    const auto opened = store.open("w", StateRole::kWorker, states, counts);
+    size_t first = 0;
+    for (size_t partition = 0; partition < counts.size(); first += counts[partition++]) {
+      StateLease lease(opened, partition);
+      const EncodeStates vectors = lease.states();
+      const bool fails = random.oneIn(3);
+      for (size_t i = 0; i < states[0].count(counts[partition]); ++i) {
+        float& kept = expected[first / states[0].block + i];
+        CHECK(vectors.before[0][i] == kept, plan, partition, i);
+        vectors.after[0][i] = kept + 1.0f + static_cast<float>(partition);
+        if (!fails) kept = vectors.after[0][i];
+      }
+      std::fill_n(vectors.after[1], counts[partition], 1.0f);
+      if (!fails) lease.commit();
+    }
+    CHECK(store.copy("w", StateRole::kWorker, "limit") == expected, plan);
+    std::vector<float> part(limits / 2);
+    store.read("w", StateRole::kWorker, "limit", limits - part.size(), part);
+    CHECK(std::equal(part.begin(), part.end(), expected.end() - static_cast<ptrdiff_t>(part.size())), plan);
+  }
+  CHECK(store.bytes() == (count + limits) * sizeof(float), store.bytes());
+  store.put("w", StateRole::kWorker, states[0], {count}, expected);
+  CHECK(store.copy("w", StateRole::kWorker, "limit") == expected);
+}
+
+/// Another block is another state, and no partition begins inside a block.
+void otherBlocksAreRefused() {
+  StateStore store;
+  const States states = {{"limit", 256}};
+  store.open("w", StateRole::kWorker, states, {1024, 100});
+  const States others = {{"limit", 128}};
+  const std::pair<const States&, Counts> wrong[] = {{others, {1024, 100}}, {states, {1000, 124}}};
+  const ErrorKind kinds[] = {ErrorKind::kMismatch, ErrorKind::kInvalidArgument};
+  for (size_t each = 0; each < 2; ++each) {
+    try {
+      store.open("w", StateRole::kWorker, wrong[each].first, wrong[each].second);
+      CHECK(false, "other blocks were accepted", each);
+    } catch (const Error& error) {
+      CHECK(error.kind() == kinds[each], error.what());
+    }
+  }
+}
+
 /// A lease stays valid, but has no effect, after the tensor was erased or divided anew.
 void leasesOutliveWhatTheyAreOf() {
   StateStore store;
-  const Names names = {"residual"};
+  const States names = {{"residual"}};
   for (const bool erased : {false, true}) {
     StateLease lease(store.open("w", StateRole::kWorker, names, {100, 100}), 1);
     if (erased) {
@@ -104,7 +160,7 @@ void leasesOutliveWhatTheyAreOf() {
 /// The store has spare memory for partitions that are encoded at once, and not for all partitions.
 void memoryIsNotDoubled() {
   StateStore store;
-  const Names names = {"momentum", "residual"};
+  const States names = {{"momentum"}, {"residual"}};
   constexpr size_t kPartition = 65536;
   constexpr size_t kThreads = 2;
   constexpr size_t kPartitions = 60;
@@ -126,7 +182,7 @@ void memoryIsNotDoubled() {
 /// Each size gets its old memory again, because new pages from the system cost more than the writing.
 void everySizeFindsItsMemoryAgain() {
   StateStore store;
-  const Names names = {"momentum", "residual"};
+  const States names = {{"momentum"}, {"residual"}};
   const Counts counts = {65536, 1024, 4096, 32768, 2048, 16384};
   const auto states = store.open("w", StateRole::kWorker, names, counts);
   std::set<const float*> known;
@@ -144,7 +200,7 @@ void everySizeFindsItsMemoryAgain() {
 
 void threadsEncodeWhileOthersCopyAndErase(Random& random) {
   StateStore store;
-  const Names names = {"momentum", "residual"};
+  const States names = {{"momentum"}, {"residual"}};
   const uint64_t seed = random.seed();
   const Counts shared = {300, 500, 1000};
   inThreads(4, [&](int thread) {
@@ -176,6 +232,8 @@ void threadsEncodeWhileOthersCopyAndErase(Random& random) {
 
 void stressStates(Random& random) {
   valuesSurviveFailuresAndOtherPartitions(random);
+  blocksFollowTheirPartitions(random);
+  otherBlocksAreRefused();
   leasesOutliveWhatTheyAreOf();
   memoryIsNotDoubled();
   everySizeFindsItsMemoryAgain();

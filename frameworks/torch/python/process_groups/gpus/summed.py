@@ -103,4 +103,5 @@ class GpuSummedAverage(SummedAverage):
         self._table = self._side.table()
         for name, each in states.items():
             for state, values in each.items():
-                self._table.put(key_of(name, self._counts[name]), state, values)
+                count, block = self._counts[name], self._codecs[name].state_block(state)
+                self._table.put(key_of(name, count), state, values, block, count)
