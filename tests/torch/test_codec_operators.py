@@ -168,8 +168,8 @@ class Remember final : public hipress::Codec {
   std::string_view name() const override { return "remember"; }
   std::string signature() const override { return "remember"; }
   hipress::CodecId id() const override { return 5001; }
-  std::span<const std::string> states() const override {
-    static const std::string names[] = {"calls", "step"};
+  std::span<const hipress::CodecState> states() const override {
+    static const hipress::CodecState names[] = {{"calls"}, {"step"}};
     return names;
   }
   size_t maxEncodedBytes(size_t count) const override { return 4 * count; }
@@ -191,7 +191,7 @@ class Remember final : public hipress::Codec {
 };
 
 hipress::CodecDescription describe() {
-  return {.name = "remember", .id = 5001, .summary = "", .options = {}, .states = {"calls", "step"}};
+  return {.name = "remember", .id = 5001, .summary = "", .options = {}, .states = {{"calls"}, {"step"}}};
 }
 
 hipress::CodecPointer create(const hipress::CodecOptions&) { return std::make_shared<Remember>(); }

@@ -123,6 +123,9 @@ class Recorder:
     signature = "recorder()"
     states = ("residual", "velocity")
 
+    def state_block(self, state: str) -> int:
+        return 1
+
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
         self.encoded: list[bytes] = []

@@ -73,7 +73,8 @@ def test_all_targets_agree(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_all_targets_agree_at_the_borders_of_blocks(tmp_path: Path) -> None:
     text = (Path(__file__).parents[1] / "emit" / "cpu" / "programs" / "memories.cll").read_text()
-    same_on_all_targets(text, tmp_path, SIZES[1:])
+    # A process has one codec of a name, and test_emitted.py loads this program with code for each instruction set.
+    same_on_all_targets(text.replace("Memories", "Borders"), tmp_path, SIZES[1:])
 
 
 @pytest.mark.slow

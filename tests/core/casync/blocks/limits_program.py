@@ -6,6 +6,7 @@ No block depends on another one, so partitions change neither messages nor state
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -63,15 +64,6 @@ void SummedlimitsDecode(uint8* compressed, float* gradient) {
 """
 
 
-@cache
-def load_summed(folder: Path) -> str:
-    """Compiles SUMMED and returns the codec's name."""
-    folder.mkdir(parents=True, exist_ok=True)
-    source = folder / "summedlimits.cll"
-    source.write_text(SUMMED)
-    return hipress.load_codec(source)
-
-
 def text(*, whole: bool = False) -> str:
     """The program. `whole`: it gives all elements of a block the limit."""
     result = _TEXT
@@ -83,9 +75,20 @@ def text(*, whole: bool = False) -> str:
 @cache
 def load(folder: Path, *, whole: bool = False) -> str:
     """Compiles the codec and returns its name."""
+    return _load(folder, "wholelimits" if whole else "limits", text(whole=whole))
+
+
+@cache
+def load_summed(folder: Path) -> str:
+    """Compiles SUMMED and returns the codec's name."""
+    return _load(folder, "summedlimits", SUMMED)
+
+
+def _load(folder: Path, name: str, program: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
-    source = folder / ("wholelimits.cll" if whole else "limits.cll")
-    source.write_text(text(whole=whole))
+    source, own = folder / f"{name}.cll", folder / f"{name}.{os.getpid()}"
+    own.write_text(program)
+    own.replace(source)  # at once, because ranks read the file while others write it
     return hipress.load_codec(source)
 
 
