@@ -272,7 +272,6 @@ struct Loop3 {
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
       const float scale = f->scale;
       [[maybe_unused]] const auto p_residual_factor = f->params.p_residual_factor;
-      [[maybe_unused]] const auto s_limit = f->s_limit;
       for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const float x100001 = at_blocks<kStates>(f, static_cast<int32_t>(block));
@@ -284,14 +283,7 @@ struct Loop3 {
                     32639),
                 (((-x100001) > x100002) ? 32768 : 0)),
             16u);
-        [[maybe_unused]] const int32_t x100004 = x100003;
-        [[maybe_unused]] const int32_t x100005 = s_limit;
-        [[maybe_unused]] const int32_t x100006 = ops::addInt(
-            2,
-            ops::greater(
-                ops::lesser(
-                    ops::shiftRight(ops::subtractInt(ops::addInt((x100004 & 32767), x100005), 32640), 7), 6),
-                0));
+        [[maybe_unused]] const int32_t x100004 = f->v_width[block];
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           const float* const gradient = f->gradient + tile;
@@ -307,18 +299,18 @@ struct Loop3 {
             [[maybe_unused]] const float x2 = kStates ? p_residual_factor * before_residual[i] : 0.0f;
             [[maybe_unused]] const float x3 = (x1 + x2);
             [[maybe_unused]] const int32_t x4 = x100003;
-            [[maybe_unused]] const int32_t x5 = x100006;
+            [[maybe_unused]] const int32_t x5 = x100004;
             [[maybe_unused]] const float x6 =
                 ((x100003 > 0) ? ops::greater(ops::roundOf((x3 / (ops::floatOf(ops::shiftLeft(x4, 16)) /
                                                                   static_cast<float>(ops::shiftLeft(
                                                                       1, ops::subtractInt(x5, 1)))))),
                                               (0x1.0000000000000p+0f - static_cast<float>(ops::shiftLeft(
-                                                                           1, ops::subtractInt(x100006, 1)))))
+                                                                           1, ops::subtractInt(x100004, 1)))))
                                : 0x0.0p+0f);
             [[maybe_unused]] const int32_t x7 = x100003;
-            [[maybe_unused]] const int32_t x8 = x100006;
+            [[maybe_unused]] const int32_t x8 = x100004;
             [[maybe_unused]] const int32_t x9 =
-                ops::toUint((static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x100006, 1))) - x6), 8u);
+                ops::toUint((static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x100004, 1))) - x6), 8u);
             [[maybe_unused]] const float x10 =
                 (x3 - (x6 * (ops::floatOf(ops::shiftLeft(x7, 16)) /
                              static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x8, 1))))));
@@ -468,18 +460,10 @@ struct Loop1 {
       [[maybe_unused]] int64_t allBad = 0;
       [[maybe_unused]] const auto p_block = f->params.p_block;
       const auto size = static_cast<size_t>(ops::atLeastOne(p_block));
-      [[maybe_unused]] const auto s_limit = f->s_limit;
       for ([[maybe_unused]] size_t first = begin, block = begin / size; first < end; first += size, ++block) {
         [[maybe_unused]] const size_t last = std::min(end, first + size);
         [[maybe_unused]] const int32_t x100001 = at_scale<kAccumulate>(f, static_cast<int32_t>(block));
-        [[maybe_unused]] const int32_t x100002 = x100001;
-        [[maybe_unused]] const int32_t x100003 = s_limit;
-        [[maybe_unused]] const int32_t x100004 = ops::addInt(
-            2,
-            ops::greater(
-                ops::lesser(
-                    ops::shiftRight(ops::subtractInt(ops::addInt((x100002 & 32767), x100003), 32640), 7), 6),
-                0));
+        [[maybe_unused]] const int32_t x100002 = f->v_width[block];
         for (size_t tile = first; tile < last; tile += kBlockTile) {
           [[maybe_unused]] const size_t count = std::min(kBlockTile, last - tile);
           float* const output = f->output + tile;
@@ -491,9 +475,9 @@ struct Loop1 {
           for (size_t i = 0; i < count; ++i) {
             [[maybe_unused]] const int32_t x1 = u_words_width[i];
             [[maybe_unused]] const int32_t x2 = x100001;
-            [[maybe_unused]] const int32_t x3 = x100004;
+            [[maybe_unused]] const int32_t x3 = x100002;
             [[maybe_unused]] const float x4 =
-                (static_cast<float>(ops::subtractInt(ops::shiftLeft(1, ops::subtractInt(x100004, 1)), x1)) *
+                (static_cast<float>(ops::subtractInt(ops::shiftLeft(1, ops::subtractInt(x100002, 1)), x1)) *
                  (ops::floatOf(ops::shiftLeft(x2, 16)) /
                   static_cast<float>(ops::shiftLeft(1, ops::subtractInt(x3, 1)))));
             output[i] = kAccumulate ? output[i] + x4 : x4;

@@ -159,6 +159,14 @@ class BlockScope(KernelScope):
     def stored(self, name: str) -> str:
         return self.results[name] if name in self.results else self.at(name, self.position())
 
+    def _element(self, vector: str) -> str:
+        """As for elements of a tile: a map in memory is read, not computed again."""
+        if vector not in self.function.buffered or not isinstance(self.vectors.definitions[vector], Mapped):
+            return super()._element(vector)
+        type_ = self.vectors.element(vector)
+        read = f"f->v_{self.names(vector)}[block]"
+        return self.variable(c_type(type_), read + (" != 0" if type_.kind == "bool" else ""))
+
     def spread(self, access: ir.Spread) -> str:
         block = f"ops::atLeastOne({self.expr(access.block)})"
         return self.at(access.vector, f"({self.position()} / {block})")
