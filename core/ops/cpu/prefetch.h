@@ -20,9 +20,7 @@ void prefetchTile(const float* tile) {
 /// The same for `count` floats.
 inline void prefetchElements(const float* first, size_t count) {
   constexpr size_t line = 64 / sizeof(float);
-  size_t i = 0;
-  for (; i + 4 * line <= count; i += 4 * line) prefetchTile<4 * line>(first + i);
-  for (; i < count; i += line) __builtin_prefetch(first + i, 0, 3);
+  for (size_t i = 0; i < count; i += line) __builtin_prefetch(first + i, 0, 3);
 }
 
 /// Prefetches the part of a message that follows in a while, before a loop writes `bytes` bytes at `to`. A
