@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness.report import Row, format_size, parse_size, print_table, write_json
 from hipress._library import load_core
+from hipress.adapter.state_blocks import length_of
 from hipress.errors import InvalidArgument
 
 Floats = NDArray[np.float32]
@@ -116,7 +117,7 @@ class Ours:
         self._codec = codec
         self._gradient = gradient
         self._threads = threads
-        lengths = [-(-len(gradient) // codec.state_block(state)) for state in codec.states]
+        lengths = [length_of(len(gradient), codec.state_block(state)) for state in codec.states]
         self._before = [aligned(length, np.float32) for length in lengths]
         self._after = [aligned(length, np.float32) for length in lengths]
         self._output = aligned(codec.max_encoded_bytes(len(gradient)), np.uint8)

@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.models import GradientSet
 from hipress._library import load_core
+from hipress.adapter.state_blocks import length_of
 
 #: Elements of the tensor: 64 MB exceed the caches, as the gradients of a model do.
 _COUNT = 16_000_000
@@ -36,7 +37,7 @@ def codec_speed(text: str) -> CodecSpeed | None:
     if codec.low_rank is not None:
         return None
     values = np.random.default_rng(1).standard_normal(_COUNT, dtype=np.float32)
-    lengths = [-(-_COUNT // codec.state_block(state)) for state in codec.states]
+    lengths = [length_of(_COUNT, codec.state_block(state)) for state in codec.states]
     before, after = ([np.zeros(length, np.float32) for length in lengths] for _ in range(2))
     payload = np.empty(codec.max_encoded_bytes(_COUNT), np.uint8)
     total = np.zeros(_COUNT, np.float32)

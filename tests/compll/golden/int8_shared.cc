@@ -236,8 +236,8 @@ struct Loop0 {
           const float* const gradient = f->gradient + tile;
           const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
           auto group_reduce_greatest = reduce_greatest.lanes();
-          alignas(64) int32_t of_greatest[kLanes] = {};
-          LaneGroup<level, int32_t, ops::Greatest> group_greatest(of_greatest, true);
+          alignas(64) int32_t all_greatest[kLanes] = {};
+          LaneGroup<level, int32_t, ops::Greatest> group_greatest(all_greatest, true);
           const size_t whole = count / kLanes * kLanes;
           for (size_t group = 0; group < whole; group += kLanes) {
             alignas(64) float lanes_x4[kLanes];
@@ -259,7 +259,7 @@ struct Loop0 {
           group_reduce_greatest.store();
           reduce_greatest.combined(whole);
           group_greatest.store();
-          for (const int32_t greatest : of_greatest) allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
+          for (const int32_t greatest : all_greatest) allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
           if (whole != count) {
             alignas(64) float lanes_x4[kLanes];
             alignas(64) int32_t lanes_greatest[kLanes] = {};

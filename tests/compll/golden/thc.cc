@@ -331,8 +331,8 @@ struct Loop0 {
           const float* const before_residual = kStates ? f->before_residual + tile : nullptr;
           auto group_reduce_power = reduce_power.lanes();
           auto group_reduce_blocks_1 = reduce_blocks_1.lanes();
-          alignas(64) int32_t of_greatest[kLanes] = {};
-          LaneGroup<level, int32_t, ops::Greatest> group_greatest(of_greatest, true);
+          alignas(64) int32_t all_greatest[kLanes] = {};
+          LaneGroup<level, int32_t, ops::Greatest> group_greatest(all_greatest, true);
           const size_t whole = count / kLanes * kLanes;
           for (size_t group = 0; group < whole; group += kLanes) {
             alignas(64) double lanes_x4[kLanes];
@@ -360,7 +360,7 @@ struct Loop0 {
           reduce_power.combined(whole);
           reduce_blocks_1.combined(whole);
           group_greatest.store();
-          for (const int32_t greatest : of_greatest) allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
+          for (const int32_t greatest : all_greatest) allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;
           if (whole != count) {
             alignas(64) double lanes_x4[kLanes];
             alignas(64) float lanes_x5[kLanes];

@@ -22,7 +22,7 @@ class CpuTile(Tile):
         super().__init__(function, prologue, loop.length)
         self.loop = loop
         self.block_scope: BlockScope | None = None
-        self.together: dict[str, str] = {}  # what a loop computes for several blocks at once, before their elements
+        self.together: dict[str, str] = {}  # statements that a loop runs once for several blocks
         self._look_ups: list[LookUp] = []
         self._large_table = False
         self.reads_from: int | None = None  # the first of `lines` that reads from a computed place
@@ -90,12 +90,9 @@ class CpuTile(Tile):
         return f"u_{c_name}[i]"
 
     def _element(self, vector: str) -> str:
-        """A map that an earlier loop has stored is read, in place of all that it depends on."""
-        if vector not in self.function.buffered or not isinstance(self.vectors.definitions[vector], Mapped):
+        if not _is_in_memory(self, vector):
             return super()._element(vector)
-        type_ = self.vectors.element(vector)
-        member = self.loaded(f"v_{self.names(vector)}", stored_type(type_))
-        return self.variable(c_type(type_), member + (" != 0" if type_.kind == "bool" else ""))
+        return _read(self, vector, self.loaded(f"v_{self.names(vector)}", stored_type(self.vectors.element(vector))))
 
     def gathered(self, vector: str, indices: str) -> str:
         """An element that a new state holds is read there: in one place in place of the gradient and every old state.
@@ -160,13 +157,21 @@ class BlockScope(KernelScope):
         return self.results[name] if name in self.results else self.at(name, self.position())
 
     def _element(self, vector: str) -> str:
-        """As for elements of a tile: a map in memory is read, not computed again."""
-        if vector not in self.function.buffered or not isinstance(self.vectors.definitions[vector], Mapped):
+        if not _is_in_memory(self, vector):
             return super()._element(vector)
-        type_ = self.vectors.element(vector)
-        read = f"f->v_{self.names(vector)}[block]"
-        return self.variable(c_type(type_), read + (" != 0" if type_.kind == "bool" else ""))
+        return _read(self, vector, f"f->v_{self.names(vector)}[block]")
 
     def spread(self, access: ir.Spread) -> str:
         block = f"ops::atLeastOne({self.expr(access.block)})"
         return self.at(access.vector, f"({self.position()} / {block})")
+
+
+def _is_in_memory(scope: KernelScope, vector: str) -> bool:
+    """Whether an earlier loop has stored the map. It is read then, in place of all that it depends on."""
+    return vector in scope.function.buffered and isinstance(scope.vectors.definitions[vector], Mapped)
+
+
+def _read(scope: KernelScope, vector: str, stored: str) -> str:
+    """The variable with an element of such a map, from the text of the stored element."""
+    type_ = scope.vectors.element(vector)
+    return scope.variable(c_type(type_), stored + (" != 0" if type_.kind == "bool" else ""))

@@ -32,6 +32,19 @@ class _Array:
         return f"alignas(64) {self.type} {self.name}[{length}];"
 
 
+@dataclass(frozen=True)
+class _Check:
+    """A number that a loop keeps about its values, and the statement that counts those that are not finite."""
+
+    name: str
+    combine: str
+    counted: str
+
+
+_COUNT = _Check("bad", "Sum", "allBad += bad;")
+_GREATEST = _Check("greatest", "Greatest", "allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;")
+
+
 class CpuPass(TilePass):
     def __init__(self, tile: CpuTile) -> None:
         super().__init__(tile.function)
@@ -50,6 +63,9 @@ class CpuPass(TilePass):
         else:
             self.tile.lines.append(f"{condition}greatest = ops::greaterMagnitude(greatest, {value});")
             self._bounded = True
+
+    def _checks(self) -> list[_Check]:
+        return [*([_COUNT] if self.bad else []), *([_GREATEST] if self._bounded else [])]
 
     def storable(self, vector: str) -> str:
         value = self.tile.element(vector)
@@ -113,10 +129,8 @@ class CpuPass(TilePass):
             return []
         kept = [_kept(array) for array in self._arrays.values()]
         loop = loops([*self.tile.lines, *kept], self.tile.reads_from, self.tile.look_ups())
-        if self.bad:
-            loop = ["int32_t bad = 0;", *loop, "allBad += bad;"]
-        if self._bounded:
-            loop = ["int32_t greatest = 0;", *loop, "allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;"]
+        for check in self._checks():
+            loop = [f"int32_t {check.name} = 0;", *loop, check.counted]
         return loop
 
     def _by_lanes(self) -> list[str]:
@@ -137,23 +151,15 @@ class CpuPass(TilePass):
         after = [f"{group}.store();" for group in reducers.values()]
         after += [f"{reducer}.combined(whole);" for reducer in reducers]
         rest = [f"{reducer}.feed({array}, count - whole);" for reducer, array in self._combines]
-        if self.bad:
-            declarations.append("alignas(64) int32_t lanes_bad[kLanes] = {};")
-            element.insert(0, "int32_t& bad = lanes_bad[lane];")
-            before.append("alignas(64) int32_t sum_bad[kLanes] = {};")
-            before.append("LaneGroup<level, int32_t, ops::Sum> group_bad(sum_bad, true);")
-            combine.append("group_bad.combine(lanes_bad);")
-            after += ["group_bad.store();", "for (const int32_t bad : sum_bad) allBad += bad;"]
-            rest.append("for (const int32_t bad : lanes_bad) allBad += bad;")
-        if self._bounded:
-            declarations.append("alignas(64) int32_t lanes_greatest[kLanes] = {};")
-            element.insert(0, "int32_t& greatest = lanes_greatest[lane];")
-            before.append("alignas(64) int32_t of_greatest[kLanes] = {};")
-            before.append("LaneGroup<level, int32_t, ops::Greatest> group_greatest(of_greatest, true);")
-            combine.append("group_greatest.combine(lanes_greatest);")
-            counted = "allBad += ops::isFiniteMagnitude(greatest) ? 0 : 1;"
-            after += ["group_greatest.store();", f"for (const int32_t greatest : of_greatest) {counted}"]
-            rest.append(f"for (const int32_t greatest : lanes_greatest) {counted}")
+        for check in self._checks():
+            name = check.name
+            declarations.append(f"alignas(64) int32_t lanes_{name}[kLanes] = {{}};")
+            element.insert(0, f"int32_t& {name} = lanes_{name}[lane];")
+            before.append(f"alignas(64) int32_t all_{name}[kLanes] = {{}};")
+            before.append(f"LaneGroup<level, int32_t, ops::{check.combine}> group_{name}(all_{name}, true);")
+            combine.append(f"group_{name}.combine(lanes_{name});")
+            after += [f"group_{name}.store();", f"for (const int32_t {name} : all_{name}) {check.counted}"]
+            rest.append(f"for (const int32_t {name} : lanes_{name}) {check.counted}")
         return [
             *before,
             "const size_t whole = count / kLanes * kLanes;",

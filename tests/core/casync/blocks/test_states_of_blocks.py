@@ -180,6 +180,13 @@ def kept(engine: _core.Engine, tensor: int) -> tuple[Any, dict[str, int]]:
     return (step, random, stretches, {each: engine.read_state(tensor, each, blocks[each]) for each in blocks}), blocks
 
 
+def straight(engine: _core.Engine, tensor: int) -> Any:
+    """What is kept after three steps, and the results of three more."""
+    for step in range(3):
+        step_of(engine, tensor, step)
+    return kept(engine, tensor), [step_of(engine, tensor, step).tobytes() for step in range(3, 6)]
+
+
 @pytest.mark.parametrize("topology", ["ps", "allgather", "ring"])
 def test_an_engine_goes_on_to_the_bit_from_the_states_of_another(codec: str, topology: str) -> None:
     def begun(engine: _core.Engine) -> int:
@@ -187,13 +194,7 @@ def test_an_engine_goes_on_to_the_bit_from_the_states_of_another(codec: str, top
         (tensor,) = engine.agree("list", [spec("w", like, codec=codec, partitions=5, topology=topology)])
         return tensor
 
-    def straight(engine: _core.Engine) -> Any:
-        tensor = begun(engine)
-        for step in range(3):
-            step_of(engine, tensor, step)
-        return kept(engine, tensor), [step_of(engine, tensor, step).tobytes() for step in range(3, 6)]
-
-    by_rank = run_ranks(WORLD, straight)
+    by_rank = run_ranks(WORLD, lambda engine: straight(engine, begun(engine)))
     for (saved, blocks), _ in by_rank:
         assert blocks == {"limit": 256, "residual": 1}
         assert saved[3]["limit"].shape == (limits_program.blocks(COUNT),)
@@ -239,17 +240,11 @@ def test_ranks_that_add_levels_keep_them(tmp_path_factory: pytest.TempPathFactor
         (tensor,) = engine.agree("list", [spec("w", np.empty(COUNT, np.float32), codec=codec)])
         return tensor
 
-    def straight(engine: _core.Engine) -> Any:
-        tensor = begun(engine)
-        for step in range(3):
-            step_of(engine, tensor, step)
-        return kept(engine, tensor), [step_of(engine, tensor, step).tobytes() for step in range(3, 6)]
-
-    by_rank = run_ranks(WORLD, straight)
+    by_rank = run_ranks(WORLD, lambda engine: straight(engine, begun(engine)))
     limits = [saved[3]["limit"] for (saved, _), _ in by_rank]
     assert all(limit.shape == (limits_program.blocks(COUNT),) for limit in limits)
     assert limits[0].any()
-    assert identical(limits), "all ranks have agreed on what the limits follow from"
+    assert identical(limits), "a limit follows from the agreed statistics, so all ranks have the same one"
 
     def resumed(engine: _core.Engine) -> Any:
         tensor = begun(engine)
