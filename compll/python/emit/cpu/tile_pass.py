@@ -34,7 +34,7 @@ class _Array:
 
 @dataclass(frozen=True)
 class _Check:
-    """A number that a loop keeps about its values, and the statement that counts those that are not finite."""
+    """A number that a loop keeps about its values, and the statement that counts values that are not finite."""
 
     name: str
     combine: str
