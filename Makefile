@@ -72,15 +72,18 @@ check: install lint
 	$(BIN)/python -m pytest -n $(PROCESSES) -m "not slow" --ignore=tests/tensorflow --ignore=tests/mxnet
 
 # noxfile.py has the sessions, each in an environment of its own. Downloads, compiler, type check and lint run side by side,
-# and so do the sessions: most wait for deadlines at times. What the other sessions wrote is printed after torch's.
+# and so do the sessions, the two short ones one after the other: most tests wait for deadlines at times. What the other
+# sessions wrote is printed after torch's.
 test:
 	+$(MAKE) --jobs=2 --output-sync=target OTHERS='$(OTHERS)' $(VENV)/requirements $(SESSIONS:%=.nox/%/requirements) \
 	  $(WHEEL) environments lint install typecheck
 	@# The sessions compare what they write with what is here.
 	rm -rf build/conformance
-	@$(BIN)/nox --session $(SESSIONS) > build/other-sessions.log 2>&1 & others=$$!; status=0; \
+	@$(BIN)/nox --session tensorflow > build/tensorflow.log 2>&1 & tensorflow=$$!; \
+	$(BIN)/nox --session mxnet bare > build/mxnet-and-bare.log 2>&1 & others=$$!; status=0; \
 	$(BIN)/nox --session torch || status=1; \
-	wait $$others || status=1; cat build/other-sessions.log; exit $$status
+	for session in $$tensorflow $$others; do wait $$session || status=1; done; \
+	cat build/tensorflow.log build/mxnet-and-bare.log; exit $$status
 
 # An environment of noxfile.py, which nox then uses. It needs nothing of .venv, so that both are made at once.
 .nox/%/requirements: requirements/%.txt tests/fewer_collections.pth

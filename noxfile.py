@@ -19,6 +19,9 @@ from nox.command import CommandFailed
 #: Frameworks with an adapter that cannot be installed beside torch.
 FRAMEWORKS = [name for name in ("tensorflow", "mxnet") if Path("frameworks", name).is_dir()]
 
+#: Of the tests of launchers those in which torch has a part. The session `bare` runs them all.
+_WITH_TORCH = ("test_doctor.py", "test_launchers.py", "test_torchrun.py")
+
 nox.options.sessions = ["torch", *FRAMEWORKS, "bare"]
 nox.options.reuse_existing_virtualenvs = True
 nox.options.stop_on_first_error = False
@@ -29,6 +32,7 @@ def torch(session: nox.Session) -> None:
     """Core, CompLL and PyTorch, in the environment that make has made: .venv, of requirements/build.txt, demo.txt and
     dev.txt."""
     others = [f"--ignore=tests/{framework}" for framework in FRAMEWORKS]
+    others += [f"--ignore={file}" for file in Path("tests/launch").glob("test_*.py") if file.name not in _WITH_TORCH]
     which = {"HIPRESS_FRAMEWORKS": "torch"}
     _pytest(session, ".venv/bin/python", others, which, processes=_MANY, external=True)
 

@@ -32,6 +32,8 @@ from tests.core.conftest import at_each_level
 
 SMALL = [0, 1, 7, 15, 16, 17, 65, 1023, 1024, 1025, 4095, 4096, 4097]
 LARGE = [32768, 32769, 65535, 65536, 65537]
+#: The sizes that are compared with inputs of every kind; the others with a few.
+EVERY_KIND = (0, 1, 17, 1025, 4097)
 FEW = ["normal", "many scales", "ties", "NaN at the end"]
 
 
@@ -62,7 +64,7 @@ def steps_of(text: str, count: int) -> dict[str, list[Step]]:
     of, found = builtin(text), {}
     steps = 3 if count <= 5000 else 2
     for name, gradient in inputs(count).items():
-        if count <= 5000 or name in FEW:
+        if count in EVERY_KIND or name in FEW:
             states = of.definition.new_state(count)
             alone = defined(of, gradient, of.definition.new_state(count), 0)
             found[name] = [alone, *(defined(of, gradient, states, step) for step in range(steps if states else 1))]

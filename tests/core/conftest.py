@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,11 +10,12 @@ from hipress import _core
 from tests.core.plugin import momentum_library
 
 
-def at_each_level() -> Iterator[str]:
-    """Sets each instruction-set level of this processor, and yields its name while it is in force."""
+def at_each_level(levels: Sequence[str] | None = None) -> Iterator[str]:
+    """Sets each of these instruction-set levels, by default all that this processor has, and yields its name while it
+    is in force."""
     before = _core.isa_level()
     try:
-        for level in _core.isa_levels():
+        for level in _core.isa_levels() if levels is None else levels:
             _core.set_isa_level(level)
             yield level
     finally:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stranger: it knows a rank's address and port, HiPress's use of UCX and the envelope, but not the job
-// token. Usage: stranger PORT SECONDS. It takes the address of its own worker, puts the victim's port into
-// it, and sends messages until the time is over. It prints the number of messages that UCX took.
+// token. Usage: stranger PORT SECONDS MESSAGES. It takes the address of its own worker, puts the victim's
+// port into it, and sends messages for so many seconds, on a busy machine longer: until it has sent so many
+// messages, at most 30 s. It prints the number of messages that UCX took.
 #include <ucp/api/ucp.h>
 
 #include <arpa/inet.h>
@@ -94,7 +95,7 @@ Envelope forged(std::mt19937& random, size_t payload) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 4) return 2;
   ucp_config_t* config = nullptr;
   ucp_config_read(nullptr, nullptr, &config);
   ucp_config_modify(config, "TLS", "tcp");
@@ -122,9 +123,13 @@ int main(int argc, char** argv) {
   ucp_ep_h endpoint = nullptr;
   long sent = 0;
   long inFlight = 0;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(std::atof(argv[2]));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto isOver = [&] {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    return passed.count() > (sent < std::atol(argv[3]) ? 30 : std::atof(argv[2]));
+  };
   if (ucp_ep_create(worker, &ep, &endpoint) != UCS_OK) broken = true;
-  while (!broken && std::chrono::steady_clock::now() < end) {
+  while (!broken && !isOver()) {
     while (ucp_worker_progress(worker) != 0) {
     }
     if (inFlight >= 64) continue;

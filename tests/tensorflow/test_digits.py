@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real training: compressed gradients reach nearly the accuracy of uncompressed ones, with a fraction of the bytes.
 
-tests/torch/test_digits.py trains with each codec, and the suite of all frameworks compares what they send. So a dense
-codec and a sparse one tell whether a training of this framework works.
+tests/torch/test_digits.py trains with codecs of every kind, and the suite of all frameworks compares what they send. So
+a dense codec and a sparse one tell whether a training of this framework works.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ SHORT = ("--batch-size", "16")
 #: Codecs that send few values need more epochs.
 EPOCHS = {"dgc": 16, "graddrop": 16}
 USUAL_EPOCHS = 8
-#: By codec: how many times fewer bytes the last epoch sends.
+#: By codec, at least one of each kind: how many times fewer bytes the last epoch sends.
 SMALLER = {
     **{"fp16": 1.9, "onebit": 28, "tbq": 14, "terngrad": 14, "dgc": 200, "graddrop": 200},
-    **{"bf16": 1.9, "int8": 3.8, "int8_shared": 3.8, "thc": 5.1, "int4": 7.4, "fp4_e2m1": 7.4},
+    **{"int8": 3.8, "thc": 5.1, "fp4_e2m1": 7.4},
     "powersgd": 100,
 }
 
@@ -63,7 +63,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 
 
 @pytest.mark.timeout(600)
-def test_every_codec_trains_nearly_as_well_with_few_bytes(trained: dict[str, dict[str, Any]]) -> None:
+def test_codecs_of_every_kind_train_nearly_as_well_with_few_bytes(trained: dict[str, dict[str, Any]]) -> None:
     plain = trained["none"]
     assert plain["test_accuracy"] >= 0.97
     assert plain["warmup_codecs"] == []

@@ -20,7 +20,7 @@ SMALLER = {"float16": 1.95, "float8 e4m3": 3.6, "float8 e5m2": 3.6}
 
 
 def test_trainings_are_compared(tmp_path: Path) -> None:
-    command = [sys.executable, str(SCRIPT), "--epochs", "3", "--output", str(tmp_path)]
+    command = [sys.executable, str(SCRIPT), "--epochs", "2", "--output", str(tmp_path)]
     printed = pages.run(command, tmp_path, timeout=280)
     assert (tmp_path / "precision_lab.png").stat().st_size > 10_000
     runs = {(run["ranks"], run["format"]): run for run in json.loads((tmp_path / "precision_lab.json").read_text())}
