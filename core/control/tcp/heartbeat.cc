@@ -16,11 +16,27 @@ std::optional<std::string> Heartbeat::beat(TimePoint now) {
   next_ = now + options_.interval;
   if (!unanswered_ || answered(now)) {
     unanswered_ = now;
+    others_.clear();
+    transfer_.reset();
     return std::nullopt;
   }
-  if (now - *unanswered_ < options_.limit) return std::nullopt;
+  if (othersTransferred()) transfer_ = now;
+  constexpr int kFullLink = 3;
+  const bool full = transfer_ && now - *transfer_ < options_.limit / 2;
+  if (now - *unanswered_ < (full ? kFullLink : 1) * options_.limit) return std::nullopt;
   return "its host has not answered for " + seconds(options_.limit.count()) +
          ": the network to it is cut, or the host is down or frozen";
+}
+
+bool Heartbeat::othersTransferred() {
+  // Beats and other control messages of a second are shorter.
+  constexpr uint64_t kGradients = 4096;
+  std::map<int, uint64_t> before = bytesOfOtherHosts(fd_);
+  before.swap(others_);
+  return std::any_of(others_.begin(), others_.end(), [&](const auto& connection) {
+    const auto known = before.find(connection.first);
+    return known != before.end() && connection.second >= known->second + kGradients;
+  });
 }
 
 bool Heartbeat::answered(TimePoint now) const {

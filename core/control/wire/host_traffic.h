@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time since this process last heard of another host, on any connection. On a slow link gradients may
-// arrive for seconds while a small message waits behind them, or is dropped by a full queue.
+// What the connections of this process tell of a host that seems silent. On a slow link gradients may arrive
+// for seconds while a small message waits behind them, or is dropped by a full queue.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 
 #include "core/base/time.h"
@@ -14,5 +16,10 @@ namespace hipress::control {
 /// other end of `fd`. nullopt: there is no such connection. Reads every descriptor of the process, so it is
 /// for the rare moment in which a host seems silent.
 std::optional<Milliseconds> silenceOfHost(int fd);
+
+/// By descriptor: the bytes that this process has received, and those whose arrival was acknowledged, on its
+/// TCP connections with hosts other than its own and the one at the other end of `fd`. Reads every
+/// descriptor, too.
+std::map<int, uint64_t> bytesOfOtherHosts(int fd);
 
 }  // namespace hipress::control
