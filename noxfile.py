@@ -67,9 +67,9 @@ def _test_adapter(session: nox.Session, framework: str) -> None:
 
 #: So many failures may be accidents of a busy machine. More are not.
 _ACCIDENTS = 5
-#: Processes of pytest. Many tests wait for deadlines, so there are two more than cores. Each process imports the
-#: framework, and so do the ranks that it starts: the sessions that run beside torch's have one process.
-_MANY = len(os.sched_getaffinity(0)) + 2
+#: Processes of pytest. Many tests wait for deadlines, so there is one more than cores. Each process imports the
+#: framework, and so do the ranks that it starts: the two sessions that run beside torch's have one process each.
+_MANY = len(os.sched_getaffinity(0)) + 1
 _FEW = 1
 
 

@@ -67,6 +67,7 @@ def definition(name: str, element: ir.Scalar, values: tuple[int | float, ...], n
     return ir.Let(name=name, type=ir.Vector(element, str(len(values))), value=value, span=node.span)
 
 
+@np.errstate(all="ignore")
 def _computed(node: s.Lambda, element: ir.Scalar, count: int, scope: Scope) -> NDArray[Any]:
     """The values that a function gives for 0, 1, … count − 1."""
     unit, called = scope.unit, LambdaRef("lambda", node.parameters, node.results, node.body, scope)

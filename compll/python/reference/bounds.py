@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from hipress.compll import ir
 from hipress.compll.ir.source import CompileError, Source, Span
 from hipress.compll.reference.evaluate import Environment, bits, evaluate
@@ -72,6 +74,7 @@ class _Bounds:
         self.total = 0
         self.statements(function.body)
 
+    @np.errstate(all="ignore")
     def known(self, expr: ir.Expr) -> Any:
         """The value, or None if it depends on the data."""
         try:

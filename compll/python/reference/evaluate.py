@@ -46,9 +46,9 @@ class Environment:
 
 def dtype(type_: ir.Scalar) -> Any:
     """The NumPy type in which the interpreter keeps values of the type."""
-    if type_ == FLOAT16:
-        return np.float16
-    return np.uint16 if type_.bits > 8 else _DTYPES[type_.kind]
+    if type_.bits > 8:
+        return np.float16 if type_.kind == "float" else np.uint16
+    return _DTYPES[type_.kind]
 
 
 def bits(type_: ir.Scalar, environment: Environment) -> int:
@@ -58,6 +58,7 @@ def bits(type_: ir.Scalar, environment: Environment) -> int:
     return type_.bits or 32
 
 
+@np.errstate(all="ignore")
 def evaluate_static(expr: ir.Expr, params: Mapping[str, Any]) -> Any:
     """The value of an expression of constants and parameters."""
     return evaluate(expr, Environment(params))
@@ -75,41 +76,36 @@ def apply(function: ir.Lambda, arguments: tuple[Any, ...], environment: Environm
     return tuple(evaluate(result, inner) for result in function.results)
 
 
-def evaluate(expr: ir.Expr, environment: Environment) -> Any:
-    """The value, as a NumPy scalar or array of the expression's type."""
-    with np.errstate(all="ignore"):
-        return _evaluate(expr, environment)
-
-
-def _evaluate(expr: ir.Expr, env: Environment) -> Any:
-    match expr:
-        case ir.Const():
-            return dtype(expr.type)(expr.value)
+def evaluate(expr: ir.Expr, env: Environment) -> Any:
+    """The value, as a NumPy scalar or array of the expression's type. Callers ignore the warnings of NumPy."""
+    match expr:  # the most frequent first
         case ir.Var():
             return env.scalars[expr.name]
+        case ir.Const():
+            return dtype(expr.type)(expr.value)
+        case ir.Binary():
+            return binary(expr.operator, evaluate(expr.left, env), evaluate(expr.right, env))
+        case ir.Cast():
+            return cast(evaluate(expr.operand, env), expr.type, env)
+        case ir.Call():
+            arguments = (evaluate(argument, env) for argument in expr.arguments)
+            return FUNCTIONS[expr.function].meaning(*arguments)[()]
+        case ir.Select():
+            yes, no = evaluate(expr.yes, env), evaluate(expr.no, env)
+            return np.where(evaluate(expr.condition, env), yes, no)[()]
+        case ir.Index():
+            return _element(env.vectors[expr.vector], evaluate(expr.index, env))
+        case ir.Bitcast():
+            return np.asarray(evaluate(expr.operand, env)).view(dtype(expr.type))[()]
+        case ir.Unary():
+            operand = evaluate(expr.operand, env)
+            if expr.operator == "!":
+                return np.logical_not(operand)
+            return np.invert(operand) if expr.operator == "~" else np.negative(operand)
         case ir.ParamRef():
             return dtype(expr.type)(env.params[expr.name])
         case ir.Size():
             return np.int32(env.size(expr.vector))
-        case ir.Index():
-            return _element(env.vectors[expr.vector], _evaluate(expr.index, env))
-        case ir.Unary():
-            operand = _evaluate(expr.operand, env)
-            if expr.operator == "!":
-                return np.logical_not(operand)
-            return np.invert(operand) if expr.operator == "~" else np.negative(operand)
-        case ir.Binary():
-            return binary(expr.operator, _evaluate(expr.left, env), _evaluate(expr.right, env))
-        case ir.Select():
-            yes, no = _evaluate(expr.yes, env), _evaluate(expr.no, env)
-            return np.where(_evaluate(expr.condition, env), yes, no)[()]
-        case ir.Cast():
-            return cast(_evaluate(expr.operand, env), expr.type, env)
-        case ir.Bitcast():
-            return np.asarray(_evaluate(expr.operand, env)).view(dtype(expr.type))[()]
-        case ir.Call():
-            arguments = (_evaluate(argument, env) for argument in expr.arguments)
-            return FUNCTIONS[expr.function].meaning(*arguments)[()]
         case ir.StepNumber():
             if env.random is None:
                 raise KeyError("step")
@@ -120,7 +116,7 @@ def _evaluate(expr: ir.Expr, env: Environment) -> Any:
             key = env.random.of_all_ranks() if expr.shared else env.random
             words = key.words(env.indices, expr.site, expr.bits)
             draw = uniform if expr.type == ir.FLOAT else uniform_int
-            drawn = draw(words, _evaluate(expr.low, env), _evaluate(expr.high, env))
+            drawn = draw(words, evaluate(expr.low, env), evaluate(expr.high, env))
             return drawn if np.ndim(env.indices) else drawn[0]
 
 
@@ -183,20 +179,19 @@ def _integer(operator: str, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArr
 
 def cast(value: Any, to: ir.Scalar, environment: Environment) -> Any:
     """`value` as `to`; saturating."""
-    with np.errstate(all="ignore"):
-        value = np.asarray(value)
-        if value.dtype == dtype(to) and to.kind != "uint" and not to.bits:
-            return value[()]
-        if to.kind == "bool":
-            return (value != 0)[()]
-        if to == FLOAT16:
-            return value.astype(np.float32).astype(np.float16)[()]
-        if to.kind in ("float", "double"):
-            return value.astype(dtype(to))[()]
-        low, high = limits(to)
-        if to.width is not None:
-            high = (1 << bits(to, environment)) - 1
-        if value.dtype.kind == "f":
-            wide = np.where(np.isnan(value), 0.0, np.trunc(value.astype(np.float64)))
-            return np.clip(wide, low, high).astype(dtype(to))[()]
-        return np.clip(value.astype(np.int64), low, high).astype(dtype(to))[()]
+    value = np.asarray(value)
+    if value.dtype == dtype(to) and to.kind != "uint" and not to.bits:
+        return value[()]
+    if to.kind == "bool":
+        return (value != 0)[()]
+    if to == FLOAT16:
+        return value.astype(np.float32).astype(np.float16)[()]
+    if to.kind in ("float", "double"):
+        return value.astype(dtype(to))[()]
+    low, high = limits(to)
+    if to.width is not None:
+        high = (1 << bits(to, environment)) - 1
+    if value.dtype.kind == "f":
+        wide = np.where(np.isnan(value), 0.0, np.trunc(value.astype(np.float64)))
+        return np.clip(wide, low, high).astype(dtype(to))[()]
+    return np.clip(value.astype(np.int64), low, high).astype(dtype(to))[()]

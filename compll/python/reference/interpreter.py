@@ -75,6 +75,7 @@ class Interpreter:
         """The most bytes that encode gives for any gradient of `count` elements."""
         return bounds.max_encoded_bytes(self._encode(), count, self.params)
 
+    @np.errstate(all="ignore")
     def encode(
         self,
         gradient: Floats,
@@ -92,9 +93,8 @@ class Interpreter:
         `agree`: for a program with agree(...), combines this rank's statistics with those of other ranks.
         """
         function = self._encode()
-        with np.errstate(all="ignore"):
-            factor = self.params[ir.GRADIENT_FACTOR] if self.program.scales_gradients else 1.0
-            scaled = np.asarray(gradient, np.float32) * (np.float32(scale) * np.float32(factor))
+        factor = self.params[ir.GRADIENT_FACTOR] if self.program.scales_gradients else 1.0
+        scaled = np.asarray(gradient, np.float32) * (np.float32(scale) * np.float32(factor))
         old = self._zeros(len(scaled)) if state is None or not self.keeps_states else state
         for name in function.states:
             length = function.state_length(name, len(scaled))
@@ -127,6 +127,7 @@ class Interpreter:
         self.decode_into(data, output)
         return output
 
+    @np.errstate(all="ignore")
     def decode_into(self, data: bytes, output: Floats, *, accumulate: bool = False) -> None:
         """Decodes into `output`, or adds to it. CorruptPayload leaves it unchanged."""
         function = self.program.decode
@@ -145,13 +146,12 @@ class Interpreter:
         # While decode runs, the gradient has a size and no values.
         run.environment.vectors[ir.GRADIENT] = np.broadcast_to(np.float32(0), output.shape)
         run.statements(function.body)
-        with np.errstate(all="ignore"):
-            if not accumulate:
-                output[:] = run.gradient
-            elif run.touched is None:
-                output += run.gradient
-            else:
-                output[run.touched] += run.gradient[run.touched]
+        if not accumulate:
+            output[:] = run.gradient
+        elif run.touched is None:
+            output += run.gradient
+        else:
+            output[run.touched] += run.gradient[run.touched]
 
     def _encode(self) -> ir.Function:
         if self.program.encode is None:

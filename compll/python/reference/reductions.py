@@ -96,11 +96,10 @@ def _block(op: ir.Reduce, blocks: NDArray[Any], environment: Environment) -> NDA
     count = blocks.shape[1]
     combine = _combination(op, environment)
     lanes = blocks[:, :LANES].copy()
-    with np.errstate(all="ignore"):
-        for start in range(LANES, count, LANES):
-            group = blocks[:, start : start + LANES]
-            lanes[:, : group.shape[1]] = combine(lanes[:, : group.shape[1]], group)
-        result = lanes[:, 0]
-        for lane in range(1, lanes.shape[1]):
-            result = combine(result, lanes[:, lane])
+    for start in range(LANES, count, LANES):
+        group = blocks[:, start : start + LANES]
+        lanes[:, : group.shape[1]] = combine(lanes[:, : group.shape[1]], group)
+    result = lanes[:, 0]
+    for lane in range(1, lanes.shape[1]):
+        result = combine(result, lanes[:, lane])
     return np.asarray(result)

@@ -22,6 +22,7 @@ def _var(name: str, kind: str) -> ir.Expr:
     return ir.Var(span=NOWHERE, type=TYPES[kind], name=name)
 
 
+@np.errstate(all="ignore")
 def _value(expr: ir.Expr, **scalars: Any) -> NDArray[Any]:
     return np.asarray(evaluate(expr, Environment({}, scalars=scalars)))
 
@@ -46,6 +47,7 @@ def cast(to: ir.Scalar, kind: str, a: NDArray[Any]) -> NDArray[Any]:
     return _value(ir.Cast(span=NOWHERE, type=to, operand=_var("a", kind)), a=a)
 
 
+@np.errstate(all="ignore")
 def reduction(combine: str, kind: str, init: float, values: NDArray[Any]) -> Any:
     """reduce(values, init, combine) with elements of type `kind`; combine is "sum", "least", "greatest" or "half" (a ·
     0.5 + b)."""

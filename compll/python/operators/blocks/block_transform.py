@@ -56,8 +56,7 @@ def by_blocks(
 ) -> NDArray[Any]:
     """`function` for an array of all whole blocks, shape (blocks, size), float32; a short last block as it is."""
     whole = len(values) // size * size
-    with np.errstate(all="ignore"):
-        mapped = function(values[:whole].reshape(-1, size))
+    mapped = function(values[:whole].reshape(-1, size))
     return np.concatenate([mapped.reshape(-1), values[whole:]]).astype(np.float32)
 
 
