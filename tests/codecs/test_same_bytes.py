@@ -59,15 +59,14 @@ def defined(of: Builtin, gradient: Floats, states: dict[str, Floats], step: int)
 
 @lru_cache(4)
 def steps_of(text: str, count: int) -> dict[str, list[Step]]:
-    """By name of the input: the interpreter's results without states and in three steps with states, two for large
-    inputs. A codec without states makes one step."""
+    """By name of the input: the interpreter's results without states and in two steps with states. A codec without
+    states makes one step."""
     of, found = builtin(text), {}
-    steps = 3 if count <= 5000 else 2
     for name, gradient in inputs(count).items():
         if count in EVERY_KIND or name in FEW:
             states = of.definition.new_state(count)
             alone = defined(of, gradient, of.definition.new_state(count), 0)
-            found[name] = [alone, *(defined(of, gradient, states, step) for step in range(steps if states else 1))]
+            found[name] = [alone, *(defined(of, gradient, states, step) for step in range(2 if states else 1))]
     return found
 
 

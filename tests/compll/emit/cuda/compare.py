@@ -15,7 +15,7 @@ from hipress.errors import CorruptPayload
 from tests.compll.emit.cuda.programs import gradients, program
 from tests.compll.emit.cuda.table import Call, CudaCodec, Memory, Refused
 
-STEPS = 3
+STEPS = 2
 
 
 def bits(values: NDArray[np.float32]) -> NDArray[np.uint32]:
