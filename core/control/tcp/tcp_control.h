@@ -16,8 +16,9 @@ struct HeartbeatOptions {
   /// The limit must cover several beats without answer: one beat may be lost, and TCP sends it again only
   /// after a while.
   Milliseconds interval{1000};
-  Milliseconds limit{
-      7000};  ///< A host that answers nothing for this time is lost. Detected after at most limit + interval.
+  /// A host that answers nothing for this time is lost; for three times as long while gradients pass between
+  /// this host and others. Detected after at most one interval more.
+  Milliseconds limit{7000};
 };
 
 struct RendezvousOptions {

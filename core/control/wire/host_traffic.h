@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the connections of this process tell of a host that seems silent. On a slow link gradients may arrive
-// for seconds while a small message waits behind them, or is dropped by a full queue.
+// Traffic on the connections of this process, by which a slow link is told from a cut one. On a slow link
+// gradients may arrive for seconds while a small message waits behind them, or is dropped by a full queue.
 #pragma once
 
 #include <cstdint>
