@@ -86,7 +86,7 @@ def test_each_step_is_that_of_the_definition(codec: str, count: int) -> None:
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_results_are_those_of_levels_that_travel_as_eight_bits(tmp_path: Path, topology: str) -> None:
     """Two programs make the same levels, up to 7. One says that they are up to 8, so all its messages have 8 bits."""
-    packing, plain = loaded(tmp_path, "Packing", 7, 7), loaded(tmp_path, "Plain", 7, 8)
+    four_bits, eight_bits = loaded(tmp_path, "Fourbits", 7, 7), loaded(tmp_path, "Eightbits", 7, 8)
     for world in (2, 3, 4):
         for count in (33, 1023, 1024, 1025, 30_000):
             for partitions in (0, 3):
@@ -94,7 +94,7 @@ def test_results_are_those_of_levels_that_travel_as_eight_bits(tmp_path: Path, t
                 steps = random_steps(world, count)
                 results = [
                     np.array(found)
-                    for codec in (packing, plain)
+                    for codec in (four_bits, eight_bits)
                     for found, _ in ranks_of(steps, codec, **options)  # type: ignore[arg-type]
                 ]
                 assert identical(results), (world, count, partitions)
