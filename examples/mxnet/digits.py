@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several ranks share the cores of this machine
@@ -61,8 +62,8 @@ def measure_accuracy(network: gluon.Block, images: mx.nd.NDArray, labels: mx.nd.
     return float((network(images).argmax(axis=1) == labels).mean().asscalar())
 
 
-def main() -> None:
-    arguments = parse_arguments()
+def main(options: Sequence[str] | None = None) -> None:
+    arguments = parse_arguments(options)
     hp.init()
     mx.random.seed(arguments.seed)
     images, labels, test_images, test_labels = load_images()

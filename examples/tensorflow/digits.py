@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,8 @@ def build_model() -> Any:
     )
 
 
-def main() -> None:
-    arguments = parse_arguments()
+def main(options: Sequence[str] | None = None) -> None:
+    arguments = parse_arguments(options)
     tf.config.threading.set_intra_op_parallelism_threads(1)  # several ranks share the cores of this machine
     tf.config.threading.set_inter_op_parallelism_threads(2)
     hp.init()

@@ -12,7 +12,7 @@ from hipress import runtime
 from tests.frameworks.adapters import adapter_class, present
 from tests.frameworks.checks import CHECKS
 from tests.frameworks.files import DIRECTORY
-from tests.ranks import Ranks
+from tests.frameworks.ranks import run
 
 pytestmark = pytest.mark.slow
 
@@ -40,15 +40,10 @@ def run_checks(framework: str) -> dict[str, str]:
 
 
 @cache
-def ranks_of(framework: str) -> Ranks:
-    return Ranks(adapter_class(framework).preparation)
-
-
-@cache
 def world(framework: str, size: int) -> list[dict[str, str]]:
     """The results of run_checks(), by rank."""
     options = {"HIPRESS_TIMEOUT": TIMEOUT, "HIPRESS_CONFORMANCE": str(DIRECTORY)}
-    return ranks_of(framework).run(run_checks, size, framework, **options)
+    return run(framework, run_checks, size, framework, **options)
 
 
 @pytest.mark.parametrize("framework", present())

@@ -24,7 +24,7 @@ from hipress.horovod.absent import ABSENT
 from tests.frameworks import horovod_calls
 from tests.frameworks.adapters import adapter_class, present
 from tests.frameworks.horovod_calls import Call, Check
-from tests.ranks import Ranks
+from tests.frameworks.ranks import run
 
 pytestmark = pytest.mark.slow
 
@@ -80,13 +80,8 @@ def called(framework: str, module: str) -> dict[str, str]:
 
 
 @functools.cache
-def ranks_of(framework: str) -> Ranks:
-    return Ranks(adapter_class(framework).preparation)
-
-
-@functools.cache
 def world(framework: str, module: str) -> list[dict[str, str]]:
-    return ranks_of(framework).run(called, 2, framework, module, HIPRESS_TIMEOUT="20")
+    return run(framework, called, 2, framework, module, HIPRESS_TIMEOUT="20")
 
 
 @pytest.mark.parametrize(("framework", "module", "name"), rows("same", "differs"))

@@ -18,8 +18,6 @@ class Adapter(ABC):
     """One framework. Each rank's process imports the class and makes an instance without arguments."""
 
     name: ClassVar[str]
-    #: Python code that a rank's process runs first: it imports the framework, and limits it to one thread.
-    preparation: ClassVar[str]
     #: Element types that both the framework and NumPy have.
     dtypes: ClassVar[tuple[str, ...]] = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64")
     #: Checks that the framework cannot pass: name → reason.

@@ -17,7 +17,6 @@ _NO_DERIVATIVE = "Horovod's operations for MXNet have no derivatives"
 
 class MxnetAdapter(Adapter):
     name = "mxnet"
-    preparation = "import os; os.environ['OMP_NUM_THREADS'] = '1'; import mxnet; import hipress.mxnet"
     not_yet = dict.fromkeys(
         (
             "check_derivative_of_allreduce",

@@ -15,14 +15,6 @@ from tests.frameworks.adapters.adapter import Adapter, Array
 
 class TensorflowAdapter(Adapter):
     name = "tensorflow"
-    preparation = """
-import os
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-import tensorflow as tf
-tf.config.threading.set_intra_op_parallelism_threads(1)
-tf.config.threading.set_inter_op_parallelism_threads(2)
-import hipress.tensorflow
-"""
     dtypes = (*Adapter.dtypes, "int16", "bool")
 
     @property

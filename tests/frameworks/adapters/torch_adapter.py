@@ -14,7 +14,6 @@ from tests.frameworks.adapters.adapter import Adapter, Array
 
 class TorchAdapter(Adapter):
     name = "torch"
-    preparation = "import torch; torch.set_num_threads(1); import hipress.torch"
     dtypes = (*Adapter.dtypes, "int16", "bool")
 
     @property

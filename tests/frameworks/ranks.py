@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks of a framework: those that its own tests use, because importing the framework takes longer than most tests."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def run(framework: str, function: Any, world_size: int, *arguments: Any, **variables: str) -> list[Any]:
+    """Like Ranks.run(), in processes that have imported the framework."""
+    ranks: Any = importlib.import_module(f"tests.{framework}.ranks")
+    results: list[Any] = ranks.run(function, world_size, *arguments, **variables)
+    return results
