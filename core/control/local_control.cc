@@ -98,6 +98,7 @@ class LocalControl final : public ControlPlane {
       port_->left |= !port_->closed;
     }
     call(LeaveRequest{linger, reason});
+    port_->notices.awaitDelivery();
   }
 
   void close() override {

@@ -10,6 +10,12 @@
 #include "core/base/thread_name.h"
 
 namespace hipress::control {
+namespace {
+
+/// A handler of notices that takes longer does not hold up the end of a job.
+constexpr Milliseconds kDeliveryTime{1000};
+
+}  // namespace
 
 struct NoticeQueue::State {
   using Handler = std::shared_ptr<ControlPlane::NoticeHandler>;
@@ -61,11 +67,11 @@ void NoticeQueue::setHandler(ControlPlane::NoticeHandler handler) {
       lock, handler ? std::make_shared<ControlPlane::NoticeHandler>(std::move(handler)) : State::Handler());
 }
 
-void NoticeQueue::awaitDelivery(Milliseconds most) {
+void NoticeQueue::awaitDelivery() {
   const std::shared_ptr<State> state = state_;
   std::unique_lock lock(state->mutex);
   if (state->thread == std::this_thread::get_id()) return;
-  state->changed.wait_for(lock, most, [&] {
+  state->changed.wait_for(lock, kDeliveryTime, [&] {
     return state->stopped || !state->handler || (state->pending.empty() && !state->running);
   });
 }

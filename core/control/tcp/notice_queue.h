@@ -23,9 +23,10 @@ class NoticeQueue {
   /// See ControlPlane::onNotice().
   void setHandler(ControlPlane::NoticeHandler handler);
 
-  /// Waits until the handler has had all notices that came so far, but not longer than `most`. Does not wait
-  /// without a handler, or in the handler.
-  void awaitDelivery(Milliseconds most);
+  /// For the answer to a goodbye, which wakes another thread than this one: waits until the handler has had
+  /// all notices that came before, one of which may be the failure of the other ranks. Waits for a second at
+  /// most, and neither without a handler nor in the handler.
+  void awaitDelivery();
 
   /// After the return no notice is delivered. Only a handler that calls stop() itself runs to its end.
   /// Idempotent.

@@ -18,8 +18,6 @@ using namespace control;
 /// Rank 0 checks the deadlines. A rank gives up by itself only if rank 0 is silent for this much longer.
 constexpr Milliseconds kGrace{2000};
 
-/// A handler of notices that takes longer does not hold up the end of a job.
-constexpr Milliseconds kDeliveryTime{1000};
 /// Bytes of the reason with which a rank leaves.
 constexpr size_t kMaxReason = 4096;
 
@@ -78,9 +76,7 @@ class TcpControl final : public ControlPlane {
     }
     try {
       call(LeaveRequest{linger, reason.substr(0, kMaxReason)}, withGrace(linger), "its goodbye");
-      // The answer wakes this thread, and another thread delivers the notices that came before the answer.
-      // One of them may be the failure of the other ranks while this rank lingered.
-      link_->notices().awaitDelivery(kDeliveryTime);
+      link_->notices().awaitDelivery();
     } catch (const Error& error) {
       // Without rank 0 no rank gets the goodbye.
       if (error.kind() == ErrorKind::kNotInitialized) throw;

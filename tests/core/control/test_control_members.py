@@ -69,6 +69,17 @@ def test_leaver_does_not_wait_for_the_lost_and_the_aborted(world: World) -> None
     leaving.result(timeout=10)
 
 
+def test_who_has_left_has_heard_how_the_others_ended(kind: str) -> None:
+    for _ in range(30):
+        with make_world(kind, 3) as world:
+            assert world.planes[0].notices() == []  # from now on it listens
+            leaving = world.start(0, "leave", 30.0)
+            world.planes[1].abort("CorruptPayload", "bad bytes")
+            world.planes[2].leave(0.0)
+            leaving.result(timeout=10)
+            assert ("aborted", 1) in [notice[:2] for notice in world.planes[0].notices()]
+
+
 def test_a_rank_that_left_takes_part_in_nothing(world: World) -> None:
     world.planes[0].leave(0.0)
     with pytest.raises(NotInitialized, match="left"):
