@@ -74,7 +74,7 @@ def test_every_flipped_bit_of_a_payload_is_refused_or_another_payload(text: str)
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(payload=st.binary(max_size=80), count=st.integers(0, 200))
 def test_any_bytes_are_refused_or_a_payload(text: str, payload: bytes, count: int) -> None:
     decoded_as_documented_or_refused(builtin(text), payload, count)
@@ -191,7 +191,7 @@ def test_messages_with_one_flipped_bit_or_of_another_codec_are_refused(text: str
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_no_payload_is_longer_than_the_bound(text: str, data: st.DataObject) -> None:
     """encode writes nothing behind the bound, not even temporarily."""

@@ -35,7 +35,7 @@ def test_all_are_there() -> None:
 def test_bounds_and_repeatability(name: str, size: int) -> None:
     run, again = codec(name), codec(name)
     state, other = run.new_state(size), again.new_state(size)
-    for step in range(5):
+    for step in range(3):
         g = normal(size, step)
         message = run.encode(g, state, seed=3, step=step)
         assert message == again.encode(g, other, seed=3, step=step)
@@ -156,7 +156,7 @@ def test_sparse_codecs_on_constants_and_zeros(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*BUILTIN, *EXAMPLES])
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_wrong_messages_are_refused_or_decoded(name: str, data: st.DataObject) -> None:
     run, size = codec(name), data.draw(st.integers(0, 30))

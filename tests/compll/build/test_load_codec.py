@@ -25,6 +25,8 @@ from tests.compll.programs import ROOT, codec, normal
 
 SIZES = [0, 1, 15, 16, 17, 127, 128, 129, 1000, 4095, 4096, 4097, 33_000, 262_145]
 
+COMPILER = os.environ.get("CXX", "")
+
 #: A short codec; NAME is replaced by its name.
 PROGRAM = """\
 // Sends every value raw.
@@ -47,6 +49,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     """A cache that all tests of the session share."""
     folder = tmp_path_factory.getbasetemp() / "codecs"
     monkeypatch.setenv("HIPRESS_CACHE", str(folder))
+    monkeypatch.setenv("CXX", str(compilers.quick(tmp_path_factory.getbasetemp())))
     return folder
 
 
@@ -71,7 +74,10 @@ def library(plain: Path) -> Path:
         *(("natural_dithering", {"block": 100}), ("threelc", {"sparsity": 1.5})),
     ],
 )
-def test_examples_do_what_the_interpreter_does(name: str, options: dict[str, Any]) -> None:
+def test_examples_do_what_the_interpreter_does(
+    name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", COMPILER)
     assert hipress.load_codec(ROOT / "examples" / "compll" / f"{name}.cll") == name
     loaded = _core.create_codec(f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})")
     definition = codec(name, **options)

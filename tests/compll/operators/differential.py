@@ -13,6 +13,7 @@ import pytest
 import hipress
 from hipress import _core
 from hipress.compll import Interpreter, compile_text
+from tests.compll.build import compilers
 from tests.compll.emit.cuda.build import host_library
 from tests.compll.emit.cuda.compare import bits
 from tests.compll.emit.cuda.programs import gradients
@@ -29,6 +30,7 @@ def same_on_all_targets(text: str, folder: Path, sizes: Iterable[int] = SIZES) -
     source.write_text(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HIPRESS_CACHE", str(folder / "cache"))
+        patch.setenv("CXX", str(compilers.quick(folder)))
         hipress.load_codec(source)
     cpu = _core.create_codec(program.name)
     cuda = CudaCodec(host_library(program, folder), program, Memory(), {})

@@ -13,6 +13,7 @@ import hipress
 from hipress import _core
 from hipress.compll import Interpreter, compile_text
 from hipress.errors import CorruptPayload, InvalidArgument
+from tests.compll.build import compilers
 from tests.compll.emit.cuda.build import host_library
 from tests.compll.emit.cuda.table import Call, CudaCodec, Memory
 from tests.compll.operators.differential import same_on_all_targets
@@ -149,6 +150,7 @@ def test_all_targets_do_the_same(program: str, tmp_path: Path) -> None:
 def test_threads_and_tiles_join_their_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads share vectors of more than 2^18 elements. A GPU's block of threads joins up to 4096 tiles at a time."""
     monkeypatch.setenv("HIPRESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", str(compilers.quick(tmp_path)))
     (tmp_path / "whole.cll").write_text(_WHOLE)
     program = compile_text(_WHOLE)
     cpu = _core.create_codec(hipress.load_codec(tmp_path / "whole.cll"))

@@ -15,6 +15,7 @@ from hipress import _core
 from hipress.compll import Interpreter, compile_text
 from hipress.compll.reference.message import pack, packed_bytes, unpack
 from hipress.errors import CorruptPayload
+from tests.compll.build import compilers
 from tests.compll.programs import decoder, encoder, floats, normal
 
 
@@ -64,6 +65,7 @@ def test_threads_do_not_share_a_byte(tmp_path: Path, monkeypatch: pytest.MonkeyP
         }
     """
     monkeypatch.setenv("HIPRESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", str(compilers.quick(tmp_path)))
     (tmp_path / "shared.cll").write_text(text)
     codec = _core.create_codec(hipress.load_codec(tmp_path / "shared.cll"))
     gradient = np.repeat(normal(1000), 1300)

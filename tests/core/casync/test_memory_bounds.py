@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tests.cases import each
 from tests.core.casync.engine_world import gradients, run_ranks, spec
 
 #: Elements of a partition. Pools need not round up this size.
-PARTITION = 1 << 16
+PARTITION = 1 << 15
 #: Pools round a size up to an eighth of a power of two, and an idle buffer can serve a smaller need.
 ROUNDING = 1.25
 #: Scratch memory in whole pages, for vectors of a few elements each.
@@ -140,9 +141,13 @@ def with_ratio(size: Size, codec: str) -> Size:
     return replace(size, c=ratio)
 
 
+#: Values of ranks and partitions; they are kept, because drawing them takes longer than synchronising them.
+_kept = lru_cache(maxsize=1)(gradients)
+
+
 def run(topology: str, size: Size, codec: str, late: int | None) -> list[_core.MemoryStats]:
     """Runs some steps. Before each step, rank `late` waits until all early messages have arrived."""
-    values = gradients(size.N, size.K * PARTITION)
+    values = _kept(size.N, size.K * PARTITION)
     early = BOUNDS[topology].early(size) * values[0].nbytes
 
     def body(engine: _core.Engine) -> _core.MemoryStats:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import chain, count
 
 import numpy as np
@@ -47,10 +47,30 @@ def places(*hosts: str, machine: str | None = None) -> list[RankPlace]:
     return [RankPlace(host=host, machine=machine or host, cores=2) for host in hosts]
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a rank got from a measurement, and what the measurement left behind in its engine."""
+
+    profile: Profile
+    unexpected_bytes: int
+    states: int
+
+
+@cache
+def measured(world_size: int) -> list[Measured]:
+    """By rank; several tests look at the same measurement, which takes its time on each rank."""
+
+    def body(engine: _core.Engine) -> Measured:
+        found = measure_profile(engine, SMALL)
+        return Measured(found, engine.memory_stats()["unexpected_bytes"], len(engine.states()))
+
+    return run_ranks(world_size, body)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 def test_all_ranks_get_the_same_profile(world_size: int) -> None:
-    found = run_ranks(world_size, lambda engine: measure_profile(engine, SMALL))
+    found = [one.profile for one in measured(world_size)]
     assert len({profile.fingerprint() for profile in found}) == 1
     assert [place.cores for place in found[0].ranks] == [found[0].machine.cores] * world_size
     assert (found[0].shared_memory is None) == (world_size == 1)
@@ -60,7 +80,7 @@ def test_all_ranks_get_the_same_profile(world_size: int) -> None:
 
 
 def test_a_profile_has_every_codec_that_was_asked_for_and_survives_its_file() -> None:
-    (found,) = run_ranks(1, lambda engine: measure_profile(engine, SMALL))
+    found = measured(1)[0].profile
     assert list(found.codecs) == ["onebit", "dgc(ratio=0.01)"]
     assert Profile.parse(found.to_json(), "it") == found
     # onebit takes 1 bit per value and two means per block; dgc takes 8 bytes for each of the largest hundredth.
@@ -70,11 +90,7 @@ def test_a_profile_has_every_codec_that_was_asked_for_and_survives_its_file() ->
 
 @pytest.mark.slow
 def test_what_is_measured_stays_behind_on_no_rank() -> None:
-    def body(engine: _core.Engine) -> tuple[int, int]:
-        measure_profile(engine, SMALL)
-        return engine.memory_stats()["unexpected_bytes"], len(engine.states())
-
-    assert run_ranks(3, body) == [(0, 0)] * 3
+    assert [(one.unexpected_bytes, one.states) for one in measured(3)] == [(0, 0)] * 3
 
 
 def test_a_second_measurement_may_come_to_the_same_numbers_with_other_gradients() -> None:
@@ -368,7 +384,7 @@ def test_a_step_sends_as_much_uncompressed_as_the_slowest_link_can_carry_in_its_
 
 @pytest.mark.slow
 def test_in_a_real_step_they_are_measured_on_all_ranks_alike() -> None:
-    found = run_ranks(2, lambda engine: measure_profile(engine, SMALL))
+    found = [one.profile for one in measured(2)]
     assert found[0] == found[1]
     # A part never takes exactly as long in a step as alone, so no factor is 1.
     assert found[0].messages_in_steps.keys() == {"ps", "ring"}

@@ -30,7 +30,7 @@ HOST_FLAGS = (
 )
 #: The same for kernels that run thread by thread. Their namespace has another name: a process has one copy of the
 #: static variables of inline functions, whichever library they come from, and here they are of another kind.
-THREAD_FLAGS = (*HOST_FLAGS, "-DHIPRESS_THREAD_EXECUTION", "-Dcuda=cuda_by_threads")
+THREAD_FLAGS = (*HOST_FLAGS, "-O0", "-DHIPRESS_THREAD_EXECUTION", "-Dcuda=cuda_by_threads")
 _ENTRY = re.compile(
     r"Compiling entry function '(?P<kernel>\w+)' for 'sm_\w+'.*?"
     r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads",
@@ -83,8 +83,9 @@ def emit(program: ir.Program, directory: Path) -> Path:
     return file
 
 
-def host_library(program: ir.Program, directory: Path, flags: Sequence[str] = HOST_FLAGS) -> Path:
-    """Compiles the program to a library whose kernels run on the processor."""
+def host_library(program: ir.Program, directory: Path, flags: Sequence[str] = (*HOST_FLAGS, "-O0")) -> Path:
+    """Compiles the program to a library whose kernels run on the processor, without optimisation: compiling takes
+    longer than what tests run."""
     source, library = emit(program, directory), directory / f"lib{program.name}_host.so"
     compiler = os.environ.get("CXX", "c++")
     subprocess.run([compiler, *flags, "-x", "c++", str(source), "-o", str(library)], check=True)
