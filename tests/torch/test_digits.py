@@ -20,7 +20,7 @@ SCRIPT = pages.ROOT / "examples" / "torch" / "digits.py"
 SHORT = ("--batch-size", "16")
 #: Codecs that send few values need more epochs.
 EPOCHS = {"dgc": 16}
-USUAL_EPOCHS = 6
+USUAL_EPOCHS = 8
 #: By codec, at least one of each kind: how many times fewer bytes the last epoch sends.
 SMALLER = {
     **{"fp16": 1.9, "onebit": 28, "terngrad": 14, "dgc": 200, "int8": 3.8, "thc": 5.1, "fp4_e2m1": 7.4},
