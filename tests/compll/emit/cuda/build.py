@@ -49,9 +49,16 @@ def kernels_of_all_architectures(text: str) -> dict[str, list[str]]:
     """Like kernels_without_spilling(), for each of ARCHITECTURES, in half the time: NVRTC makes PTX once, and nvJitLink
     makes the code of each GPU of it. The text must not depend on the GPU."""
     assert "__CUDA_ARCH__" not in text
-    ptx, log = find_nvrtc().compile(text, f"compute_{ARCHITECTURES[0]}", include_folders())
+    made = ptx(text)
+    return {each: _not_spilling(assembler_log(made, each), each) for each in ARCHITECTURES}
+
+
+def ptx(text: str) -> bytes:
+    """Compiles for all of ARCHITECTURES, but to PTX only, which takes half of the time. Checks that this causes no
+    warning."""
+    made, log = find_nvrtc().compile(text, f"compute_{ARCHITECTURES[0]}", include_folders())
     assert "warning" not in log, log
-    return {each: _not_spilling(assembler_log(ptx, each), each) for each in ARCHITECTURES}
+    return made
 
 
 def _not_spilling(log: str, architecture: str) -> list[str]:
