@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +11,7 @@ mx = pytest.importorskip("mxnet", reason="MXNet is not installed (requirements/m
 
 import hipress.mxnet as hp  # noqa: E402
 from tests.mxnet.ranks import run  # noqa: E402
+from tests.overlap import check_that_backward_overlaps  # noqa: E402
 
 WORLD = 2
 
@@ -34,22 +33,7 @@ def _traced_steps() -> None:
     mx.nd.waitall()
 
 
-def _inside(span: dict[str, Any], outer: dict[str, Any]) -> bool:
-    return bool(outer["ts"] <= span["ts"] and span["ts"] + span["dur"] <= outer["ts"] + outer["dur"])
-
-
 def test_encoding_and_sending_happen_inside_backward(tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     run(_traced_steps, WORLD, HIPRESS_TRACE=str(file))
-    spans = [event for event in json.loads(file.read_text()) if event["ph"] == "X"]
-    for rank in range(WORLD):
-        of_rank = [span for span in spans if span["pid"] == rank]
-        backward = [span for span in of_rank if span["name"] == "backward"]
-        assert len(backward) == 3
-        for outer in backward[1:]:  # in the first step, ranks agree on the tensors before they push gradients
-            for primitive in ("encode", "send"):
-                assert any(span["name"] == primitive and _inside(span, outer) for span in of_rank), (rank, primitive)
-            # A gradient is on its way before the last gradient is computed: a send begins before the last encode.
-            sends = sorted(s["ts"] for s in of_rank if s["name"] == "send" and _inside(s, outer))
-            encodes = sorted(s["ts"] for s in of_rank if s["name"] == "encode" and s["ts"] < outer["ts"] + outer["dur"])
-            assert sends[0] < encodes[-1]
+    check_that_backward_overlaps(file, WORLD, 3)

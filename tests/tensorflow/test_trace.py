@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import keras
 import tensorflow as tf
 
 import hipress.tensorflow as hp
+from tests.overlap import check_that_backward_overlaps
 from tests.tensorflow.ranks import run
 
 WORLD = 2
@@ -33,22 +33,7 @@ def _traced_steps() -> None:
         step(tf.random.normal((256, 600)))
 
 
-def _inside(span: dict[str, Any], outer: dict[str, Any]) -> bool:
-    return bool(outer["ts"] <= span["ts"] and span["ts"] + span["dur"] <= outer["ts"] + outer["dur"])
-
-
 def test_encoding_and_sending_happen_inside_backward(tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     run(_traced_steps, WORLD, HIPRESS_TRACE=str(file))
-    spans = [event for event in json.loads(file.read_text()) if event["ph"] == "X"]
-    for rank in range(WORLD):
-        of_rank = [span for span in spans if span["pid"] == rank]
-        backward = [span for span in of_rank if span["name"] == "backward"]
-        assert len(backward) == 3
-        for outer in backward:
-            for primitive in ("encode", "send"):
-                assert any(span["name"] == primitive and _inside(span, outer) for span in of_rank), (rank, primitive)
-            # A gradient is on its way before the last gradient is computed: a send begins before the last encode.
-            sends = sorted(s["ts"] for s in of_rank if s["name"] == "send" and _inside(s, outer))
-            encodes = sorted(s["ts"] for s in of_rank if s["name"] == "encode" and _inside(s, outer))
-            assert sends[0] < encodes[-1]
+    check_that_backward_overlaps(file, WORLD, 3)

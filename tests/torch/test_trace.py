@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import hipress.torch as hp
+from tests.overlap import check_that_backward_overlaps
 from tests.torch.ranks import run
 
 pytestmark = pytest.mark.slow
@@ -30,10 +30,6 @@ def _traced_steps() -> None:
         optimizer.zero_grad()
         model(torch.randn(64, 600)).square().mean().backward()
         optimizer.step()
-
-
-def _inside(span: dict[str, Any], outer: dict[str, Any]) -> bool:
-    return bool(outer["ts"] <= span["ts"] and span["ts"] + span["dur"] <= outer["ts"] + outer["dur"])
 
 
 def test_a_trace_shows_every_queue_of_every_rank(tmp_path: Path) -> None:
@@ -63,15 +59,4 @@ def test_a_trace_shows_every_queue_of_every_rank(tmp_path: Path) -> None:
 def test_encoding_and_sending_happen_inside_backward(tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     run(_traced_steps, WORLD, HIPRESS_TRACE=str(file))
-    spans = [event for event in json.loads(file.read_text()) if event["ph"] == "X"]
-    for rank in range(WORLD):
-        of_rank = [span for span in spans if span["pid"] == rank]
-        backward = [span for span in of_rank if span["name"] == "backward"]
-        assert len(backward) == 3
-        for outer in backward:
-            for primitive in ("encode", "send"):
-                assert any(span["name"] == primitive and _inside(span, outer) for span in of_rank), (rank, primitive)
-            # A gradient is on its way before the last gradient is computed: a send begins before the last encode.
-            sends = sorted(s["ts"] for s in of_rank if s["name"] == "send" and _inside(s, outer))
-            encodes = sorted(s["ts"] for s in of_rank if s["name"] == "encode" and _inside(s, outer))
-            assert sends[0] < encodes[-1]
+    check_that_backward_overlaps(file, WORLD, 3)
