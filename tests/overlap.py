@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace of HIPRESS_TRACE says of the time in which a framework computes gradients."""
+"""A trace of HIPRESS_TRACE shows that HiPress sends gradients while the framework computes others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks of a framework: those that its own tests use, because importing the framework takes longer than most tests."""
+"""Ranks of a framework. The framework's own tests use the same processes, because importing it takes longer than most
+tests."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def places(*hosts: str, machine: str | None = None) -> list[RankPlace]:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a rank got from a measurement, and what the measurement left behind in its engine."""
+    """The profile that a rank measured. The engine of the rank should hold nothing of the measurement afterwards."""
 
     profile: Profile
     unexpected_bytes: int
